@@ -24,10 +24,15 @@ def clean_errors() -> Iterator[None]:
     """Print errors of ragbench and of files in one line each, and one that lists several problems
     with a line for each; anything else is a bug and keeps its traceback.
     """
+    from ragbench import store
+
     as_before = warnings.formatwarning
     warnings.formatwarning = lambda message, *_, **__: f"ragbench: warning: {message}\n"
     try:
-        _check_environment()
+        try:
+            store.check_environment()
+        except ValueError as exc:
+            raise ConfigError(str(exc)) from exc
         yield
     except (RagbenchError, OSError) as exc:
         text = str(exc)
@@ -39,15 +44,6 @@ def clean_errors() -> Iterator[None]:
         raise typer.Exit(130) from exc
     finally:
         warnings.formatwarning = as_before
-
-
-def _check_environment() -> None:
-    from ragbench import store
-
-    try:
-        store.check_environment()
-    except ValueError as exc:
-        raise ConfigError(str(exc)) from exc
 
 
 def print_table(

@@ -99,7 +99,14 @@ def eval_command(
     """
     expected = expected_doc or []
     with requests.settings():
-        _check_options(query, expected, options)
+        if expected and not query:
+            raise ConfigError(
+                "--expected-doc belongs to --query; a test set names its own documents"
+            )
+        if query and (options["baseline"] or options["suite"] != "full" or options["limit"]):
+            raise ConfigError(
+                "--query is one question: neither --baseline nor --suite nor --limit goes with it"
+            )
         path = _report_path(output) if output else None
         options["judge"] = llms.named_model(options["judge"], judge_provider, judge_model)
         spec = _spec(options, path, query, expected)
@@ -109,25 +116,17 @@ def eval_command(
             else load_questions(test_set, corpus, split)
         )
         if requests.dry_run:
-            _print_requests(data, system, spec)
+            with llms.dry_run() as plan:
+                checked = evaluation.check_evaluation(data, spec)
+                evaluation.ask_all(checked.dataset, system, checked.spec, criteria=checked.criteria)
+            print_plan(plan, str(spec.judge))
             return 0
         if path is None and not query:
             path = _new_folder(data.name, Path(system).stem, spec.suite)
         result = _evaluate(data, system, spec, path, output, force=force)
-        if path is not None:
-            _write(result, path, force=force)
         _show(result, path, verbose=verbose, as_json=as_json)
         _check_measured(result)
     return 0 if result.passed else 1
-
-
-def _check_options(query: str, expected: Sequence[str], options: Mapping[str, Any]) -> None:
-    if expected and not query:
-        raise ConfigError("--expected-doc belongs to --query; a test set names its own documents")
-    if query and (options["baseline"] or options["suite"] != "full" or options["limit"]):
-        raise ConfigError(
-            "--query is one question: neither --baseline nor --suite nor --limit goes with it"
-        )
 
 
 def _spec(
@@ -146,13 +145,6 @@ def _spec(
     return spec.replaced(targets=targets)
 
 
-def _print_requests(data: Dataset, system: str, spec: evaluation.EvaluationSpec) -> None:
-    with llms.dry_run() as plan:
-        checked = evaluation.check_evaluation(data, spec)
-        evaluation.ask_all(checked.dataset, system, checked.spec, criteria=checked.criteria)
-    print_plan(plan, str(spec.judge))
-
-
 def _evaluate(
     data: Dataset,
     system: str,
@@ -163,7 +155,7 @@ def _evaluate(
     force: bool,
 ) -> evaluation.Result:
     """Evaluate with a journal of the answers next to the report, from which the same command
-    continues.
+    continues; write the reports and the result, and record it in the history.
     """
     from ragbench.evaluation.folder import JOURNAL
 
@@ -187,12 +179,6 @@ def _evaluate(
         raise
     if is_file:
         journal.unlink(missing_ok=True)
-    return result
-
-
-def _write(result: evaluation.Result, path: Path, *, force: bool) -> None:
-    """Write the reports and the result, and record it in the history."""
-    if page.is_report_file(path):
         page.write_report(result, path, force=force)
     else:
         views = {"report.md": page.report_markdown(result), "report.html": page.report_html(result)}
@@ -202,6 +188,7 @@ def _write(result: evaluation.Result, path: Path, *, force: bool) -> None:
     service.record_finished(
         lambda: [(evaluation.load_result(folder) if folder else result, folder)]
     )
+    return result
 
 
 def _show(result: evaluation.Result, path: Path | None, *, verbose: bool, as_json: bool) -> None:

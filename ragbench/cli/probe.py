@@ -95,7 +95,9 @@ def probe_command(
         answer = to_answer("probe", reply.events[0], words[0])
     _print_answer(answer, paths)
     if answer is not None and corpus:
-        _print_matches(answer, data)
+        matched = systems.match_passages([answer], data)
+        counts = (f"{count} {how}" for how, count in matched.counts.items() if count)
+        typer.echo(f"Documents: {', '.join(matched.run['probe'])}\nMatched: {', '.join(counts)}")
     text = toml_table(kind, {**table, **paths}) if kind else ""
     if text and write is not None:
         write_durably(write, text)
@@ -183,10 +185,3 @@ def _print_answer(answer: Answer | None, proposal: Mapping[str, Any]) -> None:
             f"contexts  {paths.get('contexts', ''):<20} {len(answer.contexts)}\n"
             f"{pretty_repr(answer.passages[:3], max_width=100, max_string=60)}"
         )
-
-
-def _print_matches(answer: Answer, dataset: Dataset) -> None:
-
-    matched = systems.match_passages([answer], dataset)
-    counts = (f"{count} {how}" for how, count in matched.counts.items() if count)
-    typer.echo(f"Documents: {', '.join(matched.run['probe'])}\nMatched: {', '.join(counts)}")

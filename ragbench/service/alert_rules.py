@@ -203,35 +203,47 @@ def _rule(database: str, text: str) -> _Row:
     return chosen_row("alert", text, read_rows(database, query))
 
 
-def raise_alerts(connection: Connection, run_id: str) -> None:
+def raise_alerts(connection: Connection, run: Json) -> None:
     """Write the alerts of a new run, in the transaction that adds it."""
-    of_run = select(tables.run).where(tables.run.c.id == run_id)
-    run = dict(connection.execute(of_run).mappings().one())
     query = select(alert_rule).where(
         alert_rule.c.client_id.in_((run["client_id"], EVERY_CLIENT)),
         alert_rule.c.series.in_((run["series"], "" if run["kind"] == "eval" else run["series"])),
     )
+    client = f" of {run['client_id']}" if run["client_id"] else ""
+    made = f"made {run['made_at'][:16]} UTC on {run['dataset']}"
+    places = filter(None, [run["location"], f"ragbench history show {run['id'][:10]}"])
+    about = f"{run['configuration']}{client}, {made}", f"Look: {'; '.join(places)}"
     for rule in connection.execute(query).all():
-        lines: list[str] = []
-        if match := _THRESHOLD.fullmatch(rule.rule):
-            lines = _crossed(connection, run, rule, *match.groups())
-        elif rule.rule == "drift":
-            lines = list(_drifted(connection, run))
-        elif rule.rule == "failed" and run["passed"] is False:
-            passed, count = run["questions_passed"], run["questions"]
-            counted = "" if passed is None else f" ({passed}/{count} pass)"
-            lines = [f"targets were missed{counted}", *_facts(connection, run, "pass_rate")]
-        if lines:
-            client = f" of {run['client_id']}" if run["client_id"] else ""
-            about = (
-                f"{run['configuration']}{client}, made {run['made_at'][:16]} UTC "
-                f"on {run['dataset']}"
-            )
-            places = filter(None, [run["location"], f"ragbench history show {run_id[:10]}"])
+        if lines := [*_lines(connection, run, rule)]:
             title = f"{run['series']}: {lines[0]}"
-            _raise(
-                connection, rule, run_id, title, [*lines[1:], about, f"Look: {'; '.join(places)}"]
-            )
+            _raise(connection, rule, run["id"], title, [*lines[1:], *about])
+
+
+def _lines(connection: Connection, run: Json, rule: _Row) -> Iterator[str]:
+    """Yield a title and the facts where a run is one of which a rule warns."""
+    if rule.rule == "drift":
+        for number, (measure, change) in enumerate(trends.alarms(connection, run)):
+            moved = trends.moved_text(change)
+            if number:
+                yield f"Also {measure}: {change.text}; {moved}"
+            else:
+                yield f"drift: {measure}: {change.text}"
+                yield from _facts(connection, run, measure)
+                yield f"Questions that moved most: {moved}"
+    elif rule.rule == "failed":
+        if run["passed"] is False:
+            passed, count = run["questions_passed"], run["questions"]
+            yield "targets were missed" + ("" if passed is None else f" ({passed}/{count} pass)")
+            yield from _facts(connection, run, "pass_rate")
+    elif match := _THRESHOLD.fullmatch(rule.rule):
+        measure, sign, limit = match.groups()
+        score = _score(connection, run["id"], measure)
+        column = "mean" if rule.point else "ci_high" if sign == "<" else "ci_low"
+        value = getattr(score, column, None)
+        if value is not None and (value < float(limit) if sign == "<" else value > float(limit)):
+            subject = measure if rule.point else f"the whole interval of {measure}"
+            yield f"{subject} is {'below' if sign == '<' else 'above'} {limit}"
+            yield from _facts(connection, run, measure)
 
 
 def check_alerts(database: str = "", at: datetime | None = None) -> None:
@@ -282,32 +294,6 @@ def _score(connection: Connection, run_id: str, measure: str) -> _Row | None:
     score = tables.score.c
     query = select(tables.score).where(score.run_id == run_id, score.measure == measure)
     return connection.execute(query.where(score.mean.is_not(None))).first()
-
-
-def _crossed(
-    connection: Connection, run: Json, rule: _Row, measure: str, sign: str, limit: str
-) -> list[str]:
-    """Return a title and the facts where a run crosses a threshold."""
-    score = _score(connection, run["id"], measure)
-    column = "mean" if rule.point else "ci_high" if sign == "<" else "ci_low"
-    value = getattr(score, column, None)
-    if value is None or not (value < float(limit) if sign == "<" else value > float(limit)):
-        return []
-    subject = measure if rule.point else f"the whole interval of {measure}"
-    title = f"{subject} is {'below' if sign == '<' else 'above'} {limit}"
-    return [title, *_facts(connection, run, measure)]
-
-
-def _drifted(connection: Connection, run: Json) -> Iterator[str]:
-    """Yield a title and the facts where watched measures got worse with a run."""
-    for number, (measure, change) in enumerate(trends.alarms(connection, run)):
-        moved = trends.moved_text(change)
-        if number:
-            yield f"Also {measure}: {change.text}; {moved}"
-        else:
-            yield f"drift: {measure}: {change.text}"
-            yield from _facts(connection, run, measure)
-            yield f"Questions that moved most: {moved}"
 
 
 def _facts(connection: Connection, run: Json, measure: str) -> Iterator[str]:

@@ -33,6 +33,8 @@ Word = Annotated[str, Query(max_length=190, pattern=LINE)]
 Id = Annotated[str, Query(pattern="^[0-9a-f]{64}$")]
 Limit = Annotated[int, Query(ge=1, le=1000)]
 Wait = Annotated[int, Query(ge=0, le=600, description="Seconds to wait for the result.")]
+MAX_JOBS = 100
+"""Jobs that may wait, of each client."""
 _FORMS = {  # content type -> form
     "application/json": "json",
     "application/yaml": "yaml",
@@ -109,19 +111,19 @@ def delete_dataset(session: Runner, name: str) -> None:
 
 def submit(session: Session, command: list[str], series: str) -> Json:
     """Put a command into the queue: its job; 429 where too many are waiting."""
-    state, path = session.request.app.state, session.folder.path
+    path = session.folder.path
     path.mkdir(parents=True, exist_ok=True)
     try:
         job_id = job_queue.request_job(
             command,
             series=series,
             folder=path,
-            max_waiting=state.max_jobs,
+            max_waiting=MAX_JOBS,
             **session.ownership,
         )
     except job_queue.QueueFullError as exc:
         raise HTTPException(429, f"{exc}; try again later", {"Retry-After": "30"}) from exc
-    state.queue.wake()
+    session.request.app.state.queue.wake()
     return job_document(session, job_id)
 
 

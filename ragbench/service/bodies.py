@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, create_model, model_validator
@@ -11,6 +12,7 @@ from pydantic.fields import FieldInfo
 
 from ragbench.errors import ConfigError
 from ragbench.evaluation import spec
+from ragbench.files import write_durably
 from ragbench.service.folders import NAME, Folder, load
 
 Name = Annotated[str, Field(pattern=rf"^{NAME}$", max_length=80)]
@@ -112,8 +114,15 @@ class RunBody(
         return command + [f"--{name}={value}" for name, value in options.items() if value != ""]
 
     def _targets_file(self, folder: Folder) -> str:
-        """Write the file of --targets; "" where nothing is set."""
+        """Write the file of --targets, named by its content; "" where nothing is set."""
         lines = [f"preset = {json.dumps(self.preset)}"] if self.preset else []
         for table, values in (("cases", self.thresholds), ("weights", self.weights)):
             lines += [f"{table}.{name} = {float(values[name])}" for name in sorted(values)]
-        return str(folder.write_targets("\n".join(lines))) if lines else ""
+        if not lines:
+            return ""
+        text = "\n".join(lines)
+        path = folder.path / "settings" / f"{sha256(text.encode()).hexdigest()[:16]}-targets.toml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            write_durably(path, text)
+        return str(path)

@@ -24,7 +24,7 @@ from ragbench.errors import DataError
 from ragbench.evaluation import Result, load_result
 from ragbench.language import n_words
 from ragbench.service import items, trends
-from ragbench.service.access import Session, client_of_header, needs
+from ragbench.service.access import TENANT, Session, needs
 from ragbench.service.api import Limit, Wait, run_job
 from ragbench.service.bodies import Body, RunBody, Text, Word
 from ragbench.service.folders import CASES
@@ -41,8 +41,8 @@ from ragbench.testsets.cases import derived_id
 from ragbench.testsets.edits import record_entry
 from ragbench.types import Document
 
-Reader = Annotated[Session, needs("reader", client_of_header)]
-Runner = Annotated[Session, needs("runner", client_of_header)]
+Reader = Annotated[Session, needs("reader", TENANT)]
+Runner = Annotated[Session, needs("runner", TENANT)]
 Fraction = Annotated[float, Field(ge=0, le=1)] | None
 _MEASURES = {
     "averageAccuracy": "overall",

@@ -80,13 +80,13 @@ def read_frame(database: str, query: Select[Any]) -> pd.DataFrame:
 
 
 def chosen_row(what: str, text: str, rows: Sequence[Row[Any]]) -> Row[Any]:
-    """Return the row that a text means: by its name, its id, or ten or more signs of that.
+    """Return the row that a text means: by its name, its id, or six or more signs of that.
 
     Raises:
         ConfigError: none, or several, are meant.
     """
     matches = [
-        row for row in rows if text == row.name or (len(text) >= 10 and row.id.startswith(text))
+        row for row in rows if text == row.name or (len(text) >= 6 and row.id.startswith(text))
     ]
     if len(matches) == 1:
         return matches[0]

@@ -25,6 +25,7 @@ from sqlalchemy import Connection, Row, and_, func, insert, or_, select, update
 
 from ragbench.errors import DataError, RagbenchError
 from ragbench.evaluation import load_result
+from ragbench.service.alert_rules import raise_alerts
 from ragbench.service.history_database import (
     add_once,
     connected,
@@ -97,16 +98,13 @@ def request_job(
         "enabled": False,
         "made_at": at,
     }
-    job_id = content_id("job", row["id"])
     with connected(database, write=True) as connection:
         waiting = select(func.count()).select_from(job).join(schedule)
         waiting = waiting.where(job.c.state == "waiting", schedule.c.client_id == client)
         if max_waiting and connection.execute(waiting).scalar_one() >= max_waiting:
             raise QueueFullError(f"{max_waiting} jobs are waiting")
         connection.execute(insert(schedule), row)
-        values = {"id": job_id, "schedule_id": row["id"], "due_at": at, "state": "waiting"}
-        connection.execute(insert(job), values)
-    return job_id
+        return insert_job(connection, str(row["id"]), at)
 
 
 def jobs(
@@ -162,10 +160,12 @@ def new_holder() -> str:
     return f"{socket.gethostname()[:60]}-{os.getpid()}-{uuid.uuid4().hex[:12]}"
 
 
-def insert_job(connection: Connection, schedule_id: str, due: str, **values: Any) -> None:
-    """Add the job of a schedule at a time, unless it is there."""
-    row = {"id": content_id("job", schedule_id, due), "schedule_id": schedule_id, "due_at": due}
-    add_once(connection, job, {**row, "state": "waiting", **values})
+def insert_job(connection: Connection, schedule_id: str, due: str, **values: Any) -> str:
+    """Add the job of a schedule at a time, unless it is there; return its id."""
+    job_id = content_id("job", schedule_id, due)
+    row = {"id": job_id, "schedule_id": schedule_id, "due_at": due, "state": "waiting"}
+    add_once(connection, job, {**row, **values})
+    return job_id
 
 
 def claim_job(database: str, holder: str, lease_s: float) -> Row[Any] | None:
@@ -220,8 +220,8 @@ def complete_job(
     with connected(database, write=True) as connection:
         if not connection.execute(lease.values(**values, output=output, ended_at=now())).rowcount:
             return None  # another worker took it over: what this one made is not the result
-        if rows is not None:
-            store(connection, rows, alert=True)
+        if rows and store(connection, rows):
+            raise_alerts(connection, rows.run)
     return RunOutcome(series, claimed.due_at, exit_code, output)
 
 

@@ -112,15 +112,13 @@ def close_session(token: str, *, database: str = "") -> None:
     write(database, delete(session).where(session.c.id == digest(token)))
 
 
-def api_keys(*, client: str | None = None, database: str = "") -> pd.DataFrame:
+def api_keys(*, database: str = "") -> pd.DataFrame:
     """Return the keys, without what is secret: id, name, client_id, role, created_at.
 
     Raises:
         ConfigError, DataError: the database cannot be used.
     """
     query = select(*(api_key.c[name] for name in _COLUMNS))
-    if client is not None:
-        query = query.where(api_key.c.client_id == client)
     return read_frame(database, query.order_by(api_key.c.client_id, api_key.c.name))
 
 

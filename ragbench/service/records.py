@@ -75,21 +75,20 @@ def record(
     Raises:
         ConfigError, DataError: the database cannot be used, or the time of a result is not known.
     """
-    every = [rows_of(result, folder, client, series) for result, folder in results]
-    added = [rows.run["id"] for rows in every if _added(database, rows, alert=True)]
+    added = []
+    for rows in [rows_of(result, folder, client, series) for result, folder in results]:
+        with connected(database, write=True) as connection:
+            if store(connection, rows):
+                raise_alerts(connection, rows.run)
+                added.append(rows.run["id"])
     if added:
         send_or_warn(database)
     return added
 
 
-def _added(database: str, rows: Rows, *, alert: bool) -> bool:
-    with connected(database, write=True) as connection:
-        return store(connection, rows, alert=alert)
-
-
-def store(connection: Connection, rows: Rows, *, alert: bool = False) -> bool:
-    """Add a run in a transaction, unless it is known or another process is faster; `alert`: with the
-    alerts that it raises.
+def store(connection: Connection, rows: Rows) -> bool:
+    """Add a run in a transaction, unless it is known or another process is faster; return True if it
+    was new.
     """
     run = rows.run
     add_once(connection, tables.case_set, {"id": run["case_set"], "cases": rows.cases})
@@ -99,8 +98,6 @@ def store(connection: Connection, rows: Rows, *, alert: bool = False) -> bool:
     connection.execute(insert(tables.run_number), {"run_id": run["id"]})
     if rows.scores:
         connection.execute(insert(tables.score), rows.scores)
-    if alert:
-        raise_alerts(connection, run["id"])
     return True
 
 
@@ -144,7 +141,8 @@ def import_results(folder: str | Path, *, client: str = "", database: str = "") 
         except RagbenchError as exc:
             failed[str(path)] = str(exc)
         else:
-            added += _added(database, rows, alert=False)
+            with connected(database, write=True) as connection:
+                added += store(connection, rows)
     return ImportCounts(added, len(folders) - len(failed) - added, failed)
 
 

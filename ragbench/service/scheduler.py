@@ -101,10 +101,13 @@ def add_schedule(
         replace_row(connection, schedule, row)
 
 
-class _Config(BaseModel):
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
+
+
+class _Config(_Part):
     """What `ragbench eval` evaluates; the pass rate below which an alert is sent."""
 
-    model_config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
     test_set: str = ""
     corpus: str = ""
     system: str = ""
@@ -122,8 +125,7 @@ class _Config(BaseModel):
         return ["eval", *filter(None, [self.system]), *options]
 
 
-class _Job(BaseModel):
-    model_config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
+class _Job(_Part):
     id: str
     schedule: str
     handler: Literal["rag.evaluate"]

@@ -130,8 +130,10 @@ def trend(
 def alarms(connection: Connection, run: _Row) -> list[tuple[str, Change]]:
     """Return the watched measures that got worse with this run, each with its change."""
     streams = _streams(connection, newest_runs(connection, run["client_id"], run["series"]))
+    of_run = tables.score.c.run_id == run["id"], _WATCHED
+    query = select(tables.score.c.measure).where(*of_run).order_by(tables.score.c.measure)
     changes = []
-    for measure in watched(connection, run["id"]):
+    for measure in connection.execute(query).scalars().all():
         rows = _measured(connection, measure, run["series"], run["client_id"], run["epoch"])
         for members, _ in _drifts(connection, rows, streams):
             alarms = [row["change"] for row in members if row["id"] == run["id"]]
@@ -334,12 +336,6 @@ def _streams(connection: Connection, newest: Sequence[_Row]) -> Mapping[tuple[st
     query = select(*keys, func.count()).join(tables.score).where(_WATCHED).group_by(*keys)
     query = query.where(tables.run.c.id.in_([row["id"] for row in newest]))
     return Counter({(client, series): n for client, series, n in connection.execute(query)})
-
-
-def watched(connection: Connection, run_id: str) -> list[str]:
-    """Return the measures of a run in which drift is looked for: of `WATCHED`, and those with a target."""
-    names = select(tables.score.c.measure).where(tables.score.c.run_id == run_id, _WATCHED)
-    return [*connection.execute(names.order_by(tables.score.c.measure)).scalars()]
 
 
 def _cases(connection: Connection, rows: Sequence[_Row]) -> dict[str, dict[str, str]]:

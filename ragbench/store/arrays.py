@@ -172,7 +172,7 @@ def kept(kind: str, key: str, build: Callable[[Path], object], read: Callable[[P
                 _write(path, build, limit)
                 return found()
             except OSError as exc:
-                _warn_once(path.parents[2], exc)
+                _warn_once(exc)
     folder = tempfile.mkdtemp(prefix="ragbench-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     build(Path(folder, key))
@@ -300,7 +300,7 @@ def _alone(path: Path, key: str) -> Iterator[None]:
         try:
             stack.enter_context(locked(path.parents[2] / "locks" / f"{key}.lock", remove=True))
         except OSError as exc:
-            _warn_once(path.parents[2], exc)
+            _warn_once(exc)
         yield
 
 
@@ -321,7 +321,7 @@ def _keep(path: Path, kind: str, key: str, computed: Arrays, limit: int) -> None
     try:
         _write(path, build, limit)
     except OSError as exc:
-        _warn_once(path.parents[2], exc)
+        _warn_once(exc)
 
 
 def _write(path: Path, build: Callable[[Path], object], limit: int) -> None:
@@ -385,10 +385,10 @@ def _sweep_leftovers(root: Path) -> None:
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def _warn_once(folder: Path, exc: BaseException) -> None:
-    if str(folder) in _warned:
+def _warn_once(exc: BaseException) -> None:
+    if (folder := str(_folder())) in _warned:
         return
-    _warned.add(str(folder))
+    _warned.add(folder)
     warnings.warn(
         f"nothing can be kept in {folder} ({type(exc).__name__}: {exc}): results are right but "
         "computed anew each time. Free some space there, or set RAGBENCH_CACHE_DIR to a folder "

@@ -239,12 +239,9 @@ def info() -> dict[str, Any]:
             "CAST(SUM(output_tokens) AS BIGINT) FROM reply "
             "GROUP BY provider, model ORDER BY provider, model"
         )
-        for provider, model, n, read, written in database.rows(query):
-            models[f"{provider}:{model}"] = {
-                "replies": n,
-                "input_tokens": read,
-                "output_tokens": written,
-            }
+        counted = "replies", "input_tokens", "output_tokens"
+        for provider, model, *counts in database.rows(query):
+            models[f"{provider}:{model}"] = dict(zip(counted, counts, strict=True))
     files = [] if database.is_shared() else file.parent.glob("replies.sqlite*")
     return {
         "file": "the database of RAGBENCH_DATABASE" if database.is_shared() else str(file),

@@ -36,7 +36,7 @@ def test_a_key_is_found_until_it_is_removed(database: str) -> None:
         other[:16] + key[16:],
     ):
         assert find_key(no_key, database=database) is None
-    assert api_keys(client="acme", database=database)["name"].tolist() == ["ci"]
+    assert api_keys(database=database).query("client_id == 'acme'")["name"].tolist() == ["ci"]
     with connected(database) as connection:
         stored = str(connection.execute(select(api_key)).all())
     assert key not in stored

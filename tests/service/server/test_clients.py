@@ -54,9 +54,10 @@ def test_a_client_sees_nothing_of_those_with_a_like_name(
 
 
 def test_a_client_has_no_more_cases_and_documents_than_are_kept(
-    root: Path, database: str, keys: dict[str, str]
+    root: Path, database: str, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = TestClient(create_app(root, database, max_items=2))
+    monkeypatch.setattr("ragbench.service.items.MAX_ITEMS", 2)
+    client = TestClient(create_app(root, database))
     client.headers["X-API-Key"] = keys["acme runner"]
 
     def case(number: int) -> int:
