@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from ragbench import service
 from ragbench.cli.console import print_table
 from ragbench.cli.help import Commands
 from ragbench.cli.options import AtLeast0, Database, Json
@@ -40,9 +41,7 @@ def add(
 
     Example: ragbench alert add 'claim_support<0.8' --series nightly --to '${SLACK_URL}'
     """
-    from ragbench.service import add_alert
-
-    rule_id = add_alert(
+    rule_id = service.add_alert(
         rule, to=to or (), series=series, point=point, client=client, database=database
     )[:10]
     typer.echo(f"{rule_id} added; `ragbench alert test {rule_id}` sends a test message")
@@ -57,18 +56,18 @@ def list_alerts(*, limit: AtLeast0 = 10, database: Database = "", as_json: Json 
 
     Example: ragbench alert list
     """
-    from ragbench.service import alerts, raised_alerts
-
-    rules, raised = alerts(database=database), raised_alerts(limit=limit, database=database)
+    rules, raised = (
+        service.alerts(database=database),
+        service.raised_alerts(limit=limit, database=database),
+    )
     rules = rules.assign(
         id=rules["id"].str[:10],
         rule=rules["rule"].where(rules["point"] == 0, rules["rule"] + " --point"),
         to=rules["to"].replace("", "log"),
         last=(rules["raised"].map(str) + " " + rules["last"].str[:16]).str.strip(),
     )
-    headings = {"rule": "rule", "series": "series", "client_id": "client", "to": "to"}
-    columns = {"id": "id", **headings, "last": "raised, last (UTC)"}
-    print_table(rules, columns, as_json=as_json)
+    columns = "id rule series client_id to last".split()
+    print_table(rules, columns, {"last": "raised, last (UTC)"}, as_json=as_json)
     for row in raised.to_dict("records") if not as_json else ():
         title, error = row["text"].partition("\n")[0], f" ({row['error']})" if row["error"] else ""
         typer.echo(f"{row['made_at'][:16]}  {row['rule_id'][:10]}  {row['state']}{error}  {title}")
@@ -84,9 +83,7 @@ def send(rule: str, *, database: Database = "") -> int:
 
     Example: ragbench alert test 'claim_support<0.8'
     """
-    from ragbench.service import send_test
-
-    errors = send_test(rule, database=database)
+    errors = service.send_test(rule, database=database)
     for target, error in errors.items():
         typer.echo(f"{target}: {error or 'sent'}", err=bool(error))
     if not errors:
@@ -103,6 +100,4 @@ def remove(rule: str, *, database: Database = "") -> None:
 
     Example: ragbench alert remove 'claim_support<0.8'
     """
-    from ragbench.service import remove_alert
-
-    remove_alert(rule, database=database)
+    service.remove_alert(rule, database=database)

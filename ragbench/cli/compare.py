@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from ragbench import evaluation, report
 from ragbench.cli.console import print_json, print_table
 from ragbench.cli.options import Database, Json, results_at
-
-if TYPE_CHECKING:
-    from ragbench.evaluation import Results
 
 
 def compare_command(
@@ -37,25 +35,24 @@ def compare_command(
     print_json(loaded.compare(measures=[measure] if measure else ()))
 
 
-def print_decision(results: Results, measure: str = "", n_rows: int = 3) -> None:
+def print_decision(results: evaluation.Results, measure: str = "", n_rows: int = 3) -> None:
     """Print the decision, and the best configurations with their differences from the baseline."""
     from ragbench.errors import printable
     from ragbench.evaluation.results import baseline_name, ranking_measure
     from ragbench.registry import meaning_of
-    from ragbench.report import headline, leaderboard_rows
 
     if len(results) < 2:
         return
     measure, baseline = ranking_measure(results, measure), baseline_name(results)
     comparison = results.compare(baseline, measures=[measure])
     best = results.leaderboard(measure).head(n_rows)
-    rows = leaderboard_rows(best, measure, comparison)
-    typer.echo(f"\n{printable(headline(results, comparison, baseline, measure))}.")
+    rows = report.leaderboard_rows(best, measure, comparison)
+    typer.echo(f"\n{printable(report.headline(results, comparison, baseline, measure))}.")
     typer.echo(f"Ranked by {measure}: {meaning_of(measure)}.\n")
     columns = {
         "configuration": "best",
         f"{measure} (ranked by)": f"{measure} [95 % interval]",
         "difference from the baseline": "difference",
     }
-    print_table(rows, columns)
+    print_table(rows, columns, columns)
     typer.echo("")

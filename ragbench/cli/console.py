@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import typer
@@ -23,10 +24,15 @@ def clean_errors() -> Iterator[None]:
     """Print errors of ragbench and of files in one line each, and one that lists several problems
     with a line for each; anything else is a bug and keeps its traceback.
     """
+    from ragbench import store
+
     as_before = warnings.formatwarning
     warnings.formatwarning = lambda message, *_, **__: f"ragbench: warning: {message}\n"
     try:
-        _check_environment()
+        try:
+            store.check_environment()
+        except ValueError as exc:
+            raise ConfigError(str(exc)) from exc
         yield
     except (RagbenchError, OSError) as exc:
         text = str(exc)
@@ -40,35 +46,30 @@ def clean_errors() -> Iterator[None]:
         warnings.formatwarning = as_before
 
 
-def _check_environment() -> None:
-    from ragbench import store
-
-    try:
-        store.check_environment()
-    except ValueError as exc:
-        raise ConfigError(str(exc)) from exc
-
-
-def print_table(frame: pd.DataFrame, columns: Mapping[str, str], *, as_json: bool = False) -> None:
+def print_table(
+    frame: pd.DataFrame,
+    names: Iterable[str],
+    headings: Mapping[str, str] = MappingProxyType({}),
+    *,
+    as_json: bool = False,
+) -> None:
     """Print columns of a frame under their headings, one line per row; times to the minute. As
     JSON: `print_json`.
 
-    Columns are as wide as what they hold; the last one is cut by no terminal.
+    Columns are as wide as what they hold; the last one is cut by no terminal. Those without a heading
+    have their name: "client" of client_id, "made (UTC)" of made_at.
     """
     if as_json:
         print_json(frame)
         return
-    cells = {
-        heading: [
-            heading,
-            *(
-                text[:16].replace("T", " ") if name.endswith("_at") else text
-                for text in map(str, frame[name])
-            ),
-        ]
-        for name, heading in columns.items()
-    }
-    padded = [[text.ljust(max(map(len, texts))) for text in texts] for texts in cells.values()]
+    padded = []
+    for name in names:
+        texts = frame[name].map(str)
+        if name.endswith("_at"):
+            texts = texts.str[:16].str.replace("T", " ")
+        usual = name.removesuffix("_id").replace("_at", " (UTC)")
+        cells = [headings.get(name, usual), *texts]
+        padded.append([cell.ljust(max(map(len, cells))) for cell in cells])
     for line in zip(*padded, strict=True):
         typer.echo("  ".join(line).rstrip())
 

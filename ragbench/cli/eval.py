@@ -11,20 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from ragbench import evaluation, llms
+from ragbench import evaluation, llms, service
 from ragbench.cli.console import shown
 from ragbench.cli.help import Command
 from ragbench.cli.options import Corpus, Force, Requests, TestSetName, Yes, print_plan
 from ragbench.errors import ConfigError, DataError, ModelError, printable, unknown
 from ragbench.files import expanded
+from ragbench.report import page
 from ragbench.types import Case, Dataset
-
-if TYPE_CHECKING:
-    from ragbench.evaluation import Result
 
 RESULTS = Path("results", "eval")
 _WIDTH = 110  # columns, where the output is not a terminal
@@ -101,7 +99,14 @@ def eval_command(
     """
     expected = expected_doc or []
     with requests.settings():
-        _check_options(query, expected, options)
+        if expected and not query:
+            raise ConfigError(
+                "--expected-doc belongs to --query; a test set names its own documents"
+            )
+        if query and (options["baseline"] or options["suite"] != "full" or options["limit"]):
+            raise ConfigError(
+                "--query is one question: neither --baseline nor --suite nor --limit goes with it"
+            )
         path = _report_path(output) if output else None
         options["judge"] = llms.named_model(options["judge"], judge_provider, judge_model)
         spec = _spec(options, path, query, expected)
@@ -111,25 +116,17 @@ def eval_command(
             else load_questions(test_set, corpus, split)
         )
         if requests.dry_run:
-            _print_requests(data, system, spec)
+            with llms.dry_run() as plan:
+                checked = evaluation.check_evaluation(data, spec)
+                evaluation.ask_all(checked.dataset, system, checked.spec, criteria=checked.criteria)
+            print_plan(plan, str(spec.judge))
             return 0
         if path is None and not query:
             path = _new_folder(data.name, Path(system).stem, spec.suite)
         result = _evaluate(data, system, spec, path, output, force=force)
-        if path is not None:
-            _write(result, path, force=force)
         _show(result, path, verbose=verbose, as_json=as_json)
         _check_measured(result)
     return 0 if result.passed else 1
-
-
-def _check_options(query: str, expected: Sequence[str], options: Mapping[str, Any]) -> None:
-    if expected and not query:
-        raise ConfigError("--expected-doc belongs to --query; a test set names its own documents")
-    if query and (options["baseline"] or options["suite"] != "full" or options["limit"]):
-        raise ConfigError(
-            "--query is one question: neither --baseline nor --suite nor --limit goes with it"
-        )
 
 
 def _spec(
@@ -138,23 +135,14 @@ def _spec(
     """Return the spec that the options mean; a single question has no target but those of
     --fail-under and the expected document.
     """
-    from ragbench.report.page import is_report_file
-
     spec = evaluation.EvaluationSpec(**options)
     if path is not None and not spec.name:
-        spec = spec.replaced(name=path.stem if is_report_file(path) else path.resolve().name)
+        spec = spec.replaced(name=path.stem if page.is_report_file(path) else path.resolve().name)
     if not query:
         return spec
     targets = evaluation.load_targets(spec.targets)
     targets = replace(targets, measures={}).gated({"Success@5": 1} if expected else {})
     return spec.replaced(targets=targets)
-
-
-def _print_requests(data: Dataset, system: str, spec: evaluation.EvaluationSpec) -> None:
-    with llms.dry_run() as plan:
-        checked = evaluation.check_evaluation(data, spec)
-        evaluation.ask_all(checked.dataset, system, checked.spec, criteria=checked.criteria)
-    print_plan(plan, str(spec.judge))
 
 
 def _evaluate(
@@ -165,17 +153,16 @@ def _evaluate(
     output: str,
     *,
     force: bool,
-) -> Result:
+) -> evaluation.Result:
     """Evaluate with a journal of the answers next to the report, from which the same command
-    continues.
+    continues; write the reports and the result, and record it in the history.
     """
     from ragbench.evaluation.folder import JOURNAL
-    from ragbench.report.page import check_output, is_report_file
 
     if path is None:
         return evaluation.evaluate(data, system, spec)
-    check_output(path, force=force)
-    is_file = is_report_file(path)
+    page.check_output(path, force=force)
+    is_file = page.is_report_file(path)
     journal = path.with_name(f"{path.name}.{JOURNAL}") if is_file else path / JOURNAL
     if force:
         journal.unlink(missing_ok=True)
@@ -192,36 +179,29 @@ def _evaluate(
         raise
     if is_file:
         journal.unlink(missing_ok=True)
-    return result
-
-
-def _write(result: Result, path: Path, *, force: bool) -> None:
-    """Write the reports and the result, and record it in the history."""
-    from ragbench.report.page import is_report_file, report_html, report_markdown, write_report
-    from ragbench.service import record_finished
-
-    if is_report_file(path):
-        write_report(result, path, force=force)
+        page.write_report(result, path, force=force)
     else:
-        views = {"report.md": report_markdown(result), "report.html": report_html(result)}
+        views = {"report.md": page.report_markdown(result), "report.html": page.report_html(result)}
         evaluation.save(result, path, views=views)
     # As it is read back, so that importing the folder later finds the same run.
     folder = path if path.is_dir() else None
-    record_finished(lambda: [(evaluation.load_result(folder) if folder else result, folder)])
+    service.record_finished(
+        lambda: [(evaluation.load_result(folder) if folder else result, folder)]
+    )
+    return result
 
 
-def _show(result: Result, path: Path | None, *, verbose: bool, as_json: bool) -> None:
+def _show(result: evaluation.Result, path: Path | None, *, verbose: bool, as_json: bool) -> None:
     """Print the result and where its report is; on GitHub also into the summary of the step."""
     from rich.console import Console
     from rich.markdown import Markdown
 
-    from ragbench.report.page import is_report_file, report_markdown
     from ragbench.report.page.report_json import report_json
 
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         try:
-            with open(summary, "a", encoding="utf-8") as page:
-                page.write(report_markdown(result))
+            with open(summary, "a", encoding="utf-8") as file:
+                file.write(page.report_markdown(result))
         except OSError as exc:  # the result is there, and decides
             typer.echo(f"The summary {summary} cannot be written: {exc.strerror}", err=True)
     if as_json:
@@ -231,14 +211,16 @@ def _show(result: Result, path: Path | None, *, verbose: bool, as_json: bool) ->
         if not console.is_terminal and "COLUMNS" not in os.environ:
             console.width = _WIDTH
         with console.capture() as printed:
-            console.print(Markdown(report_markdown(result, is_brief=not verbose), hyperlinks=False))
+            console.print(
+                Markdown(page.report_markdown(result, is_brief=not verbose), hyperlinks=False)
+            )
         typer.echo(re.sub(r"\n\s*\n", "\n\n", printed.get()), nl=False)
     if path is not None:
-        others = "" if is_report_file(path) else "/report.html (also report.md)"
+        others = "" if page.is_report_file(path) else "/report.html (also report.md)"
         typer.echo(f"Report: {shown(path)}{others}", err=as_json)
 
 
-def _check_measured(result: Result) -> None:
+def _check_measured(result: evaluation.Result) -> None:
     """End where every answer failed, the judge decides nothing, or a gate was not measured."""
     answers = result.answers
     if answers and all(answer.failed for answer in answers):
@@ -292,10 +274,9 @@ def _report_path(output: str) -> Path:
     """Return where the report goes: a bare name is that of a folder in results/eval, everything
     else a path.
     """
-    from ragbench.report.page import is_report_file
 
     path = expanded(output)
-    bare = re.fullmatch(r"\w[\w.+-]*", output) is not None and not is_report_file(path)
+    bare = re.fullmatch(r"\w[\w.+-]*", output) is not None and not page.is_report_file(path)
     return RESULTS / output if bare else path
 
 

@@ -9,6 +9,7 @@ import typer
 
 from ragbench.cli.console import shown
 from ragbench.cli.options import Corpus, Force, results_at
+from ragbench.report import page
 
 
 def explore_command(
@@ -43,10 +44,9 @@ def explore_command(
     Example: ragbench explore results/quickstart -o explore.html
     """
     from ragbench.report.explorer import explore
-    from ragbench.report.page import check_output
     from ragbench.testsets.loader import load_dataset
 
-    check_output(output, force=force)
+    page.check_output(output, force=force)
     loaded = results_at(results)
     if len(results) > 1 and len(loaded) == len(results):  # in the order that they are named
         baseline, contender = baseline or loaded[0].name, contender or loaded[1].name

@@ -61,7 +61,7 @@ def joined(text: str) -> str:
     """
     text = re.split(r"\n\n(?=\w[\w ]*:\n {4}|Example: )", text)[0]
     text = re.sub(r"\s+(Exit\s+status:)", r"\n\n\1", text)
-    return "\n\n".join(part.replace("\n", " ") for part in text.split("\n\n"))
+    return re.sub(r"(?<!\n)\n(?!\n)", " ", text)
 
 
 class _ShortTypes:
@@ -161,13 +161,8 @@ def _options(function: Callable[..., Any]) -> dict[str, list[inspect.Parameter]]
 def _declared(parameter: inspect.Parameter, hint: Any, text: str, panel: str) -> inspect.Parameter:
     """Return a parameter as typer takes it."""
     kind, *infos = get_args(hint) if get_origin(hint) is Annotated else [hint]
-    info = (
-        copy(infos[0])
-        if infos
-        else typer.Option()
-        if parameter.kind is parameter.KEYWORD_ONLY
-        else typer.Argument()
-    )
+    usual = typer.Option if parameter.kind is parameter.KEYWORD_ONLY else typer.Argument
+    info = copy(infos[0]) if infos else usual()
     info.help = text or info.help
     info.rich_help_panel = None if panel == "Args" else panel or None
     if kind is bool and info.default is ...:  # without --no-...

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
+from ragbench import service
 from ragbench.cli.console import clean_errors, print_json, print_table
 from ragbench.cli.help import Commands, with_options
 from ragbench.cli.options import AtLeast0, Database, Json
@@ -44,9 +45,7 @@ def _newest(
     if ctx.invoked_subcommand is not None:
         return
     with clean_errors():
-        from ragbench.service import history
-
-        runs = history(series=series, client=client, limit=limit, database=database)
+        runs = service.history(series=series, client=client, limit=limit, database=database)
     if as_json:
         print_json(runs)
         return
@@ -58,8 +57,7 @@ def _newest(
         configuration=runs["configuration"].mask(runs["configuration"] == runs["series"], ""),
         passed=runs.apply(_passed, axis=1),
     )
-    headings = {name: name for name in ("series", "configuration", "passed", "changed")}
-    print_table(runs, {"run": "run", "made_at": "made (UTC)", **headings})
+    print_table(runs, "run made_at series configuration passed changed".split())
 
 
 history_app.callback()(with_options(_newest))
@@ -74,19 +72,15 @@ def show(run: str, *, database: Database = "", as_json: Json = False) -> None:
 
     Example: ragbench history show 8d463f58c3
     """
-    from ragbench.service import WATCHED, run_of
-
-    row, scores, _ = run_of(run, database)
-    first = {name: rank for rank, name in enumerate(WATCHED)}
-    scores = scores.assign(rank=scores["measure"].map(first)).sort_values(["rank", "measure"])
+    row, scores, _ = service.run_of(run, database)
     if as_json:
-        print_json(scores.drop(columns=["rank", "case_values"]))  # packed values of questions
+        print_json(scores.drop(columns="case_values"))  # packed values of questions
         return
     hidden = "versions parameters categories case_set epoch content".split()
     for name, value in row.items():
         if name not in hidden and value not in (None, ""):
             typer.echo(f"{name + ':':18}{value}")
-    _print_means(scores, {"measure": "measure"})
+    _print_means(scores, "measure")
 
 
 @history_app.register()
@@ -111,10 +105,7 @@ def trend(
 
     Example: ragbench history trend nDCG@10 --series nightly
     """
-    from ragbench import service
-
-    options: dict[str, Any] = {"series": series, "client": client, "database": database}
-    runs, drifts = service.trend(measure, **options), service.drifts(measure, **options)
+    runs = service.trend(measure, series=series, client=client, database=database)
     runs["note"] = [
         "; ".join(filter(None, texts)) for texts in zip(runs["changed"], runs["note"], strict=True)
     ]
@@ -124,14 +115,9 @@ def trend(
         return
     for (name, configuration), part in runs.groupby(["series", "configuration"], sort=False):
         typer.echo(f"{name}, {configuration}" if configuration != name else name)
-        _print_means(part, {"made_at": "made (UTC)"}, state="state", note="changed")
-        for change in (
-            each for run in part["run"] if run in drifts for each in drifts[run].changes
-        ):
-            moved = ", ".join(f"{name} {moved:+.2f}" for name, moved in change.questions.items())
-            typer.echo(
-                f"Noticed {change.noticed}: {change.text}; the questions that moved most: {moved}"
-            )
+        _print_means(part, "made_at", state="state", note="changed")
+        for made_at, moved in part.loc[part["moved"] != "", ["made_at", "moved"]].to_numpy():
+            typer.echo(f"Noticed {made_at[:16]}; the questions that moved most: {moved}")
 
 
 @history_app.register("import")
@@ -146,9 +132,7 @@ def import_folder(folder: Path, *, client: str = "", database: Database = "") ->
 
     Example: ragbench history import results/
     """
-    from ragbench.service import import_results
-
-    done = import_results(folder, client=client, database=database)
+    done = service.import_results(folder, client=client, database=database)
     for path, error in done.failed.items():
         typer.echo(f"Failed: {path}: {printable(error)}", err=True)
     typer.echo(f"{done.added} runs added, {done.known} known already, {len(done.failed)} failed")
@@ -167,8 +151,8 @@ def _passed(run: pd.Series) -> str:
     return f"{word} {counts}".strip()
 
 
-def _print_means(scores: pd.DataFrame, first: dict[str, str], **others: str) -> None:
-    """Print means with their intervals, between other columns."""
+def _print_means(scores: pd.DataFrame, first: str, **others: str) -> None:
+    """Print means with their intervals, between other columns with their headings."""
     from ragbench.statistics.frames import with_interval
 
     means = zip(scores["mean"], scores["ci_low"], scores["ci_high"], strict=True)
@@ -176,4 +160,5 @@ def _print_means(scores: pd.DataFrame, first: dict[str, str], **others: str) -> 
         mean=[with_interval(*row) for row in means],
         scored=scores["n_scored"].map(str) + "/" + scores["n"].map(str),
     )
-    print_table(scores, {**first, "mean": "mean [95 %]", "scored": "scored", **others})
+    headings = {"mean": "mean [95 %]", **others}
+    print_table(scores, [first, "mean", "scored", *others], headings)

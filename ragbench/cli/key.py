@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from ragbench import service
 from ragbench.cli.console import print_table
 from ragbench.cli.help import Commands
 from ragbench.cli.options import Database, Json
@@ -25,9 +26,7 @@ def add(name: str, *, client: str = "", role: str = "reader", database: Database
 
     Example: ragbench key add ci --client acme --role runner
     """
-    from ragbench.service import add_key
-
-    typer.echo(add_key(name, client=client, role=role, database=database))
+    typer.echo(service.add_key(name, client=client, role=role, database=database))
     typer.echo("It is not shown again; send it as X-API-Key, or log in with it.", err=True)
 
 
@@ -37,11 +36,8 @@ def list_keys(*, database: Database = "", as_json: Json = False) -> None:
 
     Example: ragbench key list
     """
-    from ragbench.service import api_keys
-
-    headings = {"client_id": "client", "role": "role", "created_at": "created (UTC)"}
-    columns = {"id": "id", "name": "name", **headings}
-    print_table(api_keys(database=database), columns, as_json=as_json)
+    columns = "id name client_id role created_at".split()
+    print_table(service.api_keys(database=database), columns, as_json=as_json)
 
 
 @key_app.register()
@@ -54,6 +50,4 @@ def remove(name: str, *, client: str | None = None, database: Database = "") -> 
 
     Example: ragbench key remove ci --client acme
     """
-    from ragbench.service import remove_key
-
-    remove_key(name, client=client, database=database)
+    service.remove_key(name, client=client, database=database)

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragbench import llms
+from ragbench import evaluation, llms, service
 from ragbench.errors import ConfigError
 from ragbench.llms.environment import in_force
 
 if TYPE_CHECKING:
-    from ragbench.evaluation import Result, Results
     from ragbench.sweep import SweepPlan
 
 AtLeast0 = Annotated[int, typer.Option(min=0)]
@@ -105,29 +104,31 @@ class Requests:
             raise
 
 
-def results_at(names: Sequence[str | Path], database: str = "") -> Results:
+def results_at(names: Sequence[str | Path], database: str = "") -> evaluation.Results:
     """Return the results of these names: the folder of a result, its report.json, a folder that
     holds several, or a run of the history. The baseline is that of the first, else the first.
     """
-    from ragbench.evaluation import Results, load_result, load_results
     from ragbench.evaluation.folder import FILES
-    from ragbench.service import run_of
 
-    results: list[Result] = []
+    results: list[evaluation.Result] = []
     baseline = ""
     for name in names:
         path = Path(name)
         if not path.exists() and path.parent == Path():
-            path = Path(run_of(str(name), database)[0]["location"])
+            path = Path(service.run_of(str(name), database)[0]["location"])
         single = path.is_file() or any((path / file).exists() for file in (*FILES, "report.json"))
-        loaded = Results([load_result(path)]) if single else load_results(path)
+        loaded = (
+            evaluation.Results([evaluation.load_result(path)])
+            if single
+            else evaluation.load_results(path)
+        )
         baseline = baseline or loaded.baseline or loaded[0].name
         used = {result.name for result in results}
         results += [
             replace(result, name=f"{path}/{result.name}") if result.name in used else result
             for result in loaded
         ]
-    return Results(results, baseline=baseline)
+    return evaluation.Results(results, baseline=baseline)
 
 
 def print_plan(plan: llms.DryRun | SweepPlan, judge: str = "") -> None:

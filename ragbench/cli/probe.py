@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.pretty import pretty_repr
 
+from ragbench import systems
 from ragbench.cli.console import command, shown
 from ragbench.cli.options import Corpus, Force
 from ragbench.errors import ConfigError, FailureKind, printable
@@ -94,7 +95,9 @@ def probe_command(
         answer = to_answer("probe", reply.events[0], words[0])
     _print_answer(answer, paths)
     if answer is not None and corpus:
-        _print_matches(answer, data)
+        matched = systems.match_passages([answer], data)
+        counts = (f"{count} {how}" for how, count in matched.counts.items() if count)
+        typer.echo(f"Documents: {', '.join(matched.run['probe'])}\nMatched: {', '.join(counts)}")
     text = toml_table(kind, {**table, **paths}) if kind else ""
     if text and write is not None:
         write_durably(write, text)
@@ -107,7 +110,6 @@ def probe_command(
 def _ask_service(url: str, body: str, question: str) -> Probed:
     """Send the usual forms of a request until the service takes one."""
     from ragbench.llms.failures import RequestError
-    from ragbench.systems import HttpSystem
 
     if body:
         try:
@@ -121,7 +123,7 @@ def _ask_service(url: str, body: str, question: str) -> Probed:
         tables += [{"method": "GET", "url": f"{url}?{name}={{query}}"} for name in _NAMES]
     refusals = []
     for table in ({"url": url, **table} for table in tables):
-        with HttpSystem(**table, delta="$") as system:  # of a stream of unknown form
+        with systems.HttpSystem(**table, delta="$") as system:  # of a stream of unknown form
             try:
                 reply = system.ask_raw(question)
             except RequestError as exc:
@@ -139,10 +141,9 @@ def _ask_service(url: str, body: str, question: str) -> Probed:
 
 def _ask_tool(server: str, tool: str, question: str) -> Probed:
     """Call the tool of an MCP server that seems to answer."""
-    from ragbench.systems import McpSystem
     from ragbench.systems.reply_paths import Reply
 
-    with McpSystem(server, tool=tool or "?") as system:
+    with systems.McpSystem(server, tool=tool or "?") as system:
         schemas = system.tools()
         likely = (name for part in _TOOLS for name in schemas if part in name.lower())
         tool = tool or [*likely, *schemas, ""][0]
@@ -155,15 +156,14 @@ def _ask_tool(server: str, tool: str, question: str) -> Probed:
 
 
 def _ask_system(name: str, question: str, data: Dataset) -> Probed:
-    from ragbench.systems import FunctionSystem, HttpSystem, McpSystem, load_system
     from ragbench.systems.loader import read_table
     from ragbench.systems.reply_paths import Reply
 
-    system = load_system(name, data)
-    if isinstance(system, HttpSystem | McpSystem):
+    system = systems.load_system(name, data)
+    if isinstance(system, systems.HttpSystem | systems.McpSystem):
         with system:
             return *read_table(Path(name)), system.ask_raw(question)
-    if isinstance(system, FunctionSystem):
+    if isinstance(system, systems.FunctionSystem):
         return "", {}, Reply([system.returned(question)])
     return "", {}, Reply([system.answer("probe", question)])
 
@@ -185,11 +185,3 @@ def _print_answer(answer: Answer | None, proposal: Mapping[str, Any]) -> None:
             f"contexts  {paths.get('contexts', ''):<20} {len(answer.contexts)}\n"
             f"{pretty_repr(answer.passages[:3], max_width=100, max_string=60)}"
         )
-
-
-def _print_matches(answer: Answer, dataset: Dataset) -> None:
-    from ragbench.systems import match_passages
-
-    matched = match_passages([answer], dataset)
-    counts = (f"{count} {how}" for how, count in matched.counts.items() if count)
-    typer.echo(f"Documents: {', '.join(matched.run['probe'])}\nMatched: {', '.join(counts)}")

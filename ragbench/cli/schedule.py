@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ragbench import service
 from ragbench.cli.console import print_table
 from ragbench.cli.help import Commands
 from ragbench.cli.options import Database, Json
@@ -40,10 +41,8 @@ def add(
 
     Example: ragbench schedule add nightly "0 2 * * *" --zone Europe/Vienna -- eval
     """
-    from ragbench.service import add_schedule, next_due
-
-    add_schedule(name, cron, command, zone=zone, client=client, database=database)
-    due = f": next due {next_due(cron, zone, datetime.now(UTC))}" if cron else " added"
+    service.add_schedule(name, cron, command, zone=zone, client=client, database=database)
+    due = f": next due {service.next_due(cron, zone, datetime.now(UTC))}" if cron else " added"
     typer.echo(f"{name}{due}")
 
 
@@ -53,16 +52,14 @@ def list_schedules(*, database: Database = "", as_json: Json = False) -> None:
 
     Example: ragbench schedule list
     """
-    from ragbench.service import schedules
-
-    table = schedules(database=database)
+    table = service.schedules(database=database)
     table = table.assign(
         next=table["next_due"].str[:16].replace("", "paused"),
         last=(table["last_due"].str[:16] + " " + table["last_state"]).str.strip(),
     )
-    headings = {"client_id": "client", "cron": "cron", "zone": "zone", "next": "next (UTC)"}
-    columns = {"name": "name", **headings, "last": "last (UTC)", "command": "command"}
-    print_table(table, columns, as_json=as_json)
+    columns = "name client_id cron zone next last command".split()
+    headings = {"next": "next (UTC)", "last": "last (UTC)"}
+    print_table(table, columns, headings, as_json=as_json)
 
 
 @schedule_app.register()
@@ -76,9 +73,7 @@ def pause(name: str, *, resume: bool = False, client: str = "", database: Databa
 
     Example: ragbench schedule pause nightly
     """
-    from ragbench.service import pause_schedule
-
-    pause_schedule(name, paused=not resume, client=client, database=database)
+    service.pause_schedule(name, paused=not resume, client=client, database=database)
 
 
 @schedule_app.register()
@@ -91,9 +86,7 @@ def remove(name: str, *, client: str = "", database: Database = "") -> None:
 
     Example: ragbench schedule remove nightly
     """
-    from ragbench.service import remove_schedule
-
-    remove_schedule(name, client=client, database=database)
+    service.remove_schedule(name, client=client, database=database)
 
 
 @schedule_app.register("import")
@@ -110,11 +103,9 @@ def import_file(
 
     Example: ragbench schedule import cron.yaml
     """
-    from ragbench.service import alerts, import_schedules
-
-    names = import_schedules(file, to=to or (), client=client, database=database)
+    names = service.import_schedules(file, to=to or (), client=client, database=database)
     typer.echo(f"added: {', '.join(names)}")
-    rules = alerts(client=client, database=database)
+    rules = service.alerts(client=client, database=database)
     for row in rules[rules["series"].isin(names)].to_dict("records"):
         log = "the log only; --to '${NAME}' names the variable with an address"
         typer.echo(f"alert of {row['series']}: {row['rule']}, sent to {row['to'] or log}")
@@ -131,9 +122,7 @@ def run_due_jobs(*, database: Database = "") -> int:
 
     Example: ragbench schedule run-due
     """
-    from ragbench.service import run_due
-
-    outcomes = run_due(database=database)
+    outcomes = service.run_due(database=database)
     for outcome in outcomes:
         typer.echo(f"{outcome.name}, due {outcome.due_at[:16]}: exit status {outcome.exit_code}")
         if outcome.exit_code:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ragbench import systems
 from ragbench.errors import check_known
 
 Schema = dict[str, Any]
@@ -59,10 +60,9 @@ def _testset() -> Schema:
 def _system() -> Schema:
     from pydantic import TypeAdapter
 
-    from ragbench.systems import HttpSystem, McpSystem
     from ragbench.systems.loader import pipeline_options
 
-    models = {"pipeline": pipeline_options(), "http": HttpSystem, "mcp": McpSystem}
+    models = {"pipeline": pipeline_options(), "http": systems.HttpSystem, "mcp": systems.McpSystem}
     tables = {name: TypeAdapter[Any](model).json_schema() for name, model in models.items()}
     parts = {
         name: part for table in tables.values() for name, part in table.pop("$defs", {}).items()

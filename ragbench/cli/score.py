@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ragbench import metrics, statistics
 from ragbench.errors import check_known
 
 if TYPE_CHECKING:
@@ -38,9 +39,7 @@ def score_command(
 
     Example: ragbench score qrels.txt bm25.run dense.run --measure nDCG@10,AP
     """
-    from ragbench.metrics import read_qrels, read_run, score_run
     from ragbench.metrics.retrieval import parse_measures
-    from ragbench.statistics import compare_all
     from ragbench.testsets.loader import load_dataset
 
     names = [path.name.removesuffix(".gz").rpartition(".")[0] or path.name for path in runs]
@@ -51,13 +50,17 @@ def score_command(
     # A comma in parentheses is part of a name.
     named = [str(name) for name in parse_measures(re.split(r",(?![^()]*\))", measure))]
     judged = [name.replace("nDCG", "Judged") for name in named if name.startswith("nDCG")]
-    labels = read_qrels(qrels) if Path(qrels).is_file() else load_dataset(qrels, split).qrels
+    labels = (
+        metrics.read_qrels(qrels) if Path(qrels).is_file() else load_dataset(qrels, split).qrels
+    )
     scores = {
-        name: score_run(labels, read_run(path), list(dict.fromkeys([*named, *judged])))
+        name: metrics.score_run(
+            labels, metrics.read_run(path), list(dict.fromkeys([*named, *judged]))
+        )
         for name, path in zip(names, runs, strict=True)
     }
     means = _means(scores, {*judged} - {*named})
-    others = compare_all(scores, first, measures=named) if len(scores) > 1 else None
+    others = statistics.compare_all(scores, first, measures=named) if len(scores) > 1 else None
     typer.echo(means.round(4).to_string(index=False))
     for name in sorted({*judged} & {*means["measure"]} - {*named}):
         typer.echo(f"{name} is below 1: what has no judgement counts as not relevant.")
@@ -71,9 +74,9 @@ def _means(scores: dict[str, pd.DataFrame], optional: set[str]) -> pd.DataFrame:
     """Return the means of each run, without `optional` measures that are 1 in all of them."""
     import pandas as pd
 
-    from ragbench.statistics import summarise
-
-    means = pd.concat({name: summarise(frame) for name, frame in scores.items()}, names=["run", ""])
+    means = pd.concat(
+        {name: statistics.summarise(frame) for name, frame in scores.items()}, names=["run", ""]
+    )
     lowest = means.groupby("measure")["mean"].transform("min")
     means = means[~means["measure"].isin(optional) | (lowest < 1)]
     return means.reset_index("run").reset_index(drop=True)

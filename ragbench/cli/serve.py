@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ragbench import service
 from ragbench.cli.options import AtLeast0, Database
 from ragbench.errors import ConfigError, require
 from ragbench.network import is_loopback
@@ -53,13 +54,12 @@ def serve_command(
     """
     uvicorn = require("uvicorn", "server")
     require("fastapi", "server")
-    from ragbench.service import api_keys
     from ragbench.service.app import create_app
     from ragbench.service.workers import Queue
 
     if not root.is_dir():
         raise ConfigError(f"--root {root} is not a directory; name the one with your test sets")
-    admin_key = secrets.token_urlsafe(32) if api_keys(database=database).empty else ""
+    admin_key = secrets.token_urlsafe(32) if service.api_keys(database=database).empty else ""
     if admin_key and not is_loopback(host):
         raise ConfigError(
             f"there is no key yet, so nothing is served at {host}; make one: ragbench key add NAME "

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from ragbench import llms
+from ragbench import generation, llms
 from ragbench.cli.console import command, shown
 from ragbench.cli.help import Commands
 from ragbench.cli.init import path_from, text_of_testset
@@ -17,9 +17,6 @@ from ragbench.cli.options import AtLeast1, Concurrency, Corpus, Force, Model, Re
 from ragbench.errors import ConfigError
 from ragbench.files import expanded, write_durably
 from ragbench.types import Dataset
-
-if TYPE_CHECKING:
-    from ragbench.generation import Draft
 
 testset_app = Commands(
     "Make a test set from documents; convert and check test sets.",
@@ -65,7 +62,6 @@ def generate(
 
     Example: ragbench testset generate my-documents --output my-testset --llm ollama:llama3.1:8b --dry-run
     """
-    from ragbench import generation
     from ragbench.datasets.corpus import load_corpus
     from ragbench.retrieval.chunkers import chunk
     from ragbench.testsets.writer import check_free
@@ -113,11 +109,10 @@ def generate(
     return _print_drafts(drafts, len(dataset.cases), folder)
 
 
-def _print_drafts(drafts: list[Draft], questions: int, folder: Path) -> int:
+def _print_drafts(drafts: list[generation.Draft], questions: int, folder: Path) -> int:
     """Show what became of the drafts, and return 1 where requests failed."""
-    from ragbench.generation import drafts_table
 
-    for row in drafts_table(drafts).itertuples():
+    for row in generation.drafts_table(drafts).itertuples():
         typer.echo(f"{row.drafts:>6}  {row.state:<13} {row.meaning}")
     failed = sum(draft.state in ("failed", "unchecked") for draft in drafts)
     typer.echo(

@@ -32,7 +32,6 @@ from .scheduler import (
 from .trends import (
     WATCHED,
     compare_runs,
-    drifts,
     history,
     run_of,
     trend,
@@ -47,7 +46,6 @@ __all__ = [
     "api_keys",
     "compare_runs",
     "database_url",
-    "drifts",
     "history",
     "import_results",
     "import_schedules",

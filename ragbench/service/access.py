@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi import Depends, Header, HTTPException, Query, Request
@@ -126,33 +125,23 @@ async def authenticate(request: Request) -> ApiKey | None:
     return await run_in_threadpool(key_of_session, request, token) if token else None
 
 
-def client_of_query(
-    client_id: Annotated[
-        str | None,
-        Query(
-            max_length=80,
-            pattern=LINE,
-            description="Of a key for every client: whose data is meant.",
-        ),
-    ] = None,
-) -> str | None:
-    """Return the client that the query names."""
-    return client_id
+CLIENT_ID: Any = Query(
+    None,
+    alias="client_id",
+    max_length=80,
+    pattern=LINE,
+    description="Of a key for every client: whose data is meant.",
+)
+TENANT: Any = Header(None, alias="X-Tenant-Id", max_length=80, description="The key's own client.")
 
 
-def client_of_header(
-    tenant: Annotated[
-        str | None, Header(alias="X-Tenant-Id", max_length=80, description="The key's own client.")
-    ] = None,
-) -> str | None:
-    """Return the client that the header names."""
-    return tenant
+def needs(role: str, client_of: Any = CLIENT_ID) -> Any:
+    """Return a dependency: the session of a caller whose role is at least this one; 403 otherwise.
 
+    `client_of` is the parameter of a request, or the dependency, that names the client.
+    """
 
-def needs(role: str, client_of: Callable[..., Any] = client_of_query) -> Any:
-    """Return a dependency: the session of a caller whose role is at least this one; 403 otherwise."""
-
-    async def session(request: Request, client: str | None = Depends(client_of)) -> Session:
+    async def session(request: Request, client: str | None = client_of) -> Session:
         if (key := request.state.key) is None:
             raise HTTPException(401, NO_KEY, {"WWW-Authenticate": "Bearer"})
         if ROLES.index(key.role) < ROLES.index(role):

@@ -15,13 +15,13 @@ import os
 import re
 import shlex
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pandas as pd
-from sqlalchemy import Connection, and_, delete, func, or_, select, update
+from sqlalchemy import Connection, Row, and_, delete, func, or_, select, update
 
 from ragbench.errors import (
     ConfigError,
@@ -36,6 +36,7 @@ from ragbench.service import tables, trends
 from ragbench.service.history_database import (
     Json,
     add_once,
+    chosen_row,
     connected,
     content_id,
     now,
@@ -53,7 +54,7 @@ _THRESHOLD = re.compile(r"([^\s<>=]+)\s*([<>])\s*(-?\d*\.?\d+)")
 _TARGET = re.compile(r"\$\{[A-Za-z_]\w*\}")
 _EXPECTED = "'claim_support<0.8', 'pass_rate<0.8', 'drift' or 'failed'"
 _DAY = timedelta(days=1)
-_Row = Mapping[Any, Any]
+_Row = Row[Any]
 
 
 def add_alert(
@@ -120,29 +121,26 @@ def check_targets(to: Sequence[str]) -> None:
 
 def replace_threshold(
     series: str,
-    measure: str,
     limit: float,
     *,
     to: Sequence[str] = (),
     client: str = "",
     database: str = "",
 ) -> None:
-    """Add the rule that the mean of a measure is at least `limit`, in place of those for it that a
-    series has.
+    """Add the rule that the pass rate is at least `limit`, in place of those for it that a series
+    has.
 
     It is sent `to` these targets; none = to those of the rules that it replaces.
 
     Raises:
         ConfigError, DataError: as `add_alert`.
     """
-    rules = alerts(client=client, database=database)
-    before = rules[(rules["series"] == series) & rules["rule"].str.startswith(f"{measure}<")]
-    for row in before.itertuples():
-        to = to or [target for target in str(row.to).split(", ") if target]
-        remove_alert(str(row.id), database=database)
-    add_alert(
-        f"{measure}<{limit}", to=to, series=series, point=True, client=client, database=database
-    )
+    column, rule = alert_rule.c, "pass_rate<"
+    same = column.client_id == client, column.series == series, column.rule.startswith(rule)
+    before = read_rows(database, select(column.targets).where(*same))
+    write(database, delete(alert_rule).where(*same))
+    to = to or [target for row in before for target in json.loads(row.targets)]
+    add_alert(f"{rule}{limit}", to=to, series=series, point=True, client=client, database=database)
 
 
 def _measure(connection: Connection, name: str, limit: float) -> str:
@@ -185,7 +183,7 @@ def remove_alert(rule: str, *, database: str = "") -> None:
     Raises:
         ConfigError: no rule, or several, are meant.
     """
-    write(database, delete(alert_rule).where(alert_rule.c.id == _rule(database, rule)["id"]))
+    write(database, delete(alert_rule).where(alert_rule.c.id == _rule(database, rule).id))
 
 
 def send_test(rule: str, *, database: str = "") -> dict[str, str]:
@@ -194,87 +192,84 @@ def send_test(rule: str, *, database: str = "") -> dict[str, str]:
     """
     row = _rule(database, rule)
     text = (
-        f"ragbench: a test of the alert {row['rule']}\nNothing happened; this is where its "
+        f"ragbench: a test of the alert {row.rule}\nNothing happened; this is where its "
         "alerts arrive."
     )
-    return {target: _send(target, text) for target in json.loads(row["targets"])}
+    return {target: _send(target, text) for target in json.loads(row.targets)}
 
 
-def _rule(database: str, text: str) -> Json:
-    rows = read_rows(database, select(alert_rule))
-    matches = [row for row in rows if row["rule"] == text or (text and row["id"].startswith(text))]
-    if not rows:
-        raise ConfigError("there is no alert yet")
-    if len(matches) != 1:
-        names = ", ".join(f"{row['id'][:10]} ({row['rule']})" for row in matches or rows)
-        raise ConfigError(f"{text!r} is {len(matches)} rules; expected one of {names}")
-    return matches[0]
+def _rule(database: str, text: str) -> _Row:
+    query = select(alert_rule, alert_rule.c.rule.label("name"))
+    return chosen_row("alert", text, read_rows(database, query))
 
 
-def raise_alerts(connection: Connection, run_id: str) -> None:
+def raise_alerts(connection: Connection, run: Json) -> None:
     """Write the alerts of a new run, in the transaction that adds it."""
-    of_run = select(tables.run).where(tables.run.c.id == run_id)
-    run = dict(connection.execute(of_run).mappings().one())
     query = select(alert_rule).where(
         alert_rule.c.client_id.in_((run["client_id"], EVERY_CLIENT)),
         alert_rule.c.series.in_((run["series"], "" if run["kind"] == "eval" else run["series"])),
     )
-    for rule in connection.execute(query).mappings().all():
-        lines: list[str] = []
-        if match := _THRESHOLD.fullmatch(rule["rule"]):
-            lines = _crossed(connection, run, rule, *match.groups())
-        elif rule["rule"] == "drift":
-            lines = list(_drifted(connection, run))
-        elif rule["rule"] == "failed" and run["passed"] is False:
-            passed, count = run["questions_passed"], run["questions"]
-            counted = "" if passed is None else f" ({passed}/{count} pass)"
-            lines = [f"targets were missed{counted}", *_facts(connection, run, "pass_rate")]
-        if lines:
-            client = f" of {run['client_id']}" if run["client_id"] else ""
-            about = (
-                f"{run['configuration']}{client}, made {run['made_at'][:16]} UTC "
-                f"on {run['dataset']}"
-            )
-            places = filter(None, [run["location"], f"ragbench history show {run_id[:10]}"])
+    client = f" of {run['client_id']}" if run["client_id"] else ""
+    made = f"made {run['made_at'][:16]} UTC on {run['dataset']}"
+    places = filter(None, [run["location"], f"ragbench history show {run['id'][:10]}"])
+    about = f"{run['configuration']}{client}, {made}", f"Look: {'; '.join(places)}"
+    for rule in connection.execute(query).all():
+        if lines := [*_lines(connection, run, rule)]:
             title = f"{run['series']}: {lines[0]}"
-            _raise(
-                connection, rule, run_id, title, [*lines[1:], about, f"Look: {'; '.join(places)}"]
-            )
+            _raise(connection, rule, run["id"], title, [*lines[1:], *about])
+
+
+def _lines(connection: Connection, run: Json, rule: _Row) -> Iterator[str]:
+    """Yield a title and the facts where a run is one of which a rule warns."""
+    if rule.rule == "drift":
+        for number, (measure, change) in enumerate(trends.alarms(connection, run)):
+            moved = trends.moved_text(change)
+            if number:
+                yield f"Also {measure}: {change.text}; {moved}"
+            else:
+                yield f"drift: {measure}: {change.text}"
+                yield from _facts(connection, run, measure)
+                yield f"Questions that moved most: {moved}"
+    elif rule.rule == "failed":
+        if run["passed"] is False:
+            passed, count = run["questions_passed"], run["questions"]
+            yield "targets were missed" + ("" if passed is None else f" ({passed}/{count} pass)")
+            yield from _facts(connection, run, "pass_rate")
+    elif match := _THRESHOLD.fullmatch(rule.rule):
+        measure, sign, limit = match.groups()
+        score = _score(connection, run["id"], measure)
+        column = "mean" if rule.point else "ci_high" if sign == "<" else "ci_low"
+        value = getattr(score, column, None)
+        if value is not None and (value < float(limit) if sign == "<" else value > float(limit)):
+            subject = measure if rule.point else f"the whole interval of {measure}"
+            yield f"{subject} is {'below' if sign == '<' else 'above'} {limit}"
+            yield from _facts(connection, run, measure)
 
 
 def check_alerts(database: str = "", at: datetime | None = None) -> None:
-    """Write the alerts of jobs that broke off within a day; then send all."""
+    """Write the alerts of jobs that failed within a day, after the rule was made; then send all. Of
+    an evaluation that missed targets its run tells.
+    """
     since = timestamp((at or datetime.now(UTC)) - _DAY)
+    job, schedule = tables.job.c, tables.schedule.c
+    columns = job.id.label("job_id"), job.due_at, job.ended_at, job.exit_code, job.output
+    query = select(*columns, tables.schedule).join_from(tables.job, tables.schedule)
+    missed = and_(schedule.command.like('["sweep"%'), job.exit_code > 0)
+    query = query.where(job.ended_at > since, or_(job.state == "failed", missed))
     with connected(database, write=True) as connection:
         failed = select(alert_rule).where(alert_rule.c.rule == "failed")
-        for rule in connection.execute(failed).mappings().all():
-            client = None if rule["client_id"] == EVERY_CLIENT else rule["client_id"]
-            _check_jobs(connection, rule, client, max(rule["made_at"], since))
-    send_alerts(database, again=True)
-
-
-def _check_jobs(connection: Connection, rule: _Row, client: str | None, since: str) -> None:
-    """Write the alerts of jobs that ended since then and failed; of an evaluation that missed
-    targets its run tells.
-    """
-    job, schedule = tables.job.c, tables.schedule.c
-    query = select(job.id.label("job_id"), job.due_at, job.exit_code, job.output, tables.schedule)
-    query = query.join_from(tables.job, tables.schedule).where(job.ended_at > since)
-    query = query.where(
-        or_(job.state == "failed", and_(schedule.command.like('["sweep"%'), job.exit_code > 0))
-    )
-    if client is not None:
-        query = query.where(schedule.client_id == client)
-    for row in connection.execute(query).mappings().all():
-        series = series_of(row)
-        if rule["series"] in ("", series):
-            last_line = (row["output"] or "").strip().splitlines()[-1:]
+        rules = connection.execute(failed).all()
+        for row in connection.execute(query).all() if rules else ():
+            series, last_line = series_of(row), (row.output or "").strip().splitlines()[-1:]
             title = (
-                f"{series}: the job due {row['due_at'][:16]} UTC failed, exit "
-                f"status {row['exit_code']}"
+                f"{series}: the job due {row.due_at[:16]} UTC failed, exit status {row.exit_code}"
             )
-            look = f"Look: {row['folder']}; ragbench schedule list"
-            _raise(connection, rule, row["job_id"], title, [*last_line, look])
+            lines = [*last_line, f"Look: {row.folder}; ragbench schedule list"]
+            for rule in rules:
+                is_of_client = rule.client_id in (EVERY_CLIENT, row.client_id)
+                if is_of_client and rule.series in ("", series) and row.ended_at > rule.made_at:
+                    _raise(connection, rule, row.job_id, title, lines)
+    send_alerts(database, again=True)
 
 
 def _raise(
@@ -282,13 +277,14 @@ def _raise(
 ) -> None:
     """Write an alert, unless there is one about this subject."""
     row = {
-        "id": content_id("alert", rule["id"], subject),
-        "rule_id": rule["id"],
+        "id": content_id("alert", rule.id, subject),
+        "rule_id": rule.id,
         "subject": subject,
         "made_at": now(),
         "text": "\n".join(printable(line)[:500] for line in (f"ragbench: {title}", *lines)),
         "state": "waiting",
-        "targets": rule["targets"],
+        "attempts": 0,
+        "targets": rule.targets,
         "error": "",
     }
     add_once(connection, alert, row)
@@ -297,53 +293,22 @@ def _raise(
 def _score(connection: Connection, run_id: str, measure: str) -> _Row | None:
     score = tables.score.c
     query = select(tables.score).where(score.run_id == run_id, score.measure == measure)
-    return connection.execute(query.where(score.mean.is_not(None))).mappings().first()
+    return connection.execute(query.where(score.mean.is_not(None))).first()
 
 
-def _crossed(
-    connection: Connection, run: _Row, rule: _Row, measure: str, sign: str, limit: str
-) -> list[str]:
-    """Return a title and the facts where a run crosses a threshold."""
-    score = _score(connection, run["id"], measure)
-    column = "mean" if rule["point"] else "ci_high" if sign == "<" else "ci_low"
-    value = score[column] if score else None
-    if value is None or not (value < float(limit) if sign == "<" else value > float(limit)):
-        return []
-    subject = measure if rule["point"] else f"the whole interval of {measure}"
-    title = f"{subject} is {'below' if sign == '<' else 'above'} {limit}"
-    return [title, *_facts(connection, run, measure)]
-
-
-def _drifted(connection: Connection, run: _Row) -> Iterator[str]:
-    """Yield a title and the facts where watched measures got worse with a run."""
-    for number, (measure, change) in enumerate(trends.alarms(connection, run)):
-        moved = ", ".join(f"{query_id} {size:+.2f}" for query_id, size in change.questions.items())
-        if number:
-            yield f"Also {measure}: {change.text}; {moved}"
-        else:
-            yield f"drift: {measure}: {change.text}"
-            yield from _facts(connection, run, measure)
-            yield f"Questions that moved most: {moved}"
-
-
-def _facts(connection: Connection, run: _Row, measure: str) -> Iterator[str]:
+def _facts(connection: Connection, run: Json, measure: str) -> Iterator[str]:
     """Yield the value with its interval, and the change since the run before."""
     score = _score(connection, run["id"], measure)
     if score is None:
         return
-    low, high = score["ci_low"], score["ci_high"]
+    low, high = score.ci_low, score.ci_high
     interval = "" if low is None or high is None else f", 95 % interval [{low:.3f}, {high:.3f}]"
-    yield (
-        f"{measure} {score['mean']:.3f}{interval}, {score['n_scored']}/{score['n']} questions "
-        "scored"
-    )
+    yield (f"{measure} {score.mean:.3f}{interval}, {score.n_scored}/{score.n} questions scored")
     before = trends.previous_run(connection, run)
     if before and (then := _score(connection, before["id"], measure)):
         other = "" if before["fingerprint"] == run["fingerprint"] else ", on another dataset"
-        change = score["mean"] - then["mean"]
-        yield (
-            f"Change: {change:+.3f} since {before['made_at'][:16]} UTC ({then['mean']:.3f}{other})"
-        )
+        change = score.mean - then.mean
+        yield (f"Change: {change:+.3f} since {before['made_at'][:16]} UTC ({then.mean:.3f}{other})")
     yield (
         f"Over time: ragbench history trend {shlex.quote(measure)} "
         f"--series {shlex.quote(run['series'])}"
@@ -358,25 +323,20 @@ def send_alerts(database: str = "", *, again: bool = False) -> None:
     since = timestamp(datetime.now(UTC) - _DAY)
     query = select(alert).where(alert.c.state.in_(states), alert.c.made_at > since)
     for row in read_rows(database, query.order_by(alert.c.made_at)):
-        sending = {"state": "sending", "attempts": row["attempts"] + 1}
-        if not _change(database, row, **sending):
+        same = (alert.c[name] == getattr(row, name) for name in ("id", "state", "attempts"))
+        claim = update(alert).where(*same)
+        if not write(database, claim.values(state="sending", attempts=row.attempts + 1)):
             continue  # another process sends it
-        if row["state"] == "waiting":
-            _LOG.warning("%s", row["text"])
-        targets = json.loads(row["targets"])
-        failed = {target: error for target in targets if (error := _send(target, row["text"]))}
+        if row.state == "waiting":
+            _LOG.warning("%s", row.text)
+        targets = json.loads(row.targets)
+        failed = {target: error for target in targets if (error := _send(target, row.text))}
         for target, error in failed.items():
             _LOG.warning("an alert could not be sent to %s: %s", target, error)
         state = "failed" if failed else "sent" if targets else "logged"
         errors = "; ".join(f"{target}: {error}" for target, error in failed.items())
         values = {"state": state, "targets": json.dumps(list(failed)), "error": errors}
-        _change(database, row | sending, **values)
-
-
-def _change(database: str, row: Json, **values: Any) -> int:
-    """Change an alert that is still in the state of this row: how many there were."""
-    same = (alert.c[name] == row[name] for name in ("id", "state", "attempts"))
-    return write(database, update(alert).where(*same).values(values))
+        write(database, update(alert).where(alert.c.id == row.id).values(values))
 
 
 def send_or_warn(database: str) -> None:
@@ -415,13 +375,12 @@ def _send(target: str, text: str) -> str:
 def _silenced() -> Iterator[None]:
     """Suppress every log and warning of apprise and what it sends with."""
     names = ("apprise", "urllib3", "urllib3.connectionpool", "requests")
-    loggers = {logger: logger.disabled for logger in map(logging.getLogger, names)}
+    loggers = [logger for logger in map(logging.getLogger, names) if not logger.disabled]
     try:
         for logger in loggers:
             logger.disabled = True
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             yield
     finally:
-        for logger, disabled in loggers.items():
-            logger.disabled = disabled
+        for logger in loggers:
+            logger.disabled = False

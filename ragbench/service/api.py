@@ -33,6 +33,8 @@ Word = Annotated[str, Query(max_length=190, pattern=LINE)]
 Id = Annotated[str, Query(pattern="^[0-9a-f]{64}$")]
 Limit = Annotated[int, Query(ge=1, le=1000)]
 Wait = Annotated[int, Query(ge=0, le=600, description="Seconds to wait for the result.")]
+MAX_JOBS = 100
+"""Jobs that may wait, of each client."""
 _FORMS = {  # content type -> form
     "application/json": "json",
     "application/yaml": "yaml",
@@ -74,13 +76,10 @@ async def create_dataset(
 ) -> Json:
     """Save a test set, in any form of a single file."""
     content = await session.request.body()
-    content_type = (
-        session.request.headers.get("content-type", "application/json")
-        .partition(";")[0]
-        .strip()
-        .lower()
+    content_type, _, _ = session.request.headers.get("content-type", "application/json").partition(
+        ";"
     )
-    if (form := _FORMS.get(content_type)) is None:
+    if (form := _FORMS.get(content_type.strip().lower())) is None:
         raise HTTPException(415, "send application/json, application/yaml or application/jsonl")
     if name == CASES:
         raise HTTPException(422, f"the cases of {CASES} are sent to /evaluation/test-cases")
@@ -112,36 +111,38 @@ def delete_dataset(session: Runner, name: str) -> None:
 
 def submit(session: Session, command: list[str], series: str) -> Json:
     """Put a command into the queue: its job; 429 where too many are waiting."""
-    state, path = session.request.app.state, session.folder.path
+    path = session.folder.path
     path.mkdir(parents=True, exist_ok=True)
     try:
         job_id = job_queue.request_job(
             command,
             series=series,
             folder=path,
-            max_waiting=state.max_jobs,
+            max_waiting=MAX_JOBS,
             **session.ownership,
         )
     except job_queue.QueueFullError as exc:
         raise HTTPException(429, f"{exc}; try again later", {"Retry-After": "30"}) from exc
-    state.queue.wake()
+    session.request.app.state.queue.wake()
     return job_document(session, job_id)
 
 
 def start_run(session: Session, body: RunBody) -> Json:
-    """Put an evaluation into the queue: its job."""
-    return submit(session, command_of(session, body), body.series or body.dataset)
-
-
-def command_of(session: Session, body: RunBody) -> list[str]:
-    """Return the command of an evaluation, compared with the run that is its baseline."""
+    """Put an evaluation into the queue, compared with the run that is its baseline: its job."""
     items.export(session)
-    if not body.baseline:
-        return body.command(session.folder)
-    folder = folder_of_run(session, run_row(session.of(session.owner), body.baseline)[0])
-    if folder is None or not folder.is_dir():
-        raise ConfigError("the files of the baseline are not there any more")
-    return body.command(session.folder, str(folder))
+    baseline = None
+    if body.baseline:
+        row, _ = run_row(session.of(session.owner), body.baseline)
+        baseline = folder_of_run(session, row)
+        if baseline is None or not baseline.is_dir():
+            raise ConfigError("the files of the baseline are not there any more")
+    command = body.command(session.folder, str(baseline or ""))
+    return submit(session, command, body.series or body.dataset)
+
+
+async def run_job(session: Session, body: RunBody, wait: float) -> Json:
+    """Return the job of an evaluation when it has ended, or after so many seconds."""
+    return await waited(session, await run_in_threadpool(start_run, session, body), wait)
 
 
 @router.post("/runs", status_code=202, responses={200: {"description": "With wait: the run."}})
@@ -149,9 +150,9 @@ async def create_run(session: Runner, body: RunBody, response: Response, wait: W
     """Start an evaluation: a job. With `wait` the run, as soon as it is there; 202 and the job if
     it takes longer.
     """
-    job = await run_in_threadpool(start_run, session, body)
+    job = await run_job(session, body, wait)
     response.headers["Location"] = f"/api/v1/jobs/{job['id']}"
-    if (job := await waited(session, job, wait))["run"] and wait:
+    if job["run"] and wait:
         response.status_code = 200
         return await run_in_threadpool(run_document, session, job["run"])
     return job

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,12 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 _PARTS = {"/api/v1/datasets": 1, "/ingest": 10}
+MAX_BODY = 10_000_000
+"""Bytes of a data set that is sent; a document may have a tenth of it, everything else a hundredth."""
+MAX_RATE = 6000
+"""Requests of a key in a minute; an address without a key has a twentieth of it."""
+BODY_S = 60.0
+"""Seconds until a body has come."""
 _WORD = re.compile(r"\w{1,40}")
 _REFUSED = (400, 401, 403, 404, 408, 409, 411, 413, 422, 429, 503)
 
@@ -56,11 +63,6 @@ def create_app(
     database: str = "",
     *,
     admin_key: str = "",
-    max_body: int = 10_000_000,
-    max_rate: int = 6000,
-    body_s: float = 60,
-    max_jobs: int = 100,
-    max_items: int = 100_000,
     queue: Queue | None = None,
 ) -> FastAPI:
     """Make the server of a folder and a database.
@@ -70,12 +72,6 @@ def create_app(
         database: a file or URL; "" = RAGBENCH_DATABASE, else a file in the user's data folder.
         admin_key: one that opens everything until this process ends; "" = only those of
             `ragbench key`.
-        max_body: bytes of a data set that is sent; a document may have a tenth of it, everything
-            else a hundredth.
-        max_rate: requests of a key in a minute; an address without a key has a twentieth of it.
-        body_s: seconds until a body has come.
-        max_jobs: that may wait, of each client.
-        max_items: cases, and documents, that are kept of each client.
         queue: what works at jobs while the server runs; None = one job at a time.
     """
     queue = queue or Queue(database)
@@ -92,9 +88,7 @@ def create_app(
     app.state.database = database
     app.state.admin_key = admin_key
     app.state.queue = queue
-    app.state.max_jobs = max_jobs
-    app.state.max_items = max_items
-    app.add_middleware(Guard, max_body=max_body, max_rate=max_rate, body_s=body_s)
+    app.add_middleware(Guard)
     app.add_exception_handler(RagbenchError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)  # type: ignore[arg-type]
     responses: dict[int | str, dict[str, Any]] = {
@@ -135,6 +129,7 @@ def _one_line(text: str) -> str:
     return printable(text.encode(errors="replace").decode())[:500]
 
 
+@dataclass
 class Guard:
     """What every request passes before a byte of its body is read.
 
@@ -142,16 +137,16 @@ class Guard:
     unknown length; a body has a deadline. Every answer gets the headers.
     """
 
-    def __init__(self, app: ASGIApp, max_body: int, max_rate: int, body_s: float) -> None:
-        self.app, self.max_body, self.max_rate, self.body_s = app, max_body, max_rate, body_s
-        self.counts, self.since = Counter[str](), 0.0
+    app: ASGIApp
+    counts: Counter[str] = field(default_factory=Counter)
+    since: float = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        request, answer, end = Request(scope), self.app, anyio.current_time() + self.body_s
+        request, answer, end = Request(scope), self.app, anyio.current_time() + BODY_S
 
         async def receive_in_time() -> Message:
             nonlocal end
@@ -159,7 +154,7 @@ class Guard:
                 with anyio.fail_after(end - anyio.current_time()):
                     message = await receive()
             except TimeoutError:
-                raise HTTPException(408, f"the body took longer than {self.body_s:g} s") from None
+                raise HTTPException(408, f"the body took longer than {BODY_S:g} s") from None
             if not message.get("more_body"):
                 end = math.inf
             return message
@@ -183,7 +178,7 @@ class Guard:
         """Find the key of a request, and refuse it without reading its body."""
         key = request.state.key = await authenticate(request)
         caller = key.id if key else request.client.host if request.client else ""
-        limit = self.max_rate if key else self.max_rate // 20
+        limit = MAX_RATE if key else MAX_RATE // 20
         if time.monotonic() > self.since + 60:
             self.counts, self.since = Counter(), time.monotonic()
         self.counts[caller] += 1
@@ -191,7 +186,7 @@ class Guard:
             detail = f"more than {limit} requests in a minute"
             raise HTTPException(429, detail, {"Retry-After": "60"})
         length, path = request.headers.get("content-length", "0"), request.url.path
-        max_body = self.max_body // _PARTS.get(path, 100)
+        max_body = MAX_BODY // _PARTS.get(path, 100)
         if "transfer-encoding" in request.headers:
             raise HTTPException(411, "send the body with its Content-Length")
         if not length.isdecimal() or int(length) > max_body:

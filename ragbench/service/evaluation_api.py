@@ -24,8 +24,8 @@ from ragbench.errors import DataError
 from ragbench.evaluation import Result, load_result
 from ragbench.language import n_words
 from ragbench.service import items, trends
-from ragbench.service.access import Session, client_of_header, needs
-from ragbench.service.api import Limit, Wait, start_run
+from ragbench.service.access import TENANT, Session, needs
+from ragbench.service.api import Limit, Wait, run_job
 from ragbench.service.bodies import Body, RunBody, Text, Word
 from ragbench.service.folders import CASES
 from ragbench.service.history_database import Json, timestamp
@@ -36,14 +36,13 @@ from ragbench.service.responses import (
     records,
     result_of_run,
     run_row,
-    waited,
 )
-from ragbench.testsets.cases import case_line, derived_id
+from ragbench.testsets.cases import derived_id
 from ragbench.testsets.edits import record_entry
 from ragbench.types import Document
 
-Reader = Annotated[Session, needs("reader", client_of_header)]
-Runner = Annotated[Session, needs("runner", client_of_header)]
+Reader = Annotated[Session, needs("reader", TENANT)]
+Runner = Annotated[Session, needs("runner", TENANT)]
 Fraction = Annotated[float, Field(ge=0, le=1)] | None
 _MEASURES = {
     "averageAccuracy": "overall",
@@ -76,21 +75,14 @@ router = APIRouter(tags=["evaluation"])
 class CaseBody(Body):
     """A test case; fields that are left out of a PUT stay as they are."""
 
-    query_id: Annotated[str, Field(min_length=1, max_length=190)] | None = Field(None, alias="id")
-    text: Annotated[str, Field(min_length=1)] | None = Field(
-        None, alias="question", examples=["How do I reset my password?"]
+    id: Annotated[str, Field(min_length=1, max_length=190)] | None = None
+    question: Annotated[str, Field(min_length=1)] | None = Field(
+        None, examples=["How do I reset my password?"]
     )
-    reference_answer: str | None = Field(None, alias="expectedAnswer")
-    required_keywords: list[str] | None = Field(None, alias="requiredKeywords")
-    relevant: str | None = Field(None, alias="expectedDocumentId")
-    category: str | None = None
-
-    def record(self) -> Json:
-        """Return the fields that were sent, as ragbench names them."""
-        record = self.model_dump(exclude_unset=True)
-        if "relevant" in record:
-            record["relevant"] = {record["relevant"]: 1} if record["relevant"] else {}
-        return record
+    expectedAnswer: str | None = ""  # noqa: N815
+    requiredKeywords: list[str] | None = Field([])  # noqa: N815
+    expectedDocumentId: str | None = ""  # noqa: N815
+    category: str | None = ""
 
 
 class ConfigBody(Body):
@@ -98,25 +90,18 @@ class ConfigBody(Body):
     in the overall.
     """
 
-    semantic: Fraction = Field(None, alias="minSemanticSimilarity", description="Default: 0.7.")
-    keyword: Fraction = Field(None, alias="minKeywordMatch", description="Default: 0.6.")
-    expected_document: Fraction = Field(
-        None,
-        alias="minCitationAccuracy",
-        description="Default: 0.8, of 1 where the context of the answer held the expected "
-        "document, else 0.",
-    )
-    hallucination: Fraction = Field(
-        None,
-        alias="maxHallucinationRate",
-        description="Default: 0.2, by the judge. Without useLlmAsJudge a heuristic decides, "
-        "where a limit is sent.",
-    )
-    use_semantic: bool = Field(True, alias="useSemanticEvaluation")
-    use_keyword: bool = Field(True, alias="useKeywordEvaluation")
-    judge: bool = Field(
-        False, alias="useLlmAsJudge", description="The judge then decides about hallucination."
-    )
+    minSemanticSimilarity: Fraction = None  # noqa: N815
+    """Default: 0.7."""
+    minKeywordMatch: Fraction = None  # noqa: N815
+    """Default: 0.6."""
+    minCitationAccuracy: Fraction = None  # noqa: N815
+    """Default: 0.8, of 1 where the context of the answer held the expected document, else 0."""
+    maxHallucinationRate: Fraction = None  # noqa: N815
+    """Default: 0.2, by the judge. Without useLlmAsJudge a heuristic decides, where a limit is sent."""
+    useSemanticEvaluation: bool = True  # noqa: N815
+    useKeywordEvaluation: bool = True  # noqa: N815
+    useLlmAsJudge: bool = False  # noqa: N815
+    """The judge then decides about hallucination."""
 
 
 class EvaluationBody(Body):
@@ -128,21 +113,24 @@ class EvaluationBody(Body):
 
     def run(self) -> RunBody:
         """Return the same as a body of /api/v1/runs."""
-        parts = {"semantic", "keyword", "expected_document", "hallucination"}
-        limits = self.config.model_dump(include=parts, exclude_none=True)
-        if self.config.judge and "hallucination" in limits:
-            limits["llm_hallucination"] = limits.pop("hallucination")
-        unused = [
-            part for part in ("semantic", "keyword") if not getattr(self.config, f"use_{part}")
-        ]
+        config = self.config
+        limits = {
+            "semantic": config.minSemanticSimilarity,
+            "keyword": config.minKeywordMatch,
+            "expected_document": config.minCitationAccuracy,
+            f"{'llm_' * config.useLlmAsJudge}hallucination": config.maxHallucinationRate,
+        }
+        used = {"semantic": config.useSemanticEvaluation, "keyword": config.useKeywordEvaluation}
+        unused = dict.fromkeys((part for part, is_used in used.items() if not is_used), 0)
+        chosen = {part: limit for part, limit in limits.items() if limit is not None}
         fields = {
             "dataset": CASES,
             "series": self.name,
             "preset": "phase4",
             "criteria": ["faithfulness"],
-            "thresholds": limits | dict.fromkeys(unused, 0),
-            "weights": dict.fromkeys(unused, 0),
-            "judge": self.config.judge,
+            "thresholds": chosen | unused,
+            "weights": unused,
+            "judge": config.useLlmAsJudge,
             "categories": [self.category] if self.category else [],
         }
         return RunBody.model_validate(fields)
@@ -158,18 +146,16 @@ class DocumentBody(Body):
 def _case(line: str) -> Json:
     """Return a case as this interface shows it."""
     record = json.loads(line)
-    fields = {
-        field.alias or name: record.get(name, "") for name, field in CaseBody.model_fields.items()
-    }
-    documents = [doc_id for doc_id, grade in record.get("relevant", {}).items() if grade > 0]
-    keywords = record.get("required_keywords", [])
-    return {**fields, "requiredKeywords": keywords, "expectedDocumentId": (*documents, "")[0]}
+    empty = CaseBody.model_validate({}).model_dump()
+    return {**empty, "id": record.pop("query_id"), **record}
 
 
 def _line(record: Json) -> str:
-    """Return the line of a case; what is None is left out."""
-    entry = record_entry({name: value for name, value in record.items() if value is not None})
-    return json_line(case_line(entry))
+    """Return the line of a case, which a test set may have; what is empty is left out."""
+    fields = {name: value for name, value in record.items() if value and name != "id"}
+    line = {"query_id": record["id"], **fields}
+    record_entry(line)
+    return json_line(line)
 
 
 @router.get("/evaluation/test-cases")
@@ -185,10 +171,10 @@ def list_cases(
 @router.post("/evaluation/test-cases", status_code=201)
 def create_case(session: Runner, body: CaseBody) -> Json:
     """Add a test case; without `id` it gets one made from its question."""
-    if not body.text:
+    if not body.question:
         raise HTTPException(422, "question is missing")
-    case_id = body.query_id or derived_id(body.text)
-    line = _line({**body.record(), "query_id": case_id})
+    case_id = body.id or derived_id(body.question)
+    line = _line({**body.model_dump(), "id": case_id})
     if not items.add(session, items.CASE, case_id, line):
         raise HTTPException(409, "there is a case of this id already")
     return _case(line)
@@ -207,7 +193,7 @@ def update_case(session: Runner, case_id: str, body: CaseBody) -> Json:
     """Change the fields that are given; the id stays."""
 
     def changed(line: str) -> str:
-        return _line({**json.loads(line), **body.record(), "query_id": case_id})
+        return _line({**_case(line), **body.model_dump(exclude_unset=True), "id": case_id})
 
     return _case(items.change(session, items.CASE, case_id, changed))
 
@@ -224,7 +210,7 @@ async def create_run(session: Runner, body: EvaluationBody, wait: Wait = 300) ->
     """Evaluate the test cases. Where it takes longer than `wait` the status is running, and `id`
     that of its job.
     """
-    job = await waited(session, await run_in_threadpool(start_run, session, body.run()), wait)
+    job = await run_job(session, body.run(), wait)
     return await run_in_threadpool(_job_summary, session, job)
 
 
@@ -283,7 +269,7 @@ def read_run(session: Reader, run_id: str) -> Json:
     times = _times(result)
     owner = session.of(row["client_id"])
     cases = map(json.loads, items.lines(owner, items.CASE) if row["dataset"] == CASES else ())
-    references = {case["query_id"]: case.get("reference_answer") for case in cases}
+    references = {case["query_id"]: case.get("expectedAnswer") for case in cases}
     results = [
         {
             "testCaseId": case["query_id"],

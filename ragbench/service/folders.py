@@ -16,14 +16,12 @@ import tempfile
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from fastapi import HTTPException
 
 from ragbench.errors import DataError, unknown
-from ragbench.files import write_durably
 from ragbench.retrieval.retrievers import RETRIEVERS
 from ragbench.testsets.cases import case_line, entry_of_case
 from ragbench.testsets.forms import SUFFIXES, form_of, read, save_testset
@@ -108,14 +106,6 @@ class Folder:
     def holds(self, path: Path) -> bool:
         """Return True if a path is below the root, wherever links lead."""
         return path.resolve().is_relative_to(self.root)
-
-    def write(self, name: str, text: str) -> Path:
-        """Write a file of settings, named by its content."""
-        path = self.path / "settings" / f"{sha256(text.encode()).hexdigest()[:16]}-{name}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            write_durably(path, text)
-        return path
 
 
 def clients_in(root: Path) -> list[str]:

@@ -15,10 +15,11 @@ from pydantic import Field
 from sqlalchemy import column, select, table
 from starlette.concurrency import run_in_threadpool
 
+from ragbench.errors import ConfigError
 from ragbench.service import items
 from ragbench.service.access import Session
-from ragbench.service.api import Limit, Reader, Runner, start_run, submit
-from ragbench.service.bodies import Body, RunBody, Text, generate_command
+from ragbench.service.api import Limit, Reader, Runner, run_job, submit
+from ragbench.service.bodies import Body, RunBody, Text
 from ragbench.service.folders import clients_in, described, load, testset_name
 from ragbench.service.history_database import Json, canonical, connected, read_rows, timestamp
 from ragbench.service.records import number_of_dataset
@@ -38,9 +39,8 @@ router = APIRouter(prefix="/api/v1/evaluation", tags=["evaluation of the guide"]
 class GuideDataset(Body):
     """What to generate, from the documents that were sent to /ingest."""
 
-    client_id: Annotated[str, Field(max_length=80)] | None = Field(
-        None, description="The key's own client."
-    )
+    client_id: Annotated[str, Field(max_length=80)] | None = None
+    """The key's own client."""
     name: Text
     sample_size: int = Field(50, ge=1, le=10_000)
     chunk_sample_strategy: Literal["random", "diverse", "recent"] = "random"
@@ -69,15 +69,23 @@ async def generate(session: Runner, body: GuideDataset, wait: Wait = 300) -> Jso
 def _start_generation(session: Session, body: GuideDataset) -> Json:
     name = re.sub(r"[^\w-]+", "-", body.name, flags=re.ASCII)[:80].strip("-") or "dataset"
     items.export(session)
-    command = generate_command(
-        session.folder,
-        name,
-        title=body.name,
-        size=body.sample_size,
-        strategy=body.chunk_sample_strategy,
-        ask_model=bool(os.environ.get("RAG_EVAL_PROVIDER")),
-    )
-    return submit(session, command, name)
+    path, corpus = session.folder.new_testset(name), session.folder.corpus
+    if not corpus.is_file():
+        raise ConfigError("there are no documents yet; send them to /ingest")
+    size, strategy = body.sample_size, body.chunk_sample_strategy
+    options = ["--seed=0", f"--name={body.name}"]
+    if os.environ.get("RAG_EVAL_PROVIDER"):
+        command = ["generate", str(corpus), f"--output={path.with_suffix('')}", "--llm=env"]
+        command += [f"--chunks={size}", f"--sample={strategy}"]
+    elif strategy == "random":
+        output = f"--output={path.with_suffix('.yaml')}"
+        command = ["draft", f"--docs={corpus}", f"--limit={size}", output]
+    else:
+        raise ConfigError(
+            f"the strategy {strategy!r} needs a language model; set RAG_EVAL_PROVIDER, or choose "
+            "random"
+        )
+    return submit(session, ["testset", *command, *options], name)
 
 
 @router.get("/datasets")
@@ -102,8 +110,7 @@ async def create_run(session: Runner, body: GuideRun, wait: Wait = 300) -> Json:
     owner, path = await run_in_threadpool(_testset, session, body.dataset_id)
     fields = {"dataset": testset_name(path), "ks": [body.k], "preset": "guide"}
     judge = {"judge": bool(os.environ.get("RAG_EVAL_PROVIDER")), "criteria": ["faithfulness"]}
-    run = RunBody.model_validate(fields | judge)
-    job = await waited(owner, await run_in_threadpool(start_run, owner, run), wait)
+    job = await run_job(owner, RunBody.model_validate(fields | judge), wait)
     _check_done(job)
     [row] = await run_in_threadpool(_runs, owner, _RUNS.c.record == job["run"])
     return row
@@ -147,10 +154,10 @@ def _testset(session: Session, number: int) -> tuple[Session, Path]:
     """Return the session of the client of the test set with a number, and its path."""
     query = select(dataset.c.client_id, dataset.c.name).where(dataset.c.id == number)
     for row in read_rows(session.database, query):
-        if session.client in (None, row["client_id"]):
-            owner = session.of(row["client_id"])
+        if session.client in (None, row.client_id):
+            owner = session.of(row.client_id)
             for path in owner.folder.testsets().values():
-                if load(path).name == row["name"]:
+                if load(path).name == row.name:
                     return owner, path
     raise HTTPException(
         404, f"there is no dataset {number}; GET /api/v1/evaluation/datasets lists them"
@@ -160,4 +167,4 @@ def _testset(session: Session, number: int) -> tuple[Session, Path]:
 def _runs(session: Session, *where: Any, limit: int = 1) -> list[Json]:
     query = select(_RUNS.c.id.label("run_id"), *(_RUNS.c[name] for name in _COLUMNS)).where(*where)
     query = query.order_by(_RUNS.c.created_at.desc(), _RUNS.c.id).limit(limit)
-    return read_rows(session.database, query)
+    return [row._asdict() for row in read_rows(session.database, query)]

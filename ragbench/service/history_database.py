@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -18,6 +18,7 @@ from sqlalchemy import (
     Connection,
     Engine,
     Executable,
+    Row,
     Select,
     Table,
     insert,
@@ -28,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.service import tables
 from ragbench.store.engines import DRIVERS, WAIT_S, engine_of
 from ragbench.store.engines import database_url as database_url  # a public name of ragbench.service
@@ -58,21 +59,18 @@ def connected(database: str = "", *, write: bool = False) -> Iterator[Connection
         ):
             yield connection
     except ModuleNotFoundError as exc:
-        extra = next(
-            (extra for driver, extra, _ in DRIVERS.values() if driver == url.drivername), ""
-        )
-        raise ConfigError(f"{name} needs a driver; pip install 'ragbench-lab[{extra}]'") from exc
+        extras = {driver: extra for driver, extra, _ in DRIVERS.values()}
+        package = f"ragbench-lab[{extras.get(url.drivername, '')}]"
+        raise ConfigError(f"{name} needs a driver; pip install '{package}'") from exc
     except (SQLAlchemyError, OSError) as exc:
-        reason = str(getattr(exc, "orig", None) or exc).strip().splitlines()
-        raise DataError(
-            f"the database {name} cannot be used: {reason[0] if reason else type(exc).__name__}"
-        ) from exc
+        reason, _, _ = str(getattr(exc, "orig", None) or exc).strip().partition("\n")
+        raise DataError(f"the database {name} cannot be used: {reason}") from exc
 
 
-def read_rows(database: str, query: Select[Any]) -> list[Json]:
+def read_rows(database: str, query: Select[Any]) -> Sequence[Row[Any]]:
     """Return the rows of a query, in a transaction of its own."""
     with connected(database) as connection:
-        return [dict(row) for row in connection.execute(query).mappings()]
+        return connection.execute(query).all()
 
 
 def read_frame(database: str, query: Select[Any]) -> pd.DataFrame:
@@ -81,43 +79,57 @@ def read_frame(database: str, query: Select[Any]) -> pd.DataFrame:
         return pd.read_sql(query, connection)
 
 
+def chosen_row(what: str, text: str, rows: Sequence[Row[Any]]) -> Row[Any]:
+    """Return the row that a text means: by its name, its id, or six or more signs of that.
+
+    Raises:
+        ConfigError: none, or several, are meant.
+    """
+    matches = [
+        row for row in rows if text == row.name or (len(text) >= 6 and row.id.startswith(text))
+    ]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        ids = ", ".join(f"{row.id[:12]} (of client {row.client_id!r})" for row in matches)
+        raise ConfigError(f"{text!r} is {len(matches)} {what}s; name one by its id: {ids}")
+    names = [row.name for row in rows]
+    raise ConfigError(unknown(what, text, names) if names else f"there is no {what} yet")
+
+
 def write(database: str, statement: Executable) -> int:
     """Change rows, in a transaction of its own; return how many."""
     with connected(database, write=True) as connection:
         return connection.execute(statement).rowcount
 
 
-_ready: set[tuple[int, str]] = set()
+_ready: set[Engine] = set()
 
 
 def _create_tables(engine: Engine, name: str) -> None:
     """Create the tables of an empty database, once; refuse those of another version."""
-    key = (os.getpid(), str(engine.url))
-    if key in _ready and (
-        engine.dialect.name != "sqlite" or Path(str(engine.url.database)).exists()
-    ):
+    is_file = engine.dialect.name == "sqlite"
+    if engine in _ready and not (is_file and not Path(str(engine.url.database)).exists()):
         return
     with engine.connect() as connection:
-        version, complete = _version(connection), inspect(connection).has_table("verdict")
-    if version in ("", tables.VERSION) and not complete:
+        version = _version(connection)
+    if not version:
         with (
             engine.connect().execution_options(ragbench_write=True) as connection,
             connection.begin(),
         ):
             _lock(connection)
-            version = _version(connection)
+            version = _version(connection) or tables.VERSION
             tables.metadata.create_all(connection)
-            if not version:
-                connection.execute(
-                    insert(tables.version), {"version_num": (version := tables.VERSION)}
-                )
+            if not _version(connection):
+                connection.execute(insert(tables.version).values(version_num=version))
     if version != tables.VERSION:
         raise ConfigError(
             f"the tables of {name} are of version {version}, this ragbench has {tables.VERSION}: "
             "use the ragbench that made them, or another database (`ragbench history import "
             "results/` fills it)"
         )
-    _ready.add(key)
+    _ready.add(engine)
 
 
 def _lock(connection: Connection) -> None:

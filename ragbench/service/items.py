@@ -16,13 +16,15 @@ from ragbench.service.history_database import add_once, connected, content_id, r
 from ragbench.service.tables import item
 
 CASE, DOCUMENT = "case", "document"
+MAX_ITEMS = 100_000
+"""Cases, and documents, that are kept of each client."""
 
 
 def lines(session: Session, kind: str, item_id: str = "", limit: int | None = None) -> list[str]:
     """Return the records of a client in the order in which they came, or that of one id."""
     query = select(item.c.record).where(*_of(session, kind, item_id))
     query = query.order_by(item.c.number).limit(limit)
-    return [row["record"] for row in read_rows(session.database, query)]
+    return [row.record for row in read_rows(session.database, query)]
 
 
 def add(session: Session, kind: str, item_id: str, record: str) -> bool:
@@ -31,14 +33,13 @@ def add(session: Session, kind: str, item_id: str, record: str) -> bool:
     Raises:
         HTTPException: 429, the client has as many as the server keeps for it.
     """
-    limit = session.request.app.state.max_items
     row = {"client_id": session.owner, "kind": kind, "record": record}
     with connected(session.database, write=True) as connection:
         query = select(func.count()).select_from(item).where(*_of(session, kind))
         if not add_once(connection, item, {"id": content_id(kind, session.owner, item_id), **row}):
             return False
-        if connection.execute(query).scalar_one() > limit:
-            raise HTTPException(429, f"a client may have {limit} {kind}s")
+        if connection.execute(query).scalar_one() > MAX_ITEMS:
+            raise HTTPException(429, f"a client may have {MAX_ITEMS} {kind}s")
     return True
 
 

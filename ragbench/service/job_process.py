@@ -10,17 +10,19 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from sqlalchemy import Row
 
 from ragbench.service.job_queue import place_of, progress_of
 from ragbench.service.tables import series_of
 
 
 def run_command(
-    claimed: Mapping[str, Any],
+    claimed: Row[Any],
     lost: threading.Event,
     *,
     stop: threading.Event | None = None,
@@ -36,51 +38,42 @@ def run_command(
         timeout_s: kills it after so long; 0 = never.
         program: what takes the command. Its input ends when this process does.
     """
-    command, folder, result = json.loads(claimed["command"]), Path(claimed["folder"]), None
+    command, folder, result = json.loads(claimed.command), Path(claimed.folder), None
     names = {word.partition("=")[0] for word in command}
-    environment = {
-        **os.environ,
-        "RAGBENCH_SERIES": series_of(claimed),
-        "RAGBENCH_CLIENT": claimed["client_id"],
-    }
+    owner = {"RAGBENCH_SERIES": series_of(claimed), "RAGBENCH_CLIENT": claimed.client_id}
+    environment = {**os.environ, **owner}
     if command[0] == "eval":
-        for option, name in (
-            ("--k", "EVALUATION_DEFAULT_K"),
-            ("--limit", "EVALUATION_DEFAULT_SAMPLE_SIZE"),
-        ):
-            if (value := os.environ.get(name)) and option not in names:
-                command += [option, value]
+        defaults = {"k": "EVALUATION_DEFAULT_K", "limit": "EVALUATION_DEFAULT_SAMPLE_SIZE"}
+        for option, name in defaults.items():
+            if (value := os.environ.get(name)) and f"--{option}" not in names:
+                command.append(f"--{option}={value}")
         result = place_of(claimed)
         result.parent.mkdir(parents=True, exist_ok=True)
         command += ["--output", str(result), "--force"]
         environment["RAGBENCH_HISTORY"] = "off"  # recorded when the job is committed
         environment["RAGBENCH_PROGRESS"] = str(progress_of(result))
-    ours, theirs = os.pipe()
     end, killed = time.monotonic() + (timeout_s or float("inf")), ""
     with tempfile.TemporaryFile() as printed:
-        child = subprocess.Popen(
+        with subprocess.Popen(
             [*program, *command],
             cwd=folder,
             env=environment,
-            stdin=ours,
+            stdin=subprocess.PIPE,
             stdout=printed,
             stderr=printed,
             start_new_session=True,
-        )
-        try:
-            while child.poll() is None and not killed:
-                if lost.wait(0.2) or (stop is not None and stop.is_set()):
-                    killed = "stopped"
-                elif time.monotonic() > end:
-                    killed = f"stopped after the {timeout_s:g} s that a job may take"
-        finally:
-            if child.poll() is None:
-                _kill(child)
-                child.wait()
-            os.close(ours)
-            os.close(theirs)
-            if result:
-                progress_of(result).unlink(missing_ok=True)
+        ) as child:
+            try:
+                while child.poll() is None and not killed:
+                    if lost.wait(0.2) or (stop is not None and stop.is_set()):
+                        killed = "stopped"
+                    elif time.monotonic() > end:
+                        killed = f"stopped after the {timeout_s:g} s that a job may take"
+            finally:
+                if child.poll() is None:
+                    _kill(child)
+                if result:
+                    progress_of(result).unlink(missing_ok=True)
         printed.seek(0)
         output = printed.read().decode(errors="replace")
     if killed and stop is not None and stop.is_set():

@@ -14,17 +14,18 @@ import re
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, and_, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, and_, func, insert, or_, select, update
 
-from ragbench.errors import ConfigError, DataError, RagbenchError
+from ragbench.errors import DataError, RagbenchError
 from ragbench.evaluation import load_result
+from ragbench.service.alert_rules import raise_alerts
 from ragbench.service.history_database import (
     add_once,
     connected,
@@ -35,10 +36,9 @@ from ragbench.service.history_database import (
     write,
 )
 from ragbench.service.records import rows_of, store
-from ragbench.service.tables import job, run, schedule, series_of
+from ragbench.service.tables import job, schedule, series_of
 
 LEASE_S = 60.0
-_COMMANDS = ("eval", "sweep", "testset")
 _ATTEMPTS = 5
 _OUTPUT = 4000  # characters of a job's output that are kept
 _COLUMNS = "state due_at ended_at attempts exit_code output".split()
@@ -60,7 +60,7 @@ class QueueFullError(RagbenchError):
     """A client has as many waiting jobs as it may have."""
 
 
-Work = Callable[[Mapping[Any, Any], threading.Event], tuple[int, str, "Path | None"]]
+Work = Callable[[Row[Any], threading.Event], tuple[int, str, "Path | None"]]
 """Does a job until the event is set: its exit status, output, and the folder of its result."""
 
 
@@ -82,14 +82,9 @@ def request_job(
         max_waiting: how many jobs of the client may wait; 0 = any number.
 
     Raises:
-        ConfigError: a command that cannot be used.
         QueueFullError: too many are waiting.
         DataError: the database cannot be used.
     """
-    if not command or command[0] not in _COMMANDS:
-        raise ConfigError(
-            f"a job runs {', '.join(_COMMANDS)}; got {' '.join(command) or 'no command'}"
-        )
     name, at = f"once {uuid.uuid4().hex}", now()
     row = {
         "id": content_id("schedule", client, name),
@@ -103,16 +98,13 @@ def request_job(
         "enabled": False,
         "made_at": at,
     }
-    job_id = content_id("job", row["id"])
     with connected(database, write=True) as connection:
         waiting = select(func.count()).select_from(job).join(schedule)
         waiting = waiting.where(job.c.state == "waiting", schedule.c.client_id == client)
         if max_waiting and connection.execute(waiting).scalar_one() >= max_waiting:
             raise QueueFullError(f"{max_waiting} jobs are waiting")
         connection.execute(insert(schedule), row)
-        values = {"id": job_id, "schedule_id": row["id"], "due_at": at, "state": "waiting"}
-        connection.execute(insert(job), values)
-    return job_id
+        return insert_job(connection, str(row["id"]), at)
 
 
 def jobs(
@@ -128,26 +120,23 @@ def jobs(
     Raises:
         ConfigError, DataError: the database cannot be used.
     """
-    query = select(job.c.id.label("job_id"), *(job.c[name] for name in _COLUMNS), schedule)
+    columns = job.c.id.label("job_id"), job.c.run_id, *(job.c[name] for name in _COLUMNS)
+    query = select(*columns, schedule)
     query = query.join(schedule).order_by(job.c.due_at.desc(), job.c.id).limit(limit)
     if job_id:
         query = query.where(job.c.id == job_id)
     if client is not None:
         query = query.where(schedule.c.client_id == client)
-    rows = read_rows(database, query)
-    places = {row["job_id"]: place_of(row).as_posix() for row in rows if row["state"] == "done"}
-    recorded = select(run.c.location, run.c.id).where(run.c.location.in_(places.values()))
-    runs = {row["location"]: row["id"] for row in read_rows(database, recorded)}
     return [
         {
-            "id": row["job_id"],
-            **{name: row[name] for name in ("client_id", *_COLUMNS)},
+            "id": row.job_id,
+            **{name: getattr(row, name) for name in ("client_id", *_COLUMNS)},
             "series": series_of(row),
-            "command": json.loads(row["command"]),
-            "run": runs.get(places.get(row["job_id"], ""), ""),
+            "command": json.loads(row.command),
+            "run": row.run_id or "",
             "progress": _progress(row),
         }
-        for row in rows
+        for row in read_rows(database, query)
     ]
 
 
@@ -171,13 +160,15 @@ def new_holder() -> str:
     return f"{socket.gethostname()[:60]}-{os.getpid()}-{uuid.uuid4().hex[:12]}"
 
 
-def insert_job(connection: Connection, schedule_id: str, due: str, **values: Any) -> None:
-    """Add the job of a schedule at a time, unless it is there."""
-    row = {"id": content_id("job", schedule_id, due), "schedule_id": schedule_id, "due_at": due}
-    add_once(connection, job, {**row, "state": "waiting", **values})
+def insert_job(connection: Connection, schedule_id: str, due: str, **values: Any) -> str:
+    """Add the job of a schedule at a time, unless it is there; return its id."""
+    job_id = content_id("job", schedule_id, due)
+    row = {"id": job_id, "schedule_id": schedule_id, "due_at": due, "state": "waiting"}
+    add_once(connection, job, {**row, **values})
+    return job_id
 
 
-def claim_job(database: str, holder: str, lease_s: float) -> dict[str, Any] | None:
+def claim_job(database: str, holder: str, lease_s: float) -> Row[Any] | None:
     """Return a job that no living worker holds, now held by this one."""
     at = datetime.now(UTC)
     expired = and_(job.c.state == "running", job.c.lease_until < timestamp(at))
@@ -194,12 +185,12 @@ def claim_job(database: str, holder: str, lease_s: float) -> dict[str, Any] | No
             if connection.execute(claim.values(**lease, attempts=job.c.attempts + 1)).rowcount:
                 query = select(job.c.due_at, job.c.attempts, job.c.id.label("job_id"), schedule)
                 query = query.join(schedule).where(job.c.id == job_id)
-                return dict(connection.execute(query).mappings().one())
+                return connection.execute(query).one()
     return None
 
 
 def complete_job(
-    claimed: Mapping[Any, Any], holder: str, database: str, work: Work, lease_s: float
+    claimed: Row[Any], holder: str, database: str, work: Work, lease_s: float
 ) -> RunOutcome | None:
     """Do a claimed job and commit its result; None where this worker is not the one to complete it.
 
@@ -207,7 +198,7 @@ def complete_job(
     claimed.
     """
     lease = update(job).where(
-        job.c.id == claimed["job_id"], job.c.holder == holder, job.c.state == "running"
+        job.c.id == claimed.job_id, job.c.holder == holder, job.c.state == "running"
     )
     try:
         with _renewed(lease, database, lease_s) as lost:
@@ -222,15 +213,16 @@ def complete_job(
     series, output = series_of(claimed), output[-_OUTPUT:]
     rows = None
     if folder and complete:
-        rows = rows_of(load_result(folder), folder, claimed["client_id"], series)
+        rows = rows_of(load_result(folder), folder, claimed.client_id, series)
     failed = exit_code not in (0, 1) or (folder is not None and not complete)
-    values = {"state": "failed" if failed else "done", "exit_code": exit_code, "output": output}
+    run_id = rows and rows.run["id"]
+    values = {"state": "failed" if failed else "done", "exit_code": exit_code, "run_id": run_id}
     with connected(database, write=True) as connection:
-        if not connection.execute(lease.values(**values, ended_at=now())).rowcount:
+        if not connection.execute(lease.values(**values, output=output, ended_at=now())).rowcount:
             return None  # another worker took it over: what this one made is not the result
-        if rows is not None:
-            store(connection, rows, alert=True)
-    return RunOutcome(series, claimed["due_at"], exit_code, output)
+        if rows and store(connection, rows):
+            raise_alerts(connection, rows.run)
+    return RunOutcome(series, claimed.due_at, exit_code, output)
 
 
 @contextmanager
@@ -258,14 +250,14 @@ def _renewed(lease: Any, database: str, lease_s: float) -> Iterator[threading.Ev
         thread.join()
 
 
-def place_of(claimed: Mapping[Any, Any]) -> Path:
+def place_of(claimed: Row[Any]) -> Path:
     """Return the folder of an evaluation's result; every attempt has its own."""
-    due = claimed["due_at"][:16].replace(":", "").replace("-", "")
-    once = "" if claimed["cron"] else f"{claimed['job_id'][:12]}-"
-    name = f"{due}-{once}{claimed['attempts']}"
-    owners = filter(None, (claimed["client_id"], series_of(claimed)))
+    due = claimed.due_at[:16].replace(":", "").replace("-", "")
+    once = "" if claimed.cron else f"{claimed.job_id[:12]}-"
+    name = f"{due}-{once}{claimed.attempts}"
+    owners = filter(None, (claimed.client_id, series_of(claimed)))
     folders = [re.sub(r"^\.+|[^\w .+-]", _escaped, owner) for owner in owners]  # none leads out
-    return Path(claimed["folder"], "results", "eval", *folders, name)
+    return Path(claimed.folder, "results", "eval", *folders, name)
 
 
 def progress_of(result: Path) -> Path:
@@ -273,8 +265,8 @@ def progress_of(result: Path) -> Path:
     return result.with_name(f"{result.name}.progress")
 
 
-def _progress(row: Mapping[Any, Any]) -> str:
-    if row["state"] == "running":
+def _progress(row: Row[Any]) -> str:
+    if row.state == "running":
         with suppress(OSError):
             return progress_of(place_of(row)).read_text(encoding="utf-8")
     return ""

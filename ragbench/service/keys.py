@@ -14,8 +14,9 @@ from hashlib import sha256
 import pandas as pd
 from sqlalchemy import delete, insert, select, update
 
-from ragbench.errors import ConfigError, check_known, unknown
+from ragbench.errors import ConfigError, check_known
 from ragbench.service.history_database import (
+    chosen_row,
     connected,
     now,
     read_frame,
@@ -59,16 +60,9 @@ def add_key(name: str, *, client: str = "", role: str = "reader", database: str 
         raise ConfigError("a key needs a name, such as that of who will use it")
     key_id = secrets.token_hex(6)
     key = f"rb_{key_id}_{secrets.token_urlsafe(32)}"
-    row = {
-        "id": key_id,
-        "client_id": client,
-        "name": name,
-        "role": role,
-        "sha256": digest(key),
-        "created_at": now(),
-    }
-    same = select(api_key.c.id).where(api_key.c.client_id == client, api_key.c.name == name)
-    if read_rows(database, same):
+    about = {"client_id": client, "name": name}
+    row = {**about, "id": key_id, "role": role, "sha256": digest(key), "created_at": now()}
+    if read_rows(database, select(api_key.c.id).filter_by(**about)):
         raise ConfigError(
             f"client {client!r} has a key {name!r}; remove it first, or choose another name"
         )
@@ -90,8 +84,8 @@ def find_key(key: str, *, database: str = "") -> ApiKey | None:
 def read_key(key_id: str, key: str = "", *, database: str = "") -> ApiKey | None:
     """Return the key of an id, if it is this one where one is given; None where there is none."""
     for row in read_rows(database, select(api_key).where(api_key.c.id == key_id)):
-        if not key or hmac.compare_digest(digest(key), row["sha256"]):
-            return ApiKey(**{name: row[name] for name in ApiKey.__annotations__})
+        if not key or hmac.compare_digest(digest(key), row.sha256):
+            return ApiKey(row.id, row.name, row.client_id, row.role)
     return None
 
 
@@ -110,7 +104,7 @@ def find_session(token: str, *, database: str = "") -> str:
     same = session.c.id == digest(token), session.c.used_at >= _expired()
     write(database, update(session).where(*same).values(used_at=now()))
     rows = read_rows(database, select(session.c.key_id).where(*same))
-    return str(rows[0]["key_id"]) if rows else ""
+    return str(rows[0].key_id) if rows else ""
 
 
 def close_session(token: str, *, database: str = "") -> None:
@@ -118,17 +112,14 @@ def close_session(token: str, *, database: str = "") -> None:
     write(database, delete(session).where(session.c.id == digest(token)))
 
 
-def api_keys(*, client: str | None = None, database: str = "") -> pd.DataFrame:
+def api_keys(*, database: str = "") -> pd.DataFrame:
     """Return the keys, without what is secret: id, name, client_id, role, created_at.
 
     Raises:
         ConfigError, DataError: the database cannot be used.
     """
     query = select(*(api_key.c[name] for name in _COLUMNS))
-    if client is not None:
-        query = query.where(api_key.c.client_id == client)
-    query = query.order_by(api_key.c.client_id, api_key.c.name)
-    return read_frame(database, query)
+    return read_frame(database, query.order_by(api_key.c.client_id, api_key.c.name))
 
 
 def remove_key(named: str, *, client: str | None = None, database: str = "") -> None:
@@ -140,18 +131,11 @@ def remove_key(named: str, *, client: str | None = None, database: str = "") -> 
     Raises:
         ConfigError: no key, or several, are meant.
     """
-    keys = api_keys(client=client, database=database)
-    matches = keys[(keys["name"] == named) | (keys["id"] == named)]
-    if len(matches) > 1:
-        names = ", ".join(
-            f"{row.id} ({row.name} of {row.client_id!r})" for row in matches.itertuples()
-        )
-        raise ConfigError(f"{named!r} is {len(matches)} keys: {names}; name one by its id")
-    if matches.empty:
-        raise ConfigError(
-            unknown("key", named, [*keys["name"]]) if len(keys) else "there is no key yet"
-        )
-    write(database, delete(api_key).where(api_key.c.id == matches["id"].iloc[0]))
+    query = select(api_key)
+    if client is not None:
+        query = query.where(api_key.c.client_id == client)
+    key = chosen_row("key", named, read_rows(database, query))
+    write(database, delete(api_key).where(api_key.c.id == key.id))
 
 
 def _expired() -> str:

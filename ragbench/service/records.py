@@ -31,22 +31,12 @@ from ragbench.service.history_database import (
     now,
     timestamp,
 )
-from ragbench.service.trends import overview
 
 _NAME = 190
 # Settings of an evaluation that change numbers, so that runs with others are not compared.
 _DECIDING = (
-    "embedder",
-    "support_model",
-    "judge",
-    "cases",
-    "weights",
-    "detector",
-    "suite",
-    "limit",
-    "seed",
-    "categories",
-)
+    "embedder support_model judge cases weights detector suite limit seed categories"
+).split()
 
 
 class ImportCounts(NamedTuple):
@@ -85,43 +75,29 @@ def record(
     Raises:
         ConfigError, DataError: the database cannot be used, or the time of a result is not known.
     """
-    rows = [rows_of(result, folder, client, series) for result, folder in results]
-    added = [row.run for row in rows if _added(row, database, alert=True)]
-    for owner, name in {(run["client_id"], run["series"]): None for run in added}:
-        with suppress(
-            RagbenchError
-        ):  # verdicts are kept for the first page, which may compute them
-            overview(owner, series=name, database=database)
+    added = []
+    for rows in [rows_of(result, folder, client, series) for result, folder in results]:
+        with connected(database, write=True) as connection:
+            if store(connection, rows):
+                raise_alerts(connection, rows.run)
+                added.append(rows.run["id"])
     if added:
         send_or_warn(database)
-    return [run["id"] for run in added]
+    return added
 
 
-def _added(rows: Rows, database: str, *, alert: bool) -> bool:
-    try:
-        with connected(database, write=True) as connection:
-            return store(connection, rows, alert=alert)
-    except DataError as exc:
-        if not isinstance(
-            exc.__cause__, IntegrityError
-        ):  # else another process records the same run
-            raise
-        return False
-
-
-def store(connection: Connection, rows: Rows, *, alert: bool = False) -> bool:
-    """Add a run in a transaction, unless it is known; `alert`: with the alerts that it raises."""
+def store(connection: Connection, rows: Rows) -> bool:
+    """Add a run in a transaction, unless it is known or another process is faster; return True if it
+    was new.
+    """
     run = rows.run
-    if connection.execute(select(tables.run.c.id).where(tables.run.c.id == run["id"])).first():
-        return False
     add_once(connection, tables.case_set, {"id": run["case_set"], "cases": rows.cases})
+    if not add_once(connection, tables.run, run):
+        return False
     number_of_dataset(connection, run["client_id"], run["dataset"], created_at=run["made_at"])
-    connection.execute(insert(tables.run), run)
     connection.execute(insert(tables.run_number), {"run_id": run["id"]})
     if rows.scores:
         connection.execute(insert(tables.score), rows.scores)
-    if alert:
-        raise_alerts(connection, run["id"])
     return True
 
 
@@ -165,7 +141,8 @@ def import_results(folder: str | Path, *, client: str = "", database: str = "") 
         except RagbenchError as exc:
             failed[str(path)] = str(exc)
         else:
-            added += _added(rows, database, alert=False)
+            with connected(database, write=True) as connection:
+                added += store(connection, rows)
     return ImportCounts(added, len(folders) - len(failed) - added, failed)
 
 
@@ -245,15 +222,9 @@ def _scores(run_id: str, result: Result, values: pd.DataFrame) -> list[Json]:
     rows = []
     for measure in dict.fromkeys([*values, *summary]):
         row = summary.get(measure)
-        score: Json = {
-            "run_id": run_id,
-            "measure": measure[:_NAME],
-            **{
-                name: getattr(row, name, None)
-                for name in ("ci_low", "ci_high", "n_scored", "n", "target")
-            },
-            "case_values": None,
-        }
+        about = "ci_low ci_high n_scored n target case_values".split()
+        score: Json = {"run_id": run_id, "measure": measure[:_NAME]}
+        score |= {name: getattr(row, name, None) for name in about}
         mean = row.value if row else None
         if measure in values:
             column = values[measure]

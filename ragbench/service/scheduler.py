@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -19,17 +19,19 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
-from sqlalchemy import and_, delete, func, select, update
+from sqlalchemy import Row, and_, delete, func, select, update
 
-from ragbench.errors import ConfigError, DataError, require, unknown
+from ragbench.errors import ConfigError, DataError, require
 from ragbench.service.alert_rules import check_alerts, check_targets, replace_threshold
 from ragbench.service.history_database import (
     add_once,
+    chosen_row,
     connected,
     content_id,
-    read_frame,
+    read_rows,
     replace_row,
     timestamp,
+    write,
 )
 from ragbench.service.job_process import run_command
 from ragbench.service.job_queue import (
@@ -99,10 +101,13 @@ def add_schedule(
         replace_row(connection, schedule, row)
 
 
-class _Config(BaseModel):
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
+
+
+class _Config(_Part):
     """What `ragbench eval` evaluates; the pass rate below which an alert is sent."""
 
-    model_config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
     test_set: str = ""
     corpus: str = ""
     system: str = ""
@@ -114,18 +119,13 @@ class _Config(BaseModel):
 
     def command(self) -> list[str]:
         """Return the arguments of ragbench."""
-        values = self.model_dump(
-            exclude={"zone", "alert_threshold", "system"}, exclude_defaults=True
-        )
-        options = (
-            f"--{name.replace('_', '-').replace('corpus', 'docs')}={value}"
-            for name, value in values.items()
-        )
+        named = {"test-set": self.test_set, "docs": self.corpus, "judge": self.judge}
+        named |= {"k": self.k, "baseline": self.baseline}
+        options = [f"--{name}={value}" for name, value in named.items() if value]
         return ["eval", *filter(None, [self.system]), *options]
 
 
-class _Job(BaseModel):
-    model_config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
+class _Job(_Part):
     id: str
     schedule: str
     handler: Literal["rag.evaluate"]
@@ -171,7 +171,7 @@ def import_schedules(
             entry.id, entry.schedule, config.command(), zone=config.zone, folder=folder, **scope
         )
         if config.alert_threshold is not None:
-            replace_threshold(entry.id, "pass_rate", config.alert_threshold, to=to, **scope)
+            replace_threshold(entry.id, config.alert_threshold, to=to, **scope)
     return [entry.id for entry in jobs]
 
 
@@ -193,14 +193,18 @@ def schedules(*, client: str | None = None, database: str = "") -> pd.DataFrame:
     query = query.select_from(schedule).outerjoin(job, is_last)
     if client is not None:
         query = query.where(schedule.c.client_id == client)
-    frame = read_frame(database, query.order_by(schedule.c.client_id, schedule.c.name))
+    now = datetime.now(UTC)
+    rows = [
+        {
+            **row._asdict(),
+            "command": shlex.join(json.loads(row.command)),
+            "next_due": next_due(row.cron, row.zone, now) if row.enabled else "",
+        }
+        for row in read_rows(database, query.order_by(schedule.c.client_id, schedule.c.name))
+    ]
+    frame = pd.DataFrame(rows, columns=[*names, "next_due", *(column.name for column in last)])
     frame = frame.rename(columns={"last_due_at": "last_due"})
     frame = frame.fillna({"last_due": "", "last_state": ""})
-    now = datetime.now(UTC)
-    times = zip(frame["cron"], frame["zone"], frame["enabled"], strict=True)
-    due = [next_due(cron, zone, now) if enabled else "" for cron, zone, enabled in times]
-    frame.insert(6, "next_due", pd.Series(due, dtype="object"))
-    frame["command"] = [shlex.join(json.loads(command)) for command in frame["command"]]
     return frame.astype({"last_exit_code": "Int64", "enabled": "bool"})
 
 
@@ -210,7 +214,7 @@ def pause_schedule(name: str, *, paused: bool = True, client: str = "", database
     Raises:
         ConfigError: there is none of this name.
     """
-    _change(name, client, database, update(schedule).values(enabled=not paused))
+    write(database, update(schedule).where(_is(name, client, database)).values(enabled=not paused))
 
 
 def remove_schedule(name: str, *, client: str = "", database: str = "") -> None:
@@ -219,17 +223,12 @@ def remove_schedule(name: str, *, client: str = "", database: str = "") -> None:
     Raises:
         ConfigError: there is none of this name.
     """
-    _change(name, client, database, delete(schedule))
+    write(database, delete(schedule).where(_is(name, client, database)))
 
 
-def _change(name: str, client: str, database: str, statement: Any) -> None:
-    with connected(database, write=True) as connection:
-        of_client = and_(schedule.c.client_id == client, schedule.c.cron != "")
-        if not connection.execute(statement.where(of_client, schedule.c.name == name)).rowcount:
-            names = connection.execute(select(schedule.c.name).where(of_client)).scalars().all()
-            raise ConfigError(
-                unknown("schedule", name, names) if names else "there is no schedule yet"
-            )
+def _is(name: str, client: str, database: str) -> Any:
+    of_client = select(schedule).where(schedule.c.client_id == client, schedule.c.cron != "")
+    return schedule.c.id == chosen_row("schedule", name, read_rows(database, of_client)).id
 
 
 def due_before(cron: str, zone: str, at: datetime) -> str:
@@ -305,15 +304,15 @@ def plan_due(database: str = "", now: datetime | None = None) -> None:
     """Put what is due now into the queue; of a schedule for every client a job for each of them."""
     now = now or datetime.now(UTC)
     with connected(database, write=True) as connection:
-        for row in connection.execute(select(schedule).where(schedule.c.enabled)).mappings().all():
-            due = due_before(row["cron"], row["zone"], now)
-            own_jobs = job.c.schedule_id == row["id"]
+        for row in connection.execute(select(schedule).where(schedule.c.enabled)).all():
+            due = due_before(row.cron, row.zone, now)
+            own_jobs = job.c.schedule_id == row.id
             planned = select(job.c.id).where(own_jobs, job.c.due_at >= due)
-            if due <= row["made_at"] or connection.execute(planned).first():
+            if due <= row.made_at or connection.execute(planned).first():
                 continue
             connection.execute(delete(job).where(own_jobs, job.c.state == "waiting"))
-            if row["client_id"] != EVERY_CLIENT:
-                insert_job(connection, row["id"], due)
+            if row.client_id != EVERY_CLIENT:
+                insert_job(connection, row.id, due)
                 continue
             clients = list(_each_client(row))
             for each in clients:
@@ -322,22 +321,22 @@ def plan_due(database: str = "", now: datetime | None = None) -> None:
             names = ", ".join(each["client_id"] for each in clients) or "there is none"
             output = f"one job for each client: {names}"
             done = {"state": "done", "exit_code": 0, "ended_at": timestamp(now), "output": output}
-            insert_job(connection, row["id"], due, **done)
+            insert_job(connection, row.id, due, **done)
 
 
-def _each_client(row: Mapping[Any, Any]) -> Iterator[dict[str, Any]]:
+def _each_client(row: Row[Any]) -> Iterator[dict[str, Any]]:
     """Yield a schedule without times for each client who has a folder in `clients/`."""
-    for folder in sorted(Path(row["folder"], "clients").glob("*")):
+    for folder in sorted(Path(row.folder, "clients").glob("*")):
         if folder.is_dir():
-            parts = folder.name, row["id"], row["command"]
+            parts = folder.name, row.id, row.command
             schedule_id = content_id("schedule", *parts)
             yield {
-                **row,
+                **row._asdict(),
                 "id": schedule_id,
                 "client_id": folder.name,
-                "name": f"{row['name']} {schedule_id[:12]}",
+                "name": f"{row.name} {schedule_id[:12]}",
                 "cron": "",
                 "folder": folder.as_posix(),
-                "options": json.dumps({"series": row["name"]}),
+                "options": json.dumps({"series": row.name}),
                 "enabled": False,
             }

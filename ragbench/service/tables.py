@@ -9,7 +9,6 @@ migration from this one on finds it in `alembic_version`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import (
@@ -22,6 +21,7 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    Row,
     String,
     Table,
     Text,
@@ -31,7 +31,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import SchemaItem
 
-VERSION = "0002"
+VERSION = "0003"
 """The version of these tables."""
 
 metadata = MetaData()
@@ -53,67 +53,66 @@ def _table(name: str, *parts: SchemaItem) -> Table:
     return Table(name, metadata, *parts, **mysql)
 
 
-def _filled(name: str, *parts: Any, **options: Any) -> Column[Any]:
-    return Column(name, *parts, nullable=False, **options)
+def _filled(**types: Any) -> list[Column[Any]]:
+    return [Column(name, kind, nullable=False) for name, kind in types.items()]
 
 
-def _client() -> Column[Any]:
-    return _filled("client_id", NAME, server_default="")
+def _id(kind: Any = ID) -> Column[Any]:
+    return Column("id", kind, primary_key=True)
 
 
 version = Table("alembic_version", metadata, Column("version_num", String(32), primary_key=True))
 case_set = _table(
     "case_set",
-    Column("id", ID, primary_key=True),
-    _filled("cases", LONG),  # JSON: question by query_id, sorted by id
+    _id(),
+    *_filled(cases=LONG),  # JSON: question by query_id, sorted by id
 )
 # The views evaluation_datasets and evaluation_runs show the numbers of datasets and runs as their
 # ids.
 dataset = _table(
     "dataset",
-    Column("id", Integer, primary_key=True),
-    _client(),
-    _filled("name", NAME),
-    _filled("created_at", TIME),  # of one that no server holds the first run that was recorded
+    _id(Integer),
+    *_filled(
+        client_id=NAME,
+        name=NAME,
+        created_at=TIME,  # of one that no server holds the first run that was recorded
+    ),
     Column("qa_pairs", LONG),  # JSON: questions with reference answers, of one that a server holds
     UniqueConstraint("client_id", "name", name="dataset_once"),
 )
 run = _table(
     "run",
-    Column("id", ID, primary_key=True),
-    _client(),
-    _filled("kind", String(16)),  # sweep, eval
-    _filled("series", NAME),
-    _filled("configuration", NAME),
-    _filled("epoch", ID),  # client, series, configuration, parameters, fingerprint: comparable runs
-    _filled("dataset", NAME),
-    _filled("split", String(64)),
-    _filled("fingerprint", ID),
-    _filled("case_set", ID, ForeignKey("case_set.id")),
-    _filled("content", ID),  # SHA-256 of scores.csv: equal where every score is
-    _filled("made_at", TIME),
-    _filled("recorded_at", TIME),
+    _id(),
+    *_filled(
+        client_id=NAME,
+        kind=String(16),  # sweep, eval
+        series=NAME,
+        configuration=NAME,
+        epoch=ID,  # client, series, configuration, parameters, fingerprint: comparable runs
+        dataset=NAME,
+        split=String(64),
+        fingerprint=ID,
+    ),
+    Column("case_set", ID, ForeignKey("case_set.id"), nullable=False),
+    *_filled(
+        content=ID,  # SHA-256 of scores.csv: equal where every score is
+        made_at=TIME,
+        recorded_at=TIME,
+    ),
     Column("passed", Boolean),  # NULL where the user named no target and no baseline
-    _filled("questions", Integer),
+    *_filled(questions=Integer),
     Column("questions_passed", Integer),
     Column("cost_usd", Double),
     Column("seconds", Double),
-    _filled("versions", LONG),  # JSON
-    _filled("parameters", LONG),  # JSON
-    _filled("categories", LONG),  # JSON: category -> [passed, questions]
-    _filled("location", LONG),
+    *_filled(
+        versions=LONG,  # JSON
+        parameters=LONG,  # JSON
+        categories=LONG,  # JSON: category -> [passed, questions]
+        location=LONG,
+    ),
     Index("run_made", "client_id", "made_at"),
     Index("run_named", "series", "made_at"),
     Index("run_of_line", "client_id", "series", "configuration", "epoch", "made_at", "recorded_at"),
-)
-verdict = _table(
-    "verdict",  # whether a measure moved, by the runs of an epoch; computed again where they are others
-    Column("id", ID, primary_key=True),  # of the epoch and the measure
-    _filled("runs", Integer),
-    _filled("recorded_at", TIME),  # the newest
-    _filled("streams", Integer),
-    _filled("kind", String(16)),  # worse, better, steady
-    _filled("text", LONG),
 )
 score = _table(
     "score",
@@ -122,93 +121,103 @@ score = _table(
     Column("mean", Double),
     Column("ci_low", Double),
     Column("ci_high", Double),
-    _filled("n_scored", Integer),
-    _filled("n", Integer),
-    Column(
-        "case_values", BYTES
-    ),  # float64 per question of the case_set, little-endian; NaN = unscored
+    *_filled(n_scored=Integer, n=Integer),
+    # float64 per question of the case_set, little-endian; NaN = unscored
+    Column("case_values", BYTES),
     Column("target", Double),  # NULL where there is none
 )
 run_number = _table(
     "run_number",
-    Column("id", Integer, primary_key=True),
-    _filled("run_id", ID, ForeignKey("run.id", ondelete="CASCADE"), unique=True),
+    _id(Integer),
+    Column("run_id", ID, ForeignKey("run.id", ondelete="CASCADE"), nullable=False, unique=True),
 )
 schedule = _table(
     "schedule",
-    Column("id", ID, primary_key=True),
-    _client(),
-    _filled("name", NAME),
-    _filled("cron", NAME),
-    _filled("zone", NAME),
-    _filled("command", LONG),  # JSON: the arguments of ragbench
-    _filled("folder", LONG),  # where it runs
-    _filled("options", LONG),  # JSON: the series of a request
-    _filled("enabled", Boolean),
-    _filled("made_at", TIME),
+    _id(),
+    *_filled(
+        client_id=NAME,
+        name=NAME,
+        cron=NAME,
+        zone=NAME,
+        command=LONG,  # JSON: the arguments of ragbench
+        folder=LONG,  # where it runs
+        options=LONG,  # JSON: the series of a request
+        enabled=Boolean,
+        made_at=TIME,
+    ),
     UniqueConstraint("client_id", "name", name="schedule_name"),
 )
 job = _table(
     "job",
-    Column("id", ID, primary_key=True),
-    _filled("schedule_id", ID, ForeignKey("schedule.id", ondelete="CASCADE")),
-    _filled("due_at", TIME),
-    _filled("state", String(16)),  # waiting, running, done, failed
-    _filled("holder", NAME, server_default=""),
-    _filled("lease_until", TIME, server_default=""),
-    _filled("attempts", Integer, server_default="0"),
+    _id(),
+    Column("schedule_id", ID, ForeignKey("schedule.id", ondelete="CASCADE"), nullable=False),
+    *_filled(due_at=TIME, state=String(16)),  # waiting, running, done, failed, cancelled
+    Column("holder", NAME, nullable=False, default=""),
+    Column("lease_until", TIME, nullable=False, default=""),
+    Column("attempts", Integer, nullable=False, default=0),
     Column("exit_code", Integer),
     Column("output", LONG),
     Column("ended_at", TIME),
+    Column("run_id", ID),  # that it recorded
     UniqueConstraint("schedule_id", "due_at", name="job_due"),
     Index("job_state", "state", "due_at"),
 )
 alert_rule = _table(
     "alert_rule",
-    Column("id", ID, primary_key=True),
-    _client(),
-    _filled("series", NAME),  # "" = every evaluation
-    _filled("rule", NAME),
-    _filled("point", Boolean),  # the mean decides, not the whole interval
-    _filled("targets", LONG),  # JSON: references to environment variables, never addresses
-    _filled("made_at", TIME),
+    _id(),
+    *_filled(
+        client_id=NAME,
+        series=NAME,  # "" = every evaluation
+        rule=NAME,
+        point=Boolean,  # the mean decides, not the whole interval
+        targets=LONG,  # JSON: references to environment variables, never addresses
+        made_at=TIME,
+    ),
 )
 alert = _table(
     "alert",
-    Column("id", ID, primary_key=True),
-    _filled("rule_id", ID),  # stays when the rule is removed
-    _filled("subject", ID),  # the run, the job, or the run since which there is silence
-    _filled("made_at", TIME),
-    _filled("text", LONG),
-    _filled("state", String(16)),  # waiting, sending, sent, logged, failed
-    _filled("attempts", Integer, server_default="0"),
-    _filled("targets", LONG),  # JSON: those that it was not sent to yet
-    _filled("error", LONG),
+    _id(),
+    *_filled(
+        rule_id=ID,  # stays when the rule is removed
+        subject=ID,  # the run, the job, or the run since which there is silence
+        made_at=TIME,
+        text=LONG,
+        state=String(16),  # waiting, sending, sent, logged, failed
+        attempts=Integer,
+        targets=LONG,  # JSON: those that it was not sent to yet
+        error=LONG,
+    ),
     UniqueConstraint("rule_id", "subject", name="alert_once"),
 )
 api_key = _table(
     "api_key",
-    Column("id", ID, primary_key=True),  # a part of the key itself, by which it is found
-    _client(),  # "*" = every client's
-    _filled("name", NAME),
-    _filled("role", String(16)),  # reader, runner, admin
-    _filled("sha256", ID),  # of the whole key, which is stored nowhere
-    _filled("created_at", TIME),
+    _id(),  # a part of the key itself, by which it is found
+    *_filled(
+        client_id=NAME,  # "*" = every client's
+        name=NAME,
+        role=String(16),  # reader, runner, admin
+        sha256=ID,  # of the whole key, which is stored nowhere
+        created_at=TIME,
+    ),
     UniqueConstraint("client_id", "name", name="api_key_name"),
 )
 session = _table(
     "session",
-    Column("id", ID, primary_key=True),  # the SHA-256 of its token
-    _filled("key_id", ID),  # of a key of the table, or of that of one process
-    _filled("used_at", TIME),
+    _id(),  # the SHA-256 of its token
+    *_filled(
+        key_id=ID,  # of a key of the table, or of that of one process
+        used_at=TIME,
+    ),
 )
 item = _table(
     "item",  # what a client sent: a case of /evaluation/test-cases, a document of /ingest
     Column("number", Integer, primary_key=True),  # in the order in which they came
-    _filled("id", ID, unique=True),
-    _client(),
-    _filled("kind", String(16)),  # case, document
-    _filled("record", LONG),  # JSON: a line of the file that commands get
+    Column("id", ID, nullable=False, unique=True),
+    *_filled(
+        client_id=NAME,
+        kind=String(16),  # case, document
+        record=LONG,  # JSON: a line of the file that commands get
+    ),
     Index("item_of", "client_id", "kind"),
 )
 
@@ -238,28 +247,21 @@ SELECT n.id, n.name, n.client_id, COALESCE(n.qa_pairs, (
        )) AS qa_pairs, n.created_at, NULL AS created_by
 FROM dataset n
 """
-_DIALECTS = {
-    "sqlite": {
-        "view": "VIEW IF NOT EXISTS",
-        "integer": "INTEGER",
-        "json_object": "json_group_object",
-    },
-    "postgresql": {
-        "view": "OR REPLACE VIEW",
-        "integer": "INTEGER",
-        "json_object": "json_object_agg",
-    },
-    "mysql": {"view": "OR REPLACE VIEW", "integer": "SIGNED", "json_object": "JSON_OBJECTAGG"},
+_DIALECTS = {  # view, integer, json_object
+    "sqlite": ("VIEW IF NOT EXISTS", "INTEGER", "json_group_object"),
+    "postgresql": ("OR REPLACE VIEW", "INTEGER", "json_object_agg"),
+    "mysql": ("OR REPLACE VIEW", "SIGNED", "JSON_OBJECTAGG"),
 }
 
 
 @event.listens_for(metadata, "after_create")
 def _create_views(metadata: MetaData, connection: Connection, **options: Any) -> None:
-    words = _DIALECTS[connection.dialect.name.replace("mariadb", "mysql")]
-    for view in (_RUNS, _DATASETS):
-        connection.execute(text(view.format(**words)))
+    view, integer, json_object = _DIALECTS[connection.dialect.name.replace("mariadb", "mysql")]
+    for query in (_RUNS, _DATASETS):
+        words = query.format(view=view, integer=integer, json_object=json_object)
+        connection.execute(text(words))
 
 
-def series_of(schedule: Mapping[Any, Any]) -> str:
+def series_of(schedule: Row[Any]) -> str:
     """Return what the runs of a schedule are called over time."""
-    return str(json.loads(schedule["options"]).get("series") or schedule["name"])
+    return str(json.loads(schedule.options).get("series") or schedule.name)

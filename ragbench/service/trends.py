@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from sqlalchemy import Connection, and_, func, or_, select
+from sqlalchemy import Connection, and_, func, literal, or_, select
 
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.registry import BRIEF, LEADERBOARD, bounds_of, find_measure, higher_is_better
 from ragbench.service import tables
-from ragbench.service.history_database import Json, connected, content_id, replace_row
+from ragbench.service.history_database import Json, connected
 from ragbench.statistics import Drift, compare, drift
 from ragbench.statistics.drift import Change
 from ragbench.types import grouped
@@ -30,13 +30,13 @@ MAIN = tuple(dict.fromkeys((*LEADERBOARD, *WATCHED)))
 _LINES = 200  # of the first page
 
 _COLUMNS = (
-    "id made_at kind client_id series configuration dataset passed questions questions_passed "
-    "cost_usd seconds location categories"
+    "run made_at kind client_id series configuration dataset passed questions questions_passed "
+    "cost_usd seconds location categories changed"
 ).split()
 _LINE = ("client_id", "series", "configuration")
 _TREND = (
     "made_at series configuration run mean ci_low ci_high n_scored n epoch changed state note "
-    "passed cost_usd"
+    "moved passed cost_usd"
 ).split()
 _NEWEST = (
     "id client_id series configuration epoch case_set made_at passed questions questions_passed "
@@ -79,12 +79,11 @@ def history(
     """
     with connected(database) as connection:
         rows = _runs(connection, series, client, limit)
-        changes = [_changed(previous_run(connection, row), row) for row in rows]
-    frame = pd.DataFrame(rows, columns=_COLUMNS).rename(columns={"id": "run"})
-    frame["categories"] = frame["categories"].map(json.loads)
-    frame["changed"] = pd.Series(changes, dtype="object")
+        for row in rows:
+            row["changed"] = _changed(previous_run(connection, row), row)
+            row |= {"run": row["id"], "categories": json.loads(row["categories"])}
     types = {"passed": "boolean", "questions_passed": "Int64", "cost_usd": "float64"}
-    return frame.astype(types)
+    return pd.DataFrame(rows, columns=_COLUMNS).astype(types)
 
 
 def trend(
@@ -94,10 +93,10 @@ def trend(
     where it drifted.
 
     Columns: made_at, series, configuration, run, mean, ci_low, ci_high, n_scored, n, epoch,
-    changed, state, note, passed, cost_usd. Runs of one epoch are comparable: the same client,
+    changed, state, note, moved, passed, cost_usd. Runs of one epoch are comparable: the same client,
     series, configuration, parameters and dataset. `state` and `note` are those of
     `ragbench.statistics.drift`, which tests every epoch: "fall" or "rise" at the run that raises an
-    alarm; the last run of an epoch holds the conclusion.
+    alarm, with the questions that `moved` most; the last run of an epoch holds the conclusion.
 
     Args:
         measure: in any case, such as "ndcg@10".
@@ -115,17 +114,12 @@ def trend(
         epochs = list(_drifts(connection, rows, streams))
     last: dict[tuple[str, ...], _Row] = {}
     for row in rows:
-        line = tuple(row[name] for name in _LINE)
-        changed = _changed(last.get(line), row)
-        row |= {"run": row["id"], "changed": changed, "state": "", "note": ""}
+        line, change = tuple(row[name] for name in _LINE), row.get("change")
+        row |= {"run": row["id"], "changed": _changed(last.get(line), row)}
+        row["note"] = f"{_worse(measure, change.direction)}: {change.text}" if change else ""
+        row |= {"moved": moved_text(change) if change else "", "state": row.get("state", "")}
         last[line] = row
     for members, epoch in epochs:
-        for row, state in zip(members, epoch.path["state"], strict=True):
-            row["state"] = state
-        runs = list(epoch.path.index)
-        for change in epoch.changes:
-            verdict = _worse(measure, change.direction)
-            members[runs.index(change.noticed)]["note"] = f"{verdict}: {change.text}"
         members[-1]["note"] = members[-1]["note"] or epoch.text
     frame = pd.DataFrame(rows)[_TREND]
     frame["made_at"] = pd.to_datetime(frame["made_at"], utc=True, format="ISO8601")
@@ -133,34 +127,23 @@ def trend(
     return frame.astype({"passed": "boolean", **numbers})
 
 
-def drifts(
-    measure: str, *, series: str = "", client: str | None = None, database: str = ""
-) -> dict[str, Drift]:
-    """Return the drift of each epoch, by the id of its newest run.
-
-    Raises:
-        ConfigError, DataError: as `trend`.
-    """
-    with connected(database) as connection:
-        rows = _measured(connection, measure, series, client)
-        streams = _streams(connection, newest_runs(connection, client, series))
-        epochs = _drifts(connection, rows, streams)
-        return {members[-1]["id"]: drift for members, drift in epochs}
-
-
 def alarms(connection: Connection, run: _Row) -> list[tuple[str, Change]]:
     """Return the watched measures that got worse with this run, each with its change."""
     streams = _streams(connection, newest_runs(connection, run["client_id"], run["series"]))
+    of_run = tables.score.c.run_id == run["id"], _WATCHED
+    query = select(tables.score.c.measure).where(*of_run).order_by(tables.score.c.measure)
     changes = []
-    for measure in watched(connection, run["id"]):
+    for measure in connection.execute(query).scalars().all():
         rows = _measured(connection, measure, run["series"], run["client_id"], run["epoch"])
-        for members, epoch in _drifts(connection, rows, streams):
-            states = zip(members, epoch.path["state"], strict=True)
-            state = next((state for row, state in states if row["id"] == run["id"]), "")
-            if state in ("fall", "rise") and _worse(measure, state) == "worse":
-                [*_, change] = [move for move in epoch.changes if move.direction == state]
-                changes.append((measure, change))
-    return changes
+        for members, _ in _drifts(connection, rows, streams):
+            alarms = [row["change"] for row in members if row["id"] == run["id"]]
+            changes += [(measure, change) for change in alarms if change]
+    return [each for each in changes if _worse(each[0], each[1].direction) == "worse"]
+
+
+def moved_text(change: Change) -> str:
+    """Return the questions that moved most, each with its difference."""
+    return ", ".join(f"{query_id} {size:+.2f}" for query_id, size in change.questions.items())
 
 
 def newest_means(
@@ -174,7 +157,7 @@ def newest_means(
         means: dict[str, dict[str, float | None]] = {row["id"]: {} for row in rows}
         for run_id, measure, mean in connection.execute(query.where(score.measure.in_(measures))):
             means[run_id][measure] = mean
-        return [({**row}, means[row["id"]]) for row in rows]
+        return [(row, means[row["id"]]) for row in rows]
 
 
 def newest_runs(connection: Connection, client: str | None, series: str = "") -> list[Json]:
@@ -197,77 +180,64 @@ def newest_runs(connection: Connection, client: str | None, series: str = "") ->
 
 
 def overview(
-    client: str | None, measure: str = "", *, series: str = "", database: str = ""
+    client: str | None, measure: str = "", *, database: str = ""
 ) -> tuple[list[Json], int]:
     """Return a row per client, series and configuration, and how many there are: its newest run,
     the value and the state of its main measure.
 
-    A state is stored, and computed again where runs of its epoch came or went, or other measures
-    are watched. `measure` is the main one where a configuration has it, else its first of `MAIN`.
+    `measure` is the main one where a configuration has it, else its first of `MAIN`.
     """
     with connected(database) as connection:
-        lines = newest_runs(connection, client, series)
+        lines = newest_runs(connection, client)
         shown, score = lines[:_LINES], tables.score.c
+        streams = _streams(connection, lines)
         columns = [score[name] for name in ("run_id", "measure", *_VALUE)]
         of_shown = score.run_id.in_([row["id"] for row in shown])
         query = select(*columns).where(of_shown, score.measure.in_({measure, *MAIN}))
-        values: dict[str, Json] = {}
+        values: dict[str, Json] = {row["id"]: {} for row in shown}
         for value in connection.execute(query).mappings():
-            values.setdefault(value["run_id"], {})[value["measure"]] = dict(value)
-        for row in shown:
-            scores = values.get(row["id"], {})
-            row["measure"] = next((name for name in (measure, *MAIN) if name in scores), "")
-            row |= {"value": scores.get(row["measure"]), "pass_rate": scores.get("pass_rate")}
-        computed = _judge(connection, shown, _streams(connection, lines))
-    if computed:
-        with suppress(DataError), connected(database, write=True) as connection:
-            for verdict in computed:
-                replace_row(connection, tables.verdict, verdict)
+            values[value["run_id"]][value["measure"]] = dict(value)
+    for row in shown:
+        scores, line = values[row["id"]], (row["client_id"], row["series"])
+        row["measure"] = next((name for name in (measure, *MAIN) if name in scores), "")
+        row |= {"value": scores.get(row["measure"]), "pass_rate": scores.get("pass_rate")}
+        runs = (row[name] for name in ("measure", "epoch", "n", "recorded"))
+        row["state"] = _state(database, line, streams[line], *runs)
     return shown, len(lines)
 
 
-def _judge(
-    connection: Connection, rows: Sequence[Json], streams: Mapping[tuple[str, str], int]
-) -> list[Json]:
-    """Give each row the state of its measure; return the verdicts that were not stored."""
-    ids = [content_id(row["epoch"], row["measure"]) for row in rows]
-    query = select(tables.verdict).where(tables.verdict.c.id.in_(ids))
-    stored = {row.id: row for row in connection.execute(query)}
-    computed = []
-    for row, verdict_id in zip(rows, ids, strict=True):
-        key = (verdict_id, row["n"], row["recorded"], streams[row["client_id"], row["series"]])
-        if not row["measure"]:
-            row["state"] = State("steady", "nothing scored")
-        elif (verdict := stored.get(verdict_id)) and verdict[:4] == key:
-            row["state"] = State(*verdict[4:])
-        else:
-            runs = _measured(
-                connection, row["measure"], row["series"], row["client_id"], row["epoch"]
-            )
-            row["state"] = State("steady", "")
-            for _, epoch in _drifts(connection, runs, streams):
-                moved = epoch.changes and _worse(row["measure"], epoch.changes[-1].direction)
-                row["state"] = State(moved or "steady", epoch.text)
-            computed.append(dict(zip(tables.verdict.c.keys(), (*key, *row["state"]), strict=True)))
-    return computed
+@lru_cache(maxsize=10_000)
+def _state(
+    database: str, line: tuple[str, str], streams: int, measure: str, epoch: str, *runs: object
+) -> State:
+    """Return whether a measure moved in an epoch; computed again where `runs` of it, their number and
+    when the last one was recorded, are others.
+    """
+    state, (client, series) = State("steady", "nothing scored"), line
+    if measure:
+        with connected(database) as connection:
+            rows = _measured(connection, measure, series, client, epoch)
+            for _, found in _drifts(connection, rows, {line: streams}):
+                moved = found.changes and _worse(measure, found.changes[-1].direction)
+                state = State(moved or "steady", found.text)
+    return state
 
 
 def run_of(run: str, database: str = "") -> tuple[_Row, pd.DataFrame, dict[str, str]]:
     """Return a run by the beginning of its id, by its name (the newest of it) or as "latest": its row,
-    its scores per measure, its questions.
+    its scores per measure, those of `MAIN` first, its questions.
 
     Raises:
         ConfigError: no run, or several, have such an id.
         DataError: the database cannot be read.
     """
+    column = tables.run.c
+    newest = select(tables.run).order_by(column.made_at.desc())
+    by_id = newest.where(column.id.startswith(run, autoescape=True)).limit(2)
+    named = literal(run).in_(["latest", column.series, column.configuration])
     with connected(database) as connection:
-        query = select(tables.run).order_by(tables.run.c.made_at.desc())
-        by_id = query.where(tables.run.c.id.startswith(run, autoescape=True)).limit(2)
         rows = connection.execute(by_id).mappings().all()
-        if not rows:
-            columns = tables.run.c.series, tables.run.c.configuration
-            named = query if run == "latest" else query.where(or_(*(c == run for c in columns)))
-            rows = connection.execute(named.limit(1)).mappings().all()
+        rows = rows or connection.execute(newest.where(named).limit(1)).mappings().all()
         if len(rows) != 1 or not run:
             ids = [row["id"][:12] for row in _runs(connection, "", None, 50)]
             raise ConfigError(
@@ -275,7 +245,9 @@ def run_of(run: str, database: str = "") -> tuple[_Row, pd.DataFrame, dict[str, 
             )
         row = dict(rows[0])
         of_run = select(tables.score).where(tables.score.c.run_id == row["id"])
-        scores = pd.read_sql(of_run, connection).drop(columns="run_id")
+        scores = pd.read_sql(of_run, connection).drop(columns="run_id").sort_values("measure")
+        rank = dict(zip(MAIN, range(len(MAIN)), strict=True))
+        scores = scores.sort_values("measure", key=lambda names: names.map(rank), kind="stable")
         return row, scores, _cases(connection, [row])[row["case_set"]]
 
 
@@ -290,11 +262,9 @@ def scores_of(run: str, database: str = "") -> tuple[_Row, pd.DataFrame, dict[st
     return row, wide.melt(var_name="measure", ignore_index=False).reset_index(), cases
 
 
-def compare_runs(
-    before: str, after: str, *, measures: Sequence[str] = (), database: str = ""
-) -> pd.DataFrame:
-    """Compare two runs by the questions that both have, as `ragbench.compare` does; default: the
-    watched measures.
+def compare_runs(before: str, after: str, *, database: str = "") -> pd.DataFrame:
+    """Compare two runs by the questions that both have, as `ragbench.compare` does: the watched
+    measures, or all where they have none of these.
 
     Raises:
         ConfigError: a run or a measure that is not there.
@@ -309,11 +279,10 @@ def compare_runs(
         )
     then, now = (frame[frame["query_id"].isin(shared)] for frame in (then, now))
     both = set(then["measure"]) & set(now["measure"])
-    chosen = list(measures) or [name for name in WATCHED if name in both]
-    return compare(then, now, measures=chosen or None)
+    return compare(then, now, measures=[name for name in WATCHED if name in both] or None)
 
 
-def _runs(connection: Connection, series: str, client: str | None, limit: int) -> list[_Row]:
+def _runs(connection: Connection, series: str, client: str | None, limit: int) -> list[Json]:
     run = tables.run.c
     query = _of(select(tables.run), series, client).order_by(run.made_at.desc(), run.id)
     return [dict(row) for row in connection.execute(query.limit(limit or None)).mappings()]
@@ -339,9 +308,7 @@ def _measured(
     """Return the runs that have a measure, of an epoch or all, with its scores, in order of time."""
     declared = find_measure(measure)
     names = {measure, *([declared.name] if declared else [])}
-    query = select(tables.run, tables.score).join(
-        tables.score, tables.score.c.run_id == tables.run.c.id
-    )
+    query = select(tables.run, tables.score).join(tables.score)
     query = _of(query.where(tables.score.c.measure.in_(names)), series, client)
     query = query.where(tables.run.c.epoch == epoch) if epoch else query
     ordered = query.order_by(tables.run.c.made_at, tables.run.c.id)
@@ -358,22 +325,17 @@ def _measured(
 
 
 def _streams(connection: Connection, newest: Sequence[_Row]) -> Mapping[tuple[str, str], int]:
-    """Count the measures that are watched in each series of a client, of its newest runs."""
-    score, counts = tables.score.c, Counter[tuple[str, str]]()
-    query = (
-        select(score.run_id, func.count().label("watched")).where(_WATCHED).group_by(score.run_id)
-    )
-    query = query.where(score.run_id.in_([row["id"] for row in newest]))
-    numbers = {row.run_id: row.watched for row in connection.execute(query)}
-    for row in newest:
-        counts[row["client_id"], row["series"]] += numbers.get(row["id"], 0)
-    return counts
+    """Count the measures that are watched together: in each series of a client, those of the newest
+    run of each of its configurations.
 
-
-def watched(connection: Connection, run_id: str) -> list[str]:
-    """Return the measures of a run in which drift is looked for: of `WATCHED`, and those with a target."""
-    names = select(tables.score.c.measure).where(tables.score.c.run_id == run_id, _WATCHED)
-    return [*connection.execute(names.order_by(tables.score.c.measure)).scalars()]
+    This is the family over which the rate of false alarms holds, so it is counted the same for every
+    test: configurations without the measure that is shown count too, and another client's series of
+    the same name does not. A configuration counts from its first run on, also when it is run no more.
+    """
+    keys = tables.run.c.client_id, tables.run.c.series
+    query = select(*keys, func.count()).join(tables.score).where(_WATCHED).group_by(*keys)
+    query = query.where(tables.run.c.id.in_([row["id"] for row in newest]))
+    return Counter({(client, series): n for client, series, n in connection.execute(query)})
 
 
 def _cases(connection: Connection, rows: Sequence[_Row]) -> dict[str, dict[str, str]]:
@@ -389,7 +351,9 @@ def _values(data: bytes) -> Any:
 def _drifts(
     connection: Connection, rows: Sequence[Json], streams: Mapping[tuple[str, str], int]
 ) -> Iterator[tuple[list[Json], Drift]]:
-    """Yield the rows of each epoch and its drift."""
+    """Yield the rows of each epoch and its drift; each row gets its `state`, and the `change` where it
+    raises an alarm.
+    """
     cases = _cases(connection, rows)
     scored = (row for row in rows if row["case_values"] is not None)
     for members in grouped(scored, lambda row: row["epoch"]).values():
@@ -402,7 +366,12 @@ def _drifts(
         bounded = bounds_of(first["measure"]) == (0.0, 1.0)
         size = 1.0 if bounded else abs(float(first["mean"] or 1)) or 1.0
         n_streams = max(1, streams[first["client_id"], first["series"]])
-        yield members, drift(frame, streams=n_streams, fall=0.05 * size)
+        epoch = drift(frame, streams=n_streams, fall=0.05 * size)
+        changes = iter(epoch.changes)
+        for row, state in zip(members, epoch.path["state"], strict=True):
+            row["state"] = state
+            row["change"] = next(changes) if state in ("fall", "rise") else None
+        yield members, epoch
 
 
 def _worse(measure: str, direction: str) -> str:

@@ -8,6 +8,7 @@ import logging
 import sys
 import threading
 import time
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
 from ragbench.service.alert_rules import check_alerts
@@ -19,6 +20,7 @@ _LOG = logging.getLogger("ragbench.service")
 _PLAN_S = 20.0  # schedules have whole minutes
 
 
+@dataclass
 class Queue:
     """Threads that work at the jobs of a database, `workers` at a time; others may work at them
     too.
@@ -31,34 +33,27 @@ class Queue:
         work: does a job, for tests; None = its command in a process.
     """
 
-    def __init__(
-        self,
-        database: str,
-        *,
-        workers: int = 1,
-        timeout_s: float = 3600,
-        memory_mb: int = 8192,
-        lease_s: float = 30,
-        grace_s: float = 5,
-        work: Work | None = None,
-    ) -> None:
-        self._database, self._workers, self._lease_s, self._grace_s = (
-            database,
-            workers,
-            lease_s,
-            grace_s,
-        )
-        program = (sys.executable, "-m", "ragbench.service.child", str(memory_mb))
+    database: str
+    _: KW_ONLY
+    workers: int = 1
+    timeout_s: float = 3600
+    memory_mb: int = 8192
+    lease_s: float = 30
+    grace_s: float = 5
+    work: Work | None = None
+
+    def __post_init__(self) -> None:
+        program = (sys.executable, "-m", "ragbench.service.child", str(self.memory_mb))
         self._stopping, self._returning = threading.Event(), threading.Event()
-        self._work = work or partial(
-            run_command, stop=self._returning, timeout_s=timeout_s, program=program
+        self._work = self.work or partial(
+            run_command, stop=self._returning, timeout_s=self.timeout_s, program=program
         )
         self._wake = threading.Semaphore(0)
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
         """Begin to work."""
-        loops = [self._plan, *[self._take] * self._workers]
+        loops = [self._plan, *[self._take] * self.workers]
         self._threads = [threading.Thread(target=loop, daemon=True) for loop in loops]
         for thread in self._threads:
             thread.start()
@@ -70,9 +65,9 @@ class Queue:
     def stop(self) -> None:
         """Take no job any more; what is not finished in time goes back to the queue."""
         self._stopping.set()
-        for _ in range(self._workers):
+        for _ in range(self.workers):
             self._wake.release()
-        end = time.monotonic() + self._grace_s
+        end = time.monotonic() + self.grace_s
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
         self._returning.set()
@@ -83,8 +78,8 @@ class Queue:
         while not self._stopping.is_set():
             try:
                 if evaluation_enabled():
-                    plan_due(self._database)
-                    check_alerts(self._database)
+                    plan_due(self.database)
+                    check_alerts(self.database)
             except Exception:
                 _LOG.exception("schedules could not be looked at")
             self._stopping.wait(_PLAN_S)
@@ -94,9 +89,9 @@ class Queue:
         while not self._stopping.is_set():
             try:
                 while not self._stopping.is_set() and (
-                    claimed := claim_job(self._database, holder, self._lease_s)
+                    claimed := claim_job(self.database, holder, self.lease_s)
                 ):
-                    complete_job(claimed, holder, self._database, self._work, self._lease_s)
+                    complete_job(claimed, holder, self.database, self._work, self.lease_s)
             except Exception:
                 _LOG.exception(
                     "a job could not be completed; it is tried again when its lease has run out"

@@ -27,7 +27,9 @@ after 60): a false alarm in none of about 115 histories with noise of .17 per qu
 anew each night, 0 with a weekly cycle or a common shock of .03. The fall is noticed within 30
 nights in 1.0, .93, .67, 0, .81 and .87 of them. It cannot be promised where noise persists for 10
 nights and more: with an autocorrelation of .9 it is noticed at once or late; among answers of which
-10 % are drawn anew the noise of the mean is as large as the fall; `notice` is None there.
+10 % are drawn anew the noise of the mean is as large as the fall; `notice` is None there. In
+histories of 400 nights without a change, 0.9 million nights each (30 questions), a false alarm came
+once in 15,000 nights without autocorrelation, in 6,300 with .5 and in 5,500 with .9.
 """
 
 from __future__ import annotations

@@ -26,13 +26,12 @@ import atexit
 import hashlib
 import math
 import os
-import re
 import shutil
 import tempfile
 import time
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from itertools import chain
@@ -43,6 +42,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragbench.files import STAGING, clear_staging, locked, staged
+from ragbench.types import grouped
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -51,7 +51,6 @@ T = TypeVar("T")
 _DEFAULT_MAX_GB = 10.0
 _ABANDONED_AFTER_S = 3600.0  # a file that is still being written changes more often
 _LOCK_ABANDONED_AFTER_S = 24 * 3600.0
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
 _KEY_MEMBER = "ragbench_key"
 _warned: set[str] = set()
 _bypassed: ContextVar[bool] = ContextVar("_bypassed", default=False)
@@ -124,21 +123,18 @@ def arrays(kind: str, key: str, compute: Callable[[], Arrays]) -> Arrays:
     >>> arrays("doctest", key, compute)["squares"]
     array([0, 1, 4, 9])
     """
-    _check_names(kind, key)
     limit = _limit_bytes()
     if limit == 0 or _bypassed.get():
         return compute()
     path = _folder() / "arrays" / kind / f"{key}.npz"
-    entry = _read(path, kind, key)
-    if entry is not None:
+    if (entry := _read(path, kind, key)) is not None:
         return entry
     with _alone(path, key):
         entry = _read(path, kind, key)  # another process may have written it while we waited
-        if entry is not None:
-            return entry
-        computed = compute()
-        _keep(path, kind, key, computed, limit)
-    return computed
+        if entry is None:
+            entry = compute()
+            _keep(path, kind, key, entry, limit)
+    return entry
 
 
 def kept(kind: str, key: str, build: Callable[[Path], object], read: Callable[[Path], T]) -> T:
@@ -154,7 +150,6 @@ def kept(kind: str, key: str, build: Callable[[Path], object], read: Callable[[P
     >>> [kept("doctest", key, lambda path: path.write_text("kept"), Path.read_text) for _ in range(2)]
     ['kept', 'kept']
     """
-    _check_names(kind, key)
     limit = _limit_bytes()
     path = _folder() / "arrays" / kind / f"{key}.kept"
 
@@ -174,15 +169,10 @@ def kept(kind: str, key: str, build: Callable[[Path], object], read: Callable[[P
                 except Exception:
                     _remove(path)
             try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                clear_staging(path.parent, path.name)
-                with staged(path) as new:
-                    build(new)
-                if _size(path) <= limit:  # a larger one would push out all others
-                    _evict(path.parents[1], limit, newest=path)
+                _write(path, build, limit)
                 return found()
             except OSError as exc:
-                _warn_once(path.parents[2], exc)
+                _warn_once(exc)
     folder = tempfile.mkdtemp(prefix="ragbench-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     build(Path(folder, key))
@@ -226,18 +216,18 @@ def info() -> dict[str, Any]:
     >>> sorted(info())
     ['bytes', 'files', 'folder', 'kinds', 'limit_bytes']
     """
-    kinds: dict[str, dict[str, int]] = {}
-    for entry in _entries(_folder() / "arrays"):
-        counts = kinds.setdefault(entry.path.parent.name, {"files": 0, "bytes": 0})
-        counts["files"] += 1
-        counts["bytes"] += entry.size
+    entries = sorted(_entries(_folder() / "arrays"), key=lambda entry: entry.path)
+    kinds = grouped(entries, lambda entry: entry.path.parent.name)
     return {
         "folder": str(_folder()),
-        "files": sum(counts["files"] for counts in kinds.values()),
-        "bytes": sum(counts["bytes"] for counts in kinds.values()),
+        **_counts(entries),
         "limit_bytes": _limit_bytes(),
-        "kinds": dict(sorted(kinds.items())),
+        "kinds": {kind: _counts(part) for kind, part in kinds.items()},
     }
+
+
+def _counts(entries: Sequence[_Entry]) -> dict[str, int]:
+    return {"files": len(entries), "bytes": sum(entry.size for entry in entries)}
 
 
 def clear() -> int:
@@ -285,15 +275,6 @@ def _limit_bytes() -> int:
     return int(limit * 1e9)
 
 
-def _check_names(kind: str, key: str) -> None:
-    for what, value in (("kind", kind), ("key", key)):
-        if not _NAME.fullmatch(value):
-            raise ValueError(
-                f"cache {what} {value!r}: expected letters, digits, '-' and '_' only; see "
-                "cache.digest"
-            )
-
-
 def _read(path: Path, kind: str, key: str) -> Arrays | None:
     """Return the entry, or None when there is none that can be believed."""
     try:
@@ -319,38 +300,38 @@ def _alone(path: Path, key: str) -> Iterator[None]:
         try:
             stack.enter_context(locked(path.parents[2] / "locks" / f"{key}.lock", remove=True))
         except OSError as exc:
-            _warn_once(path.parents[2], exc)
+            _warn_once(exc)
         yield
 
 
 def _keep(path: Path, kind: str, key: str, computed: Arrays, limit: int) -> None:
-    # Checked outside of the try: these are errors of the caller, not of the disk.
     named = {name: np.asarray(array) for name, array in computed.items()}
-    for name, array in named.items():
-        if array.dtype.hasobject or name == _KEY_MEMBER:
-            raise ValueError(
-                f"cache entry {kind!r}: array {name!r} holds Python objects or has a reserved name"
-            )
     named[_KEY_MEMBER] = np.frombuffer(f"{kind}/{key}".encode(), dtype=np.uint8)
     if sum(array.nbytes for array in named.values()) > limit:
         return  # it would push out all others and then itself
+
+    def build(new: Path) -> None:
+        # As numpy.savez does, but with a fixed date (the same arrays give the same bytes) and pickle
+        # refused.
+        with zipfile.ZipFile(new, "w") as archive:
+            for name, array in named.items():
+                with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
+
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        clear_staging(path.parent, path.name)  # we hold the lock: its writer is dead
-        with staged(path) as new, new.open("wb") as file:
-            _write(file, named)
-        _evict(path.parents[1], limit, newest=path)
+        _write(path, build, limit)
     except OSError as exc:
-        _warn_once(path.parents[2], exc)
+        _warn_once(exc)
 
 
-def _write(file: Any, named: Arrays) -> None:
-    # As numpy.savez does, but with a fixed date (the same arrays give the same bytes) and pickle
-    # refused.
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        for name, array in named.items():
-            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
+def _write(path: Path, build: Callable[[Path], object], limit: int) -> None:
+    """Write an entry, and make room for it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    clear_staging(path.parent, path.name)  # we hold the lock: its writer is dead
+    with staged(path) as new:
+        build(new)
+    if _size(path) <= limit:  # a larger one would push out all others
+        _evict(path.parents[1], limit, newest=path)
 
 
 def _entries(root: Path) -> list[_Entry]:
@@ -404,10 +385,10 @@ def _sweep_leftovers(root: Path) -> None:
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def _warn_once(folder: Path, exc: BaseException) -> None:
-    if str(folder) in _warned:
+def _warn_once(exc: BaseException) -> None:
+    if (folder := str(_folder())) in _warned:
         return
-    _warned.add(str(folder))
+    _warned.add(folder)
     warnings.warn(
         f"nothing can be kept in {folder} ({type(exc).__name__}: {exc}): results are right but "
         "computed anew each time. Free some space there, or set RAGBENCH_CACHE_DIR to a folder "

@@ -13,7 +13,7 @@ import time
 from typing import NamedTuple
 
 from ragbench.store import database
-from ragbench.store.contract import Connection
+from ragbench.store.contract import Execute
 
 
 class Spending(NamedTuple):
@@ -45,18 +45,17 @@ def reserve(
     turned out cheaper than their bounds (ask again later); None when it cannot fit any more.
     """
 
-    def work(connection: Connection) -> int | None:
-        now = _sums(connection, budget)
+    def work(execute: Execute) -> int | None:
+        now = _sums(execute, budget)
         # A thousandth of a cent of tolerance, because sums of floats are not exact.
         if now.settled + now.lost + bound > maximum + 1e-5:
             return None
         if sum(now) + bound > maximum + 1e-5:
             return 0
         row = (budget, bound, time.time() + lasts_s, request)
-        done = connection.execute(
-            "INSERT INTO spending (budget, bound, expires, request) VALUES (?, ?, ?, ?)", row
-        )
-        return done.lastrowid
+        query = "INSERT INTO spending (budget, bound, expires, request) VALUES (?, ?, ?, ?)"
+        [(number,)] = execute(f"{query} RETURNING id", row)
+        return int(number)
 
     return database.write(work)
 
@@ -68,10 +67,10 @@ def settle(reservation: int, actual: float, *, answered: bool = False) -> None:
     released.
     """
 
-    def work(connection: Connection) -> None:
-        connection.execute("UPDATE spending SET actual = ? WHERE id = ?", (actual, reservation))
+    def work(execute: Execute) -> None:
+        execute("UPDATE spending SET actual = ? WHERE id = ?", (actual, reservation))
         if answered:
-            connection.execute(
+            execute(
                 "UPDATE spending SET actual = 0 WHERE actual IS NULL AND request <> '' AND "
                 "(budget, request) = (SELECT budget, request FROM spending WHERE id = ?)",
                 (reservation,),
@@ -88,14 +87,14 @@ def spent(budget: str) -> Spending:
     """
     if not database.exists():
         return Spending(0.0, 0.0, 0.0)
-    return database.read(lambda connection: _sums(connection, budget))
+    return database.read(lambda execute: _sums(execute, budget))
 
 
-def _sums(connection: Connection, budget: str) -> Spending:
+def _sums(execute: Execute, budget: str) -> Spending:
     unsettled = "COALESCE(SUM(CASE WHEN actual IS NULL AND expires {} ? THEN bound END), 0.0)"
     query = (
         f"SELECT COALESCE(SUM(actual), "  # nosec B608: names of our columns
         f"0.0), {unsettled.format('>')}, {unsettled.format('<=')} FROM spending"
     )
     now = time.time()
-    return Spending(*connection.execute(f"{query} WHERE budget = ?", (now, now, budget)).fetchone())
+    return Spending(*execute(f"{query} WHERE budget = ?", (now, now, budget))[0])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 TABLES = """
 CREATE TABLE reply (
@@ -27,18 +27,5 @@ class StoreError(OSError):
     """The reply store cannot be opened, read or written; the message states what to do."""
 
 
-class Rows(Protocol):
-    """What a statement found or did."""
-
-    @property
-    def rowcount(self) -> int: ...
-    @property
-    def lastrowid(self) -> int | None: ...
-    def fetchone(self) -> Any: ...
-    def fetchall(self) -> list[Any]: ...
-
-
-class Connection(Protocol):
-    """What executes statements, in which a value is "?"."""
-
-    def execute(self, query: str, values: Sequence[Any] = (), /) -> Rows: ...
+Execute = Callable[..., list[tuple[Any, ...]]]
+"""Executes a statement, in which a value is "?", with these values; returns its rows."""

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragbench.files import locked
 from ragbench.store.arrays import cache_folder
-from ragbench.store.contract import TABLES, Connection, StoreError
+from ragbench.store.contract import TABLES, Execute, StoreError
 
 if TYPE_CHECKING:
     from ragbench.store.shared import SharedDatabase
@@ -89,19 +89,21 @@ def path() -> Path:
         ) from exc
 
 
-def read(work: Callable[[Connection], Result], *, local: bool = False) -> Result:
-    """Return what `work` returns, given the connection; with `local` to the file in any case."""
+def read(work: Callable[[Execute], Result], *, local: bool = False) -> Result:
+    """Return what `work` returns, given what executes statements; with `local` on the file in any
+    case.
+    """
     if is_shared() and not local:
         return _shared_database().run(work)
-    return _open()._run(work)
+    return _open().run(work)
 
 
 def rows(query: str, values: Sequence[Any] = (), *, local: bool = False) -> list[tuple[Any, ...]]:
     """Return what a query finds."""
-    return read(lambda connection: connection.execute(query, values).fetchall(), local=local)
+    return read(lambda execute: execute(query, values), local=local)
 
 
-def write(work: Callable[[Connection], Result], *, in_turn: bool = True) -> Result:
+def write(work: Callable[[Execute], Result], *, in_turn: bool = True) -> Result:
     """Return what `work` returns, as `read`, in a transaction: all of `work` is done, or nothing.
 
     It holds the right to write from its start; in the shared database only if it is `in_turn`.
@@ -109,20 +111,20 @@ def write(work: Callable[[Connection], Result], *, in_turn: bool = True) -> Resu
     if is_shared():
         return _shared_database().run(work, write=in_turn)
 
-    def in_transaction(connection: sqlite3.Connection) -> Result:
-        connection.execute("BEGIN IMMEDIATE")
+    def in_transaction(execute: Execute) -> Result:
+        execute("BEGIN IMMEDIATE")
         try:
-            result = work(connection)
+            result = work(execute)
         except BaseException:
             with suppress(
                 sqlite3.Error
             ):  # a damaged file cannot always roll back; the first error is the one to see
-                connection.execute("ROLLBACK")
+                execute("ROLLBACK")
             raise
-        connection.execute("COMMIT")
+        execute("COMMIT")
         return result
 
-    return _open()._run(in_transaction)
+    return _open().run(in_transaction)
 
 
 def identity() -> str:
@@ -156,11 +158,11 @@ class _Database:
         self._connection: sqlite3.Connection | None = None
         self._inode = -1
 
-    def _run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+    def run(self, work: Callable[[Execute], Result]) -> Result:
         with self._lock:
             try:
                 try:
-                    return work(self._connected())
+                    return work(self._statements())
                 except (
                     sqlite3.DatabaseError,
                     UnicodeDecodeError,
@@ -168,7 +170,7 @@ class _Database:
                     if not _is_damage(exc):
                         raise
                     self._set_aside(exc)
-                    return work(self._connected())
+                    return work(self._statements())
             except StoreError:
                 raise
             except (sqlite3.Error, OSError) as exc:
@@ -177,6 +179,10 @@ class _Database:
                     f"({type(exc).__name__}: {exc}): {advice(exc)}. RAGBENCH_REPLIES=off "
                     "continues without the store, and then every request is paid for again"
                 ) from exc
+
+    def _statements(self) -> Execute:
+        connection = self._connected()
+        return lambda query, values=(): connection.execute(query, values).fetchall()
 
     def _connected(self) -> sqlite3.Connection:
         # Another process may have renamed a damaged file, or the cache was deleted: a process that
@@ -250,8 +256,9 @@ def _connect(file: Path) -> sqlite3.Connection:
             )
         elif version != _VERSION:
             raise StoreError(
-                f"the reply store {file} has format {version}, this ragbench knows {_VERSION}: "  # nosec B608: a message
-                "update ragbench, or set RAGBENCH_CACHE_DIR to another folder"
+                f"the reply store {file} has format {version}, this ragbench reads {_VERSION}: "
+                "use the ragbench that wrote it, or set RAGBENCH_CACHE_DIR to another folder, where "
+                "every reply must be paid for again"
             )
     except BaseException:
         connection.close()

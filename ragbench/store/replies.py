@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 from ragbench.files import locked
 from ragbench.store import database
 from ragbench.store.arrays import cache_folder, digest
-from ragbench.store.contract import Connection, StoreError
+from ragbench.store.contract import Execute, StoreError
 
 _AT_ONCE = 500  # keys per query: well below SQLite's bound on parameters
 _LONGEST_CLAIM_S = 1800.0  # the other process may have to wait for a busy server again and again
@@ -73,11 +73,8 @@ class Request:
     @cached_property
     def schema_text(self) -> str | None:
         """Return the schema as JSON with sorted keys."""
-        return (
-            None
-            if self.schema is None
-            else json.dumps(self.schema, sort_keys=True, ensure_ascii=False)
-        )
+        text = json.dumps(self.schema, sort_keys=True, ensure_ascii=False)
+        return None if self.schema is None else text
 
     def _digest(self, origin: str) -> str:
         return digest(
@@ -122,18 +119,13 @@ def lookup_many(requests: Sequence[Request], *, any_origin: bool = False) -> lis
     """
     if not requests or not database.exists():
         return [None] * len(requests)
-    exact = _found([request.key for request in requests], "key")
+    exact, portable = _found([request.key for request in requests], "key"), {}
+    if any_origin:
+        others = [request.portable for request in requests if request.key not in exact]
+        portable = _found(others, "portable")
+    either = (exact.get(each.key) or portable.get(each.portable, []) for each in requests)
     # The last of several origins would depend on who wrote first: what is ambiguous is not found.
-    portable = (
-        _found([r.portable for r in requests if r.key not in exact], "portable")
-        if any_origin
-        else {}
-    )
-    replies: list[Reply | None] = []
-    for request in requests:
-        rows = exact.get(request.key) or portable.get(request.portable, [])
-        replies.append(rows[0] if len(rows) == 1 else None)
-    return replies
+    return [rows[0] if len(rows) == 1 else None for rows in either]
 
 
 def store(request: Request, reply: Reply) -> Reply:
@@ -155,7 +147,7 @@ def store(request: Request, reply: Reply) -> Reply:
                 waiting.clear()
             try:
                 kept = database.write(
-                    lambda connection: _keep(connection, [each[:2] for each in together]),
+                    lambda execute: _keep(execute, [each[:2] for each in together]),
                     in_turn=False,
                 )
                 for (*_, each), stored in zip(together, kept, strict=True):
@@ -177,7 +169,7 @@ def _batch(process: int) -> tuple[_Waiting, threading.Lock, threading.Lock]:
     return [], threading.Lock(), threading.Lock()
 
 
-def _keep(connection: Connection, batch: Sequence[tuple[Request, Reply]]) -> list[Reply]:
+def _keep(execute: Execute, batch: Sequence[tuple[Request, Reply]]) -> list[Reply]:
     """Insert replies by one statement, but for those that are there; return what is kept."""
     values = [_row(*each) for each in batch]
     marks = f"({','.join('?' * len(values[0]))})"
@@ -185,22 +177,21 @@ def _keep(connection: Connection, batch: Sequence[tuple[Request, Reply]]) -> lis
         f"INSERT INTO reply VALUES {','.join([marks] * len(batch))} "  # nosec B608: question marks
         "ON CONFLICT (key) DO NOTHING RETURNING key"
     )
-    rows = connection.execute(query, [value for row in values for value in row]).fetchall()
-    new = {key: True for (key,) in rows}
+    new = {key: True for (key,) in execute(query, [value for row in values for value in row])}
     return [
-        reply if new.pop(request.key, False) else _older(connection, request, reply)
+        reply if new.pop(request.key, False) else _older(execute, request, reply)
         for request, reply in batch
     ]
 
 
-def _older(connection: Connection, request: Request, reply: Reply) -> Reply:
+def _older(execute: Execute, request: Request, reply: Reply) -> Reply:
     """Return the reply that is there; a damaged one is replaced."""
     query = f"SELECT {_REPLY}, checksum FROM reply WHERE key = ?"  # nosec B608: our columns
-    *fields, checksum = connection.execute(query, (request.key,)).fetchone()
+    [(*fields, checksum)] = execute(query, (request.key,))
     if checksum == _checksum(request.key, Reply(*fields)):
         return Reply(*fields)
-    connection.execute("DELETE FROM reply WHERE key = ?", (request.key,))
-    return _keep(connection, [(request, reply)])[0]
+    execute("DELETE FROM reply WHERE key = ?", (request.key,))
+    return _keep(execute, [(request, reply)])[0]
 
 
 @contextmanager
@@ -211,9 +202,10 @@ def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
     The system gives the right back when its holder dies. Ends the wait with InterruptedError when
     `stop` is set.
     """
+    stop = stop or threading.Event()
     database.read(lambda _: None)  # where replies cannot be kept, none should be bought
     if database.is_shared():
-        with database.claimed(key, stop or threading.Event()):
+        with database.claimed(key, stop):
             yield
         return
     file = cache_folder() / "locks" / f"reply-{key}.lock"
@@ -221,11 +213,8 @@ def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
         # without locks on this file system the same request is, at worst, sent twice at the same
         # moment
         try:
-            stack.enter_context(
-                locked(
-                    file, timeout_s=_LONGEST_CLAIM_S, stop=stop or threading.Event(), remove=True
-                )
-            )
+            lock = locked(file, timeout_s=_LONGEST_CLAIM_S, stop=stop, remove=True)
+            stack.enter_context(lock)
         except InterruptedError:
             raise
         except OSError as exc:
@@ -250,12 +239,9 @@ def info() -> dict[str, Any]:
             "CAST(SUM(output_tokens) AS BIGINT) FROM reply "
             "GROUP BY provider, model ORDER BY provider, model"
         )
-        for provider, model, n, read, written in database.rows(query):
-            models[f"{provider}:{model}"] = {
-                "replies": n,
-                "input_tokens": read,
-                "output_tokens": written,
-            }
+        counted = "replies", "input_tokens", "output_tokens"
+        for provider, model, *counts in database.rows(query):
+            models[f"{provider}:{model}"] = dict(zip(counted, counts, strict=True))
     files = [] if database.is_shared() else file.parent.glob("replies.sqlite*")
     return {
         "file": "the database of RAGBENCH_DATABASE" if database.is_shared() else str(file),
@@ -270,10 +256,16 @@ def clear() -> int:
     """Delete the replies and give their number. What budgets have spent stays on record."""
     if not database.exists():
         return 0
-    deleted = database.write(lambda connection: connection.execute("DELETE FROM reply").rowcount)
+
+    def work(execute: Execute) -> int:
+        [(deleted,)] = execute("SELECT COUNT(*) FROM reply")
+        execute("DELETE FROM reply")
+        return int(deleted)
+
+    deleted = database.write(work)
     if deleted and not database.is_shared():
         with suppress(StoreError):  # another process reads now: the space is freed another time
-            database.read(lambda connection: connection.execute("VACUUM"))
+            database.rows("VACUUM")
     return deleted
 
 
@@ -300,7 +292,13 @@ def _found(keys: list[str], column: str) -> dict[str, list[Reply]]:
                 rows_by_key.setdefault(row[0], []).append(reply)
             else:
                 damaged += 1
-    _warn_of_damage(damaged)
+    if damaged:
+        warnings.warn(
+            f"{damaged} replies in {database.path()} do not match their checksums, so they count "
+            "as missing",
+            RuntimeWarning,
+            stacklevel=3,
+        )
     return rows_by_key
 
 
@@ -325,13 +323,3 @@ def _row(request: Request, reply: Reply) -> tuple[Any, ...]:
         time.time(),
         _checksum(request.key, reply),
     )
-
-
-def _warn_of_damage(damaged: int) -> None:
-    if damaged:
-        warnings.warn(
-            f"{damaged} replies in {database.path()} do not match their checksums, so they count "
-            "as missing",
-            RuntimeWarning,
-            stacklevel=3,
-        )

@@ -19,7 +19,7 @@ import sqlalchemy
 from sqlalchemy.exc import SQLAlchemyError
 
 from ragbench.errors import ConfigError
-from ragbench.store.contract import TABLES, Connection, StoreError
+from ragbench.store.contract import TABLES, Execute, StoreError
 from ragbench.store.engines import database_url, engine_of
 
 Result = TypeVar("Result")
@@ -54,14 +54,20 @@ class SharedDatabase:
             self._single = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self.identity = self.run(_made, write=True)
 
-    def run(self, work: Callable[[Connection], Result], *, write: bool = False) -> Result:
+    def run(self, work: Callable[[Execute], Result], *, write: bool = False) -> Result:
         """Return what `work` returns; to `write` in a transaction for which others wait, else with
-        a transaction for each statement.
+        a transaction for each statement. Text has no NUL there, so it is escaped by a backslash.
         """
         with self._errors(), (self._engine if write else self._single).begin() as connection:
+
+            def execute(query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+                escaped = tuple(map(_escaped, values))
+                cursor = connection.exec_driver_sql(query.replace("?", "%s"), escaped)
+                return [tuple(map(_plain, row)) for row in cursor] if cursor.returns_rows else []
+
             if write:
-                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_TURN})")
-            return work(_Statements(connection))
+                execute(f"SELECT pg_advisory_xact_lock({_TURN})")
+            return work(execute)
 
     @contextmanager
     def claimed(self, key: str, stop: threading.Event) -> Iterator[None]:
@@ -107,11 +113,9 @@ class SharedDatabase:
                 f"the database {self._shown} needs a driver; pip install 'ragbench-lab[postgres]'"
             ) from exc
         except (SQLAlchemyError, ConfigError) as exc:
-            reason = str(getattr(exc, "orig", None) or exc).strip().splitlines() or [
-                type(exc).__name__
-            ]
+            reason, _, _ = str(getattr(exc, "orig", None) or exc).strip().partition("\n")
             raise StoreError(
-                f"the reply store in the database {self._shown} cannot be used: {reason[0]}. "
+                f"the reply store in the database {self._shown} cannot be used: {reason}. "
                 "Without RAGBENCH_DATABASE the store is a file of this machine, and what it has "
                 "not is paid for again"
             ) from exc
@@ -127,49 +131,16 @@ def shared_database(url: str, process: int) -> SharedDatabase:
         return _opened[url, process]
 
 
-class _Statements:
-    """A connection that takes the statements for the file. Text has no NUL there, so it is escaped
-    by a backslash.
-    """
-
-    def __init__(self, connection: sqlalchemy.Connection) -> None:
-        self._connection = connection
-
-    def execute(self, query: str, values: Sequence[Any] = (), /) -> _Rows:
-        """Return what a statement found or did; rows are identified by their keys."""
-        query = query.replace("rowid", "key").replace("?", "%s")
-        cursor = self._connection.exec_driver_sql(query, tuple(map(_escaped, values)))
-        return _Rows(self._connection, cursor)
-
-
-class _Rows:
-    def __init__(
-        self, connection: sqlalchemy.Connection, found: sqlalchemy.CursorResult[Any]
-    ) -> None:
-        self._connection, self.rowcount = connection, found.rowcount
-        self._rows = [tuple(map(_plain, row)) for row in found] if found.returns_rows else []
-
-    @property
-    def lastrowid(self) -> int | None:
-        return int(self._connection.exec_driver_sql("SELECT lastval()").scalar_one())
-
-    def fetchone(self) -> tuple[Any, ...] | None:
-        return self._rows[0] if self._rows else None
-
-    def fetchall(self) -> list[tuple[Any, ...]]:
-        return self._rows
-
-
-def _made(connection: Connection) -> str:
+def _made(execute: Execute) -> str:
     """Return the identity of the database, whose tables are there then."""
-    if not connection.execute(_THERE).fetchone():
+    if not execute(_THERE):
         tables = TABLES.replace("INTEGER PRIMARY KEY", "BIGSERIAL PRIMARY KEY").replace(
             "INTEGER", "BIGINT"
         )
         for statement in (tables.replace("REAL", "DOUBLE PRECISION") + _OWN).split(";"):
-            connection.execute(statement)
-        connection.execute("INSERT INTO reply_store VALUES (?)", (uuid.uuid4().hex,))
-    return str(connection.execute("SELECT id FROM reply_store").fetchall()[0][0])
+            execute(statement)
+        execute("INSERT INTO reply_store VALUES (?)", (uuid.uuid4().hex,))
+    return str(execute("SELECT id FROM reply_store")[0][0])
 
 
 def _number(key: str) -> int:

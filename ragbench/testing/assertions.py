@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ragbench import judges, llms, systems
 from ragbench.errors import ConfigError, DataError, DataWarning, abridged
 from ragbench.testing import reports
 from ragbench.testing.reports import Check
-from ragbench.types import LLM, Answer, Case, Dataset, DatasetSource, Passage
+from ragbench.types import LLM, Answer, Case, Dataset, DatasetSource
 
 _SHOWN = 400
 # pytest shows the line of the test and the message, and not the source of the assertion below it.
@@ -110,16 +111,14 @@ def assert_context_recall(
     """
     __tracebackhide__ = _hidden
     labelled = case if isinstance(case, LabelledCase) else LabelledCase(case)
-    in_text = {span.doc_id for span in labelled.case.evidence} | {
-        doc for doc, _ in labelled.case.expected_sections
-    }
+    evidence, sections = labelled.case.evidence, labelled.case.expected_sections
+    in_text = {span.doc_id for span in evidence} | {doc_id for doc_id, _ in sections}
     relevant = set(labelled.relevant) or in_text
     by_chunk = not relevant
     if by_chunk:
         grades = labelled.case.relevant_chunks
-        relevant = {chunk_id for chunk_id in grades if grades[chunk_id] >= 1} | set(
-            labelled.case.expected_chunks
-        )
+        relevant = {chunk_id for chunk_id, grade in grades.items() if grade >= 1}
+        relevant |= {*labelled.case.expected_chunks}
     if not relevant:
         raise ConfigError(
             f"question {labelled.query_id!r} has no relevance labels: its recall cannot be tested; "
@@ -136,10 +135,9 @@ def assert_context_recall(
             f"question {labelled.query_id!r} has {len(relevant)} relevant documents, so no system "
             f"can exceed {ceiling:.2f}: raise k or lower at_least"
         )
-    from ragbench.systems import distinct_contexts
 
     answer = _answered(labelled, results, f"context_recall@{k}")
-    ranking = (list(distinct_contexts(answer)) if by_chunk else _documents(answer))[:k]
+    ranking = (list(systems.distinct_contexts(answer)) if by_chunk else _documents(answer))[:k]
     recall = len(relevant & set(ranking)) / len(relevant)
     passed = recall >= at_least
     _note(labelled, f"context_recall@{k}", recall, passed)
@@ -229,14 +227,12 @@ def assert_answer_correct(
 
 
 def _judged(answer: Answer, case: Case, evaluation_llm: LLM | Callable[[str], Any]) -> Any:
-    from ragbench.judges import judge
     from ragbench.judges.prompts import JUDGE_SYSTEM
-    from ragbench.llms import ScriptedLLM
 
     model: Any = getattr(evaluation_llm, "llm", evaluation_llm)
     if not hasattr(model, "generate"):
         ask, name = model, getattr(model, "__name__", type(model).__name__)
-        model = ScriptedLLM(
+        model = llms.ScriptedLLM(
             lambda prompt: ask(f"{JUDGE_SYSTEM}\n\n{prompt}"), name=f"function:{name}"
         )
     data = Dataset("test", "test", {}, (case,), {})
@@ -245,7 +241,7 @@ def _judged(answer: Answer, case: Case, evaluation_llm: LLM | Callable[[str], An
     )  # correctness needs no context
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the test reports a failed verdict itself
-        return judge([bare], "correctness", model, dataset=data, chunks=())[0]
+        return judges.judge([bare], "correctness", model, dataset=data, chunks=())[0]
 
 
 def _answered(case: LabelledCase, results: Any, measure: str) -> Answer:
@@ -255,7 +251,7 @@ def _answered(case: LabelledCase, results: Any, measure: str) -> Answer:
     __tracebackhide__ = _hidden
     answer = _as_answer(case.query_id, results)
     if reports.active is not None:
-        reports.active.keep(case.source, answer)
+        reports.active.kept.append((case.source, answer))
     if answer.error is not None:
         _note(case, measure, None, False, answer.error)
         raise AssertionError(f"{_question(case)}\n  the request failed: {answer.error}")
@@ -266,30 +262,23 @@ def _as_answer(query_id: str, results: Any) -> Answer:
     """Return the result of a system as an answer."""
     # Not at the top: this module is part of every pytest session.
     from ragbench.metrics.retrieval import ranking
-    from ragbench.systems import read_answer
 
     if isinstance(results, Answer):
         return results
     if isinstance(results, Mapping):
-        if all(isinstance(score, int | float) for score in results.values()):
-            results = ranking({str(key): float(score) for key, score in results.items()})
-        else:
-            return read_answer(query_id, results)
+        if not all(isinstance(score, int | float) for score in results.values()):
+            return systems.read_answer(query_id, results)
+        results = ranking({str(key): float(score) for key, score in results.items()})
     if isinstance(results, str) or not isinstance(results, Sequence):
         raise DataError(
             f"results are {results!r}; expected an answer, a list of ids or passages, or id -> "
             "score"
         )
-    passages = tuple(entry for entry in results if isinstance(entry, Passage))
-    if len(passages) == len(results):
-        ids = tuple(passage.passage_id for passage in passages)
-        return Answer(query_id, "", ids, flags=("retrieval_only",), passages=passages)
-    if all(isinstance(entry, str) for entry in results):
-        found_passages = tuple(Passage(entry, "", doc_id=_document(entry)) for entry in results)
-        return Answer(
-            query_id, "", tuple(results), flags=("retrieval_only",), passages=found_passages
-        )
-    return read_answer(query_id, {"contexts": list(results)})
+    contexts = [
+        {"id": entry, "text": "", "doc_id": _document(entry)} if isinstance(entry, str) else entry
+        for entry in results
+    ]
+    return systems.read_answer(query_id, {"contexts": contexts})
 
 
 def _documents(answer: Answer) -> list[str]:

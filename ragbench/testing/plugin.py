@@ -25,12 +25,14 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from ragbench import evaluation, llms, systems
 from ragbench.errors import (
     ConfigError,
     DataWarning,
@@ -42,24 +44,21 @@ from ragbench.files import expanded
 from ragbench.testing import LabelledCase, labelled_cases, reports
 from ragbench.types import LLM, Answer, Dataset, DatasetSource, System
 
-if TYPE_CHECKING:
-    from ragbench.systems import McpSystem
-
 _MARKER = "dataset corpus split query_ids n min_grade system".split()
 _XDIST = "ragbench"
 _OUTER: pytest.StashKey[reports.Recorder | None] = pytest.StashKey()
-
+_SYSTEMS: pytest.StashKey[dict[tuple[str, DatasetSource | None], System]] = pytest.StashKey()
 
 _NFCORPUS = ("PLAIN-2630", "PLAIN-2660", "PLAIN-2510", "PLAIN-2430", "PLAIN-2690")
 """Questions of BEIR's nfcorpus with 14 to 21 highly relevant documents."""
 _FOR_COROUTINES = {"nfcorpus_test_data", "evaluation_llm", "mcp_sampling_client"}
 
 
+@dataclass
 class EvaluationLLM:
     """A language model as a coroutine function from prompt to reply; `llm` is the model itself."""
 
-    def __init__(self, llm: LLM) -> None:
-        self.llm = llm
+    llm: LLM
 
     async def __call__(self, prompt: str) -> str:
         """Return the reply; RagbenchError where the request failed."""
@@ -71,11 +70,11 @@ class EvaluationLLM:
         return completion.text
 
 
+@dataclass
 class McpClient:
     """A client of an MCP server; `system` is the server as a system under test."""
 
-    def __init__(self, system: McpSystem) -> None:
-        self.system = system
+    system: systems.McpSystem
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Return the structured result of a tool, or else its text; its requests for samples are
@@ -121,10 +120,8 @@ def pytest_configure(config: pytest.Config) -> None:
             f"--ragbench-report is {report}; expected a folder or a file .json, .md, .html or .xml"
         )
     if options := config.getoption("--ragbench-option"):
-        from ragbench.evaluation import spec_of_texts
-
         try:
-            spec_of_texts(options)
+            evaluation.spec_of_texts(options)
         except ConfigError as exc:
             raise pytest.UsageError(f"--ragbench-option: {exc}") from exc
     config.stash[_OUTER] = reports.active  # pytest may run inside pytest: pytester
@@ -177,10 +174,15 @@ def rag_system(request: pytest.FixtureRequest, ragbench_dataset: Dataset) -> Sys
     """Return the system that the marker or `--ragbench-system` names, over the whole corpus; closed
     when the session ends.
     """
+
     spec = str(_chosen(request.config, request.node)["system"])
     _skip_without(spec)
+    loaded = request.config.stash.setdefault(_SYSTEMS, {})
+    key = (spec, ragbench_dataset.source)  # an index is built once
     try:
-        return _system(request.config, spec, ragbench_dataset)
+        if key not in loaded:
+            loaded[key] = systems.load_system(spec, ragbench_dataset)
+        return loaded[key]
     except MissingExtraError as exc:
         pytest.skip(f"the system {spec}: {exc}")
 
@@ -199,10 +201,8 @@ def nfcorpus_test_data(request: pytest.FixtureRequest) -> list[LabelledCase]:
         data = _loaded(DatasetSource("beir/nfcorpus" if named == "pydoc" else named, "test", ""))
     except (DownloadError, MissingExtraError) as exc:
         pytest.skip(f"no nfcorpus: {exc}; --ragbench-dataset names a folder with it")
-    chosen = _queries(request.config) or [
-        query_id for query_id in _NFCORPUS if query_id in data.queries
-    ]
-    data = data.select(chosen or list(data.queries))
+    usual = [query_id for query_id in _NFCORPUS if query_id in data.queries]
+    data = data.select(_queries(request.config) or usual or list(data.queries))
     highest = max((grade for grades in data.qrels.values() for grade in grades.values()), default=1)
     return labelled_cases(data, min_grade=min(2, highest))
 
@@ -212,11 +212,10 @@ def evaluation_llm() -> EvaluationLLM:
     """Return the model of the RAG_EVAL_* environment: `await evaluation_llm(prompt)`; skips where
     there is none.
     """
-    from ragbench.llms import load_llm, unavailable
 
-    if reason := unavailable("env"):
+    if reason := llms.unavailable("env"):
         pytest.skip(f"no evaluation LLM: {reason}")
-    return EvaluationLLM(load_llm("env"))
+    return EvaluationLLM(llms.load_llm("env"))
 
 
 @pytest.fixture
@@ -228,7 +227,6 @@ def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
     requests for samples are answered by the `sampling` of the file, or else by `evaluation_llm`.
     Skips where the package mcp is missing, or the model or the server cannot be reached.
     """
-    from ragbench.systems import McpSystem
     from ragbench.systems.consent import confirm
 
     spec = str(_chosen(request.config, request.node)["system"])
@@ -242,29 +240,22 @@ def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
     if "sampling" not in table:
         table = {**table, "sampling": request.getfixturevalue("evaluation_llm").llm}
     try:
-        system = McpSystem(**table)
+        system = systems.McpSystem(**table)
     except MissingExtraError as exc:
         pytest.skip(str(exc))
-    try:
+    with system:
         try:
             system.tools()
         except ConfigError as exc:
             pytest.skip(f"the MCP server cannot be reached: {exc}")
         yield McpClient(system)
-    finally:
-        system.close()
 
 
 def _chosen(config: pytest.Config, node: Any) -> dict[str, Any]:
     """Return the options, overridden by the markers, the nearest last."""
-    chosen: dict[str, Any] = {
-        **{
-            name: config.getoption(f"--ragbench-{name}")
-            for name in "dataset corpus split n system".split()
-        },
-        "query_ids": _queries(config),
-        "min_grade": 1,
-    }
+    names = "dataset corpus split n system".split()
+    chosen: dict[str, Any] = {name: config.getoption(f"--ragbench-{name}") for name in names}
+    chosen |= {"query_ids": _queries(config), "min_grade": 1}
     for marker in reversed(list(node.iter_markers("ragbench"))):
         if unknown := [name for name in marker.kwargs if name not in _MARKER] or list(marker.args):
             raise ConfigError(
@@ -276,11 +267,7 @@ def _chosen(config: pytest.Config, node: Any) -> dict[str, Any]:
 
 
 def _queries(config: pytest.Config) -> list[str]:
-    return [
-        name.strip()
-        for name in str(config.getoption("--ragbench-queries")).split(",")
-        if name.strip()
-    ]
+    return [*filter(None, map(str.strip, config.getoption("--ragbench-queries").split(",")))]
 
 
 @lru_cache(maxsize=8)
@@ -304,20 +291,6 @@ def _dataset(config: pytest.Config, node: Any) -> Dataset:
     return data.select(list(data.queries)[: chosen["n"]]) if chosen["n"] else data
 
 
-_SYSTEMS: pytest.StashKey[dict[tuple[str, DatasetSource | None], System]] = pytest.StashKey()
-
-
-def _system(config: pytest.Config, spec: str, dataset: Dataset) -> System:
-    """Return the one system of a name and corpus: an index is built once."""
-    from ragbench.systems import load_system
-
-    systems = config.stash.setdefault(_SYSTEMS, {})
-    key = (spec, dataset.source)
-    if key not in systems:
-        systems[key] = load_system(spec, dataset)
-    return systems[key]
-
-
 def _described(spec: str) -> tuple[str, Mapping[str, Any]]:
     """Return the kind and the table of a system's file; "" and {} for a system that has none."""
     from ragbench.systems.loader import read_table
@@ -336,17 +309,20 @@ def _lacking(spec: str) -> str:
     kind, table = _described(spec)  # load_system reports its other errors
     if not kind:
         return ""
-    from ragbench.llms import listens, unavailable
     from ragbench.systems.credentials import from_environment, variables_in
 
     needed = [*variables_in(table), *(table.get("env", []) if kind == "mcp" else [])]
     if missing := [name for name in needed if not os.environ.get(name, "").strip()]:
         return f"set {' and '.join(missing)} in the environment"
     model = str(table.get("llm" if kind == "pipeline" else "sampling", "") or "extractive")
-    if model != "extractive" and (reason := unavailable(model)):
+    if model != "extractive" and (reason := llms.unavailable(model)):
         return reason
     where, _ = from_environment(table.get("url" if kind == "http" else "server", ""), spec)
-    if isinstance(where, str) and where.startswith(("http://", "https://")) and not listens(where):
+    if (
+        isinstance(where, str)
+        and where.startswith(("http://", "https://"))
+        and not llms.listens(where)
+    ):
         return "no server takes connections at its address"
     return ""
 
@@ -379,13 +355,10 @@ def pytest_terminal_summary(
         return
     terminalreporter.section("ragbench")
     rows = [("measure", "mean", "scored", "passed"), *reports.table(recorded.checks)]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for row in rows:
-        cells = [
-            row[0].ljust(widths[0]),
-            *(row[column].rjust(widths[column]) for column in range(1, 4)),
-        ]
-        terminalreporter.write_line("  ".join(cells))
+    first, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
+    for measure, *cells in rows:
+        others = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
+        terminalreporter.write_line("  ".join([measure.ljust(first), *others]))
     if report:
         with warnings.catch_warnings():
             warnings.simplefilter(
@@ -405,7 +378,6 @@ def _write_reports(
     """Return the report of each dataset whose questions were tested: its path, or False and the
     reason.
     """
-    from ragbench.evaluation import evaluate, spec_of_texts
     from ragbench.report.page import write_report
 
     by_source = {source: part for source, part in answers.items() if source is not None}
@@ -422,8 +394,8 @@ def _write_reports(
             )
         try:
             data = _loaded(source)
-            spec = spec_of_texts(["name=pytest", *options])
-            result = evaluate(data.select(part), list(part.values()), spec)
+            spec = evaluation.spec_of_texts(["name=pytest", *options])
+            result = evaluation.evaluate(data.select(part), list(part.values()), spec)
             write_report(result, path, force=True)
         except (RagbenchError, OSError) as exc:
             yield f"no report was written: {exc}", False

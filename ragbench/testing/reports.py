@@ -4,11 +4,14 @@ processes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from ragbench.types import Answer, DatasetSource
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 
 @dataclass(frozen=True)
@@ -27,41 +30,37 @@ class Check:
 class Recorder:
     """The measurements and answers of the assertions of one process.
 
-    `answers` is source of the dataset -> query_id -> answer; the source is None for questions that
-    were not loaded.
+    The source of an answer's dataset is None for questions that were not loaded.
     """
 
     checks: list[Check] = field(default_factory=list)
-    answers: dict[DatasetSource | None, dict[str, Answer]] = field(default_factory=dict)
+    kept: list[tuple[DatasetSource | None, Answer]] = field(default_factory=list)
 
-    def keep(self, source: DatasetSource | None, answer: Answer) -> None:
-        """Keep the answer to a question, with the passages of a separate search."""
-        answers = self.answers.setdefault(source, {})
-        before = answers.get(answer.query_id)
-        answers[answer.query_id] = answer if before is None else _joined(before, answer)
+    @property
+    def answers(self) -> dict[DatasetSource | None, dict[str, Answer]]:
+        """Return source -> query_id -> answer, with the passages of a separate search."""
+        sources: dict[DatasetSource | None, dict[str, Answer]] = {}
+        for source, answer in self.kept:
+            answers = sources.setdefault(source, {})
+            before = answers.get(answer.query_id, answer)
+            answers[answer.query_id] = _joined(before, answer)
+        return sources
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> Any:
         """Return the records as JSON types."""
-        return {
-            "checks": [asdict(check) for check in self.checks],
-            "answers": [
-                {"source": asdict(source) if source else None, "answer": asdict(answer)}
-                for source, answers in self.answers.items()
-                for answer in answers.values()
-            ],
-        }
+        return _adapter().dump_python(self, mode="json")
 
-    def add_plain(self, plain: Mapping[str, Any]) -> None:
+    def add_plain(self, plain: Any) -> None:
         """Add the records of another process."""
-        from pydantic import TypeAdapter
+        other = _adapter().validate_python(plain)
+        self.checks += other.checks
+        self.kept += other.kept
 
-        adapter = TypeAdapter(Answer)
-        self.checks.extend(Check(**check) for check in plain["checks"])
-        for entry in plain["answers"]:
-            self.keep(
-                DatasetSource(**entry["source"]) if entry["source"] else None,
-                adapter.validate_python(entry["answer"]),
-            )
+
+def _adapter() -> TypeAdapter[Recorder]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Recorder)
 
 
 active: Recorder | None = None

@@ -51,7 +51,7 @@ def test_on_the_days_on_which_clocks_change_a_schedule_runs_once(
         plan_due(database, at)
         if (claimed := claim_job(database, "w", 60)) is not None:
             complete_job(claimed, "w", database, lambda *_: (0, "", None), 60)
-            due = datetime.fromisoformat(claimed["due_at"])
+            due = datetime.fromisoformat(claimed.due_at)
             ran.append(due.astimezone(local).strftime("%H:%M%z"))
             noticed.append(at - due)
     assert ran == times

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,7 +27,6 @@ from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.evaluation import new_result
 from ragbench.service import (
     compare_runs,
-    drifts,
     history,
     history_database,
     import_results,
@@ -34,10 +34,12 @@ from ragbench.service import (
     run_of,
     tables,
     trend,
+    trends,
 )
 from ragbench.service.automatic import record_finished
 from ragbench.service.history_database import connected, database_url
 from ragbench.service.trends import overview, scores_of
+from ragbench.statistics import Drift, drift
 from ragbench.store.engines import engine_of
 from tests.test_sweep import write_grid
 
@@ -151,11 +153,11 @@ def test_drift_is_found_with_its_date_and_another_dataset_starts_an_epoch(databa
     record(runs, database=database)
     rows = trend("nDCG@10", series="nightly", database=database)
     assert rows["epoch"].nunique() == 1
-    [alarm] = rows.loc[rows["state"] == "fall", "note"]
+    [(alarm, moved)] = rows.loc[rows["state"] == "fall", ["note", "moved"]].to_numpy()
     assert alarm.startswith("worse: fall from 0.")
     assert "since 2026-01-31" in alarm
-    [found] = drifts("nDCG@10", database=database).values()
-    assert len(found.changes[0].questions) == 5
+    assert re.fullmatch(r"(?:q\d+ -0\.\d\d(?:, )?){5}", moved)
+    assert set(rows.loc[rows["state"] != "fall", "moved"]) == {""}
     more = [(result(np.full(70, 0.5), "2026-03-01T00:00:00+00:00"), None)]
     record(more, database=database)
     last = trend("nDCG@10", database=database).iloc[-1]
@@ -492,25 +494,14 @@ def states(database: str) -> list[str]:
     return [row["state"].text for row in rows]
 
 
-def verdict_now(database: str) -> list[str]:
-    """The state as it is computed where nothing is stored."""
-    with connected(database, write=True) as connection:
-        connection.execute(delete(tables.verdict))
-    return states(database)
-
-
-def test_a_stored_verdict_is_computed_again_where_runs_come_late_or_go(database: str) -> None:
+def test_a_state_is_computed_again_where_runs_come_late_or_go(database: str) -> None:
     runs = nights(60, 0.2, 40)
     record(runs[:30] + runs[31:], database=database)
     [text] = states(database)
     assert text.startswith("fall from 0.595 to 0.380 since 2026-02-10")
-    with connected(database) as connection:
-        [stored] = connection.execute(select(tables.verdict)).all()
-    assert (stored.runs, stored.kind, stored.text) == (59, "worse", text)
     record([runs[30]], database=database)
     [later] = states(database)
     assert later != text
-    assert verdict_now(database) == [later]
     with connected(database, write=True) as connection:
         fallen = tables.run.c.made_at > "2026-02-10"
         numbers = select(tables.run.c.id).where(fallen)
@@ -519,7 +510,6 @@ def test_a_stored_verdict_is_computed_again_where_runs_come_late_or_go(database:
         connection.execute(delete(tables.run).where(fallen))
     [text] = states(database)
     assert text.startswith("nothing shown")
-    assert verdict_now(database) == [text]
 
 
 def test_the_first_page_has_the_state_of_the_trend(database: str) -> None:
@@ -533,10 +523,26 @@ def test_the_first_page_has_the_state_of_the_trend(database: str) -> None:
         assert row["runs"] == len(notes)
 
 
-def test_tables_of_before_verdicts_were_stored_get_theirs(tmp_path: Path) -> None:
+def test_false_alarms_are_counted_over_all_that_is_watched_in_a_series_of_a_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two configurations with a watched measure each, and another client's series of this name."""
     database = str(tmp_path / "runs.sqlite")
-    record(nights(12), database=database)
-    with connected(database, write=True) as connection:
-        connection.execute(text("DROP TABLE verdict"))
-    history_database._ready.clear()
-    assert states(database) == verdict_now(database)
+    lines = (("acme", "small"), ("acme", "large"), ("other", "small"))
+    for hour, (client, name) in enumerate(lines):
+        made = result(np.full(12, 0.5), f"2026-01-01T0{hour}:00:00+00:00", name=name)
+        made = replace(made, config={**made.config, "source": "grid.toml"})
+        record([(made, None)], series="nightly", client=client, database=database)
+    counted: list[int] = []
+
+    def counting(values: pd.DataFrame, *, streams: int, fall: float) -> Drift:
+        counted.append(streams)
+        return drift(values, streams=streams, fall=fall)
+
+    monkeypatch.setattr(trends, "drift", counting)
+    assert len(trend("nDCG@10", database=database)) == 3
+    assert sorted(counted) == [1, 2, 2]
+    counted.clear()
+    trend("nDCG@10", client="acme", series="nightly", database=database)
+    overview("acme", database=database)
+    assert counted == [2, 2, 2, 2]

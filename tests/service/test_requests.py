@@ -6,6 +6,8 @@ import sys
 import threading
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -71,17 +73,9 @@ def test_a_worker_that_stops_returns_its_job(database: str) -> None:
 
 
 def test_a_command_that_takes_too_long_is_killed_with_its_children(tmp_path: Path) -> None:
-    claimed = {
-        "command": '["sweep"]',
-        "options": "{}",
-        "folder": str(tmp_path),
-        "cron": "",
-        "job_id": "j",
-        "due_at": "2026-01-01T00:00:00.000Z",
-        "attempts": 1,
-        "name": "n",
-        "client_id": "",
-    }
+    claimed: Any = SimpleNamespace(
+        command='["sweep"]', options="{}", folder=str(tmp_path), name="n", client_id=""
+    )
     program = (sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(60)")
     ran = partial(run_command, claimed, threading.Event(), program=program)
     code, output, _ = ran(timeout_s=0.6)

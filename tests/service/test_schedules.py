@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import Row, func, select, update
 from typer.testing import CliRunner
 
 from ragbench.cli import app
@@ -329,11 +329,9 @@ def test_a_schedule_for_every_client_runs_for_each(database: str, tmp_path: Path
     add_alert("failed", client="*", database=database)
     ran = []
 
-    def work(claimed: Mapping[str, Any], lost: object) -> tuple[int, str, None]:
-        ran.append(
-            (claimed["client_id"], Path(claimed["folder"]).name, json.loads(claimed["command"]))
-        )
-        return (2, "broken", None) if claimed["client_id"] == "beta" else (0, "fine", None)
+    def work(claimed: Row[Any], lost: object) -> tuple[int, str, None]:
+        ran.append((claimed.client_id, Path(claimed.folder).name, json.loads(claimed.command)))
+        return (2, "broken", None) if claimed.client_id == "beta" else (0, "fine", None)
 
     ended = run_due(database=database, now=START + timedelta(days=1), work=work)
     assert sorted(ran) == [("acme", "acme", ["eval"]), ("beta", "beta", ["eval"])]

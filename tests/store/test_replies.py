@@ -199,7 +199,7 @@ def test_what_a_killed_process_had_stored_is_there(folder: Path, after: int) -> 
         reply(number) for number in whole
     ]
     with database._open()._lock:
-        assert database.read(lambda c: c.execute("PRAGMA integrity_check").fetchone()[0]) == "ok"
+        assert database.rows("PRAGMA integrity_check") == [("ok",)]
 
 
 def test_a_file_that_is_not_a_database_is_moved_not_deleted(folder: Path) -> None:
@@ -251,7 +251,7 @@ def test_what_can_still_be_read_of_a_damaged_file_is_taken_over(folder: Path) ->
 def test_a_reply_with_a_flipped_bit_counts_as_missing_and_is_replaced(folder: Path) -> None:
     fill(2)
     database.write(
-        lambda c: c.execute("UPDATE reply SET text = 'reply 9' WHERE prompt = 'prompt 1'")
+        lambda execute: execute("UPDATE reply SET text = 'reply 9' WHERE prompt = 'prompt 1'")
     )
     with pytest.warns(RuntimeWarning, match="1 replies in .* do not match their checksums"):
         assert replies.lookup_many([request(0), request(1)]) == [reply(0), None]
@@ -275,7 +275,9 @@ def test_a_store_of_a_newer_ragbench_is_left_alone(folder: Path) -> None:
     with sqlite3.connect(folder / "replies.sqlite") as connection:
         connection.execute("PRAGMA user_version=7")
     connection.close()
-    with pytest.raises(StoreError, match="has format 7, this ragbench knows 3: update ragbench"):
+    with pytest.raises(
+        StoreError, match="has format 7, this ragbench reads 3: use the ragbench that wrote it"
+    ):
         replies.lookup(request())
 
 
@@ -403,7 +405,7 @@ def test_a_flipped_bit_damages_its_row_alone(folder: Path, tmp_path: Path, colum
     value = database.rows(found)[0][0] or "{}"
     flipped = bytes([value.encode()[0] ^ 0x80]) + value.encode()[1:]  # no UTF-8 any more
     database.write(
-        lambda c: c.execute(
+        lambda execute: execute(
             f"UPDATE reply SET {column} = CAST(? AS TEXT) WHERE prompt = 'prompt 1'", [flipped]
         )
     )

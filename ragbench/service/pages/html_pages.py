@@ -51,8 +51,8 @@ async def client_of_page(request: Request) -> str | None:
     return (await form_of(request)).get("client") or request.query_params.get("client") or None
 
 
-Visitor = Annotated[Session, needs("reader", client_of_page)]
-Runner = Annotated[Session, needs("runner", client_of_page)]
+Visitor = Annotated[Session, needs("reader", Depends(client_of_page))]
+Runner = Annotated[Session, needs("runner", Depends(client_of_page))]
 FormFields = Annotated[dict[str, str], Depends(form_of)]
 
 

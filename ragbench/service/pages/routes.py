@@ -77,12 +77,15 @@ def log_out(request: Request) -> Response:
 @router.get("/admin.html")
 def runs(who: Visitor, measure: str = "") -> HTMLResponse:
     """Show every series and configuration with its newest run, and whether it moved."""
-    rows, count = views.overview(who, measure)
+    rows, count = trends.overview(who.client, measure, database=who.database)
     names = views.measures_of([row["id"] for row in rows], who.database)
+    due = {(row["client_id"], row["name"]): row["next_due"] for row in api.list_schedules(who)}
+    for row in rows:
+        row["next"] = due.get((row["client_id"], row["series"]), "")
     return page(
         who.request,
         "runs",
-        rows=rows,
+        rows=sorted(rows, key=lambda row: row["state"].kind != "worse"),
         count=count,
         measure=measure,
         measures=names,
@@ -93,7 +96,9 @@ def runs(who: Visitor, measure: str = "") -> HTMLResponse:
 @router.get("/series")
 def read_series(who: Visitor, series: str, configuration: str, measure: str = "") -> HTMLResponse:
     """Show the measures of a configuration over time."""
-    newest = views.configurations_of(who, series)
+    with connected(who.database) as connection:
+        lines = trends.newest_runs(connection, who.owner, series)
+    newest = {row["configuration"]: row["id"] for row in lines}
     if configuration not in newest:
         raise HTTPException(404, "there is no such series")
     names = views.measures_of([newest[configuration]], who.database)
@@ -118,9 +123,6 @@ def read_series(who: Visitor, series: str, configuration: str, measure: str = ""
 def read_run(who: Visitor, run_id: str) -> HTMLResponse:
     """Show a run: its measures, and where its report is."""
     row, scores = run_row(who, run_id)
-    order = {name: rank for rank, name in enumerate(trends.MAIN)}
-    scores = scores.assign(order=scores["measure"].map(order).fillna(len(order)))
-    scores = scores.sort_values(["order", "measure"])
     with connected(who.database) as connection:
         before = (trends.previous_run(connection, row) or {"id": ""})["id"]
     has_report = result_of_run(who, row) is not None
@@ -145,8 +147,12 @@ def report(who: Visitor, run_id: str) -> HTMLResponse:
 @router.get("/compare")
 def compare(who: Visitor, a: str = "", b: str = "") -> HTMLResponse:
     """Compare two runs."""
-    recent = records(trends.history(limit=200, **who.scope))
-    comparison = views.differences(who, a, b) if a and b else None
+    recent, comparison = records(trends.history(limit=200, **who.scope)), None
+    if a and b:
+        comparison = api.compare(who, a, b)
+        comparison |= {"before": run_row(who, a)[0], "after": run_row(who, b)[0]}
+        decisions = ("better", "worse")
+        comparison["measures"].sort(key=lambda row: row["decision"] not in decisions)
     return page(who.request, "compare", recent=recent, a=a, b=b, comparison=comparison)
 
 

@@ -5,12 +5,13 @@ fast.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import Row
 from typer.testing import CliRunner
 
 from ragbench.cli import app as command
@@ -48,8 +49,8 @@ DOCUMENTS = {
 Call = Callable[..., Any]
 
 
-def in_this_process(claimed: Mapping[str, Any], lost: object) -> tuple[int, str, Path | None]:
-    words, place = json.loads(claimed["command"]), None
+def in_this_process(claimed: Row[Any], lost: object) -> tuple[int, str, Path | None]:
+    words, place = json.loads(claimed.command), None
     if words[0] == "eval":
         place = place_of(claimed)
         words += ["--output", str(place), "--force"]

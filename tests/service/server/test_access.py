@@ -23,8 +23,9 @@ from ragbench.service.tables import session
 
 
 @pytest.fixture
-def client(root: Path, database: str) -> TestClient:
-    app = create_app(root, database, admin_key="one-time", max_body=100_000)
+def client(root: Path, database: str, monkeypatch: pytest.MonkeyPatch) -> TestClient:
+    monkeypatch.setattr("ragbench.service.app.MAX_BODY", 100_000)
+    app = create_app(root, database, admin_key="one-time")
 
     @app.get("/who")
     def who(session: Annotated[Session, needs("reader")]) -> str:
@@ -109,7 +110,7 @@ def test_a_session_is_no_key_is_stored_hashed_and_ends(
 
     assert (silent_for(11.9), silent_for(12.1)) == (200, 401)
     assert (silent_for(11.9), client.get("/who").status_code) == (200, 200)
-    assert read_rows(database, select(session))[0]["used_at"] > timestamp(
+    assert read_rows(database, select(session))[0].used_at > timestamp(
         datetime.now(UTC) - timedelta(hours=1)
     )
     client.post("/logout", headers={"Origin": str(client.base_url)})
@@ -154,9 +155,10 @@ def test_a_key_is_asked_for_before_a_byte_of_the_body_is_read(root: Path, databa
 
 
 def test_an_address_without_a_key_has_fewer_requests_than_a_key(
-    root: Path, database: str, keys: dict[str, str]
+    root: Path, database: str, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = TestClient(create_app(root, database, max_rate=40))
+    monkeypatch.setattr("ragbench.service.app.MAX_RATE", 40)
+    client = TestClient(create_app(root, database))
     statuses = [client.get("/api/v1/health").status_code for _ in range(3)]
     assert statuses == [200, 200, 429]
     key = {"X-API-Key": keys["acme reader"]}
@@ -166,8 +168,11 @@ def test_an_address_without_a_key_has_fewer_requests_than_a_key(
     assert "more than 40 requests" in answers[40].text
 
 
-def test_a_body_has_a_size_by_its_route(root: Path, database: str, keys: dict[str, str]) -> None:
-    client = TestClient(create_app(root, database, max_body=100_000))
+def test_a_body_has_a_size_by_its_route(
+    root: Path, database: str, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragbench.service.app.MAX_BODY", 100_000)
+    client = TestClient(create_app(root, database))
     client.headers["X-API-Key"] = keys["acme runner"]
     document = {"documentId": "d", "text": "x" * 9_900}
     assert client.post("/ingest", json=document).status_code == 201

@@ -185,9 +185,11 @@ def test_an_administrator_of_every_client_may_name_one(filled: Call) -> None:
     filled("GET", f"{API}/datasets?client_id=..", key="*", status=404)
 
 
-def test_more_waiting_jobs_than_allowed_are_429(client: TestClient, filled: Call) -> None:
+def test_more_waiting_jobs_than_allowed_are_429(
+    client: TestClient, filled: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client.app.state.queue.stop()  # type: ignore[attr-defined]
-    client.app.state.max_jobs = 2  # type: ignore[attr-defined]
+    monkeypatch.setattr("ragbench.service.api.MAX_JOBS", 2)
     made = [filled("POST", f"{API}/runs", {"dataset": "support"}, status=202) for _ in range(2)]
     filled("POST", f"{API}/runs", {"dataset": "support"}, status=429)
     assert filled("DELETE", f"{API}/jobs/{made[0]['id']}")["state"] == "cancelled"

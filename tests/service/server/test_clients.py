@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import permutations
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -52,9 +54,10 @@ def test_a_client_sees_nothing_of_those_with_a_like_name(
 
 
 def test_a_client_has_no_more_cases_and_documents_than_are_kept(
-    root: Path, database: str, keys: dict[str, str]
+    root: Path, database: str, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = TestClient(create_app(root, database, max_items=2))
+    monkeypatch.setattr("ragbench.service.items.MAX_ITEMS", 2)
+    client = TestClient(create_app(root, database))
     client.headers["X-API-Key"] = keys["acme runner"]
 
     def case(number: int) -> int:
@@ -87,15 +90,16 @@ def test_the_alerts_of_a_client_go_to_its_receivers_alone(
 
 def test_no_two_clients_or_series_have_one_folder_of_results() -> None:
     names = ("a", "a-b", "a/b", "a\\b", "a:b", "%2F", "a%2Fb", "..", "-", ".-", "./", "é", "")
-    row = {
+    row: dict[str, Any] = {
         "due_at": "2026-01-01T02:00:00.000Z",
         "cron": "0 2 * * *",
         "folder": "/root",
         "attempts": 1,
         "options": "{}",
     }
+    make: Any = SimpleNamespace
     places = {
-        place_of({**row, "client_id": client, "name": name, "job_id": "0" * 64})
+        place_of(make(**row, client_id=client, name=name, job_id="0" * 64))
         for client in names
         for name in names[:-1]
     }

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -30,8 +29,8 @@ def serve(root: Path, database: str) -> Iterator[Callable[..., int]]:
     """Start a server in a thread; its port."""
     with ExitStack() as stack:
 
-        def start(behind_proxy: str = "", **limits: Any) -> int:
-            app = create_app(root, database, **limits)
+        def start(behind_proxy: str = "") -> int:
+            app = create_app(root, database)
             config = server_config(app, behind_proxy)
             config.port = 0
             running = uvicorn.Server(config)
@@ -93,8 +92,11 @@ def test_a_head_that_does_not_come_ends_the_connection(
         assert content.count(b"200 OK") == text.count("\r\n\r\n")
 
 
-def test_a_body_that_does_not_come_is_408(serve: Callable[..., int], keys: dict[str, str]) -> None:
-    port = serve(body_s=0.2)
+def test_a_body_that_does_not_come_is_408(
+    serve: Callable[..., int], keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragbench.service.app.BODY_S", 0.2)
+    port = serve()
     for path in ("/ingest", "/api/v1/datasets?name=slow"):
         head = f"POST {path} HTTP/1.1\r\nHost: x\r\nX-API-Key: {keys['acme runner']}\r\n"
         head += "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
@@ -106,9 +108,14 @@ def test_a_body_that_does_not_come_is_408(serve: Callable[..., int], keys: dict[
     ("proxies", "is_trusted"), [("127.0.0.1", True), ("10.0.0.1", False), ("", False)]
 )
 def test_only_named_proxies_state_who_calls_and_how(
-    serve: Callable[..., int], keys: dict[str, str], proxies: str, is_trusted: bool
+    serve: Callable[..., int],
+    keys: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    proxies: str,
+    is_trusted: bool,
 ) -> None:
-    url = f"http://127.0.0.1:{serve(proxies, max_rate=40)}"
+    monkeypatch.setattr("ragbench.service.app.MAX_RATE", 40)
+    url = f"http://127.0.0.1:{serve(proxies)}"
     forwarded = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.1", "Origin": url}
     answer = httpx.post(f"{url}/login", data={"key": keys["acme reader"]}, headers=forwarded)
     assert answer.status_code == 303

@@ -294,7 +294,7 @@ def add_first_cases(root: Path, database: str, n_sets: int) -> None:
     """8 requests at once add the first cases of many clients: what is acknowledged is there."""
     names = [f"c{number}" for number in range(n_sets)]
     keys = {name: add_key("k", client=name, role="runner", database=database) for name in names}
-    client = TestClient(create_app(root, database, max_rate=10**9))
+    client = TestClient(create_app(root, database))
 
     def add(name: str, number: int) -> tuple[str, int]:
         body = {"id": f"q{number // 2}", "question": f"Why {number // 2}?"}
