@@ -30,22 +30,7 @@ from collections.abc import Collection, Iterable
 from enum import StrEnum
 from importlib import import_module
 from types import ModuleType
-
-__all__ = [
-    "ComparisonError",
-    "ConfigError",
-    "DataError",
-    "DataWarning",
-    "DownloadError",
-    "FailureKind",
-    "JudgeWarning",
-    "MissingExtraError",
-    "ModelError",
-    "RagbenchError",
-    "RefusalError",
-    "SweepError",
-    "SystemsError",
-]
+from typing import Any
 
 
 class FailureKind(StrEnum):
@@ -131,17 +116,11 @@ class JudgeWarning(UserWarning):
     """A judge whose verdicts deserve less trust, such as a model that judges its own answers."""
 
 
-def _format_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    line: str | None = None,
-) -> str:
+def _format_warning(message: Warning | str, category: type[Warning], *source: Any) -> str:
     """Format our warnings as one line; others as Python formats them."""
     if issubclass(category, DataWarning | JudgeWarning):
         return f"{category.__name__}: {without_ansi(str(message))}\n"
-    return _python_format(message, category, filename, lineno, line)
+    return _python_format(message, category, *source)
 
 
 _python_format = warnings.formatwarning

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, nearest, unknown
-from ragbench.extension import imported
+from ragbench.extension import imported, object_name
 from ragbench.types import Answer, Case
 
 if TYPE_CHECKING:
@@ -105,10 +105,8 @@ def _read() -> Iterator[Measure]:
             low, high = (
                 None if math.isinf(bound) else bound for bound in options.pop("bounds", (0.0, 1.0))
             )
-            yield Measure(
-                name,
-                **{**options, "bounds": (low, high), "labels": tuple(options.get("labels", ()))},
-            )
+            labels = tuple(options.pop("labels", ()))
+            yield Measure(name, bounds=(low, high), labels=labels, **options)
 
 
 _TABLE = tuple(_read())
@@ -208,32 +206,21 @@ def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measu
     Raises:
         ConfigError: a name that leads nowhere, or to something that is not a measure.
     """
-    items = (
-        [given]
-        if isinstance(given, Measure)
-        else given.split(",")
-        if isinstance(given, str)
-        else [*given]
-    )
+    given = given.split(",") if isinstance(given, str) else given
     loaded: list[Measure] = []
-    for item in items:
-        candidate: Any = item if isinstance(item, Measure) else find_measure(str(item).strip())
-        if candidate is None and isinstance(item, str) and item.strip():
-            candidate = imported(item, "measure") if ":" in item else measure_of(item)
-        candidate = candidate or item
+    for item in [given] if isinstance(given, Measure) else given:
+        name = str(item).strip()
+        if not name:
+            continue
+        candidate: Any = find_measure(name) or item
+        if isinstance(candidate, str):
+            candidate = imported(name, "measure") if ":" in name else measure_of(name)
         if isinstance(candidate, Measure):
             loaded.append(candidate)
         elif callable(candidate):
             doc = (candidate.__doc__ or "").strip().partition("\n")[0]
-            loaded.append(
-                Measure(
-                    getattr(candidate, "__name__", type(candidate).__name__),
-                    candidate,
-                    meaning=doc,
-                    source="user",
-                )
-            )
-        elif not isinstance(item, str) or item.strip():
+            loaded.append(Measure(object_name(candidate), candidate, meaning=doc, source="user"))
+        else:
             raise ConfigError(
                 f"{item!r} is not a measure; expected rb.Measure(name, function), or "
                 "'package.module:attribute'"
@@ -301,9 +288,7 @@ def find_measure(name: str) -> Measure | None:
                 words.replace(part[0], member) for words in (family.name, family.meaning)
             )
             return replace(family, name=named, meaning=meaning, headline=named in HEADLINE)
-    return next(
-        (measure for declared, measure in _own.items() if declared.casefold() == folded), None
-    )
+    return {declared.casefold(): measure for declared, measure in _own.items()}.get(folded)
 
 
 def measure_of(name: str) -> Measure:
@@ -348,15 +333,11 @@ def named_among(name: str, known: Iterable[str]) -> str:
         ConfigError: none of them.
     """
     names = list(known)
-    if name in names:
-        return name
-    if isinstance(name, str):
-        measure = find_measure(name)
-        if measure is not None and measure.name in names:
-            return measure.name
-        for candidate in names:
-            if candidate.casefold() == name.casefold():
-                return candidate
+    measure = find_measure(name) if isinstance(name, str) else None
+    folded = {candidate.casefold(): candidate for candidate in reversed(names)}
+    for candidate in (name, measure and measure.name, folded.get(str(name).casefold())):
+        if candidate in names:
+            return str(candidate)
     raise ConfigError(unknown("measure", name, names))
 
 
@@ -377,12 +358,8 @@ def is_ranking_measure(name: str) -> bool:
     [True, True, True, False]
     """
     measure = find_measure(name) if isinstance(name, str) else None
-    name = (
-        ""
-        if measure is None
-        else _OPTIONS.sub("", measure.name.rpartition(":")[2]).partition("@")[0]
-    )
-    return name in (*_RANKING, *_OF_DOCUMENTS)
+    head = _OPTIONS.sub("", measure.name.rpartition(":")[2]) if measure else ""
+    return head.partition("@")[0] in (*_RANKING, *_OF_DOCUMENTS)
 
 
 def bounds_of(name: str) -> tuple[float | None, float | None]:

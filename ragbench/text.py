@@ -16,18 +16,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import regex
 
+from ragbench.array_types import Bools, Ints
 from ragbench.errors import ConfigError, DownloadError, nearest, unknown
 from ragbench.language import NONE, detect_language
 from ragbench.types import Document
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from tokenizers import Tokenizer
 
-    Offsets = npt.NDArray[np.int32]
-    IntArray = npt.NDArray[np.int64]
+Offsets = npt.NDArray[np.int32]
 
 STARTS_FORMULA = "=+-@\t\r\n|%'＝＋－＠"
 """Formulas that spreadsheets run begin so (OWASP, "CSV Injection"), full-width ones too; and our
@@ -171,7 +171,7 @@ def count_tokens(texts: Sequence[str], tokenizer: str = "minilm") -> list[int]:
     return [len(offsets) for batch in _batches(texts) for offsets in _encode(batch, tokenizer)]
 
 
-def token_ranges(offsets: Offsets, starts: Any, ends: Any) -> tuple[IntArray, IntArray]:
+def token_ranges(offsets: Offsets, starts: Any, ends: Any) -> tuple[Ints, Ints]:
     """The tokens that lie, wholly or partly, in the characters `start` to `end`: first token and
     one after the last.
 
@@ -292,7 +292,7 @@ def _encode(texts: tuple[str, ...], tokenizer: str) -> list[Offsets]:
     ]
 
 
-def _tidy(offsets: Offsets, unknown: npt.NDArray[np.bool_]) -> Offsets:
+def _tidy(offsets: Offsets, unknown: Bools) -> Offsets:
     """Normalisation may reorder the marks of one letter; afterwards both columns never fall and can
     be searched.
 

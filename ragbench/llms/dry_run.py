@@ -26,10 +26,7 @@ from ragbench.types import Completion
 if TYPE_CHECKING:
     import pandas as pd
 
-STAND_IN = (
-    "This sentence stands for one of the reply, which is not known before it has been "
-    "asked for [1]. "
-)
+STAND_IN = "This sentence stands for one of the reply, which is not known before it has been asked for [1]. "
 """Four of these are about as long as a cited answer."""
 
 _ENOUGH = (
@@ -175,16 +172,7 @@ def _stand_in(name: str, request: Request) -> Completion:
 def _model_plan(model: str, found: Sequence[tuple[Request, bool]]) -> ModelPlan:
     requests = [request for request, cached in found if not cached]
     usual, price = _usual_output(model), price_of(model)
-    read = [
-        math.ceil(
-            sum(
-                len((text or "").encode())
-                for text in (request.prompt, request.system, request.schema_text)
-            )
-            / 4
-        )
-        for request in requests
-    ]
+    read = [math.ceil(request.n_bytes / 4) for request in requests]
     written = [min(usual or request.max_tokens / 4, request.max_tokens) for request in requests]
     longest = [request.max_tokens for request in requests]
     costs: list[float | None] = [

@@ -14,7 +14,7 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from ragbench.llms.failures import (
     RequestError,
@@ -34,16 +34,32 @@ _CONNECT_S = 10.0
 Form = TypeVar("Form", bound=BaseModel)
 
 
-def in_form(form: type[Form], body: object, name: str, clean: Callable[[str], str]) -> Form:
-    """Return the body of a paid reply in its documented form; raises RequestError with its JSON
-    where it has another.
+def in_form(form: type[Form], text: str, name: str, clean: Callable[[str], str]) -> Form:
+    """Return the JSON of a paid reply in its documented form; raises RequestError where it has
+    another.
     """
-    parsed = None
-    with suppress(ValidationError):
-        parsed = form.model_validate(body)
-    if parsed is None:
-        raise unreadable(name, clean(json.dumps(body, ensure_ascii=False, default=str)))
-    return parsed
+    with suppress(ValueError, RecursionError):
+        return form.model_validate(json.loads(text))
+    # out here: the parser's error holds the whole body, so it must not be this one's context
+    raise unreadable(name, clean(text))
+
+
+def failure_of(
+    exc: Exception,
+    name: str,
+    clean: Callable[[str], str],
+    url: str,
+    timeout_s: float,
+    way_out: str,
+) -> RequestError:
+    """Return the failure that an error of httpx, or httpx2, or of our bounds means."""
+    reason = clean(str(exc) or type(exc).__name__)
+    kinds = {kind.__name__ for kind in type(exc).__mro__}
+    if isinstance(exc, OutOfBoundsError):
+        return out_of_bounds(exc, reason)
+    if kinds & {"ConnectError", "ConnectTimeout"}:
+        return unreachable(name, clean(address(url)), reason, way_out)
+    return timed_out(name, timeout_s) if "TimeoutException" in kinds else cut(name, reason)
 
 
 class Response(NamedTuple):
@@ -100,19 +116,10 @@ class Transport:
         """
         import httpx
 
-        failure: RequestError | None = None
         try:
             return self._send(method, url, timeout_s, content)
-        except OutOfBoundsError as exc:
-            failure = out_of_bounds(exc, self.clean(str(exc)))
-        except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
-            failure = unreachable(
-                self.name, self.clean(address(url)), self.clean(str(exc)), way_out
-            )
-        except httpx.TimeoutException:
-            failure = timed_out(self.name, timeout_s)
-        except httpx.RequestError as exc:
-            failure = cut(self.name, self.clean(str(exc) or type(exc).__name__))
+        except (OutOfBoundsError, httpx.RequestError) as exc:
+            failure = failure_of(exc, self.name, self.clean, url, timeout_s, way_out)
         # out here, so that httpx's error, which holds the request and its key, is not its context
         raise failure
 
@@ -148,9 +155,11 @@ class Server:
         )
         self.clean = self._transport.clean
 
-    def post(self, path: str, payload: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-        """Return the server's JSON reply; raises RequestError. All of it must be there within
-        `timeout_s`.
+    def post(
+        self, path: str, payload: Mapping[str, Any], timeout_s: float, form: type[Form]
+    ) -> Form:
+        """Return the server's JSON reply in its documented form; raises RequestError. All of it
+        must be there within `timeout_s`.
         """
         url = f"{self.address}{path}"
         reply = self._transport.send("POST", url, timeout_s, self._way_out, json=payload)
@@ -158,19 +167,7 @@ class Server:
             raise refused(
                 self.name, reply.status, self.clean(reply.text), reply.headers, self._hints
             )
-        content = None
-        # The parser's error holds the whole body, so it must not be this one's context.
-        with suppress(ValueError, RecursionError):
-            content = json.loads(reply.text)
-        if not isinstance(content, dict):
-            raise unreadable(self.name, self.clean(reply.text))
-        return content
-
-    def read(self, form: type[Form], body: Mapping[str, Any]) -> Form:
-        """Return the body of a reply in its documented form; raises RequestError where it has
-        another.
-        """
-        return in_form(form, body, self.name, self.clean)
+        return in_form(form, reply.text, self.name, self.clean)
 
 
 def address(base_url: str) -> str:

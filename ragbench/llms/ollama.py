@@ -60,9 +60,8 @@ class Ollama:
         if request.schema is not None:
             payload["format"] = request.schema
         start = time.perf_counter()
-        body = self.server.post("/api/chat", payload, timeout_s)
+        reply = self.server.post("/api/chat", payload, timeout_s, OllamaReply)
         latency_s = time.perf_counter() - start
-        reply = self.server.read(OllamaReply, body)
         finish = "length" if reply.done_reason == "length" else "stop"
         read, written = reply.prompt_eval_count, reply.eval_count
         return Reply(

@@ -49,12 +49,8 @@ class StoredLLM:
     def __init__(
         self, provider: str, model: str, client: Provider, settings: Settings | None = None
     ) -> None:
-        self._provider, self._model, self._client, self._settings = (
-            provider,
-            model,
-            client,
-            settings,
-        )
+        self._provider, self._model = provider, model
+        self._client, self._settings = client, settings
         self._retry = RetryPolicy()
         self._store_is_broken = ""
 
@@ -159,17 +155,11 @@ class StoredLLM:
                 FailureKind.OFFLINE,
             )
         if mode == "off":
-            return self._completion(self._retried(request, timeout_s, stop), cached=False)
+            return self._completion(self.send(request, timeout_s, stop), cached=False)
         try:
             return self._claimed(request, timeout_s, stop)
         except StoreError as exc:
             raise RequestError(f"{self.name}: {exc}", FailureKind.STORE, stop=True) from exc
-
-    def send(self, request: Request, *, timeout_s: float = 120.0) -> Reply:
-        """Return the reply of the provider, retried and within the budget, and not stored; raises
-        RequestError.
-        """
-        return self._retried(request, timeout_s, threading.Event())
 
     def _claimed(self, request: Request, timeout_s: float, stop: threading.Event) -> Completion:
         with replies.claim(request.key, stop):
@@ -178,7 +168,7 @@ class StoredLLM:
                 return self._completion(stored, cached=True)
             if self._store_is_broken:
                 raise RequestError(self._store_is_broken, FailureKind.STORE, stop=True)
-            reply = self._retried(request, timeout_s, stop)
+            reply = self.send(request, timeout_s, stop)
             try:
                 reply = replies.store(request, reply)
             except (
@@ -206,7 +196,13 @@ class StoredLLM:
             "maximum"
         )
 
-    def _retried(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
+    def send(
+        self, request: Request, timeout_s: float = 120.0, stop: threading.Event | None = None
+    ) -> Reply:
+        """Return the reply of the provider, retried and within the budget, and not stored; raises
+        RequestError.
+        """
+        stop = stop or threading.Event()
         try:
             reply = self._retry.run(
                 lambda: self._within_budget(request, timeout_s, stop),
@@ -225,7 +221,7 @@ class StoredLLM:
         if settings.max_cost is None or price is None or price == Price(0.0, 0.0):
             return self._client.send(request, timeout_s)
         bound = price.cost(_most_input_tokens(request), request.max_tokens)
-        reservation = self._reserved(request, bound, settings, timeout_s, stop)
+        reservation = self._reserved(request, bound, timeout_s, stop)
         cost, answered = bound, False  # assumed paid until the outcome is known
         try:
             reply = self._client.send(request, timeout_s)
@@ -244,13 +240,9 @@ class StoredLLM:
                 budgets.settle(reservation, cost, answered=answered)
 
     def _reserved(
-        self,
-        request: Request,
-        bound: float,
-        settings: Settings,
-        timeout_s: float,
-        stop: threading.Event,
+        self, request: Request, bound: float, timeout_s: float, stop: threading.Event
     ) -> int:
+        settings = self.settings
         maximum = settings.max_cost or 0.0
         while not stop.is_set():
             reservation = budgets.reserve(
@@ -294,5 +286,4 @@ def _ends(prompt: str) -> str:
 
 def _most_input_tokens(request: Request) -> int:
     """Return more than any tokenizer makes of it: no token is shorter than a byte."""
-    texts = (request.prompt, request.system or "", request.schema_text or "")
-    return sum(len(text.encode()) for text in texts) + _AROUND
+    return request.n_bytes + _AROUND

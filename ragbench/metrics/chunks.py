@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ragbench.array_types import Floats, Ints
 from ragbench.errors import DataError
 from ragbench.language import language_of
-from ragbench.metrics.array_types import Floats, Ints
 from ragbench.metrics.spans import total_length
 from ragbench.metrics.tidy import text_behind
 from ragbench.retrieval.embedders import knows, load_embedder

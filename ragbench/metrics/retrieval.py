@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ragbench.array_types import Bools, Floats, Ints
 from ragbench.errors import ConfigError
-from ragbench.metrics.array_types import Bools, Floats, Ints
 from ragbench.registry import KS, is_ranking_measure, measure_of
 
 FAMILIES = ("nDCG", "P", "R", "F1", "RR", "AP", "Success")

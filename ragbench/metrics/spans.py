@@ -22,24 +22,27 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ragbench.array_types import Bools, Floats, Ints
 from ragbench.errors import ConfigError, DataError, unknown_chunk
-from ragbench.metrics.array_types import Bools, Floats, Ints
 from ragbench.metrics.tidy import text_behind, tidy
 from ragbench.metrics.trec import read_run
 from ragbench.registry import BUDGETS, KS
 from ragbench.text import token_offsets, token_ranges, trim
-from ragbench.types import Case, Chunk, Dataset, Run, Span, chunk_places
+from ragbench.types import Case, Chunk, Dataset, Run, Span, chunk_places, grouped
 
 Characters = dict[str, Ints]
 """Document -> positions of characters, each once, in order."""
 
 Range = tuple[str, int, int]
 """A document, and the characters from a start to an end."""
+
+Tokens = tuple[Any, int, int]
+"""The tokens of a chunk's document, the number of the chunk's first one, and how many it has."""
 
 Borders = Mapping[str, Ints]
 """Document -> the starts and the ends of ranges, in two rows."""
@@ -301,33 +304,23 @@ def _rankings(
     return rankings
 
 
-class _Tokens(NamedTuple):
-    """The tokens of a chunk's document: the number of its first one, and how many it has."""
-
-    offsets: Any
-    first: int
-    cost: int
-
-
 def _tokens(
     dataset: Dataset, rankings: Iterable[Sequence[Chunk]], tokenizer: str
-) -> dict[str, _Tokens]:
-    by_document: dict[str, dict[str, Chunk]] = {}
-    for chunk in (chunk for ranked in rankings for chunk in ranked):
-        by_document.setdefault(chunk.doc_id, {})[chunk.chunk_id] = chunk
-    tokens: dict[str, _Tokens] = {}
-    texts = [text_behind(dataset, next(iter(pieces.values()))) for pieces in by_document.values()]
-    documents = token_offsets(texts, tokenizer)
-    for offsets, pieces in zip(documents, by_document.values(), strict=True):
+) -> dict[str, Tokens]:
+    chunks = {chunk.chunk_id: chunk for ranked in rankings for chunk in ranked}
+    by_document = grouped(chunks.values(), lambda chunk: chunk.doc_id).values()
+    tokens: dict[str, Tokens] = {}
+    texts = [text_behind(dataset, pieces[0]) for pieces in by_document]
+    for offsets, pieces in zip(token_offsets(texts, tokenizer), by_document, strict=True):
         low, high = token_ranges(
-            offsets, *zip(*((chunk.start, chunk.end) for chunk in pieces.values()), strict=True)
+            offsets, [piece.start for piece in pieces], [piece.end for piece in pieces]
         )
-        for chunk_id, first, last in zip(pieces, low.tolist(), high.tolist(), strict=True):
-            tokens[chunk_id] = _Tokens(offsets, first, last - first)
+        for piece, first, last in zip(pieces, low.tolist(), high.tolist(), strict=True):
+            tokens[piece.chunk_id] = offsets, first, last - first
     return tokens
 
 
-def _within(budget: int, ranked: Sequence[Chunk], tokens: Mapping[str, _Tokens]) -> list[Range]:
+def _within(budget: int, ranked: Sequence[Chunk], tokens: Mapping[str, Tokens]) -> list[Range]:
     """Return what is read of a ranking until the budget is used up."""
     ranges = []
     for chunk in ranked:

@@ -19,11 +19,12 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ragbench import store
+from ragbench.array_types import Bools, FloatArray, Floats
 from ragbench.errors import ConfigError, DataWarning, ModelError, nearest
 from ragbench.extension import imported, is_import, object_name
 from ragbench.files import expanded
@@ -33,11 +34,6 @@ from ragbench.retrieval.embedding_models import MiniLM, Model, Transformer, Word
 from ragbench.retrieval.weights import model_files
 from ragbench.text import without_surrogates
 from ragbench.types import Embedder, EmbedderLike
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ragbench.types import FloatArray
 
 EMBEDDERS = ("minilm", "wordllama")
 """The embedders that need no download; every other name is a local folder or a name on the Hugging
@@ -254,17 +250,13 @@ class TextEmbedder:
                 blocks.append(_unit(self._model.embed(block, role), self.name))
                 cut[start:end] = is_cut(block)
                 bar.update(end - start)
-        vectors = (
-            np.concatenate(blocks)
-            if blocks
-            else np.zeros((0, self._model.dimension), dtype=np.float32)
-        )
+        vectors = np.concatenate(blocks or [np.zeros((0, self._model.dimension), np.float32)])
         vectors[[not text for text in texts]] = 0.0
         # What is cut is kept with the vectors: the warning comes each time, also when the model
         # need not be loaded.
         return {"vectors": vectors, "cut": cut, "max_tokens": np.array(self._model.max_tokens or 0)}
 
-    def _warn_of_cuts(self, texts: list[str], cut: npt.NDArray[np.bool_], max_tokens: int) -> None:
+    def _warn_of_cuts(self, texts: list[str], cut: Bools, max_tokens: int) -> None:
         if not cut.any():
             return
         first = texts[int(np.flatnonzero(cut)[0])]
@@ -354,7 +346,7 @@ def _blocks(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
         start += rows
 
 
-def _unit(vectors: npt.NDArray[np.floating[Any]], name: str) -> FloatArray:
+def _unit(vectors: FloatArray | Floats, name: str) -> FloatArray:
     if not np.isfinite(vectors).all():
         raise ModelError(
             f"{name} gave vectors that are not finite numbers; its weights are damaged"

@@ -5,23 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
+from ragbench.array_types import FloatArray, Floats, Ints
 from ragbench.errors import ConfigError, DataError
 from ragbench.types import Chunk, Run
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    from scipy.sparse import csr_matrix
-
-    from ragbench.types import FloatArray
-
-    Candidates = tuple[
-        npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float32 | np.float64]
-    ]
-    """Row of the query in its block, number of the chunk, score: three arrays of one length."""
+Candidates = tuple[Ints, Ints, FloatArray | Floats]
+"""Row of the query in its block, number of the chunk, score: three arrays of one length."""
 
 _DECIMALS = 6
 _BLOCK_SCORES = 8_000_000  # scores held at once: 32 MB of float32
@@ -62,7 +55,7 @@ def ranked(
     return run
 
 
-def best_of_sparse(scores: csr_matrix, k: int) -> Candidates:
+def best_of_sparse(scores: Any, k: int) -> Candidates:
     """Return the candidates among the scores that a sparse block (queries x chunks) holds; all
     others are no match.
     """

@@ -10,18 +10,16 @@ import os
 import threading
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ragbench import store
+from ragbench.array_types import FloatArray
 from ragbench.errors import ModelError
 from ragbench.files import expanded
-
-if TYPE_CHECKING:
-    from ragbench.types import FloatArray
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _PUBLISHED = {
@@ -115,22 +113,14 @@ class Weights:
                 if self.folder is not None:
                     return load(str(self.folder), local_files_only=True)
                 return self._load_from_hub(load)
-            except ModelError:
-                raise
             except Exception as exc:
                 raise ModelError(self._advice(exc)) from exc
 
     def _load_from_hub(self, load: Any) -> Any:
         revision = self._cached_revision()
         if revision is not None:
-            try:
+            with suppress(Exception):  # only a part is here (its tokenizer, say): the rest is below
                 return load(self.repository, revision=revision, local_files_only=True)
-            except (
-                Exception
-            ) as exc:  # only a part of it is here (its tokenizer, say): fetch the rest, below
-                logging.getLogger(__name__).debug(
-                    "%s is incomplete on this disk: %s", self.repository, exc
-                )
         from huggingface_hub import HfApi
 
         HfApi().model_info(
@@ -171,22 +161,18 @@ def quietly() -> Iterator[None]:
         transformers_logging: Any = importlib.import_module(
             "transformers.utils.logging"
         )  # only half of it is typed
-        loggers = [logging.getLogger(name) for name in ("sentence_transformers", "huggingface_hub")]
-        levels = [logger.level for logger in loggers]
-        verbosity = transformers_logging.get_verbosity()
-        bars = transformers_logging.is_progress_bar_enabled()
-        transformers_logging.set_verbosity_error()
+        disabled, bars = (
+            logging.root.manager.disable,
+            transformers_logging.is_progress_bar_enabled(),
+        )
+        logging.disable(logging.WARNING)
         transformers_logging.disable_progress_bar()
-        for logger in loggers:
-            logger.setLevel(logging.ERROR)
         try:
             yield
         finally:
-            transformers_logging.set_verbosity(verbosity)
+            logging.disable(disabled)
             if bars:
                 transformers_logging.enable_progress_bar()
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)
 
 
 def package_folder(package: str) -> Path | None:

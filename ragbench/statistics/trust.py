@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from ragbench.array_types import Floats, Ints
 from ragbench.errors import ConfigError, DataError
-from ragbench.metrics.array_types import Floats, Ints
 from ragbench.statistics.columns import check_alpha
 
 FIRST = 20

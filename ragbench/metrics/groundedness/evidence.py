@@ -8,27 +8,23 @@ import itertools
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ragbench.metrics.array_types import Bools, Floats
+from ragbench.array_types import Bools, FloatArray, Floats
 from ragbench.metrics.groundedness.numbers import numeric_support
 from ragbench.metrics.groundedness.words import (
     MAX_GRAM,
     Page,
+    Sentence,
     Word,
-    denied,
     opposed,
     stem_rows,
     words,
 )
 from ragbench.retrieval.minilm import cut_to_fit, token_states, tokenised
 
-if TYPE_CHECKING:
-    from ragbench.types import FloatArray
-
-    Vectors = tuple[FloatArray, FloatArray]
+Vectors = tuple[FloatArray, FloatArray]
 
 _lock = threading.Lock()
 _recent: dict[str, Vectors] = {}
@@ -231,17 +227,15 @@ def _lexical(
     names = np.array([word.name for word in own_words])
     support = numeric_support(sentence, [other.text for other in page.sentences])
     read = [page.sentences[i] for i in window]
-    denials = denied(sentence, own_words)
     their_stems: frozenset[str] = frozenset().union(*(other.stems for other in read))
     their_denials: frozenset[str] = frozenset().union(*(other.denied for other in read))
-    differs = (denials & their_stems) - their_denials or their_denials & ({*stems} - denials)
     return {
         "neighbours": float(np.dot(adjacent, heavier) / sum(heavier)) if heavier else words_on_page,
         "word_pairs": float(np.mean(together)) if together else words_on_page,
         "names_in_window": float((near[names].sum() + 1) / (names.sum() + 1)),
         "names_on_page": float((anywhere[names].sum() + 1) / (names.sum() + 1)),
         "numbers": 1.0 if np.isnan(support) else support,
-        "not_denied": float(not differs),
+        "not_denied": float(not Sentence(sentence).contradicts(their_stems, their_denials)),
         "not_opposed": float(not opposed(sentence, " ".join(other.text for other in read))),
     }
 

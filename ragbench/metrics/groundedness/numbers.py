@@ -157,11 +157,11 @@ def _in_english_notation(text: str, language: Language) -> str:
     """Return a text with digits of every script as 0 to 9, with decimal points where its language has
     decimal commas, and signs for letters next to digits in scripts without spaces; places stay.
     """
-    if language.is_english and text.isascii() and not re.search(r",|\d\.\d{3}", text):
+    is_plain = language.is_english and text.isascii()
+    if is_plain and not re.search(r",|\d\.\d{3}", text):
         return text
     line = ascii_digits(text).translate(_MARKS)
-    if not (language.is_english and text.isascii()):
-        line = _POWER.sub(_marked, line)
+    line = line if is_plain else _POWER.sub(_marked, line)
     line = language.with_points(UNSPACED.sub(lambda sign: "、" * len(sign[0]), line))
     return re.sub(r"(?<=\d)['’](?=\d{3}(?!\d))", ",", line)
 
@@ -313,14 +313,10 @@ def _holds(known: Number, claimed: Number) -> bool:
         return not any(month_and_day) and known.value == year
     if known.kind == "date":
         return not claimed.kind and claimed.value in {known.date[0], known.date[2]} - {0}
-    if "share" in (known.kind, claimed.kind) and {known.kind, claimed.kind} <= {"share", ""}:
-        if _is_same_fraction(known, claimed):
-            return True
-        if known.kind != claimed.kind:
-            return False
-    elif known.kind != claimed.kind and (
-        "share" in (known.kind, claimed.kind) or (known.kind and claimed.kind)
-    ):
+    kinds = {known.kind, claimed.kind}
+    if "share" in kinds and kinds <= {"share", ""} and _is_same_fraction(known, claimed):
+        return True
+    if len(kinds) > 1 and ("share" in kinds or "" not in kinds):
         return False
     theirs, ours = known.value, claimed.value
     if known.kind != claimed.kind:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import permutations
@@ -202,19 +202,12 @@ def polarity_differs(claim: str, text: str) -> bool:
     >>> polarity_differs("The bridge is not safe.", "The bridge isn't safe.")
     False
     """
-    claim_words = words(claim)
-    total = sum(word.weight for word in claim_words)
-    if total == 0:
-        return False
-    stems, denials = {word.stem for word in claim_words}, denied(claim, claim_words)
-    about: list[tuple[float, bool]] = []
-    for start, end in sentence_spans(text):
-        sentence = text[start:end]
-        there_words = words(sentence)
-        their_stems = {word.stem for word in there_words}
-        share = sum(word.weight for word in claim_words if word.stem in their_stems) / total
-        theirs = denied(sentence, there_words)
-        about.append((share, bool((denials & their_stems) - theirs or (theirs & stems) - denials)))
+    sentence = Sentence(claim)
+    others = [Sentence(text[start:end]) for start, end in sentence_spans(text)]
+    about = [
+        (sentence.fraction_in(other.stems), sentence.contradicts(other.stems, other.denied))
+        for other in others
+    ]
     best = max((share for share, _ in about), default=0.0)
     return best >= 0.5 and all(differs for share, differs in about if share >= 0.8 * best)
 
@@ -275,6 +268,16 @@ class Sentence:
     @cached_property
     def denied(self) -> frozenset[str]:
         return denied(self.text, self.words)
+
+    def fraction_in(self, stems: Collection[str]) -> float:
+        """Return the fraction of the words, by weight, whose stems are among these; 0 without words."""
+        total = sum(word.weight for word in self.words)
+        inside = sum(word.weight for word in self.words if word.stem in stems)
+        return inside / total if total else 0.0
+
+    def contradicts(self, stems: frozenset[str], denials: frozenset[str]) -> bool:
+        """Return True if it denies one of these stems that is not among the denials, or the reverse."""
+        return bool((self.denied & stems) - denials or (denials & self.stems) - self.denied)
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,24 +345,24 @@ def _page(contexts: tuple[str, ...]) -> Page:
 
 
 def unwrapped(text: str) -> list[str]:
-    """Return the lines of a text, with continued lines joined.
+    """Return the lines of the sentences of a text, with continued lines joined.
 
     >>> unwrapped("Use it when an exception has been raised and is\\nbeing handled:\\n- once\\n- twice")
     ['Use it when an exception has been raised and is being handled:', '- once', '- twice']
     """
-    return _WRAPPED.sub(" ", text).split("\n")
+    sentences = (text[start:end] for start, end in sentence_spans(text))
+    return [line for each in sentences for line in _WRAPPED.sub(" ", each).split("\n")]
 
 
 @lru_cache(maxsize=2_000)
 def _sentences(context: str) -> tuple[Sentence, ...]:
     sentences = []
-    for start, end in sentence_spans(context):
-        for line in unwrapped(context[start:end]):
-            parts = re.findall(r"\S+", line)
-            pieces = (
-                [line.strip()]
-                if len(parts) <= 1.5 * _LONGEST
-                else [" ".join(parts[i : i + _LONGEST]) for i in range(0, len(parts), _LONGEST)]
-            )
-            sentences += [sentence for sentence in map(Sentence, pieces) if sentence.words]
+    for line in unwrapped(context):
+        parts = re.findall(r"\S+", line)
+        pieces = (
+            [line.strip()]
+            if len(parts) <= 1.5 * _LONGEST
+            else [" ".join(parts[i : i + _LONGEST]) for i in range(0, len(parts), _LONGEST)]
+        )
+        sentences += [sentence for sentence in map(Sentence, pieces) if sentence.words]
     return tuple(sentences)

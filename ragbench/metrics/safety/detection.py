@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ragbench.array_types import Bools, Floats
 from ragbench.errors import DataError
-from ragbench.metrics.array_types import Bools, Floats
 from ragbench.metrics.rates import wilson_interval
 from ragbench.metrics.safety import Finding, injection_score, injection_scores, leakage_findings
 from ragbench.metrics.safety.leakage import PERSONAL

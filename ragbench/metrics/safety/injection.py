@@ -25,8 +25,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ragbench.array_types import Floats, Ints
 from ragbench.errors import DataError
-from ragbench.metrics.array_types import Floats, Ints
 from ragbench.metrics.safety.normal_form import plain, windows
 from ragbench.metrics.safety.patterns import FEATURE_NAMES, features, signs
 from ragbench.retrieval.embedders import load_embedder
