@@ -39,6 +39,11 @@ def read_toml(path: Path, hint: str, *, missing: str = "") -> dict[str, Any]:
     return dict(_parsed(path, tomllib.loads, "TOML", hint, ConfigError, missing))
 
 
+def bundled(module: str, name: str) -> dict[str, Any]:
+    """Return the tables of the TOML file of that name next to a module of ours, by its `__file__`."""
+    return tomllib.loads(Path(module).with_name(name).read_text(encoding="utf-8"))
+
+
 def toml_line(text: str, keys: Sequence[int | str]) -> int:
     """Return the line of a TOML text on which the value at these keys begins; of a missing one that
     of its table.

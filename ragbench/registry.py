@@ -11,21 +11,20 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, nearest, unknown
 from ragbench.extension import imported, object_name
+from ragbench.files import bundled
 from ragbench.types import Answer, Case
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_DATA = tomllib.loads(Path(__file__).with_name("measures.toml").read_text(encoding="utf-8"))
+_DATA = bundled(__file__, "measures.toml")
 
 KS = (1, 3, 5, 10)
 """The depths at which rankings and chunks are measured."""

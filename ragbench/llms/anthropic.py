@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ragbench.llms.failures import RequestError, refused, scrubbed, unreadable
-from ragbench.llms.http import address, failure_of, in_form
+from ragbench.llms.failures import RequestError, failure_of, refused, scrubbed, unreadable
+from ragbench.llms.http import address, in_form
 from ragbench.llms.ollama import Tokens
 from ragbench.llms.openai import warn_of_temperature
 from ragbench.network import Bounds
@@ -130,7 +130,7 @@ class Claude:
         except anthropic.APIConnectionError as exc:
             cause: Any = exc.__cause__ or exc
             url, way_out = (
-                str(client.base_url),
+                str(client.base_url).rstrip("/"),
                 "check the connection, or set RAG_EVAL_ANTHROPIC_BASE_URL",
             )
             failed = failure_of(cause, self._name, self._clean, url, timeout_s, way_out)

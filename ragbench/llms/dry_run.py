@@ -67,7 +67,10 @@ class DryRun:
         self._noting = threading.Lock()
         self._calls = count()
         self._found: dict[str, dict[str, tuple[Request, bool]]] = {}
-        self._questions: Counter[str] = Counter()
+        self.questions: Counter[str] = Counter()
+        """How many questions each system under test that was not asked (a service, a function) would
+        get.
+        """
 
     @property
     def models(self) -> tuple[ModelPlan, ...]:
@@ -76,13 +79,6 @@ class DryRun:
             _model_plan(name, list(requests.values()))
             for name, requests in sorted(self._found.items())
         )
-
-    @property
-    def questions(self) -> dict[str, int]:
-        """Return how many questions each system under test that was not asked (a service, a
-        function) would get.
-        """
-        return dict(self._questions)
 
     @property
     def table(self) -> pd.DataFrame:
@@ -122,7 +118,7 @@ class DryRun:
     def note_question(self, system: str) -> None:
         """Note that a system under test would be asked a question."""
         with self._noting:
-            self._questions[system] += 1
+            self.questions[system] += 1
 
 
 @contextmanager
@@ -175,10 +171,11 @@ def _model_plan(model: str, found: Sequence[tuple[Request, bool]]) -> ModelPlan:
     read = [math.ceil(request.n_bytes / 4) for request in requests]
     written = [min(usual or request.max_tokens / 4, request.max_tokens) for request in requests]
     longest = [request.max_tokens for request in requests]
-    costs: list[float | None] = [
-        None
-        if price is None
-        else math.fsum(price.cost(a, math.ceil(b)) for a, b in zip(read, lengths, strict=True))
+    costs = [
+        price
+        and math.fsum(
+            price.cost(*tokens) for tokens in zip(read, map(math.ceil, lengths), strict=True)
+        )
         for lengths in (written, longest)
     ]
     uncertain = sum(STAND_IN in request.prompt for request in requests)

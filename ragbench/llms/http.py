@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, NamedTuple, TypeVar
@@ -16,16 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import BaseModel
 
-from ragbench.llms.failures import (
-    RequestError,
-    cut,
-    out_of_bounds,
-    refused,
-    scrubbed,
-    timed_out,
-    unreachable,
-    unreadable,
-)
+from ragbench.llms.failures import failure_of, refused, scrubbed, unreadable
 from ragbench.network import Bounds, OutOfBoundsError
 
 _CONNECT_S = 10.0
@@ -42,24 +33,6 @@ def in_form(form: type[Form], text: str, name: str, clean: Callable[[str], str])
         return form.model_validate(json.loads(text))
     # out here: the parser's error holds the whole body, so it must not be this one's context
     raise unreadable(name, clean(text))
-
-
-def failure_of(
-    exc: Exception,
-    name: str,
-    clean: Callable[[str], str],
-    url: str,
-    timeout_s: float,
-    way_out: str,
-) -> RequestError:
-    """Return the failure that an error of httpx, or httpx2, or of our bounds means."""
-    reason = clean(str(exc) or type(exc).__name__)
-    kinds = {kind.__name__ for kind in type(exc).__mro__}
-    if isinstance(exc, OutOfBoundsError):
-        return out_of_bounds(exc, reason)
-    if kinds & {"ConnectError", "ConnectTimeout"}:
-        return unreachable(name, clean(address(url)), reason, way_out)
-    return timed_out(name, timeout_s) if "TimeoutException" in kinds else cut(name, reason)
 
 
 class Response(NamedTuple):
@@ -82,11 +55,11 @@ class Transport:
     def __init__(
         self,
         name: str,
-        secrets: Sequence[str] = (),
+        secrets: tuple[str, ...] = (),
         *,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        self.name, self._secrets = name, secrets
+        self.name, self.secrets = name, secrets
         import httpx
 
         no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
@@ -99,7 +72,7 @@ class Transport:
 
     def clean(self, text: str) -> str:
         """Return the text without the secrets."""
-        return scrubbed(text, self._secrets)
+        return scrubbed(text, self.secrets)
 
     def send(
         self,
@@ -119,7 +92,7 @@ class Transport:
         try:
             return self._send(method, url, timeout_s, content)
         except (OutOfBoundsError, httpx.RequestError) as exc:
-            failure = failure_of(exc, self.name, self.clean, url, timeout_s, way_out)
+            failure = failure_of(exc, self.name, self.clean, address(url), timeout_s, way_out)
         # out here, so that httpx's error, which holds the request and its key, is not its context
         raise failure
 
@@ -139,21 +112,15 @@ class Transport:
         return Response(response.status_code, response.headers, text, *times)
 
 
-class Server:
+class Server(Transport):
     """JSON by HTTP from one provider: its address, the key for it, and how errors of it are worded."""
 
     def __init__(
         self, name: str, base_url: str, key: str | None, hints: Mapping[int, str], way_out: str
     ) -> None:
-        self.name, self.address = name, address(base_url)
-        self.secrets = (key,) if key else ()
-        self._hints, self._way_out = hints, way_out
-        self._transport = Transport(
-            name,
-            self.secrets,
-            headers={"Authorization": f"Bearer {key}"} if key else None,
-        )
-        self.clean = self._transport.clean
+        headers = {"Authorization": f"Bearer {key}"} if key else None
+        super().__init__(name, (key,) if key else (), headers=headers)
+        self.address, self._hints, self._way_out = address(base_url), hints, way_out
 
     def post(
         self, path: str, payload: Mapping[str, Any], timeout_s: float, form: type[Form]
@@ -162,7 +129,7 @@ class Server:
         must be there within `timeout_s`.
         """
         url = f"{self.address}{path}"
-        reply = self._transport.send("POST", url, timeout_s, self._way_out, json=payload)
+        reply = self.send("POST", url, timeout_s, self._way_out, json=payload)
         if reply.status != 200:
             raise refused(
                 self.name, reply.status, self.clean(reply.text), reply.headers, self._hints

@@ -53,12 +53,9 @@ class ScriptedLLM:
         prompt: str,
         *,
         system: str | None = None,
-        max_tokens: int = 512,
-        temperature: float = 0.0,
-        schema: Mapping[str, Any] | None = None,
-        sample: int = 0,
+        **options: Any,
     ) -> Completion:
-        """Return the next reply; see the class."""
+        """Return the next reply; see the class. Other options of a model change nothing."""
         with self._lock:
             number = len(self.prompts)
             self.prompts.append(prompt)

@@ -220,7 +220,8 @@ class StoredLLM:
         settings, price = self.settings, price_of(self.name)
         if settings.max_cost is None or price is None or price == Price(0.0, 0.0):
             return self._client.send(request, timeout_s)
-        bound = price.cost(_most_input_tokens(request), request.max_tokens)
+        # more than any tokenizer makes of it: no token is shorter than a byte
+        bound = price.cost(request.n_bytes + _AROUND, request.max_tokens)
         reservation = self._reserved(request, bound, timeout_s, stop)
         cost, answered = bound, False  # assumed paid until the outcome is known
         try:
@@ -282,8 +283,3 @@ def _ends(prompt: str) -> str:
     return (
         repr(line) if len(line) <= 300 else f"that starts {line[:100]!r} and ends {line[-200:]!r}"
     )
-
-
-def _most_input_tokens(request: Request) -> int:
-    """Return more than any tokenizer makes of it: no token is shorter than a byte."""
-    return request.n_bytes + _AROUND

@@ -172,7 +172,8 @@ def squad_words(text: str) -> list[str]:
     return list(WORD.findall(re.sub(r"\b(a|an|the)\b", " ", bare)))
 
 
-def words(text: str) -> list[str]:
+@lru_cache(maxsize=2_000)  # the measures of a context read the same texts many times
+def words(text: str) -> tuple[str, ...]:
     """Return the words of a text as facts and keywords are compared: NFKC, case folded, without
     punctuation.
 
@@ -180,13 +181,8 @@ def words(text: str) -> list[str]:
     without spaces each character is one.
 
     >>> words("It's 1,000.5 m - ½ of THAT.")
-    ['it', 's', '1000.5', 'm', '1', '2', 'of', 'that']
+    ('it', 's', '1000.5', 'm', '1', '2', 'of', 'that')
     """
-    return list(_words(text))
-
-
-@lru_cache(maxsize=2_000)  # the measures of a context read the same texts many times
-def _words(text: str) -> tuple[str, ...]:
     matches = _WORD.findall(folded(text))
     return tuple(word.replace(",", "").replace("\u2212", "-") for word in matches)
 

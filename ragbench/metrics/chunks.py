@@ -81,7 +81,7 @@ def score_chunks(
     median, p95 = np.percentile(counts, [50, 95]) if len(counts) else [np.nan] * 2
     values = {
         "chunks": len(counts),
-        "tokens_mean": counts.mean() if len(counts) else np.nan,
+        "tokens_mean": _mean(sizes),
         "tokens_median": median,
         "tokens_p95": p95,
         "overlap_ratio": 1 - n_distinct / n_characters if n_characters else np.nan,

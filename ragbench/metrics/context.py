@@ -143,7 +143,7 @@ def ngram_redundancy(texts: Sequence[str]) -> float:
     def ngrams(text: str) -> set[tuple[str, ...]]:
         text_words = words(text)
         starts = range(max(len(text_words) - _WORDS + 1, 1)) if text_words else ()
-        return {tuple(text_words[i : i + _WORDS]) for i in starts}
+        return {text_words[i : i + _WORDS] for i in starts}
 
     overlaps = [
         len(first & second) / max(min(len(first), len(second)), 1)

@@ -6,15 +6,14 @@ Parts are in [0, 1]; higher is better but for "hallucination" and "llm_hallucina
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeGuard
 
 import pandas as pd
 
 from ragbench.errors import ConfigError, check_known
+from ragbench.files import bundled
 from ragbench.llms.reply_text import read_outcome
 from ragbench.metrics.answers import keyword_coverage, missing_keywords, stated_facts
 from ragbench.metrics.pipeline import (
@@ -33,9 +32,7 @@ from ragbench.metrics.tidy import (
 )
 from ragbench.types import Answer, Case, Dataset
 
-_PARTS: dict[str, dict[str, Any]] = tomllib.loads(
-    Path(__file__).with_name("overall.toml").read_text(encoding="utf-8")
-)
+_PARTS: dict[str, dict[str, Any]] = bundled(__file__, "overall.toml")
 
 PARTS = tuple(_PARTS)
 

@@ -205,22 +205,17 @@ def score_pipeline(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
     for case in cases:
         outcome = outcomes.get(case.query_id, "failed")
         answer = by_query[case.query_id] if outcome != "failed" else None
+        flags, n_cited = (set(answer.flags), n_citations(answer)) if answer else (set(), -1)
         row: dict[str, float] = {}
         if case.expected_outcome:
             row["outcome_correct"] = float(outcome == case.expected_outcome)
         if required := set(case.required_flags):
-            row["required_flags"] = len(
-                required.intersection(answer.flags if answer else ())
-            ) / len(required)
+            row["required_flags"] = len(required & flags) / len(required)
         if case.min_citations is not None:
-            row["min_citations"] = float(
-                answer is not None and n_citations(answer) >= case.min_citations
-            )
+            row["min_citations"] = float(n_cited >= case.min_citations)
         if answer is not None:
             if forbidden := set(case.forbidden_flags):
-                row["forbidden_flags_absent"] = len(forbidden.difference(answer.flags)) / len(
-                    forbidden
-                )
+                row["forbidden_flags_absent"] = len(forbidden - flags) / len(forbidden)
             row["latency_in_budget"] = latency_in_budget(answer.latency_ms, case.latency_budget_ms)
             if answer.usage and (cost := cost_of(answer.usage)) is not None:
                 row["cost_usd"] = cost
@@ -228,7 +223,7 @@ def score_pipeline(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
     measures = [
         measure
         for measure, label in _LABELS.items()
-        if any(getattr(case, label) or getattr(case, label) == 0 for case in cases)
+        if any(getattr(case, label) not in (None, "", (), {}) for case in cases)
     ]
     if any("cost_usd" in row for row in rows.values()):
         measures.append("cost_usd")

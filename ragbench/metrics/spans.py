@@ -27,16 +27,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragbench.array_types import Bools, Floats, Ints
+from ragbench.array_types import Floats, Ints
 from ragbench.errors import ConfigError, DataError, unknown_chunk
 from ragbench.metrics.tidy import text_behind, tidy
 from ragbench.metrics.trec import read_run
 from ragbench.registry import BUDGETS, KS
 from ragbench.text import token_offsets, token_ranges, trim
 from ragbench.types import Case, Chunk, Dataset, Run, Span, chunk_places, grouped
-
-Characters = dict[str, Ints]
-"""Document -> positions of characters, each once, in order."""
 
 Range = tuple[str, int, int]
 """A document, and the characters from a start to an end."""
@@ -107,8 +104,8 @@ def score_spans(
     borders = _borders(map(_range, chunks), {s.doc_id for case in cases for s in case.evidence})
     rows = []
     for case, ranked in zip(cases, rankings, strict=True):
-        truth = _characters(case.evidence)
-        n_truth = sum(map(len, truth.values()))
+        truth = _evidence(case.evidence)
+        n_truth = sum(total_length(*spans) for spans in truth.values())
         firsts = [[_range(chunk) for chunk in ranked[:k]] for k in ks]
         hits = np.array([_n_covered(truth, first) for first in firsts], dtype=float)
         sizes = np.array([sum(end - start for _, start, end in first) for first in firsts])
@@ -159,8 +156,9 @@ def evidence_recall(chunks: Sequence[Chunk], evidence: Sequence[Span]) -> float:
     >>> evidence_recall([Chunk("d#1", "d", 10, 30, "x" * 20)], [Span("d", 5, 15), Span("d", 8, 20)])
     0.6666666666666666
     """
-    truth = _characters(evidence)
-    return _n_covered(truth, map(_range, chunks)) / sum(map(len, truth.values()))
+    truth = _evidence(evidence)
+    n_truth = sum(total_length(*spans) for spans in truth.values())
+    return _n_covered(truth, map(_range, chunks)) / n_truth
 
 
 def total_length(starts: Ints, ends: Ints) -> int:
@@ -238,12 +236,12 @@ def _trimmed(dataset: Dataset, case: Case, span: Span) -> Range:
     return span.doc_id, *trim(dataset.corpus[span.doc_id].full_text, span.start, span.end)
 
 
-def _characters(spans: Iterable[Span]) -> Characters:
-    parts: dict[str, list[Ints]] = {}
+def _evidence(spans: Sequence[Span]) -> Borders:
     for span in spans:
         check_span(span)
-        parts.setdefault(span.doc_id, []).append(np.arange(span.start, span.end))
-    return {doc_id: np.unique(np.concatenate(ranges)) for doc_id, ranges in parts.items()}
+    return _borders(
+        ((span.doc_id, span.start, span.end) for span in spans), [span.doc_id for span in spans]
+    )
 
 
 def _range(chunk: Chunk) -> Range:
@@ -258,27 +256,24 @@ def _borders(ranges: Iterable[Range], doc_ids: Iterable[str]) -> Borders:
     return {i: np.array(pairs, dtype=np.int64).reshape(-1, 2).T for i, pairs in borders.items()}
 
 
-def _covered(positions: Ints, borders: Ints) -> Bools:
-    """Return for each position whether one of the ranges contains it."""
-    change = np.zeros(len(positions) + 1, dtype=np.int64)
-    for step, limits in zip((1, -1), borders, strict=True):
-        np.add.at(change, np.searchsorted(positions, limits), step)
-    covered: Bools = np.cumsum(change[:-1]) > 0
-    return covered
+def _n_shared(spans: Ints, ranges: Ints) -> int:
+    """Return the number of characters in both: those of each less those in either."""
+    either = np.hstack([spans, ranges])
+    return total_length(*spans) + total_length(*ranges) - total_length(*either)
 
 
-def _n_covered(truth: Characters, ranges: Iterable[Range]) -> int:
+def _n_covered(truth: Borders, ranges: Iterable[Range]) -> int:
     """Return the number of characters of the evidence in these ranges."""
     borders = _borders(ranges, truth)
-    return sum(int(_covered(truth[doc_id], borders[doc_id]).sum()) for doc_id in truth)
+    return sum(_n_shared(spans, borders[doc_id]) for doc_id, spans in truth.items())
 
 
-def _omega(truth: Characters, borders: Borders) -> float:
+def _omega(truth: Borders, borders: Borders) -> float:
     n_hits = n_read = 0
-    for doc_id, positions in truth.items():
-        first, last = np.searchsorted(positions, borders[doc_id])
-        reading = borders[doc_id][:, first < last]
-        n_hits += int(_covered(positions, reading).sum())
+    for doc_id, spans in truth.items():
+        starts, ends = borders[doc_id][:, :, None]
+        reading = borders[doc_id][:, ((starts < spans[1]) & (ends > spans[0])).any(axis=1)]
+        n_hits += _n_shared(spans, reading)
         n_read += total_length(*reading)  # text in several chunks counts once
     return n_hits / max(n_read, 1)
 

@@ -50,6 +50,7 @@ class Dense:
         self, chunks: Sequence[Chunk], embedder: EmbedderLike = "minilm", *, language: str = ""
     ) -> None:
         self._embedder = load_embedder(embedder)
+        self.name = f"dense:{self._embedder.name}"
         effect = "dense and hybrid search with it rank them worse than 'bm25' does"
         warn_of_language(self._embedder, language_of(chunks, language), effect)
         self.chunks = chunks
@@ -59,10 +60,6 @@ class Dense:
         else:
             encoded = self._embedder.encode([chunk.text for chunk in chunks])
             self._vectors = _checked(encoded, len(chunks), self._embedder)
-
-    @property
-    def name(self) -> str:
-        return f"dense:{self._embedder.name}"
 
     def __repr__(self) -> str:
         return f"Dense({counted(self._chunk_ids)}, {self._embedder.name!r})"
@@ -125,14 +122,11 @@ class Hybrid:
         self.chunks = chunks
         self._lexical = BM25(chunks, language=language)
         self._dense = Dense(chunks, embedder, language=self._lexical.language.code)
+        self.name = self._dense.name.replace("dense", "hybrid", 1)
         self._place = chunk_places(chunks)
 
-    @property
-    def name(self) -> str:
-        return f"hybrid:{self._dense.name.partition(':')[2]}"
-
     def __repr__(self) -> str:
-        return f"Hybrid({counted(self._place)}, {self._dense.name.partition(':')[2]!r})"
+        return f"Hybrid({counted(self._place)}, {self.name.partition(':')[2]!r})"
 
     def search(self, queries: Queries, k: int = 10) -> Run:
         """Return for each query the `k` chunks of the highest fused score, best first."""

@@ -124,7 +124,7 @@ folder, or a name on the Hugging Face hub)
         )
 
 
-def load_embedder(name: EmbedderLike) -> TextEmbedder | OwnEmbedder | Embedder:
+def load_embedder(name: EmbedderLike) -> TextEmbedder | Embedder:
     """Return the embedder of that name; the same object for the same name as long as its files are
     the same.
 
@@ -189,9 +189,8 @@ class TextEmbedder:
         """Return what its vectors of documents depend on apart from the texts; "" where they must
         not be kept.
         """
-        if getattr(self._model, "is_stand_in", False):  # in a dry run, of a server's model
-            return ""
-        return f"{self._model.identity} document {_WHITE_SPACE}"
+        identity = self._model.identity
+        return identity and f"{identity} document {_WHITE_SPACE}"
 
     @cached_property
     def dimension(self) -> int:
@@ -269,58 +268,46 @@ class TextEmbedder:
         )
 
 
-class OwnEmbedder:
-    """A user's function as an `Embedder`; made by `load_embedder`. Nothing is kept in the cache."""
+class OwnModel:
+    """A user's functions as a model. Nothing is kept in the cache."""
+
+    identity, dimension, max_tokens = "", 0, None
 
     def __init__(
         self, documents: Callable[[list[str]], Any], queries: Callable[[list[str]], Any], name: str
     ) -> None:
-        self.name = name
-        self._documents, self._queries = documents, queries
+        self._functions = {"document": documents, "query": queries}
+        self._name = name
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r})"
-
-    def encode(self, texts: Sequence[str]) -> FloatArray:
-        """Return a float32 array (len(texts), dimension), one row of unit length per text."""
-        return self._rows(self._documents, texts)
-
-    def encode_queries(self, texts: Sequence[str]) -> FloatArray:
-        """Encode as `encode` does, for texts that are searched with."""
-        return self._rows(self._queries, texts)
-
-    def _rows(self, function: Callable[[list[str]], Any], texts: Sequence[str]) -> FloatArray:
-        if not texts:
-            return np.zeros((0, 0), dtype=np.float32)
+    def embed(self, texts: list[str], role: str) -> Floats:
         try:
-            vectors = np.asarray(function(_single_blanks(texts)), dtype=np.float64)
+            vectors = np.asarray(self._functions[role](texts), dtype=np.float64)
         except (TypeError, ValueError) as exc:
-            raise ModelError(f"embedder {self.name} gave no rows of numbers: {exc}") from exc
+            raise ModelError(f"embedder {self._name} gave no rows of numbers: {exc}") from exc
         if vectors.ndim != 2 or len(vectors) != len(texts):
             raise ModelError(
-                f"embedder {self.name} gave an array of shape {vectors.shape} for {len(texts)} "
+                f"embedder {self._name} gave an array of shape {vectors.shape} for {len(texts)} "
                 "texts; expected one row of numbers for each text of the list that it is given"
             )
-        return _unit(vectors, self.name)
+        return vectors
 
 
 def _own(given: Any) -> Embedder:
     """Return a user's object as an embedder."""
-    model = given() if inspect.isclass(given) else given
+    model: Any = given() if inspect.isclass(given) else given
     if isinstance(model, Embedder):
         return model
     name = object_name(given)
-    if callable(encode := getattr(model, "encode", None)):
-        return OwnEmbedder(encode, getattr(model, "encode_query", encode), name)
-    if callable(embed := getattr(model, "embed_documents", None)):
-        embed_query: Any = getattr(model, "embed_query", None)
-        return OwnEmbedder(embed, lambda texts: [embed_query(text) for text in texts], name)
-    if callable(model):
-        return OwnEmbedder(model, model, name)
-    raise ConfigError(
-        f"embedder {model!r}: expected a name, a function of a list of texts, or an object with "
-        "encode(texts)"
-    )
+    if callable(encode := getattr(model, "encode", model)):
+        own = OwnModel(encode, getattr(model, "encode_query", encode), name)
+    elif callable(embed := getattr(model, "embed_documents", None)):
+        own = OwnModel(embed, lambda texts: list(map(model.embed_query, texts)), name)
+    else:
+        raise ConfigError(
+            f"embedder {model!r}: expected a name, a function of a list of texts, or an object with "
+            "encode(texts)"
+        )
+    return TextEmbedder(name, own)
 
 
 @lru_cache(maxsize=16)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ragbench.array_types import Bools, FloatArray
+from ragbench.array_types import Bools, FloatArray, Floats
 from ragbench.errors import ModelError
 from ragbench.retrieval import minilm
 from ragbench.retrieval.weights import (
@@ -35,7 +35,7 @@ class Model(Protocol):
     def dimension(self) -> int: ...
     @property
     def max_tokens(self) -> int | None: ...
-    def embed(self, texts: list[str], role: str) -> FloatArray: ...
+    def embed(self, texts: list[str], role: str) -> FloatArray | Floats: ...
 
 
 class MiniLM:

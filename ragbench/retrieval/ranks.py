@@ -110,11 +110,8 @@ def best(scores: Mapping[str, float], place: Mapping[str, int], k: int) -> dict[
 
 def checked_ids(chunks: Sequence[Chunk]) -> Sequence[str]:
     """Return the ids of the chunks, which must be unique; those that are read from the disk are."""
-    on_disk: Sequence[str] | None = getattr(chunks, "ids", None)
-    if on_disk is not None:
-        return on_disk
-    ids = [chunk.chunk_id for chunk in chunks]
-    if len(set(ids)) != len(ids):
+    ids: Sequence[str] = getattr(chunks, "ids", ()) or [chunk.chunk_id for chunk in chunks]
+    if isinstance(ids, list) and len(set(ids)) < len(ids):
         repeated, times = Counter(ids).most_common(1)[0]
         raise DataError(
             f"chunk id {repeated!r} occurs {times} times in {len(ids)} chunks; expected unique ids"

@@ -76,19 +76,16 @@ class Remote:
 
     @property
     def identity(self) -> str:
-        """Return what names the model and, where that does not suffice, its server."""
-        return f"embeddings of {self._llm.name} at {self.origin}"
-
-    @property
-    def is_stand_in(self) -> bool:
-        """Return True if vectors are stand-ins, which must not be kept."""
-        return active_dry_run() is not None
+        """Return what names the model and, where that does not suffice, its server; "" in a dry run,
+        whose vectors must not be kept.
+        """
+        return "" if active_dry_run() else f"embeddings of {self._llm.name} at {self.origin}"
 
     def embed(self, texts: list[str], role: str) -> FloatArray:
         """Return one row for each text, from the store, and from the server where it is not there."""
         requests = [self._request(text) for text in texts if text.strip()]
         stored = self._llm.known(requests)
-        if self.is_stand_in:
+        if active_dry_run():
             return np.random.default_rng(0).random((len(texts), _STAND_IN), dtype=np.float32)
         pairs = list(zip(requests, stored, strict=True))
         coded = {request.prompt: reply.text for request, reply in pairs if reply}

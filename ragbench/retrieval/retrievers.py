@@ -153,11 +153,8 @@ def make_retriever(
             )
         return index
     if kind.startswith("bm25"):
-        lexical = BM25 if kind == "bm25" else BM25Disk
-        return lexical(chunks, language=language)
-    if kind == "hybrid":
-        return Hybrid(chunks, model, language=language)
-    return Dense(chunks, model, language=language)
+        return (BM25 if kind == "bm25" else BM25Disk)(chunks, language=language)
+    return (Hybrid if kind == "hybrid" else Dense)(chunks, model, language=language)
 
 
 def check_retriever(name: str | Retriever | Callable[[Sequence[Chunk]], Retriever]) -> None:

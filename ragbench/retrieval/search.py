@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ragbench import store
+from ragbench.array_types import Floats
 from ragbench.errors import ConfigError, DataError, ModelError, unknown_chunk
 from ragbench.extension import imported, is_import, object_name
 from ragbench.retrieval.ranks import best, check_k, checked_ids
@@ -176,19 +176,16 @@ def check_reranker(model: str | Callable[..., Any]) -> Any:
 
 def _own_scores(run: Run, pairs: list[tuple[str, str]], own: Any) -> list[float]:
     """Return the scores of all pairs, in their order."""
-    name, scores, start = object_name(own), [], 0
+    scores: list[float] = []
     predict = getattr(own, "predict", None)
-    for matches in run.values():
-        part = pairs[start : start + len(matches)]
-        start += len(matches)
-        if not part:
-            continue
+    for n in filter(None, map(len, run.values())):
+        part = pairs[len(scores) : len(scores) + n]
         predicted = predict(part) if predict else own(part[0][0], [text for _, text in part])
-        scores += _checked_scores(predicted, len(part), f"reranker {name}").tolist()
+        scores += _checked_scores(predicted, n, f"reranker {object_name(own)}").tolist()
     return scores
 
 
-def _checked_scores(given: Any, n: int, who: str, way_out: str = "") -> npt.NDArray[np.float64]:
+def _checked_scores(given: Any, n: int, who: str, way_out: str = "") -> Floats:
     scores = np.asarray(given, dtype=np.float64)
     if scores.shape != (n,) or not np.isfinite(scores).all():
         expected = f"expected one finite score for each{way_out}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -95,8 +95,7 @@ _MORE = 2
 _COPIED = 0.9
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """A sentence and a page: the evidence of its words, and the sentences of the page to compare
     vectors with.
     """
@@ -152,13 +151,12 @@ def read_sentence(sentence: str, page: Page) -> Reading:
     own_words = words(sentence)
     weight = np.array([word.weight for word in own_words])
     hits = np.zeros((len(own_words), len(page.sentences)), dtype=bool)
-    for row, stem in enumerate([page.find(word.stem) for word in own_words]):
-        if stem is not None:
+    for row, word in enumerate(own_words):
+        if (stem := page.find(word.stem)) is not None:
             hits[row, page.places[stem]] = True
     window, share = _best_window(page, weight, hits)
     lexical = {
         "words_in_window": share,
-        "words_on_page": float(weight[hits.any(axis=1)].sum() / weight.sum()),
         **_lexical(sentence, own_words, weight, page, hits, window),
         **_copying([word.stem for word in own_words], weight, page, hits, window),
     }
@@ -230,6 +228,7 @@ def _lexical(
     their_stems: frozenset[str] = frozenset().union(*(other.stems for other in read))
     their_denials: frozenset[str] = frozenset().union(*(other.denied for other in read))
     return {
+        "words_on_page": words_on_page,
         "neighbours": float(np.dot(adjacent, heavier) / sum(heavier)) if heavier else words_on_page,
         "word_pairs": float(np.mean(together)) if together else words_on_page,
         "names_in_window": float((near[names].sum() + 1) / (names.sum() + 1)),

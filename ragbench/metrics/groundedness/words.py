@@ -48,7 +48,8 @@ class Word(NamedTuple):
     number: bool
 
 
-def words(text: str) -> list[Word]:
+@lru_cache(maxsize=5_000)
+def words(text: str) -> tuple[Word, ...]:
     """Return the words of a text in their order.
 
     Stems are Snowball's (English) after NFKC and case folding; "isn't" is "is not". The weight
@@ -60,11 +61,6 @@ def words(text: str) -> list[Word]:
     [('the', 0.05, False), ('tower', 0.78, False), ('of', 0.05, False), ('pari', 0.54, True), ('are', 0.05, False), \
 ('not', 0.06, False), ('safe', 0.61, False)]
     """
-    return list(_words(text))
-
-
-@lru_cache(maxsize=5_000)
-def _words(text: str) -> tuple[Word, ...]:
     text_words: list[Word] = []
     letters = list(filter(str.isalpha, text))
     shouted = sum(map(str.isupper, letters)) > 0.6 * len(letters)
@@ -156,7 +152,7 @@ for _pair in _OPPOSITES.split("|"):
         _OPPOSITE.setdefault(_one, set()).add(_other)
 
 
-def denied(text: str, own: Sequence[Word] | None = None) -> frozenset[str]:
+def denied(text: str) -> frozenset[str]:
     """Return the stems that a negation of the text reaches: the next three telling words of its
     clause.
 
@@ -164,7 +160,7 @@ def denied(text: str, own: Sequence[Word] | None = None) -> frozenset[str]:
     ['load', 'safe', 'under']
     """
     stems: set[str] = set()
-    text_words = words(text) if own is None else own
+    text_words = words(text)
     for i, word in enumerate(text_words):
         if word.stem not in _NEGATIONS or (
             i + 1 < len(text_words) and text_words[i + 1].stem in _NO_DENIAL
@@ -223,11 +219,11 @@ def text_states(text: str, claim: str) -> bool:
     text_words = words(text)
     stems = [word.stem for word in text_words]
     for i in range(len(stems) - len(claim_stems) + 1) if claim_stems else ():
-        before = text_words[max(0, i - 4) : i]
-        near = [word for word in before if not _STOP.search(text[word.end : text_words[i].start])]
-        if stems[i : i + len(claim_stems)] == claim_stems and not any(
-            word.stem in _NEGATIONS for word in near
-        ):
+        is_denied = any(
+            word.stem in _NEGATIONS and not _STOP.search(text[word.end : text_words[i].start])
+            for word in text_words[max(0, i - 4) : i]
+        )
+        if stems[i : i + len(claim_stems)] == claim_stems and not is_denied:
             return True
     return False
 
@@ -259,7 +255,7 @@ class Sentence:
 
     @cached_property
     def words(self) -> tuple[Word, ...]:
-        return tuple(words(self.text))
+        return words(self.text)
 
     @cached_property
     def stems(self) -> frozenset[str]:
@@ -267,7 +263,7 @@ class Sentence:
 
     @cached_property
     def denied(self) -> frozenset[str]:
-        return denied(self.text, self.words)
+        return denied(self.text)
 
     def fraction_in(self, stems: Collection[str]) -> float:
         """Return the fraction of the words, by weight, whose stems are among these; 0 without words."""

@@ -12,8 +12,8 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 import regex
 
@@ -43,8 +43,7 @@ _MIN_WHOLE, _NEARLY_WHOLE = 12, 0.9
 Places = Iterator[tuple[int, int, str, str]]  # start, end, kind, why
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Finding:
+class Finding(NamedTuple):
     """A piece of text that should not be there: `text[start:end]`.
 
     `kind` is one of "email", "phone", "card", "ssn", "iban", "ip_address", "address", "secret",
