@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -323,16 +322,14 @@ def evenly(
     group_of: Callable[[Item], Hashable],
 ) -> list[Item]:
     """Return at most `size` items, one of each group in turn, by their ids; in their own order."""
-
-    def sha(text: str) -> str:
-        return hashlib.sha256(text.encode()).hexdigest()
-
-    n_before: Counter[Hashable] = Counter()
-    turn = {}
-    for i in sorted(range(len(items)), key=lambda i: sha(id_of(items[i]))):
-        group = group_of(items[i])
-        turn[i] = n_before[group], sha(str(group))
-        n_before[group] += 1
+    groups = grouped(range(len(items)), lambda i: group_of(items[i]))
+    turn = {
+        i: (position, hashlib.sha256(str(group).encode()).hexdigest())
+        for group, members in groups.items()
+        for position, i in enumerate(
+            sorted(members, key=lambda i: hashlib.sha256(id_of(items[i]).encode()).hexdigest())
+        )
+    }
     return [items[i] for i in sorted(sorted(turn, key=turn.__getitem__)[:size])]
 
 
