@@ -13,9 +13,8 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragbench.errors import ConfigError, DataWarning, FailureKind
 from ragbench.llms.prices import price_of
@@ -37,8 +36,7 @@ _lock = threading.Lock()
 _active: DryRun | None = None
 
 
-@dataclass(frozen=True)
-class ModelPlan:
+class ModelPlan(NamedTuple):
     """What one model would be asked; each request once, however many ask for it.
 
     `cached` replies are in the store and cost nothing, `to_send` are not; of these `uncertain`
@@ -85,11 +83,8 @@ class DryRun:
         """Return `models` as a frame; a cost is "unknown" where the price is."""
         import pandas as pd
 
-        rows = [
-            {key: "unknown" if value is None else value for key, value in asdict(m).items()}
-            for m in self.models
-        ]
-        return pd.DataFrame(rows, columns=list(ModelPlan.__dataclass_fields__))
+        rows = [["unknown" if value is None else value for value in plan] for plan in self.models]
+        return pd.DataFrame(rows, columns=ModelPlan._fields)
 
     def complete(
         self,

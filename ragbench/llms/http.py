@@ -89,27 +89,20 @@ class Transport:
         """
         import httpx
 
+        timeout = httpx.Timeout(timeout_s, connect=min(_CONNECT_S, timeout_s))
+        request = self._client.build_request(method, url, timeout=timeout, **content)
+        start = time.perf_counter()
         try:
-            return self._send(method, url, timeout_s, content)
+            response = self._client.send(request)
+            ended = time.perf_counter()
+            first = request.extensions.get("first_byte_at", ended)
+            text = response.content.decode("utf-8", "replace")
+            times = (1000 * (first - start), 1000 * (ended - start))
+            return Response(response.status_code, response.headers, text, *times)
         except (OutOfBoundsError, httpx.RequestError) as exc:
             failure = failure_of(exc, self.name, self.clean, address(url), timeout_s, way_out)
         # out here, so that httpx's error, which holds the request and its key, is not its context
         raise failure
-
-    def _send(
-        self, method: str, url: str, timeout_s: float, content: Mapping[str, Any]
-    ) -> Response:
-        import httpx
-
-        timeout = httpx.Timeout(timeout_s, connect=min(_CONNECT_S, timeout_s))
-        request = self._client.build_request(method, url, timeout=timeout, **content)
-        start = time.perf_counter()
-        response = self._client.send(request)
-        ended = time.perf_counter()
-        first = request.extensions.get("first_byte_at", ended)
-        text = response.content.decode("utf-8", "replace")
-        times = (1000 * (first - start), 1000 * (ended - start))
-        return Response(response.status_code, response.headers, text, *times)
 
 
 class Server(Transport):

@@ -14,7 +14,12 @@ from ragbench.store.replies import Reply, Request
 _SMALLEST_CONTEXT = 4096
 
 
-Tokens = Annotated[int, BeforeValidator(lambda value: tokens(value))]
+def tokens(count: object) -> int:
+    """Return a server's usage figure; 0 where it gives none."""
+    return count if isinstance(count, int) and 0 <= count < 2**53 else 0
+
+
+Tokens = Annotated[int, BeforeValidator(tokens)]
 """A server's usage figure."""
 
 
@@ -92,8 +97,3 @@ def messages(request: Request, *, extra_system: str = "") -> list[dict[str, str]
         *([{"role": "system", "content": system}] if system else []),
         {"role": "user", "content": request.prompt},
     ]
-
-
-def tokens(count: object) -> int:
-    """Return a server's usage figure; 0 where it gives none."""
-    return count if isinstance(count, int) and 0 <= count < 2**53 else 0

@@ -18,7 +18,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -174,7 +174,7 @@ def load_embedder(name: EmbedderLike) -> TextEmbedder | Embedder:
 class TextEmbedder:
     """A model and its place in the cache; made by `load_embedder`.
 
-    `name` is what it was asked for by, `dimension` the length of its vectors.
+    `name` is what it was asked for by.
     """
 
     def __init__(self, name: str, model: Model) -> None:
@@ -191,11 +191,6 @@ class TextEmbedder:
         """
         identity = self._model.identity
         return identity and f"{identity} document {_WHITE_SPACE}"
-
-    @cached_property
-    def dimension(self) -> int:
-        """Return the number of components of a vector."""
-        return int(self.encode([]).shape[1])
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """Return a float32 array (len(texts), dimension), one row of unit length per text; zero for

@@ -135,21 +135,17 @@ class Transformer:
     def identity(self) -> str:
         return self._weights.identity
 
-    @property
-    def _model(self) -> Any:
-        return self._weights.model
-
     @cached_property
     def dimension(self) -> int:
-        return int(self._model.encode(["."], show_progress_bar=False).shape[1])
+        return int(self._weights.model.encode(["."], show_progress_bar=False).shape[1])
 
     @property
     def max_tokens(self) -> int | None:
-        limit: int | None = self._model.max_seq_length
+        limit: int | None = self._weights.model.max_seq_length
         return limit
 
     def embed(self, texts: list[str], role: str) -> FloatArray:
-        model = self._model
+        model = self._weights.model
         encode = model.encode_query if role == "query" else model.encode_document
         with self._one_at_a_time:
             vectors: FloatArray = encode(
@@ -158,7 +154,7 @@ class Transformer:
         return vectors
 
     def cut(self, texts: list[str]) -> Bools:
-        limit, tokenizer = self.max_tokens, getattr(self._model, "tokenizer", None)
+        limit, tokenizer = self.max_tokens, getattr(self._weights.model, "tokenizer", None)
         cut = np.zeros(len(texts), dtype=bool)
         # A token has a byte at least: most texts need not be tokenised again to know that they fit.
         long = [i for i, text in enumerate(texts) if limit and len(text.encode()) + 8 > limit]

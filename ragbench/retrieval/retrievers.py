@@ -11,6 +11,8 @@ real server; the connection is that of `PGHOST`, `PGUSER`, ...):
 
 ```python
 # pg_search.py, next to the grid; pip install 'ragbench-lab[postgres]'
+from __future__ import annotations
+
 import psycopg
 
 
@@ -88,8 +90,6 @@ contexts = "$.result.points"
 context = { id = "id", text = "payload.text", doc_id = "payload.doc_id", score = "score" }
 ```
 """
-
-from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence

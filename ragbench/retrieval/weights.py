@@ -114,7 +114,18 @@ class Weights:
                     return load(str(self.folder), local_files_only=True)
                 return self._load_from_hub(load)
             except Exception as exc:
-                raise ModelError(self._advice(exc)) from exc
+                if self.folder is not None:
+                    raise ModelError(
+                        f"the folder {self.name!r} could not be loaded as a {self.kind} "
+                        f"({first_line(exc)}); it must hold what model.save_pretrained(folder) of "
+                        "sentence-transformers writes"
+                    ) from exc
+                raise ModelError(
+                    f"model {self.name!r} is neither a folder here nor could {self.repository!r} "
+                    f"be had from the Hugging Face hub ({first_line(exc)}); check the spelling and "
+                    "the connection, or download it where there is one and give its folder "
+                    "instead. 'minilm' and 'wordllama' need no connection"
+                ) from exc
 
     def _load_from_hub(self, load: Any) -> Any:
         revision = self._cached_revision()
@@ -134,23 +145,8 @@ class Weights:
         for file in ("modules.json", "config.json"):
             path = try_to_load_from_cache(self.repository, file)
             if isinstance(path, str):
-                parts = Path(path).parts
-                return parts[len(parts) - 1 - parts[::-1].index("snapshots") + 1]
+                return Path(path).as_posix().rpartition("/snapshots/")[2].partition("/")[0]
         return None
-
-    def _advice(self, exc: Exception) -> str:
-        if self.folder is not None:
-            return (
-                f"the folder {self.name!r} could not be loaded as a {self.kind} "
-                f"({first_line(exc)}); it must hold what model.save_pretrained(folder) of "
-                "sentence-transformers writes"
-            )
-        return (
-            f"model {self.name!r} is neither a folder here nor could {self.repository!r} be had "
-            f"from the Hugging Face hub ({first_line(exc)}); check the spelling and the "
-            "connection, or download it where there is one and give its folder instead. 'minilm' "
-            "and 'wordllama' need no connection"
-        )
 
 
 @contextmanager
@@ -177,8 +173,7 @@ def quietly() -> Iterator[None]:
 
 def package_folder(package: str) -> Path | None:
     spec = importlib.util.find_spec(package)  # finds a top-level package without importing it
-    places = list(spec.submodule_search_locations or []) if spec else []
-    return Path(places[0]) if places else None
+    return Path(spec.origin).parent if spec and spec.origin else None
 
 
 def model_files(folder: Path) -> list[Path]:
