@@ -20,8 +20,6 @@ A message names the value, what was expected, and the way out. Errors are raised
 where input arrives; what is inside trusts its input.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 import sys

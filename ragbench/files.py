@@ -6,8 +6,6 @@ then the old one or the new one, never a part of it, and what was reported as wr
 disk.
 """
 
-from __future__ import annotations
-
 import glob
 import json
 import os

@@ -3,8 +3,6 @@
 The languages are listed in languages.toml.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

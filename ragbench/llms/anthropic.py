@@ -1,7 +1,5 @@
 """Anthropic's models by the `anthropic` SDK. Retries are ours, so the SDK's are off."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -3,8 +3,6 @@
 A reply has a deadline and a size that bound it as a whole. Keys and passwords are in no message.
 """
 
-from __future__ import annotations
-
 import json
 import time
 import weakref

@@ -1,7 +1,5 @@
 """Ollama by its own HTTP interface: POST /api/chat."""
 
-from __future__ import annotations
-
 import threading
 import time
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Any OpenAI-compatible server: POST /chat/completions below its base URL."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Mapping

@@ -2,8 +2,6 @@
 stored before use.
 """
 
-from __future__ import annotations
-
 import datetime
 import math
 import threading

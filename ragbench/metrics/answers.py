@@ -5,8 +5,6 @@ low, a wrong one that repeats the reference can score high. Use them to compare 
 to verify answers.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """Statistics of a chunking by itself, without any retrieval."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

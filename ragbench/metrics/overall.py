@@ -3,8 +3,6 @@
 Parts are in [0, 1]; higher is better but for "hallucination" and "llm_hallucination".
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """Measures of a whole system: the outcome, flags, citations and latency of an answer."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence

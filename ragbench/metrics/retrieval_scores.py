@@ -2,8 +2,6 @@
 the best scores.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

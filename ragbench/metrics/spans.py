@@ -17,8 +17,6 @@ ranges that only touch do not intersect, and the retrieved list is not cut at th
 that hold evidence.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from operator import index

@@ -1,7 +1,5 @@
 """Lexical search."""
 
-from __future__ import annotations
-
 import json
 import logging
 import warnings

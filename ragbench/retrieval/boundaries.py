@@ -2,8 +2,6 @@
 tokens that fit.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence

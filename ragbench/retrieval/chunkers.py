@@ -25,8 +25,6 @@ What holds for every chunk of every document:
   chunk.
 """
 
-from __future__ import annotations
-
 import inspect
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Search by meaning, alone and together with search by words."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Lexical search in an index on the disk."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The models behind an embedder: minilm in numpy, static word vectors, and sentence-transformers."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from functools import cached_property

@@ -1,7 +1,5 @@
 """What all retrievers share: the exact top k, and what they ask of chunks and of k."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise

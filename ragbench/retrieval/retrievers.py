@@ -11,8 +11,6 @@ real server; the connection is that of `PGHOST`, `PGUSER`, ...):
 
 ```python
 # pg_search.py, next to the grid; pip install 'ragbench-lab[postgres]'
-from __future__ import annotations
-
 import psycopg
 
 

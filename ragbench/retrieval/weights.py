@@ -1,7 +1,5 @@
 """Where the weights of a model are, which ones they are, and how they are loaded without a word."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import importlib.util

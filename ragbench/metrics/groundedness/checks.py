@@ -2,8 +2,6 @@
 groundedness.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

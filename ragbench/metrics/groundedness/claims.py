@@ -1,7 +1,5 @@
 """What an answer claims: its sentences, without questions, fillers and general remarks."""
 
-from __future__ import annotations
-
 import re
 
 from ragbench.generation.citations import without_citations

@@ -1,7 +1,5 @@
 """Support by a named NLI cross-encoder instead of the built-in evidence."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any

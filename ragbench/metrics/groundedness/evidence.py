@@ -2,8 +2,6 @@
 evidence.
 """
 
-from __future__ import annotations
-
 import itertools
 import threading
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 Words, scales, hedges and units are in numbers.toml next to this file.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Sequence

@@ -2,8 +2,6 @@
 denied, sentences.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import unicodedata

@@ -4,8 +4,6 @@ Scores are higher for what looks more harmful; `bad` are those of the harmful te
 the harmless ones.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache

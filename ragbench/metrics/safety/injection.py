@@ -12,8 +12,6 @@ the repository, to sentences of our own. The approach is that of max-pooled mult
 learning (Andrews, Tsochantaridis & Hofmann 2003).
 """
 
-from __future__ import annotations
-
 import json
 import re
 import zlib

@@ -7,8 +7,6 @@ order numbers, hashes and UUIDs stay calm. Names have no form: finding them take
 a house number is, where somebody lives there. The patterns are in leaks.toml next to this file.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Collection, Iterator, Sequence

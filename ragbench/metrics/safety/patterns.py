@@ -4,8 +4,6 @@
 The patterns are in signs.toml next to this file, which also explains how they are written.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

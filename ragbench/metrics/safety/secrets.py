@@ -4,8 +4,6 @@ marks as secret.
 The patterns are in leaks.toml next to this file.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Iterator, Sequence
