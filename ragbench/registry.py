@@ -158,17 +158,19 @@ _PARTS = {
 }
 
 
-def _pattern(name: str) -> re.Pattern[str]:
-    for part, form in _PARTS.items():
-        name = name.replace(re.escape(part), form)
-    return re.compile(name, re.IGNORECASE)
-
-
 _FAMILIES = tuple(
-    (_pattern(re.escape(measure.name)), measure) for measure in _BUILT_IN if "{" in measure.name
+    (
+        re.compile(re.escape(measure.name).replace(re.escape(part), form), re.IGNORECASE),
+        part,
+        measure,
+    )
+    for measure in _BUILT_IN
+    for part, form in _PARTS.items()
+    if part in measure.name
 )
 _SINGLE = {measure.name.casefold(): measure for measure in _BUILT_IN if "{" not in measure.name}
 _ALIASES = {other.casefold(): name for other, name in ALIASES.items()}
+_UNKNOWN = Measure("", perspective="", bounds=(None, None))
 
 
 def declare(measure: Measure) -> None:
@@ -277,14 +279,12 @@ def find_measure(name: str) -> Measure | None:
     folded = text.casefold()
     if folded in _SINGLE:
         return _SINGLE[folded]
-    for pattern, family in _FAMILIES:
+    for pattern, part, family in _FAMILIES:
         if match := pattern.fullmatch(text):
-            part = re.search(r"\{\w+\}", family.name)
-            assert part is not None
             # a function of a user, package.module:Attribute, keeps its capitals
             member = match[1] if ":" in match[1] else match[1].lower()
             named, meaning = (
-                words.replace(part[0], member) for words in (family.name, family.meaning)
+                words.replace(part, member) for words in (family.name, family.meaning)
             )
             return replace(family, name=named, meaning=meaning, headline=named in HEADLINE)
     return {declared.casefold(): measure for declared, measure in _own.items()}.get(folded)
@@ -346,8 +346,7 @@ def higher_is_better(name: str) -> bool:
     >>> [higher_is_better(name) for name in ("nDCG@10", "ngram_redundancy", "latency_total_ms", "latency_in_budget")]
     [True, False, False, True]
     """
-    measure = find_measure(name)
-    return measure is None or measure.higher_is_better
+    return (find_measure(name) or _UNKNOWN).higher_is_better
 
 
 def is_ranking_measure(name: str) -> bool:
@@ -367,8 +366,7 @@ def bounds_of(name: str) -> tuple[float | None, float | None]:
     >>> bounds_of("nDCG@10"), bounds_of("cost_usd"), bounds_of("of_my_own")
     ((0.0, 1.0), (0.0, None), (None, None))
     """
-    measure = find_measure(name)
-    return (None, None) if measure is None else measure.bounds
+    return (find_measure(name) or _UNKNOWN).bounds
 
 
 def perspective_of(name: str) -> str:
@@ -377,8 +375,7 @@ def perspective_of(name: str) -> str:
     >>> [perspective_of(name) for name in ("nDCG@10", "claim_support", "llm_relevance", "correct:empty")]
     ['retrieval', 'groundedness', 'judge', '']
     """
-    measure = find_measure(name)
-    return "" if measure is None else measure.perspective
+    return (find_measure(name) or _UNKNOWN).perspective
 
 
 def meaning_of(name: str) -> str:
@@ -387,5 +384,4 @@ def meaning_of(name: str) -> str:
     >>> meaning_of("RR")
     '1 / rank of the first relevant one'
     """
-    measure = find_measure(name)
-    return "" if measure is None else measure.meaning
+    return (find_measure(name) or _UNKNOWN).meaning

@@ -209,7 +209,8 @@ def _grouped(
         yield group
 
 
-def sentence_spans(text: str) -> list[tuple[int, int]]:
+@lru_cache(maxsize=5_000)
+def sentence_spans(text: str) -> tuple[tuple[int, int], ...]:
     """The sentences of a text as (start, end), in order, without the white space around them, by the
     rules of its language (sentencex); in Thai and Lao, which have no full stop, by white space.
 
@@ -217,13 +218,8 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
     characters. Recent results are kept.
 
     >>> sentence_spans("Dr. Smith came.  She left.")
-    [(0, 15), (17, 26)]
+    ((0, 15), (17, 26))
     """
-    return list(_find_sentences(text))
-
-
-@lru_cache(maxsize=5_000)
-def _find_sentences(text: str) -> tuple[tuple[int, int], ...]:
     from sentencex import get_sentence_boundaries
 
     valid = _without_surrogates(text)

@@ -64,7 +64,9 @@ def load_llm(
     """
     if not isinstance(name, str) or is_import(name, OWN_PREFIXES):
         return _own(imported(name, "llm") if isinstance(name, str) else name)
-    return stored_llm(name, settings)
+    provider, model = parse(name)
+    client = _client(provider, model, "", settings or current_settings())
+    return StoredLLM(provider, model, client, settings)
 
 
 def _own(given: Any) -> LLM:
@@ -76,13 +78,6 @@ def _own(given: Any) -> LLM:
             f"llm {model!r}: expected a name, an LLM, or a function of a prompt that returns a text"
         )
     return ScriptedLLM(model, name=f"function:{object_name(given)}")
-
-
-def stored_llm(name: str, settings: Settings | None = None) -> StoredLLM:
-    """Return the model of a provider."""
-    provider, model = parse(name)
-    client = _client(provider, model, "", settings or current_settings())
-    return StoredLLM(provider, model, client, settings)
 
 
 def connection_of(provider: str, model: str, url: str = "") -> tuple[Server, str]:

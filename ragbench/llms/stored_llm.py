@@ -6,9 +6,9 @@ import datetime
 import math
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.llms.dry_run import active_dry_run
@@ -28,27 +28,20 @@ Schema = Mapping[str, Any] | None
 _AROUND = 1000
 
 
-class Provider(Protocol):
-    """What sends one request, once."""
-
-    @property
-    def origin(self) -> str: ...
-    @property
-    def secrets(self) -> tuple[str, ...]: ...
-
-    def send(self, request: Request, timeout_s: float) -> Reply: ...
-
-
 class StoredLLM:
     """A model of a provider; what `load_llm` gives. Threads may share it. It shows no key in any
     form.
+
+    Its client has an `origin`, `secrets`, and `send(request, timeout_s)`, which sends one request
+    once and gives a Reply.
     """
 
     def __init__(
-        self, provider: str, model: str, client: Provider, settings: Settings | None = None
+        self, provider: str, model: str, client: Any, settings: Settings | None = None
     ) -> None:
         self._provider, self._model = provider, model
         self._client, self._settings = client, settings
+        self._send: Callable[[Request, float], Reply] = client.send
         self._retry = RetryPolicy()
         self._store_is_broken = ""
 
@@ -116,25 +109,20 @@ class StoredLLM:
             self._client.origin,
         )
 
-    def lookup_many(self, requests: Sequence[Request]) -> list[Completion | None]:
-        """Return what the store has of these, in order; raises ModelError."""
-        mode = self.settings.replies
-        if mode == "off":
-            return [None] * len(requests)
-        try:
-            stored = replies.lookup_many(requests, any_origin=mode == "offline")
-        except StoreError as exc:
-            raise ModelError(exc, FailureKind.STORE) from exc
-        return [reply and self._completion(reply, cached=True) for reply in stored]
-
     def known(self, requests: Sequence[Request]) -> Sequence[Completion | None]:
         """Return the completions for which nothing need be sent, in order: those in the store, and
         in a dry run stand-ins for the others; raises ConfigError and ModelError.
         """
         self.check_budget()
-        stored = self.lookup_many(requests)
-        plan, is_shared = active_dry_run(), self.settings.replies != "off"
-        return plan.complete(self.name, requests, stored, shared=is_shared) if plan else stored
+        mode, plan = self.settings.replies, active_dry_run()
+        stored: Sequence[Reply | None] = [None] * len(requests)
+        try:
+            if mode != "off":
+                stored = replies.lookup_many(requests, any_origin=mode == "offline")
+        except StoreError as exc:
+            raise ModelError(exc, FailureKind.STORE) from exc
+        done = [reply and self._completion(reply, cached=True) for reply in stored]
+        return plan.complete(self.name, requests, done, shared=mode != "off") if plan else done
 
     def fetch(
         self, request: Request, *, timeout_s: float = 120.0, stop: threading.Event | None = None
@@ -217,13 +205,13 @@ class StoredLLM:
     def _within_budget(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
         settings, price = self.settings, price_of(self.name)
         if settings.max_cost is None or price is None or price == Price(0.0, 0.0):
-            return self._client.send(request, timeout_s)
+            return self._send(request, timeout_s)
         # more than any tokenizer makes of it: no token is shorter than a byte
         bound = price.cost(request.n_bytes + _AROUND, request.max_tokens)
         reservation = self._reserved(request, bound, timeout_s, stop)
         cost, answered = bound, False  # assumed paid until the outcome is known
         try:
-            reply = self._client.send(request, timeout_s)
+            reply = self._send(request, timeout_s)
             cost = (
                 price.cost(reply.input_tokens, reply.output_tokens) if reply.input_tokens else bound
             )

@@ -125,10 +125,7 @@ def is_latency_measure(name: str) -> bool:
     >>> is_latency_measure("latency_p95_ms"), is_latency_measure("latency_mean_ms"), is_latency_measure("nDCG@5")
     (True, True, False)
     """
-    match = re.fullmatch(r"latency_(.+)_ms", name)
-    return match is not None and (
-        match[1] == "mean" or not math.isnan(percentile_fraction(match[1]))
-    )
+    return re.fullmatch(rf"latency_(mean|{_PERCENTILE.pattern})_ms", name) is not None
 
 
 def over_budget(latency_ms: Mapping[str, float], budget_ms: Mapping[str, float]) -> list[str]:

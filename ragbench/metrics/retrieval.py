@@ -67,11 +67,8 @@ class RankingMeasure(NamedTuple):
             if self.option != _DEFAULTS[key]
         ]
         options = f"({','.join(names)})" if names else ""
-        return (
-            f"{self.name}{options}"
-            if self.cutoff is None
-            else f"{self.name}{options}@{self.cutoff}"
-        )
+        depth = "" if self.cutoff is None else f"@{self.cutoff}"
+        return f"{self.name}{options}{depth}"
 
 
 def parse_measure(text: str) -> RankingMeasure:

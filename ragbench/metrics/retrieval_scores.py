@@ -64,7 +64,7 @@ def score_run(
     """
     parsed = parse_measures(measures)
     judged, ranked = to_frame(qrels, int), to_frame(run, float)
-    data = _joined(_query_ids(qrels, judged), judged, ranked)
+    data = _joined(qrels, judged, ranked)
     table = value_table(data, parsed)
     if not np.nansum(table) > 0:
         _warn_of_foreign_ids(data.query_ids, judged, ranked)
@@ -116,23 +116,20 @@ def ceilings(
     """
     parsed = parse_measures(measures)
     judged = to_frame(qrels, int)
-    data = _joined(_query_ids(qrels, judged), judged, to_frame({}, float))
+    data = _joined(qrels, judged, to_frame({}, float))
     return tidy(
         data.query_ids, [str(measure) for measure in parsed], value_table(data, parsed, ideal=True)
     )
 
 
-def _query_ids(qrels: Any, judged: pd.DataFrame) -> list[str]:
-    """Return the queries in their order, also those of a dictionary that have no judgement."""
+def _joined(qrels: Any, judged: pd.DataFrame, ranked: pd.DataFrame) -> JudgedRun:
+    """Number the ids of both; queries are in their order, also those of a dictionary that have no
+    judgement.
+    """
     query_ids: list[str] = list(qrels) if isinstance(qrels, Mapping) else []
     query_ids = query_ids or judged["query_id"].unique().tolist()
     if not query_ids:
         raise DataError("qrels are empty: nothing is judged, so nothing can be scored")
-    return query_ids
-
-
-def _joined(query_ids: list[str], judged: pd.DataFrame, ranked: pd.DataFrame) -> JudgedRun:
-    """Number the ids of both."""
     frames = (judged, ranked)
     queries, _ = pd.factorize(
         pd.concat(

@@ -192,9 +192,9 @@ class TextEmbedder:
         identity = self._model.identity
         return identity and f"{identity} document {_WHITE_SPACE}"
 
-    def encode(self, texts: Sequence[str]) -> FloatArray:
+    def encode(self, texts: Sequence[str], role: str = "document") -> FloatArray:
         """Return a float32 array (len(texts), dimension), one row of unit length per text; zero for
-        an empty text.
+        an empty text. `role` is "document" or "query" (see `encode_queries`).
 
         Equal texts are computed once. The result depends on the set of texts only, not on their
         order. A progress bar shows when it takes longer than two seconds. Texts longer than the
@@ -207,17 +207,6 @@ class TextEmbedder:
         >>> embedder.encode([]).shape
         (0, 256)
         """
-        return self._encode(texts, "document")
-
-    def encode_queries(self, texts: Sequence[str]) -> FloatArray:
-        """Encode as `encode` does, for texts that are searched with.
-
-        The same as `encode` except for models trained with another prompt for queries (such as E5's
-        "query: ").
-        """
-        return self._encode(texts, "query")
-
-    def _encode(self, texts: Sequence[str], role: str) -> FloatArray:
         if isinstance(texts, str):
             raise ConfigError(
                 "encode: expected a list of texts, not one string; write encode([text])"
@@ -233,6 +222,14 @@ class TextEmbedder:
         row_of = {text: row for row, text in enumerate(unique)}
         vectors: FloatArray = entry["vectors"][[row_of[text] for text in cleaned]]
         return vectors
+
+    def encode_queries(self, texts: Sequence[str]) -> FloatArray:
+        """Encode as `encode` does, for texts that are searched with.
+
+        The same as `encode` except for models trained with another prompt for queries (such as E5's
+        "query: ").
+        """
+        return self.encode(texts, "query")
 
     def _compute(self, texts: list[str], role: str) -> store.Arrays:
         blocks: list[FloatArray] = []

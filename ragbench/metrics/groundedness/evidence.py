@@ -156,7 +156,6 @@ def read_sentence(sentence: str, page: Page) -> Reading:
     lexical = {
         "words_in_window": share,
         **_lexical(sentence, own_words, weight, page, hits, window),
-        **_copying([word.stem for word in own_words], weight, page, hits, window),
     }
     return Reading(
         sentence,
@@ -234,11 +233,12 @@ def _lexical(
         "numbers": 1.0 if np.isnan(support) else support,
         "not_denied": float(not Sentence(sentence).contradicts(their_stems, their_denials)),
         "not_opposed": float(not opposed(sentence, " ".join(other.text for other in read))),
+        **_copying(stems, weight, page, hits, near),
     }
 
 
 def _copying(
-    stems: Sequence[str], weight: Floats, page: Page, hits: Bools, window: range
+    stems: Sequence[str], weight: Floats, page: Page, hits: Bools, near: Bools
 ) -> dict[str, float]:
     shares = []
     fragments = np.zeros(len(stems))  # for each word the longest row around it that is on the page
@@ -249,7 +249,6 @@ def _copying(
             fragments[i : i + n] = n
         if n <= _PLAIN_GRAM:
             shares.append(np.mean(on_page))
-    near = np.asarray(hits[:, list(window)].any(axis=1))
     longest = row = 0.0
     for heavy, is_near in zip(weight, near, strict=True):
         row = 0.0 if is_near else row + heavy

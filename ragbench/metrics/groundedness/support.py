@@ -122,22 +122,20 @@ def claim_supports(pairs: Pairs, *, model: str = "minilm") -> list[float]:
     supports: list[float] = []
     for first in range(0, len(pairs), _BLOCK):
         block = pairs[first : first + _BLOCK]
-        if model == "minilm":  # the only one that is slow and whose definition is here
-            supports += _kept(block)
-        else:
-            supports += (
-                _built_in(block, model) if model in SUPPORT_MODELS else _by_encoder(block, model)
-            )
+        # kept is the only one that is slow and whose definition is here
+        is_slow, is_ours = model == "minilm", model in SUPPORT_MODELS
+        score = _kept if is_slow else _built_in if is_ours else _by_encoder
+        supports += score(block, model)
     return supports
 
 
-def _kept(pairs: Pairs) -> list[float]:
+def _kept(pairs: Pairs, model: str) -> list[float]:
     """Return `_built_in` with minilm, computed once for the same texts and the same code."""
     key = digest(_definition(), json.dumps([[answer, *contexts] for answer, contexts in pairs]))
     kept = arrays(
         "claim-support",
         key,
-        lambda: {"supports": np.array(_built_in(pairs, "minilm"), dtype=np.float64)},
+        lambda: {"supports": np.array(_built_in(pairs, model), dtype=np.float64)},
     )
     return [float(value) for value in kept["supports"]]
 
