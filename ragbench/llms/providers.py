@@ -64,9 +64,7 @@ def load_llm(
     """
     if not isinstance(name, str) or is_import(name, OWN_PREFIXES):
         return _own(imported(name, "llm") if isinstance(name, str) else name)
-    provider, model = parse(name)
-    client = _client(provider, model, "", settings or current_settings())
-    return StoredLLM(provider, model, client, settings)
+    return stored_llm(name, settings)
 
 
 def _own(given: Any) -> LLM:
@@ -78,6 +76,13 @@ def _own(given: Any) -> LLM:
             f"llm {model!r}: expected a name, an LLM, or a function of a prompt that returns a text"
         )
     return ScriptedLLM(model, name=f"function:{object_name(given)}")
+
+
+def stored_llm(name: str, settings: Settings | None = None) -> StoredLLM:
+    """Return the model of a provider."""
+    provider, model = parse(name)
+    client = _client(provider, model, "", settings or current_settings())
+    return StoredLLM(provider, model, client, settings)
 
 
 def connection_of(provider: str, model: str, url: str = "") -> tuple[Server, str]:

@@ -14,6 +14,7 @@ import pytest
 from ragbench import llms
 from ragbench.errors import ConfigError, DataWarning, ModelError, RagbenchError
 from ragbench.llms.anthropic import Claude
+from ragbench.llms.providers import stored_llm
 
 KEY = "sk-test-7f3a9d-do-not-show"
 NAMES = {
@@ -46,9 +47,7 @@ def ask(
         llm_environment.setenv(f"RAG_EVAL_{provider.upper()}_BASE_URL", server.url)
         if provider != "ollama":
             llm_environment.setenv(f"RAG_EVAL_{provider.upper()}_API_KEY", KEY)
-        llm = llms.load_llm(NAMES[provider])
-        assert isinstance(llm, llms.StoredLLM)
-        return llm, server
+        return stored_llm(NAMES[provider]), server
 
     return prepare
 
