@@ -30,7 +30,7 @@ from ragbench.extension import imported, is_import, object_name
 from ragbench.files import expanded
 from ragbench.language import Language
 from ragbench.progress import progress_bar
-from ragbench.retrieval.embedding_models import MiniLM, Model, Transformer, WordLlama
+from ragbench.retrieval.embedding_models import MiniLM, Transformer, WordLlama
 from ragbench.retrieval.weights import model_files
 from ragbench.text import without_surrogates
 from ragbench.types import Embedder, EmbedderLike
@@ -174,10 +174,10 @@ def load_embedder(name: EmbedderLike) -> TextEmbedder | Embedder:
 class TextEmbedder:
     """A model and its place in the cache; made by `load_embedder`.
 
-    `name` is what it was asked for by.
+    `name` is what it was asked for by; the model is as those of `ragbench.retrieval.embedding_models`.
     """
 
-    def __init__(self, name: str, model: Model) -> None:
+    def __init__(self, name: str, model: Any) -> None:
         self.name = name
         self._model = model
 

@@ -1,15 +1,19 @@
-"""The models behind an embedder: minilm in numpy, static word vectors, and sentence-transformers."""
+"""The models behind an embedder: minilm in numpy, static word vectors, and sentence-transformers.
+
+Each has an `identity`, a `dimension`, `max_tokens` (None: it reads whole texts) and `embed(texts,
+role)`; one that reads `max_tokens` of a text has `cut(texts)` too: which texts are longer.
+"""
 
 import logging
 import threading
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from ragbench.array_types import Bools, FloatArray, Floats
+from ragbench.array_types import Bools, FloatArray
 from ragbench.errors import ModelError
 from ragbench.retrieval import minilm
 from ragbench.retrieval.weights import (
@@ -20,20 +24,6 @@ from ragbench.retrieval.weights import (
     package_folder,
 )
 from ragbench.store import digest
-
-
-class Model(Protocol):
-    """What TextEmbedder needs to know of a model; one that reads `max_tokens` of a text has `cut`
-    too, which texts are longer.
-    """
-
-    @property
-    def identity(self) -> str: ...
-    @property
-    def dimension(self) -> int: ...
-    @property
-    def max_tokens(self) -> int | None: ...
-    def embed(self, texts: list[str], role: str) -> FloatArray | Floats: ...
 
 
 class MiniLM:
@@ -138,9 +128,8 @@ class Transformer:
         return int(self._weights.model.encode(["."], show_progress_bar=False).shape[1])
 
     @property
-    def max_tokens(self) -> int | None:
-        limit: int | None = self._weights.model.max_seq_length
-        return limit
+    def max_tokens(self) -> Any:
+        return self._weights.model.max_seq_length
 
     def embed(self, texts: list[str], role: str) -> FloatArray:
         model = self._weights.model

@@ -66,7 +66,7 @@ def best_of_sparse(scores: Any, k: int) -> Candidates:
             kth = np.partition(row, len(row) - k)[len(row) - k]
             kept.append(start + np.flatnonzero(row >= _floor(kth)))
     rows = np.repeat(np.arange(len(kept)), [len(part) for part in kept])
-    places = np.concatenate(kept) if kept else np.empty(0, dtype=np.int64)
+    places = np.concatenate(kept)
     return rows, scores.indices[places], scores.data[places]
 
 
