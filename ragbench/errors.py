@@ -30,6 +30,22 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+__all__ = [
+    "ComparisonError",
+    "ConfigError",
+    "DataError",
+    "DataWarning",
+    "DownloadError",
+    "FailureKind",
+    "JudgeWarning",
+    "MissingExtraError",
+    "ModelError",
+    "RagbenchError",
+    "RefusalError",
+    "SweepError",
+    "SystemsError",
+]
+
 
 class FailureKind(StrEnum):
     """Why a request has no reply. What is done next depends on this, never on the wording of a

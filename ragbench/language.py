@@ -55,12 +55,12 @@ def _fold_case(text: str) -> str:
 
 
 def ascii_digits(text: str) -> str:
-    """Return a text with digits of every script as 0 to 9.
+    """Return a text with digits of every script as 0 to 9; those that Python does not know stay.
 
     >>> ascii_digits("٣٥")
     '35'
     """
-    return str(_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text))
+    return str(_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0], digit[0])), text))
 
 
 def words(text: str) -> list[str]:

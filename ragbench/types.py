@@ -22,6 +22,26 @@ if TYPE_CHECKING:
 
     from ragbench.array_types import FloatArray as FloatArray
 
+__all__ = [
+    "LLM",
+    "Answer",
+    "Case",
+    "Chunk",
+    "Completion",
+    "Dataset",
+    "DatasetSource",
+    "Document",
+    "Embedder",
+    "Judgement",
+    "Passage",
+    "Qrels",
+    "Retriever",
+    "Run",
+    "SafetySample",
+    "Span",
+    "System",
+]
+
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
 
