@@ -159,7 +159,8 @@ def token_offsets(texts: Sequence[str], tokenizer: str = "minilm") -> list[Offse
     >>> token_offsets(["Héllo wörld."])[0].tolist()
     [[0, 5], [6, 11], [11, 12]]
     """
-    return [offsets for batch in _batches(texts) for offsets in _encode(batch, tokenizer)]
+    batches = _grouped(map(_without_surrogates, texts), len, _BATCH_CHARACTERS)
+    return [offsets for batch in batches for offsets in _encode(tuple(batch), tokenizer)]
 
 
 def count_tokens(texts: Sequence[str], tokenizer: str = "minilm") -> list[int]:
@@ -168,7 +169,7 @@ def count_tokens(texts: Sequence[str], tokenizer: str = "minilm") -> list[int]:
     >>> count_tokens(["Héllo wörld.", ""])
     [3, 0]
     """
-    return [len(offsets) for batch in _batches(texts) for offsets in _encode(batch, tokenizer)]
+    return [len(offsets) for offsets in token_offsets(texts, tokenizer)]
 
 
 def token_ranges(offsets: Offsets, starts: Any, ends: Any) -> tuple[Ints, Ints]:
@@ -266,10 +267,6 @@ def trim(text: str, start: int, end: int) -> tuple[int, int]:
 def _without_surrogates(text: str) -> str:
     """Same length; the Rust libraries take valid Unicode only."""
     return _SURROGATE.sub("\ufffd", text)
-
-
-def _batches(texts: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    return map(tuple, _grouped(map(_without_surrogates, texts), len, _BATCH_CHARACTERS))
 
 
 @lru_cache(maxsize=2)  # a corpus is cut, measured and searched

@@ -1,9 +1,9 @@
 """Anthropic's models by the `anthropic` SDK. Retries are ours, so the SDK's are off."""
 
 import json
-import threading
 import time
 import weakref
+from functools import cached_property
 from typing import Any
 
 from pydantic import BaseModel
@@ -54,15 +54,13 @@ class Claude:
         self._model = model
         self._name = f"anthropic:{model}"
         self._base_url = base_url and address(base_url)
-        self._lock = threading.Lock()
-        self._client: Any = None
         self._takes_temperature = True
         self._takes_schema = True
         self.secrets = (key,)
 
     def send(self, request: Request, timeout_s: float) -> Reply:
         """Send one request once; raises RequestError."""
-        client = self._connected()
+        client = self._client  # before the clock starts
         while True:
             extra = self._extra(request)
             start = time.perf_counter()
@@ -73,21 +71,19 @@ class Claude:
                 if not self._adapted(exc, extra):
                     raise
 
-    def _connected(self) -> Any:
-        with self._lock:
-            if self._client is None:
-                import anthropic  # takes seconds: only when a request leaves
+    @cached_property
+    def _client(self) -> Any:
+        import anthropic  # takes seconds: only when a request leaves
 
-                self._client = anthropic.Anthropic(
-                    api_key=self.secrets[0],
-                    base_url=self._base_url,
-                    max_retries=0,
-                    http_client=Bounds(self._name).client(anthropic.DefaultHttpxClient),
-                )
-                # The SDK closes it in __del__, which in a cycle may come after the end of its
-                # sockets.
-                weakref.finalize(self, self._client.close)
-            return self._client
+        client = anthropic.Anthropic(
+            api_key=self.secrets[0],
+            base_url=self._base_url,
+            max_retries=0,
+            http_client=Bounds(self._name).client(anthropic.DefaultHttpxClient),
+        )
+        # The SDK closes it in __del__, which in a cycle may come after the end of its sockets.
+        weakref.finalize(self, client.close)
+        return client
 
     def _extra(self, request: Request) -> dict[str, Any]:
         # In the body rather than as arguments: which of them `create` knows differs between

@@ -162,7 +162,9 @@ def _stand_in(name: str, request: Request) -> Completion:
 
 def _model_plan(model: str, found: Sequence[tuple[Request, bool]]) -> ModelPlan:
     requests = [request for request, cached in found if not cached]
-    usual, price = _usual_output(model), price_of(model)
+    counts, price = replies.info()["models"].get(model, {"replies": 0}), price_of(model)
+    is_known = counts["replies"] >= _ENOUGH
+    usual = counts["output_tokens"] / counts["replies"] if is_known else None
     read = [math.ceil(request.n_bytes / 4) for request in requests]
     written = [min(usual or request.max_tokens / 4, request.max_tokens) for request in requests]
     longest = [request.max_tokens for request in requests]
@@ -183,13 +185,4 @@ def _model_plan(model: str, found: Sequence[tuple[Request, bool]]) -> ModelPlan:
         math.ceil(sum(written)),
         sum(longest),
         *costs,
-    )
-
-
-def _usual_output(model: str) -> float | None:
-    counts = replies.info()["models"].get(model)
-    return (
-        counts["output_tokens"] / counts["replies"]
-        if counts and counts["replies"] >= _ENOUGH
-        else None
     )

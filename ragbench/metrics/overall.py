@@ -310,10 +310,13 @@ def failure_reasons(
         reasons.append(_missed(part, case, answer, relevant, parts[part]) or shortfall)
     if scores.get("forbidden_claims_absent", 1.0) < 1:
         reasons.append("states a forbidden claim")
-    if lacking := [flag for flag in dict.fromkeys(case.required_flags) if flag not in answer.flags]:
-        reasons.append(f"required flags not set: {', '.join(lacking)}")
-    if unwanted := [flag for flag in dict.fromkeys(case.forbidden_flags) if flag in answer.flags]:
-        reasons.append(f"forbidden flags set: {', '.join(unwanted)}")
+    flags = {
+        "required flags not set": [f for f in case.required_flags if f not in answer.flags],
+        "forbidden flags set": [f for f in case.forbidden_flags if f in answer.flags],
+    }
+    reasons += [
+        f"{what}: {', '.join(dict.fromkeys(wrong))}" for what, wrong in flags.items() if wrong
+    ]
     if case.answerable and n_citations(answer) < (case.min_citations or 0):
         reasons.append(f"citations {n_citations(answer)} < {case.min_citations}")
     if thresholds.get("latency", 0) > 0 and (

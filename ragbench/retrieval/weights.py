@@ -55,20 +55,12 @@ class Weights:
     """
 
     def __init__(self, name: str, kind: str) -> None:
-        self.name = name
-        self.kind = kind
+        self.name, self.kind = name, kind
+        self.folder = folder if (folder := expanded(name)).is_dir() else None
+        # the short names are those of sentence-transformers' own models
+        self.repository = name if "/" in name else f"sentence-transformers/{name}"
         self._loading = threading.Lock()
         self._loaded: Any = None
-
-    @cached_property
-    def folder(self) -> Path | None:
-        folder = expanded(self.name)
-        return folder if folder.is_dir() else None
-
-    @property
-    def repository(self) -> str:
-        # The short names of sentence-transformers' own models.
-        return f"sentence-transformers/{self.name}" if "/" not in self.name else self.name
 
     @cached_property
     def identity(self) -> str:
