@@ -10,8 +10,6 @@ instant and silent. Submodules (`rb.statistics`, `rb.metrics`, ...) hold the res
 names.
 """
 
-from __future__ import annotations
-
 from difflib import get_close_matches
 from typing import Any
 

@@ -20,8 +20,6 @@ A message names the value, what was expected, and the way out. Errors are raised
 where input arrives; what is inside trusts its input.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 import sys
@@ -30,6 +28,7 @@ from collections.abc import Collection, Iterable
 from enum import StrEnum
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 __all__ = [
     "ComparisonError",
@@ -131,17 +130,11 @@ class JudgeWarning(UserWarning):
     """A judge whose verdicts deserve less trust, such as a model that judges its own answers."""
 
 
-def _format_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    line: str | None = None,
-) -> str:
+def _format_warning(message: Warning | str, category: type[Warning], *source: Any) -> str:
     """Format our warnings as one line; others as Python formats them."""
     if issubclass(category, DataWarning | JudgeWarning):
         return f"{category.__name__}: {without_ansi(str(message))}\n"
-    return _python_format(message, category, filename, lineno, line)
+    return _python_format(message, category, *source)
 
 
 _python_format = warnings.formatwarning

@@ -5,8 +5,6 @@ Wherever ragbench takes the name of one of its own, it takes such a name too, in
 and commands. The module is imported when it is named, and never otherwise.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

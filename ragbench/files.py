@@ -6,8 +6,6 @@ then the old one or the new one, never a part of it, and what was reported as wr
 disk.
 """
 
-from __future__ import annotations
-
 import glob
 import json
 import os
@@ -37,6 +35,11 @@ def read_toml(path: Path, hint: str, *, missing: str = "") -> dict[str, Any]:
     """Return the tables of a TOML file, UTF-8 with or without a byte order mark; ConfigError with the
     reason and a hint, or with `missing` where there is no file."""
     return dict(_parsed(path, tomllib.loads, "TOML", hint, ConfigError, missing))
+
+
+def bundled(module: str, name: str) -> dict[str, Any]:
+    """Return the tables of the TOML file of that name next to a module of ours, by its `__file__`."""
+    return tomllib.loads(Path(module).with_name(name).read_text(encoding="utf-8"))
 
 
 def toml_line(text: str, keys: Sequence[int | str]) -> int:

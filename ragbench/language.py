@@ -3,21 +3,18 @@
 The languages are listed in languages.toml.
 """
 
-from __future__ import annotations
-
 import re
-import tomllib
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice, pairwise
-from pathlib import Path
 
 import regex
 
 from ragbench.errors import ConfigError, unknown
+from ragbench.files import bundled
 from ragbench.types import Chunk
 
 UNSPACED_SET = r"[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
@@ -58,12 +55,12 @@ def _fold_case(text: str) -> str:
 
 
 def ascii_digits(text: str) -> str:
-    """Return a text with digits of every script as 0 to 9.
+    """Return a text with digits of every script as 0 to 9; those that Python does not know stay.
 
     >>> ascii_digits("٣٥")
     '35'
     """
-    return str(_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text))
+    return str(_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0], digit[0])), text))
 
 
 def words(text: str) -> list[str]:
@@ -170,10 +167,8 @@ class Language:
         return self.function_words.union(words(f"{self.questions} {self.negations}"))
 
 
-_FILE = Path(__file__).with_name("languages.toml")
 LANGUAGES = {
-    code: Language(code, **fields)
-    for code, fields in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()
+    code: Language(code, **fields) for code, fields in bundled(__file__, "languages.toml").items()
 }
 NO_LANGUAGE = Language(NONE, "an unknown language", script="")
 _SCRIPTS = {language.script for language in LANGUAGES.values()}

@@ -5,8 +5,6 @@ A reply has a deadline, from the connection to its last byte, and a size after d
 bound it as a whole; encodings are not stacked, and no other host gets the request.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 import zlib

@@ -1,7 +1,5 @@
 """Long work: calls side by side, and a bar that shows how far they are where someone watches."""
 
-from __future__ import annotations
-
 import os
 import queue
 import shutil

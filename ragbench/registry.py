@@ -11,21 +11,20 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, nearest, unknown
-from ragbench.extension import imported
+from ragbench.extension import imported, object_name
+from ragbench.files import bundled
 from ragbench.types import Answer, Case
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_DATA = tomllib.loads(Path(__file__).with_name("measures.toml").read_text(encoding="utf-8"))
+_DATA = bundled(__file__, "measures.toml")
 
 KS = (1, 3, 5, 10)
 """The depths at which rankings and chunks are measured."""
@@ -105,10 +104,8 @@ def _read() -> Iterator[Measure]:
             low, high = (
                 None if math.isinf(bound) else bound for bound in options.pop("bounds", (0.0, 1.0))
             )
-            yield Measure(
-                name,
-                **{**options, "bounds": (low, high), "labels": tuple(options.get("labels", ()))},
-            )
+            labels = tuple(options.pop("labels", ()))
+            yield Measure(name, bounds=(low, high), labels=labels, **options)
 
 
 _TABLE = tuple(_read())
@@ -161,17 +158,19 @@ _PARTS = {
 }
 
 
-def _pattern(name: str) -> re.Pattern[str]:
-    for part, form in _PARTS.items():
-        name = name.replace(re.escape(part), form)
-    return re.compile(name, re.IGNORECASE)
-
-
 _FAMILIES = tuple(
-    (_pattern(re.escape(measure.name)), measure) for measure in _BUILT_IN if "{" in measure.name
+    (
+        re.compile(re.escape(measure.name).replace(re.escape(part), form), re.IGNORECASE),
+        part,
+        measure,
+    )
+    for measure in _BUILT_IN
+    for part, form in _PARTS.items()
+    if part in measure.name
 )
 _SINGLE = {measure.name.casefold(): measure for measure in _BUILT_IN if "{" not in measure.name}
 _ALIASES = {other.casefold(): name for other, name in ALIASES.items()}
+_UNKNOWN = Measure("", perspective="", bounds=(None, None))
 
 
 def declare(measure: Measure) -> None:
@@ -208,32 +207,21 @@ def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measu
     Raises:
         ConfigError: a name that leads nowhere, or to something that is not a measure.
     """
-    items = (
-        [given]
-        if isinstance(given, Measure)
-        else given.split(",")
-        if isinstance(given, str)
-        else [*given]
-    )
+    given = given.split(",") if isinstance(given, str) else given
     loaded: list[Measure] = []
-    for item in items:
-        candidate: Any = item if isinstance(item, Measure) else find_measure(str(item).strip())
-        if candidate is None and isinstance(item, str) and item.strip():
-            candidate = imported(item, "measure") if ":" in item else measure_of(item)
-        candidate = candidate or item
+    for item in [given] if isinstance(given, Measure) else given:
+        name = str(item).strip()
+        if not name:
+            continue
+        candidate: Any = find_measure(name) or item
+        if isinstance(candidate, str):
+            candidate = imported(name, "measure") if ":" in name else measure_of(name)
         if isinstance(candidate, Measure):
             loaded.append(candidate)
         elif callable(candidate):
             doc = (candidate.__doc__ or "").strip().partition("\n")[0]
-            loaded.append(
-                Measure(
-                    getattr(candidate, "__name__", type(candidate).__name__),
-                    candidate,
-                    meaning=doc,
-                    source="user",
-                )
-            )
-        elif not isinstance(item, str) or item.strip():
+            loaded.append(Measure(object_name(candidate), candidate, meaning=doc, source="user"))
+        else:
             raise ConfigError(
                 f"{item!r} is not a measure; expected rb.Measure(name, function), or "
                 "'package.module:attribute'"
@@ -291,19 +279,15 @@ def find_measure(name: str) -> Measure | None:
     folded = text.casefold()
     if folded in _SINGLE:
         return _SINGLE[folded]
-    for pattern, family in _FAMILIES:
+    for pattern, part, family in _FAMILIES:
         if match := pattern.fullmatch(text):
-            part = re.search(r"\{\w+\}", family.name)
-            assert part is not None
             # a function of a user, package.module:Attribute, keeps its capitals
             member = match[1] if ":" in match[1] else match[1].lower()
             named, meaning = (
-                words.replace(part[0], member) for words in (family.name, family.meaning)
+                words.replace(part, member) for words in (family.name, family.meaning)
             )
             return replace(family, name=named, meaning=meaning, headline=named in HEADLINE)
-    return next(
-        (measure for declared, measure in _own.items() if declared.casefold() == folded), None
-    )
+    return {declared.casefold(): measure for declared, measure in _own.items()}.get(folded)
 
 
 def measure_of(name: str) -> Measure:
@@ -348,15 +332,11 @@ def named_among(name: str, known: Iterable[str]) -> str:
         ConfigError: none of them.
     """
     names = list(known)
-    if name in names:
-        return name
-    if isinstance(name, str):
-        measure = find_measure(name)
-        if measure is not None and measure.name in names:
-            return measure.name
-        for candidate in names:
-            if candidate.casefold() == name.casefold():
-                return candidate
+    measure = find_measure(name) if isinstance(name, str) else None
+    folded = {candidate.casefold(): candidate for candidate in reversed(names)}
+    for candidate in (name, measure and measure.name, folded.get(str(name).casefold())):
+        if candidate in names:
+            return str(candidate)
     raise ConfigError(unknown("measure", name, names))
 
 
@@ -366,8 +346,7 @@ def higher_is_better(name: str) -> bool:
     >>> [higher_is_better(name) for name in ("nDCG@10", "ngram_redundancy", "latency_total_ms", "latency_in_budget")]
     [True, False, False, True]
     """
-    measure = find_measure(name)
-    return measure is None or measure.higher_is_better
+    return (find_measure(name) or _UNKNOWN).higher_is_better
 
 
 def is_ranking_measure(name: str) -> bool:
@@ -377,12 +356,8 @@ def is_ranking_measure(name: str) -> bool:
     [True, True, True, False]
     """
     measure = find_measure(name) if isinstance(name, str) else None
-    name = (
-        ""
-        if measure is None
-        else _OPTIONS.sub("", measure.name.rpartition(":")[2]).partition("@")[0]
-    )
-    return name in (*_RANKING, *_OF_DOCUMENTS)
+    head = _OPTIONS.sub("", measure.name.rpartition(":")[2]) if measure else ""
+    return head.partition("@")[0] in (*_RANKING, *_OF_DOCUMENTS)
 
 
 def bounds_of(name: str) -> tuple[float | None, float | None]:
@@ -391,8 +366,7 @@ def bounds_of(name: str) -> tuple[float | None, float | None]:
     >>> bounds_of("nDCG@10"), bounds_of("cost_usd"), bounds_of("of_my_own")
     ((0.0, 1.0), (0.0, None), (None, None))
     """
-    measure = find_measure(name)
-    return (None, None) if measure is None else measure.bounds
+    return (find_measure(name) or _UNKNOWN).bounds
 
 
 def perspective_of(name: str) -> str:
@@ -401,8 +375,7 @@ def perspective_of(name: str) -> str:
     >>> [perspective_of(name) for name in ("nDCG@10", "claim_support", "llm_relevance", "correct:empty")]
     ['retrieval', 'groundedness', 'judge', '']
     """
-    measure = find_measure(name)
-    return "" if measure is None else measure.perspective
+    return (find_measure(name) or _UNKNOWN).perspective
 
 
 def meaning_of(name: str) -> str:
@@ -411,5 +384,4 @@ def meaning_of(name: str) -> str:
     >>> meaning_of("RR")
     '1 / rank of the first relevant one'
     """
-    measure = find_measure(name)
-    return "" if measure is None else measure.meaning
+    return (find_measure(name) or _UNKNOWN).meaning

@@ -16,18 +16,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import regex
 
+from ragbench.array_types import Bools, Ints
 from ragbench.errors import ConfigError, DownloadError, nearest, unknown
 from ragbench.language import NONE, detect_language
 from ragbench.types import Document
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from tokenizers import Tokenizer
 
-    Offsets = npt.NDArray[np.int32]
-    IntArray = npt.NDArray[np.int64]
+Offsets = npt.NDArray[np.int32]
 
 STARTS_FORMULA = "=+-@\t\r\n|%'＝＋－＠"
 """Formulas that spreadsheets run begin so (OWASP, "CSV Injection"), full-width ones too; and our
@@ -159,7 +159,8 @@ def token_offsets(texts: Sequence[str], tokenizer: str = "minilm") -> list[Offse
     >>> token_offsets(["Héllo wörld."])[0].tolist()
     [[0, 5], [6, 11], [11, 12]]
     """
-    return [offsets for batch in _batches(texts) for offsets in _encode(batch, tokenizer)]
+    batches = _grouped(map(_without_surrogates, texts), len, _BATCH_CHARACTERS)
+    return [offsets for batch in batches for offsets in _encode(tuple(batch), tokenizer)]
 
 
 def count_tokens(texts: Sequence[str], tokenizer: str = "minilm") -> list[int]:
@@ -168,10 +169,10 @@ def count_tokens(texts: Sequence[str], tokenizer: str = "minilm") -> list[int]:
     >>> count_tokens(["Héllo wörld.", ""])
     [3, 0]
     """
-    return [len(offsets) for batch in _batches(texts) for offsets in _encode(batch, tokenizer)]
+    return [len(offsets) for offsets in token_offsets(texts, tokenizer)]
 
 
-def token_ranges(offsets: Offsets, starts: Any, ends: Any) -> tuple[IntArray, IntArray]:
+def token_ranges(offsets: Offsets, starts: Any, ends: Any) -> tuple[Ints, Ints]:
     """The tokens that lie, wholly or partly, in the characters `start` to `end`: first token and
     one after the last.
 
@@ -209,7 +210,8 @@ def _grouped(
         yield group
 
 
-def sentence_spans(text: str) -> list[tuple[int, int]]:
+@lru_cache(maxsize=5_000)
+def sentence_spans(text: str) -> tuple[tuple[int, int], ...]:
     """The sentences of a text as (start, end), in order, without the white space around them, by the
     rules of its language (sentencex); in Thai and Lao, which have no full stop, by white space.
 
@@ -217,13 +219,8 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
     characters. Recent results are kept.
 
     >>> sentence_spans("Dr. Smith came.  She left.")
-    [(0, 15), (17, 26)]
+    ((0, 15), (17, 26))
     """
-    return list(_find_sentences(text))
-
-
-@lru_cache(maxsize=5_000)
-def _find_sentences(text: str) -> tuple[tuple[int, int], ...]:
     from sentencex import get_sentence_boundaries
 
     valid = _without_surrogates(text)
@@ -272,10 +269,6 @@ def _without_surrogates(text: str) -> str:
     return _SURROGATE.sub("\ufffd", text)
 
 
-def _batches(texts: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    return map(tuple, _grouped(map(_without_surrogates, texts), len, _BATCH_CHARACTERS))
-
-
 @lru_cache(maxsize=2)  # a corpus is cut, measured and searched
 def _encode(texts: tuple[str, ...], tokenizer: str) -> list[Offsets]:
     """The offsets of valid texts."""
@@ -292,7 +285,7 @@ def _encode(texts: tuple[str, ...], tokenizer: str) -> list[Offsets]:
     ]
 
 
-def _tidy(offsets: Offsets, unknown: npt.NDArray[np.bool_]) -> Offsets:
+def _tidy(offsets: Offsets, unknown: Bools) -> Offsets:
     """Normalisation may reorder the marks of one letter; afterwards both columns never fall and can
     be searched.
 

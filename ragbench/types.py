@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -17,11 +18,9 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkabl
 from ragbench.errors import DataError, FailureKind, abridged
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     import pandas as pd
 
-    FloatArray = npt.NDArray[np.float32]
+    from ragbench.array_types import FloatArray as FloatArray
 
 __all__ = [
     "LLM",
@@ -217,10 +216,8 @@ class Dataset:
                     f"are {', '.join(map(repr, sorted(query_ids)[:3]))}"
                 )
         if answers:
-            cases = [
-                replace(case, reference_answer=answers.get(case.query_id, case.reference_answer))
-                for case in cases
-            ]
+            texts = {case.query_id: case.reference_answer for case in cases} | dict(answers)
+            cases = [replace(case, reference_answer=texts[case.query_id]) for case in cases]
         return cls(name, split, documents, tuple(cases), judged)
 
     @classmethod
@@ -245,12 +242,6 @@ class Dataset:
         Raises:
             DataError: a column is missing, or a value is not what it should be.
         """
-        for what, frame in (("corpus", corpus), ("queries", queries), ("qrels", qrels)):
-            if not hasattr(frame, "itertuples"):
-                raise DataError(
-                    f"from_frames: {what} is {type(frame).__name__}; expected a DataFrame (or "
-                    "from_dicts)"
-                )
         return cls.from_dicts(corpus, queries, qrels)
 
     @property
@@ -385,7 +376,7 @@ def as_documents(corpus: Any) -> dict[str, Document]:
         metadata = _rest(item, _DOC_ID, _TEXT)
         return Document(doc_id, text, title if isinstance(title, str) else "", metadata)
 
-    return _records(corpus, "corpus", "{doc_id: text}", Document, _DOC_ID, _TEXT, document)
+    return _records(corpus, "corpus", Document, _DOC_ID, _TEXT, document)
 
 
 def as_queries(queries: Any) -> Mapping[str, str]:
@@ -399,17 +390,15 @@ def as_queries(queries: Any) -> Mapping[str, str]:
     """
     if isinstance(queries, Dataset):
         return queries.queries
-    if isinstance(queries, Mapping):
-        texts = [*queries.values()]
-    else:
-        is_single = isinstance(queries, str) or not isinstance(queries, Iterable)
-        texts = [queries] if is_single else [*queries]
-    for text in texts:
+    is_single = isinstance(queries, str) or not isinstance(queries, Iterable)
+    texts = [queries] if is_single else queries
+    named: Mapping[str, str] = texts if isinstance(texts, Mapping) else {str(t): t for t in texts}
+    for text in named.values():
         if not isinstance(text, str):
             raise DataError(
                 f"a query is {_brief(text)}; expected {{query_id: text}}, texts, or a Dataset"
             )
-    return queries if isinstance(queries, Mapping) else {text: text for text in texts}
+    return named
 
 
 def _cases(queries: Any) -> list[Case]:
@@ -419,14 +408,12 @@ def _cases(queries: Any) -> list[Case]:
         reference = answer if isinstance(answer, str) else None
         return Case(query_id, text, reference_answer=reference, metadata=metadata)
 
-    form = "{query_id: text}"
-    return [*_records(queries, "queries", form, Case, _QUERY_ID, _QUESTION, case).values()]
+    return [*_records(queries, "queries", Case, _QUERY_ID, _QUESTION, case).values()]
 
 
 def _records(
     given: Any,
     what: str,
-    form: str,
     kind: type[Record],
     ids: Sequence[str],
     texts: Sequence[str],
@@ -436,7 +423,7 @@ def _records(
     fields for the id and for the text.
     """
     records: dict[str, Record] = {}
-    for key, item in _items(given, what, form):
+    for key, item in _items(given, what, f"{{{ids[0]}: text}}"):
         record = item
         if not isinstance(item, kind):
             is_named = isinstance(given, Mapping) or isinstance(item, str)
@@ -469,13 +456,11 @@ def _qrels(qrels: Any) -> Qrels:
             }
         return judgements
     for _, item in _items(qrels, "qrels", "{query_id: {doc_id: grade}}"):
-        query_id, doc_id = (
-            _field(item, _QUERY_ID[:1] + _QUERY_ID[3:], "a judgement"),
-            _field(item, _DOC_ID, "it"),
+        grades = judgements.setdefault(
+            as_id(_field(item, _QUERY_ID[:1] + _QUERY_ID[3:], "a judgement")), {}
         )
-        judgements.setdefault(as_id(query_id), {})[as_id(doc_id)] = grade(
-            _field(item, _GRADE, "a judgement", 1)
-        )
+        value = _field(item, _GRADE, "a judgement", 1)
+        grades[as_id(_field(item, _DOC_ID, "it"))] = grade(value)
     return judgements
 
 
@@ -540,21 +525,16 @@ def grade(value: Any) -> int:
     Traceback (most recent call last):
     ragbench.errors.DataError: grade '1.5' is not a whole number; expected 0 (not relevant), 1, 2, ...
     """
-    number: int | None = None
     if isinstance(value, str):
-        digits = value.strip().removeprefix("-").removeprefix("+")
-        if digits.isascii() and digits.isdecimal() and len(digits) < 20:
-            number = int(value)
-    elif isinstance(value, Integral):
-        number = int(value) if value is not True and value is not False else None
-    elif (
-        isinstance(value, Real) and float(value).is_integer()
-    ):  # columns of tables are often floats throughout
-        number = int(float(value))
-    if number is None:
+        is_whole = re.fullmatch(r"\s*[+-]?[0-9]{1,19}\s*", value) is not None
+    else:  # columns of tables are often floats throughout
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        is_whole = is_number and bool(value == value // 1)
+    if not is_whole:
         raise DataError(
             f"grade {_brief(value)} is not a whole number; expected 0 (not relevant), 1, 2, ..."
         )
+    number = int(value)
     if abs(number) > _MAX_GRADE:
         raise DataError(f"grade {number} is out of range; expected -{_MAX_GRADE} to {_MAX_GRADE}")
     return number
@@ -599,14 +579,12 @@ class Chunk:
 
 def chunks_by_id(chunks: Sequence[Chunk]) -> Mapping[str, Chunk]:
     """Return chunk_id -> `Chunk`; where the chunks are read from the disk, so is this."""
-    mapping: Mapping[str, Chunk] | None = getattr(chunks, "by_id", None)
-    return {chunk.chunk_id: chunk for chunk in chunks} if mapping is None else mapping
+    return getattr(chunks, "by_id", None) or {chunk.chunk_id: chunk for chunk in chunks}
 
 
 def chunk_places(chunks: Sequence[Chunk]) -> Mapping[str, int]:
     """Return chunk_id -> its place in `chunks`, as `chunks_by_id`."""
-    mapping: Mapping[str, int] | None = getattr(chunks, "places", None)
-    return {chunk.chunk_id: i for i, chunk in enumerate(chunks)} if mapping is None else mapping
+    return getattr(chunks, "places", None) or {c.chunk_id: i for i, c in enumerate(chunks)}
 
 
 @dataclass(frozen=True, slots=True)

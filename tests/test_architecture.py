@@ -31,7 +31,7 @@ FLOORS = {
     -3: ["network", "progress", "registry", "text"],
     -4: ["extension", "language"],
     -5: ["files", "types"],
-    -6: ["errors"],
+    -6: ["array_types", "errors"],
 }
 FLOOR_OF = {module: floor for floor, modules in FLOORS.items() for module in modules}
 

@@ -93,7 +93,8 @@ def test_weights_are_what_the_fitting_command_makes_of_the_sentences() -> None:
         unseen = np.array([row["category"] == category for row in rows])
         held = unseen | np.isin(np.arange(len(rows)), calm[::3])
         scores = inputs.scores(fitting["fit_head"](inputs, harmful, ~held))[held]
-        area, share = roc_auc(harmful[held], scores), tpr_at_fpr(harmful[held], scores, 0.05)
+        bad, good = scores[harmful[held]], scores[~harmful[held]]
+        area, share = roc_auc(bad, good), tpr_at_fpr(bad, good, 0.05)
         print(
             f"{category}: never seen, AUC {area:.3f}, TPR at FPR 5 % {share:.2f} (n = {held.sum()})"
         )

@@ -180,9 +180,9 @@ def loaded_by(code: str) -> list[str]:
         ("rb.load_dataset", 7),
         ("rb.load_dataset('pydoc')", 9),
         ("rb.compare", 15),
-        ("rb.chunk", 21),
+        ("rb.chunk", 22),
         ("rb.retrieve", 23),
-        ("rb.load_llm", 26),
+        ("rb.load_llm", 27),
     ],
 )
 def test_first_use_is_light(code: str, max_modules: int) -> None:

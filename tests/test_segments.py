@@ -87,9 +87,9 @@ def test_sentences_with_emoji_crlf_and_abbreviations() -> None:
 def test_long_texts_have_the_same_sentences_as_short_ones() -> None:
     part = 'Dr. Smith ran 3.5 km (he said). "Why?" asked Anna!  Nobody knows.\n'
     short = [(0, 31), (32, 50), (52, 65)]
-    assert sentence_spans(part) == short
+    assert list(sentence_spans(part)) == short
     n = len(part)
-    assert sentence_spans(part * 1000) == [
+    assert list(sentence_spans(part * 1000)) == [
         (a + n * i, b + n * i) for i in range(1000) for a, b in short
     ]
 
@@ -113,7 +113,7 @@ def test_long_paragraphs_take_no_time() -> None:
 
 @pytest.mark.parametrize("text", ["", " \n\t ", "\u2003"])
 def test_no_sentence_and_no_token_in_white_space(text: str) -> None:
-    assert sentence_spans(text) == []
+    assert sentence_spans(text) == ()
     assert token_offsets([text])[0].shape == (0, 2)
 
 

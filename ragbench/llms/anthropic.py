@@ -1,30 +1,18 @@
 """Anthropic's models by the `anthropic` SDK. Retries are ours, so the SDK's are off."""
 
-from __future__ import annotations
-
 import json
-import threading
 import time
 import weakref
-from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 from pydantic import BaseModel
 
-from ragbench.llms.failures import (
-    RequestError,
-    cut,
-    out_of_bounds,
-    refused,
-    scrubbed,
-    timed_out,
-    unreachable,
-    unreadable,
-)
+from ragbench.llms.failures import RequestError, failure_of, refused, scrubbed, unreadable
 from ragbench.llms.http import address, in_form
 from ragbench.llms.ollama import Tokens
 from ragbench.llms.openai import warn_of_temperature
-from ragbench.network import Bounds, OutOfBoundsError
+from ragbench.network import Bounds
 from ragbench.store.replies import Reply, Request
 
 _HINTS = {
@@ -66,41 +54,36 @@ class Claude:
         self._model = model
         self._name = f"anthropic:{model}"
         self._base_url = base_url and address(base_url)
-        self._lock = threading.Lock()
-        self._client: Any = None
         self._takes_temperature = True
         self._takes_schema = True
         self.secrets = (key,)
 
     def send(self, request: Request, timeout_s: float) -> Reply:
         """Send one request once; raises RequestError."""
-        client = self._connected()
+        client = self._client  # before the clock starts
         while True:
             extra = self._extra(request)
             start = time.perf_counter()
             try:
-                body = self._exchange(client, request, extra, timeout_s)
+                reply = self._exchange(client, request, extra, timeout_s)
+                return self._reply(reply, time.perf_counter() - start)
             except RequestError as exc:
-                if self._adapted(exc, extra):
-                    continue
-                raise
-            return self._reply(body, time.perf_counter() - start)
+                if not self._adapted(exc, extra):
+                    raise
 
-    def _connected(self) -> Any:
-        with self._lock:
-            if self._client is None:
-                import anthropic  # takes seconds: only when a request leaves
+    @cached_property
+    def _client(self) -> Any:
+        import anthropic  # takes seconds: only when a request leaves
 
-                self._client = anthropic.Anthropic(
-                    api_key=self.secrets[0],
-                    base_url=self._base_url,
-                    max_retries=0,
-                    http_client=Bounds(self._name).client(anthropic.DefaultHttpxClient),
-                )
-                # The SDK closes it in __del__, which in a cycle may come after the end of its
-                # sockets.
-                weakref.finalize(self, self._client.close)
-            return self._client
+        client = anthropic.Anthropic(
+            api_key=self.secrets[0],
+            base_url=self._base_url,
+            max_retries=0,
+            http_client=Bounds(self._name).client(anthropic.DefaultHttpxClient),
+        )
+        # The SDK closes it in __del__, which in a cycle may come after the end of its sockets.
+        weakref.finalize(self, client.close)
+        return client
 
     def _extra(self, request: Request) -> dict[str, Any]:
         # In the body rather than as arguments: which of them `create` knows differs between
@@ -122,11 +105,10 @@ class Claude:
 
     def _exchange(
         self, client: Any, request: Request, extra: dict[str, Any], timeout_s: float
-    ) -> dict[str, Any]:
+    ) -> ClaudeReply:
         import anthropic
 
-        failed: RequestError | None = None
-        text, content = "", None
+        text = ""
         try:
             reply = client.messages.with_raw_response.create(
                 model=self._model,
@@ -135,34 +117,24 @@ class Claude:
                 extra_body=extra,
                 timeout=timeout_s,
             )
-            text = reply.http_response.text
+            text, failed = reply.http_response.text, None
         except anthropic.APIStatusError as exc:
             body = self._clean(exc.response.text)
             failed = refused(self._name, exc.status_code, body, exc.response.headers, _HINTS)
-        except anthropic.APITimeoutError:
-            failed = timed_out(self._name, timeout_s)
         except anthropic.APIConnectionError as exc:
-            reason = self._clean(str(exc.__cause__ or exc))
-            if isinstance(exc.__cause__, OutOfBoundsError):
-                failed = out_of_bounds(exc.__cause__, reason)
-            elif type(exc.__cause__).__name__ in ("ConnectError", "ConnectTimeout"):
-                server = self._clean(str(client.base_url)).rstrip("/")
-                way_out = "check the connection, or set RAG_EVAL_ANTHROPIC_BASE_URL"
-                failed = unreachable(self._name, server, reason, way_out)
-            else:
-                failed = cut(self._name, reason)
+            cause: Any = exc.__cause__ or exc
+            url, way_out = (
+                str(client.base_url).rstrip("/"),
+                "check the connection, or set RAG_EVAL_ANTHROPIC_BASE_URL",
+            )
+            failed = failure_of(cause, self._name, self._clean, url, timeout_s, way_out)
         except anthropic.AnthropicError as exc:
             failed = unreadable(self._name, self._clean(str(exc)))
-        # The parser's error holds the whole body, so it must not be this one's context.
-        with suppress(ValueError, RecursionError):
-            content = json.loads(text)
-        if not failed and not isinstance(content, dict):
-            failed = unreadable(self._name, self._clean(text))
         if failed is not None:
             # out here, so that the SDK's error, which holds the request and its key, is not its
             # context
             raise failed
-        return dict(content or {})
+        return in_form(ClaudeReply, text, self._name, self._clean)
 
     def _adapted(self, failed: RequestError, extra: dict[str, Any]) -> bool:
         """Return True if the request can be sent in another form after this refusal. Each step goes
@@ -183,19 +155,14 @@ class Claude:
             return True
         return False
 
-    def _reply(self, body: dict[str, Any], latency_s: float) -> Reply:
-        reply = in_form(ClaudeReply, body, self._name, self._clean)
+    def _reply(self, reply: ClaudeReply, latency_s: float) -> Reply:
         parts, usage = [], reply.usage
         for block in reply.content:
             if block.type == "text":
                 parts.append(block.text or "")
             elif block.type == "tool_use" and block.name == _TOOL:
                 parts.append(json.dumps(block.input, ensure_ascii=False))
-        finish = {
-            "max_tokens": "length",
-            "model_context_window_exceeded": "length",
-            "refusal": "refusal",
-        }
+        full = dict.fromkeys(("max_tokens", "model_context_window_exceeded"), "length")
         # The three are disjoint parts of what was read; all of them are paid for.
         read = (
             usage.input_tokens + usage.cache_creation_input_tokens + usage.cache_read_input_tokens
@@ -206,7 +173,7 @@ class Claude:
             read,
             usage.output_tokens,
             latency_s,
-            finish.get(reply.stop_reason or "", "stop"),
+            {**full, "refusal": "refusal"}.get(reply.stop_reason or "", "stop"),
         )
 
     def _clean(self, text: str) -> str:

@@ -2,8 +2,6 @@
 concurrently.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -68,8 +66,7 @@ def generate_many(
         "max_tokens": max_tokens,
         "temperature": temperature,
     }
-    if schema is not None:
-        options["schema"] = schema
+    options |= {} if schema is None else {"schema": schema}
     requests = {pair: _request(llm, *pair, options) for pair in pairs}
     completions: Sequence[Completion | None] = [None] * len(requests)
     if isinstance(llm, StoredLLM):
@@ -105,11 +102,11 @@ def generate_many(
                 bar.update(1 + len(rest))
     finally:
         stop.set()  # what a thread still receives after Ctrl-C goes to the store
-    first = {pair: position for position, pair in reversed(list(enumerate(pairs)))}
-    return [
-        done[pair] if first[pair] == position else _repeated(done[pair])
-        for position, pair in enumerate(pairs)
-    ]
+    in_order = []
+    for pair in pairs:
+        in_order.append(done[pair])
+        done[pair] = _repeated(done[pair])
+    return in_order
 
 
 def _request(llm: LLM, text: str, sample: int, options: dict[str, Any]) -> Request:
@@ -121,11 +118,7 @@ def _request(llm: LLM, text: str, sample: int, options: dict[str, Any]) -> Reque
 
 def _repeated(completion: Completion) -> Completion:
     """Return the same completion for a second prompt of the same text: it took no time and cost nothing."""
-    return (
-        completion
-        if completion.error is not None
-        else replace(completion, cached=True, latency_s=0.0)
-    )
+    return completion if completion.error else replace(completion, cached=True, latency_s=0.0)
 
 
 def _attempt(

@@ -13,9 +13,8 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragbench.errors import ConfigError, DataWarning, FailureKind
 from ragbench.llms.prices import price_of
@@ -26,10 +25,7 @@ from ragbench.types import Completion
 if TYPE_CHECKING:
     import pandas as pd
 
-STAND_IN = (
-    "This sentence stands for one of the reply, which is not known before it has been "
-    "asked for [1]. "
-)
+STAND_IN = "This sentence stands for one of the reply, which is not known before it has been asked for [1]. "
 """Four of these are about as long as a cited answer."""
 
 _ENOUGH = (
@@ -40,8 +36,7 @@ _lock = threading.Lock()
 _active: DryRun | None = None
 
 
-@dataclass(frozen=True)
-class ModelPlan:
+class ModelPlan(NamedTuple):
     """What one model would be asked; each request once, however many ask for it.
 
     `cached` replies are in the store and cost nothing, `to_send` are not; of these `uncertain`
@@ -70,7 +65,10 @@ class DryRun:
         self._noting = threading.Lock()
         self._calls = count()
         self._found: dict[str, dict[str, tuple[Request, bool]]] = {}
-        self._questions: Counter[str] = Counter()
+        self.questions: Counter[str] = Counter()
+        """How many questions each system under test that was not asked (a service, a function) would
+        get.
+        """
 
     @property
     def models(self) -> tuple[ModelPlan, ...]:
@@ -81,22 +79,12 @@ class DryRun:
         )
 
     @property
-    def questions(self) -> dict[str, int]:
-        """Return how many questions each system under test that was not asked (a service, a
-        function) would get.
-        """
-        return dict(self._questions)
-
-    @property
     def table(self) -> pd.DataFrame:
         """Return `models` as a frame; a cost is "unknown" where the price is."""
         import pandas as pd
 
-        rows = [
-            {key: "unknown" if value is None else value for key, value in asdict(m).items()}
-            for m in self.models
-        ]
-        return pd.DataFrame(rows, columns=list(ModelPlan.__dataclass_fields__))
+        rows = [["unknown" if value is None else value for value in plan] for plan in self.models]
+        return pd.DataFrame(rows, columns=ModelPlan._fields)
 
     def complete(
         self,
@@ -125,7 +113,7 @@ class DryRun:
     def note_question(self, system: str) -> None:
         """Note that a system under test would be asked a question."""
         with self._noting:
-            self._questions[system] += 1
+            self.questions[system] += 1
 
 
 @contextmanager
@@ -174,23 +162,17 @@ def _stand_in(name: str, request: Request) -> Completion:
 
 def _model_plan(model: str, found: Sequence[tuple[Request, bool]]) -> ModelPlan:
     requests = [request for request, cached in found if not cached]
-    usual, price = _usual_output(model), price_of(model)
-    read = [
-        math.ceil(
-            sum(
-                len((text or "").encode())
-                for text in (request.prompt, request.system, request.schema_text)
-            )
-            / 4
-        )
-        for request in requests
-    ]
+    counts, price = replies.info()["models"].get(model, {"replies": 0}), price_of(model)
+    is_known = counts["replies"] >= _ENOUGH
+    usual = counts["output_tokens"] / counts["replies"] if is_known else None
+    read = [math.ceil(request.n_bytes / 4) for request in requests]
     written = [min(usual or request.max_tokens / 4, request.max_tokens) for request in requests]
     longest = [request.max_tokens for request in requests]
-    costs: list[float | None] = [
-        None
-        if price is None
-        else math.fsum(price.cost(a, math.ceil(b)) for a, b in zip(read, lengths, strict=True))
+    costs = [
+        price
+        and math.fsum(
+            price.cost(*tokens) for tokens in zip(read, map(math.ceil, lengths), strict=True)
+        )
         for lengths in (written, longest)
     ]
     uncertain = sum(STAND_IN in request.prompt for request in requests)
@@ -203,13 +185,4 @@ def _model_plan(model: str, found: Sequence[tuple[Request, bool]]) -> ModelPlan:
         math.ceil(sum(written)),
         sum(longest),
         *costs,
-    )
-
-
-def _usual_output(model: str) -> float | None:
-    counts = replies.info()["models"].get(model)
-    return (
-        counts["output_tokens"] / counts["replies"]
-        if counts and counts["replies"] >= _ENOUGH
-        else None
     )

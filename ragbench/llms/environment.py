@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -84,7 +84,6 @@ def current_settings(
     allow_unpriced: bool = False,
     *,
     account: str = "",
-    environment: Mapping[str, str] = os.environ,
 ) -> Settings:
     """Return what is given, and the rest from the environment.
 
@@ -92,7 +91,7 @@ def current_settings(
     RAGBENCH_ALLOW_UNPRICED. `account` is the budget where the environment names none; without it,
     this process has its own.
 
-    >>> current_settings(max_cost=5, environment={"RAGBENCH_REPLIES": "off"}).replies
+    >>> current_settings("off", max_cost=5).replies
     'off'
 
     Raises:
@@ -100,17 +99,17 @@ def current_settings(
     """
     if _in_force is not None and (replies, max_cost, allow_unpriced) == (None, None, False):
         return _in_force
-    text = environment.get("RAGBENCH_MAX_COST", "").strip()
+    text = os.environ.get("RAGBENCH_MAX_COST", "").strip()
     if max_cost is None and text:
         try:
             max_cost = float(text)
         except ValueError:
             raise ConfigError(_no_cost(text)) from None
     return Settings(
-        replies or environment.get("RAGBENCH_REPLIES") or "on",
+        replies or os.environ.get("RAGBENCH_REPLIES") or "on",
         None if max_cost is None else float(max_cost),
-        environment.get("RAGBENCH_BUDGET") or account or _OWN_BUDGET,
-        allow_unpriced or bool(environment.get("RAGBENCH_ALLOW_UNPRICED")),
+        os.environ.get("RAGBENCH_BUDGET") or account or _OWN_BUDGET,
+        allow_unpriced or bool(os.environ.get("RAGBENCH_ALLOW_UNPRICED")),
     )
 
 

@@ -78,46 +78,42 @@ def refused(
         kinds = {429: FailureKind.RATE_LIMITED, 408: FailureKind.TIMEOUT, 409: FailureKind.REFUSED}
         kind = kinds.get(status, FailureKind.SERVER_ERROR)
         return RequestError(f"{name}: {detail}", kind, status=status, tries=tries, wait_s=wait_s)
-    if status in (401, 402, 403, 404):
-        why = hints.get(status, "the server refuses")
-        return RequestError(
-            f"{name}: {why} ({detail})", FailureKind.REFUSED, status=status, stop=True
+    stop = status in (401, 402, 403, 404)
+    advice = "" if stop else " this request: check its length, max_tokens and temperature"
+    message = f"{name}: {hints.get(status, f'the server refuses{advice}')} ({detail})"
+    return RequestError(message, FailureKind.REFUSED, status=status, body=body, stop=stop)
+
+
+def failure_of(
+    exc: Exception,
+    name: str,
+    clean: Callable[[str], str],
+    address: str,
+    timeout_s: float,
+    way_out: str,
+) -> RequestError:
+    """Return the failure that an error of httpx, or httpx2, or of our bounds means.
+
+    No server listens at the address; no reply came in time, or the connection ended before it did:
+    then the server may have done the work. Of replies out of their bounds late ones are asked for
+    again, others would be the same.
+    """
+    reason = clean(str(exc) or type(exc).__name__)
+    kinds = {kind.__name__ for kind in type(exc).__mro__}
+    if isinstance(exc, OutOfBoundsError):
+        elsewhere, tries = (
+            exc.failure is FailureKind.REFUSED,
+            1 + (exc.failure is FailureKind.TIMEOUT),
         )
-    hint = hints.get(
-        status, "the server refuses this request: check its length, max_tokens and temperature"
-    )
-    return RequestError(f"{name}: {hint} ({detail})", FailureKind.REFUSED, status=status, body=body)
-
-
-def unreachable(name: str, address: str, reason: object, way_out: str) -> RequestError:
-    """Return the failure that no server listens at the address."""
-    message = f"{name}: no server answers at {address} ({reason}); {way_out}"
-    return RequestError(message, FailureKind.UNREACHABLE, tries=4, stop=True)
-
-
-def cut(name: str, reason: object) -> RequestError:
-    """Return the failure that the connection ended before the reply did: the server may have done
-    the work.
-    """
-    return RequestError(
-        f"{name}: the connection was cut ({reason})", FailureKind.DISCONNECTED, tries=5, paid=True
-    )
-
-
-def timed_out(name: str, timeout_s: float) -> RequestError:
-    """Return the failure that no reply came in time: the server may be doing the work."""
-    message = f"{name}: no reply within {timeout_s:g} s; raise timeout_s or ask for less"
-    return RequestError(message, FailureKind.TIMEOUT, tries=2, paid=True)
-
-
-def out_of_bounds(exc: OutOfBoundsError, message: str) -> RequestError:
-    """Return the failure that a reply out of its bounds is: late ones are asked for again, others
-    would be the same.
-    """
-    if exc.failure is FailureKind.REFUSED:  # elsewhere
-        return RequestError(message, exc.failure, stop=True)
-    late = exc.failure is FailureKind.TIMEOUT
-    return RequestError(message, exc.failure, tries=2 if late else 1, paid=True)
+        return RequestError(reason, exc.failure, tries=tries, stop=elsewhere, paid=not elsewhere)
+    if kinds & {"ConnectError", "ConnectTimeout"}:
+        message = f"{name}: no server answers at {clean(address)} ({reason}); {way_out}"
+        return RequestError(message, FailureKind.UNREACHABLE, tries=4, stop=True)
+    if "TimeoutException" in kinds:
+        message = f"{name}: no reply within {timeout_s:g} s; raise timeout_s or ask for less"
+        return RequestError(message, FailureKind.TIMEOUT, tries=2, paid=True)
+    message = f"{name}: the connection was cut ({reason})"
+    return RequestError(message, FailureKind.DISCONNECTED, tries=5, paid=True)
 
 
 def unreadable(name: str, body: str) -> RequestError:

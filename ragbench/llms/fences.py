@@ -7,8 +7,6 @@ is not used, the next one is tried. So no text can close its fence, not even one
 everything else in the request and searched for a text with its own code.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from itertools import count

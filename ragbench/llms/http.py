@@ -3,29 +3,18 @@
 A reply has a deadline and a size that bound it as a whole. Keys and passwords are in no message.
 """
 
-from __future__ import annotations
-
 import json
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from ragbench.llms.failures import (
-    RequestError,
-    cut,
-    out_of_bounds,
-    refused,
-    scrubbed,
-    timed_out,
-    unreachable,
-    unreadable,
-)
+from ragbench.llms.failures import failure_of, refused, scrubbed, unreadable
 from ragbench.network import Bounds, OutOfBoundsError
 
 _CONNECT_S = 10.0
@@ -34,16 +23,14 @@ _CONNECT_S = 10.0
 Form = TypeVar("Form", bound=BaseModel)
 
 
-def in_form(form: type[Form], body: object, name: str, clean: Callable[[str], str]) -> Form:
-    """Return the body of a paid reply in its documented form; raises RequestError with its JSON
-    where it has another.
+def in_form(form: type[Form], text: str, name: str, clean: Callable[[str], str]) -> Form:
+    """Return the JSON of a paid reply in its documented form; raises RequestError where it has
+    another.
     """
-    parsed = None
-    with suppress(ValidationError):
-        parsed = form.model_validate(body)
-    if parsed is None:
-        raise unreadable(name, clean(json.dumps(body, ensure_ascii=False, default=str)))
-    return parsed
+    with suppress(ValueError, RecursionError):
+        return form.model_validate(json.loads(text))
+    # out here: the parser's error holds the whole body, so it must not be this one's context
+    raise unreadable(name, clean(text))
 
 
 class Response(NamedTuple):
@@ -66,11 +53,11 @@ class Transport:
     def __init__(
         self,
         name: str,
-        secrets: Sequence[str] = (),
+        secrets: tuple[str, ...] = (),
         *,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        self.name, self._secrets = name, secrets
+        self.name, self.secrets = name, secrets
         import httpx
 
         no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
@@ -83,7 +70,7 @@ class Transport:
 
     def clean(self, text: str) -> str:
         """Return the text without the secrets."""
-        return scrubbed(text, self._secrets)
+        return scrubbed(text, self.secrets)
 
     def send(
         self,
@@ -100,77 +87,45 @@ class Transport:
         """
         import httpx
 
-        failure: RequestError | None = None
-        try:
-            return self._send(method, url, timeout_s, content)
-        except OutOfBoundsError as exc:
-            failure = out_of_bounds(exc, self.clean(str(exc)))
-        except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
-            failure = unreachable(
-                self.name, self.clean(address(url)), self.clean(str(exc)), way_out
-            )
-        except httpx.TimeoutException:
-            failure = timed_out(self.name, timeout_s)
-        except httpx.RequestError as exc:
-            failure = cut(self.name, self.clean(str(exc) or type(exc).__name__))
-        # out here, so that httpx's error, which holds the request and its key, is not its context
-        raise failure
-
-    def _send(
-        self, method: str, url: str, timeout_s: float, content: Mapping[str, Any]
-    ) -> Response:
-        import httpx
-
         timeout = httpx.Timeout(timeout_s, connect=min(_CONNECT_S, timeout_s))
         request = self._client.build_request(method, url, timeout=timeout, **content)
         start = time.perf_counter()
-        response = self._client.send(request)
-        ended = time.perf_counter()
-        first = request.extensions.get("first_byte_at", ended)
-        text = response.content.decode("utf-8", "replace")
-        times = (1000 * (first - start), 1000 * (ended - start))
-        return Response(response.status_code, response.headers, text, *times)
+        try:
+            response = self._client.send(request)
+            ended = time.perf_counter()
+            first = request.extensions.get("first_byte_at", ended)
+            text = response.content.decode("utf-8", "replace")
+            times = (1000 * (first - start), 1000 * (ended - start))
+            return Response(response.status_code, response.headers, text, *times)
+        except (OutOfBoundsError, httpx.RequestError) as exc:
+            failure = failure_of(exc, self.name, self.clean, address(url), timeout_s, way_out)
+        # out here, so that httpx's error, which holds the request and its key, is not its context
+        raise failure
 
 
-class Server:
+class Server(Transport):
     """JSON by HTTP from one provider: its address, the key for it, and how errors of it are worded."""
 
     def __init__(
         self, name: str, base_url: str, key: str | None, hints: Mapping[int, str], way_out: str
     ) -> None:
-        self.name, self.address = name, address(base_url)
-        self.secrets = (key,) if key else ()
-        self._hints, self._way_out = hints, way_out
-        self._transport = Transport(
-            name,
-            self.secrets,
-            headers={"Authorization": f"Bearer {key}"} if key else None,
-        )
-        self.clean = self._transport.clean
+        headers = {"Authorization": f"Bearer {key}"} if key else None
+        super().__init__(name, (key,) if key else (), headers=headers)
+        self.address, self._hints, self._way_out = address(base_url), hints, way_out
 
-    def post(self, path: str, payload: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-        """Return the server's JSON reply; raises RequestError. All of it must be there within
-        `timeout_s`.
+    def post(
+        self, path: str, payload: Mapping[str, Any], timeout_s: float, form: type[Form]
+    ) -> Form:
+        """Return the server's JSON reply in its documented form; raises RequestError. All of it
+        must be there within `timeout_s`.
         """
         url = f"{self.address}{path}"
-        reply = self._transport.send("POST", url, timeout_s, self._way_out, json=payload)
+        reply = self.send("POST", url, timeout_s, self._way_out, json=payload)
         if reply.status != 200:
             raise refused(
                 self.name, reply.status, self.clean(reply.text), reply.headers, self._hints
             )
-        content = None
-        # The parser's error holds the whole body, so it must not be this one's context.
-        with suppress(ValueError, RecursionError):
-            content = json.loads(reply.text)
-        if not isinstance(content, dict):
-            raise unreadable(self.name, self.clean(reply.text))
-        return content
-
-    def read(self, form: type[Form], body: Mapping[str, Any]) -> Form:
-        """Return the body of a reply in its documented form; raises RequestError where it has
-        another.
-        """
-        return in_form(form, body, self.name, self.clean)
+        return in_form(form, reply.text, self.name, self.clean)
 
 
 def address(base_url: str) -> str:

@@ -1,7 +1,5 @@
 """Ollama by its own HTTP interface: POST /api/chat."""
 
-from __future__ import annotations
-
 import threading
 import time
 from typing import Annotated, Any
@@ -14,7 +12,12 @@ from ragbench.store.replies import Reply, Request
 _SMALLEST_CONTEXT = 4096
 
 
-Tokens = Annotated[int, BeforeValidator(lambda value: tokens(value))]
+def tokens(count: object) -> int:
+    """Return a server's usage figure; 0 where it gives none."""
+    return count if isinstance(count, int) and 0 <= count < 2**53 else 0
+
+
+Tokens = Annotated[int, BeforeValidator(tokens)]
 """A server's usage figure."""
 
 
@@ -60,9 +63,8 @@ class Ollama:
         if request.schema is not None:
             payload["format"] = request.schema
         start = time.perf_counter()
-        body = self.server.post("/api/chat", payload, timeout_s)
+        reply = self.server.post("/api/chat", payload, timeout_s, OllamaReply)
         latency_s = time.perf_counter() - start
-        reply = self.server.read(OllamaReply, body)
         finish = "length" if reply.done_reason == "length" else "stop"
         read, written = reply.prompt_eval_count, reply.eval_count
         return Reply(
@@ -93,8 +95,3 @@ def messages(request: Request, *, extra_system: str = "") -> list[dict[str, str]
         *([{"role": "system", "content": system}] if system else []),
         {"role": "user", "content": request.prompt},
     ]
-
-
-def tokens(count: object) -> int:
-    """Return a server's usage figure; 0 where it gives none."""
-    return count if isinstance(count, int) and 0 <= count < 2**53 else 0

@@ -1,7 +1,5 @@
 """Any OpenAI-compatible server: POST /chat/completions below its base URL."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Mapping
@@ -71,27 +69,26 @@ class OpenAI:
             start = time.perf_counter()
             payload = self._payload(request)
             try:
-                body = self.server.post("/chat/completions", payload, timeout_s)
+                reply = self.server.post("/chat/completions", payload, timeout_s, ChatReply)
+                return self._reply(reply, time.perf_counter() - start)
             except RequestError as exc:
-                if self._adapted(exc, payload):
-                    continue
-                raise
-            return self._reply(body, time.perf_counter() - start)
+                if not self._adapted(exc, payload):
+                    raise
 
     def _payload(self, request: Request) -> dict[str, Any]:
         payload: dict[str, Any] = {"model": self._model, self._limit: request.max_tokens}
         if self._takes_temperature:
             payload["temperature"] = request.temperature
-        schema_instruction = ""
+        instruction = ""
         if request.schema is not None and self._takes_schema:
             named = {"name": "reply", "schema": request.schema, "strict": True}
             payload["response_format"] = {"type": "json_schema", "json_schema": named}
         elif request.schema is not None:
-            schema_instruction = (
-                f"Reply with one JSON object that follows this JSON schema, and "
-                f"nothing else:\n{request.schema_text}"
+            instruction = (
+                "Reply with one JSON object that follows this JSON schema, and nothing else:\n"
+                f"{request.schema_text}"
             )
-        payload["messages"] = messages(request, extra_system=schema_instruction)
+        payload["messages"] = messages(request, extra_system=instruction)
         return payload
 
     def _adapted(self, failed: RequestError, payload: Mapping[str, Any]) -> bool:
@@ -114,8 +111,7 @@ class OpenAI:
             return True
         return False
 
-    def _reply(self, body: dict[str, Any], latency_s: float) -> Reply:
-        reply = self.server.read(ChatReply, body)
+    def _reply(self, reply: ChatReply, latency_s: float) -> Reply:
         choice, usage = reply.choices[0], reply.usage or ChatUsage()
         content, refusal = choice.message.content or "", choice.message.refusal
         text = content if isinstance(content, str) else "".join(part.text or "" for part in content)

@@ -6,8 +6,6 @@ that end in "cloud", which run elsewhere; everything else has the cost of the ta
 in no table has an unknown cost (None), never zero.
 """
 
-from __future__ import annotations
-
 import datetime
 import math
 import os

@@ -5,8 +5,6 @@ RAG_EVAL_<P>_MODEL (for OLLAMA and ANTHROPIC there is a default) and RAG_EVAL_<P
 in OLLAMA, ANTHROPIC, OPENAI; RAG_EVAL_<P>_API_KEY (or <P>_API_KEY) for the latter two.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 import re

@@ -2,8 +2,6 @@
 paying.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -53,12 +51,9 @@ class ScriptedLLM:
         prompt: str,
         *,
         system: str | None = None,
-        max_tokens: int = 512,
-        temperature: float = 0.0,
-        schema: Mapping[str, Any] | None = None,
-        sample: int = 0,
+        **options: Any,
     ) -> Completion:
-        """Return the next reply; see the class."""
+        """Return the next reply; see the class. Other options of a model change nothing."""
         with self._lock:
             number = len(self.prompts)
             self.prompts.append(prompt)

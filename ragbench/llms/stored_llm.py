@@ -2,15 +2,13 @@
 stored before use.
 """
 
-from __future__ import annotations
-
 import datetime
 import math
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.llms.dry_run import active_dry_run
@@ -30,31 +28,20 @@ Schema = Mapping[str, Any] | None
 _AROUND = 1000
 
 
-class Provider(Protocol):
-    """What sends one request, once."""
-
-    @property
-    def origin(self) -> str: ...
-    @property
-    def secrets(self) -> tuple[str, ...]: ...
-
-    def send(self, request: Request, timeout_s: float) -> Reply: ...
-
-
 class StoredLLM:
     """A model of a provider; what `load_llm` gives. Threads may share it. It shows no key in any
     form.
+
+    Its client has an `origin`, `secrets`, and `send(request, timeout_s)`, which sends one request
+    once and gives a Reply.
     """
 
     def __init__(
-        self, provider: str, model: str, client: Provider, settings: Settings | None = None
+        self, provider: str, model: str, client: Any, settings: Settings | None = None
     ) -> None:
-        self._provider, self._model, self._client, self._settings = (
-            provider,
-            model,
-            client,
-            settings,
-        )
+        self._provider, self._model = provider, model
+        self._client, self._settings = client, settings
+        self._send: Callable[[Request, float], Reply] = client.send
         self._retry = RetryPolicy()
         self._store_is_broken = ""
 
@@ -122,25 +109,20 @@ class StoredLLM:
             self._client.origin,
         )
 
-    def lookup_many(self, requests: Sequence[Request]) -> list[Completion | None]:
-        """Return what the store has of these, in order; raises ModelError."""
-        mode = self.settings.replies
-        if mode == "off":
-            return [None] * len(requests)
-        try:
-            stored = replies.lookup_many(requests, any_origin=mode == "offline")
-        except StoreError as exc:
-            raise ModelError(exc, FailureKind.STORE) from exc
-        return [reply and self._completion(reply, cached=True) for reply in stored]
-
     def known(self, requests: Sequence[Request]) -> Sequence[Completion | None]:
         """Return the completions for which nothing need be sent, in order: those in the store, and
         in a dry run stand-ins for the others; raises ConfigError and ModelError.
         """
         self.check_budget()
-        stored = self.lookup_many(requests)
-        plan, is_shared = active_dry_run(), self.settings.replies != "off"
-        return plan.complete(self.name, requests, stored, shared=is_shared) if plan else stored
+        mode, plan = self.settings.replies, active_dry_run()
+        stored: Sequence[Reply | None] = [None] * len(requests)
+        try:
+            if mode != "off":
+                stored = replies.lookup_many(requests, any_origin=mode == "offline")
+        except StoreError as exc:
+            raise ModelError(exc, FailureKind.STORE) from exc
+        done = [reply and self._completion(reply, cached=True) for reply in stored]
+        return plan.complete(self.name, requests, done, shared=mode != "off") if plan else done
 
     def fetch(
         self, request: Request, *, timeout_s: float = 120.0, stop: threading.Event | None = None
@@ -159,17 +141,11 @@ class StoredLLM:
                 FailureKind.OFFLINE,
             )
         if mode == "off":
-            return self._completion(self._retried(request, timeout_s, stop), cached=False)
+            return self._completion(self.send(request, timeout_s, stop), cached=False)
         try:
             return self._claimed(request, timeout_s, stop)
         except StoreError as exc:
             raise RequestError(f"{self.name}: {exc}", FailureKind.STORE, stop=True) from exc
-
-    def send(self, request: Request, *, timeout_s: float = 120.0) -> Reply:
-        """Return the reply of the provider, retried and within the budget, and not stored; raises
-        RequestError.
-        """
-        return self._retried(request, timeout_s, threading.Event())
 
     def _claimed(self, request: Request, timeout_s: float, stop: threading.Event) -> Completion:
         with replies.claim(request.key, stop):
@@ -178,7 +154,7 @@ class StoredLLM:
                 return self._completion(stored, cached=True)
             if self._store_is_broken:
                 raise RequestError(self._store_is_broken, FailureKind.STORE, stop=True)
-            reply = self._retried(request, timeout_s, stop)
+            reply = self.send(request, timeout_s, stop)
             try:
                 reply = replies.store(request, reply)
             except (
@@ -206,7 +182,13 @@ class StoredLLM:
             "maximum"
         )
 
-    def _retried(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
+    def send(
+        self, request: Request, timeout_s: float = 120.0, stop: threading.Event | None = None
+    ) -> Reply:
+        """Return the reply of the provider, retried and within the budget, and not stored; raises
+        RequestError.
+        """
+        stop = stop or threading.Event()
         try:
             reply = self._retry.run(
                 lambda: self._within_budget(request, timeout_s, stop),
@@ -223,12 +205,13 @@ class StoredLLM:
     def _within_budget(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
         settings, price = self.settings, price_of(self.name)
         if settings.max_cost is None or price is None or price == Price(0.0, 0.0):
-            return self._client.send(request, timeout_s)
-        bound = price.cost(_most_input_tokens(request), request.max_tokens)
-        reservation = self._reserved(request, bound, settings, timeout_s, stop)
+            return self._send(request, timeout_s)
+        # more than any tokenizer makes of it: no token is shorter than a byte
+        bound = price.cost(request.n_bytes + _AROUND, request.max_tokens)
+        reservation = self._reserved(request, bound, timeout_s, stop)
         cost, answered = bound, False  # assumed paid until the outcome is known
         try:
-            reply = self._client.send(request, timeout_s)
+            reply = self._send(request, timeout_s)
             cost = (
                 price.cost(reply.input_tokens, reply.output_tokens) if reply.input_tokens else bound
             )
@@ -244,13 +227,9 @@ class StoredLLM:
                 budgets.settle(reservation, cost, answered=answered)
 
     def _reserved(
-        self,
-        request: Request,
-        bound: float,
-        settings: Settings,
-        timeout_s: float,
-        stop: threading.Event,
+        self, request: Request, bound: float, timeout_s: float, stop: threading.Event
     ) -> int:
+        settings = self.settings
         maximum = settings.max_cost or 0.0
         while not stop.is_set():
             reservation = budgets.reserve(
@@ -290,9 +269,3 @@ def _ends(prompt: str) -> str:
     return (
         repr(line) if len(line) <= 300 else f"that starts {line[:100]!r} and ends {line[-200:]!r}"
     )
-
-
-def _most_input_tokens(request: Request) -> int:
-    """Return more than any tokenizer makes of it: no token is shorter than a byte."""
-    texts = (request.prompt, request.system or "", request.schema_text or "")
-    return sum(len(text.encode()) for text in texts) + _AROUND

@@ -5,25 +5,23 @@ low, a wrong one that repeats the reference can score high. Use them to compare 
 to verify answers.
 """
 
-from __future__ import annotations
-
 import math
 import re
-import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import regex
 
+from ragbench.array_types import Floats
 from ragbench.errors import DataError
 from ragbench.language import SPACED, WORD, detect_language, folded
-from ragbench.metrics.array_types import Floats
 from ragbench.metrics.tidy import (
     answer_language,
     answered_cases,
@@ -172,7 +170,8 @@ def squad_words(text: str) -> list[str]:
     return list(WORD.findall(re.sub(r"\b(a|an|the)\b", " ", bare)))
 
 
-def words(text: str) -> list[str]:
+@lru_cache(maxsize=2_000)  # the measures of a context read the same texts many times
+def words(text: str) -> tuple[str, ...]:
     """Return the words of a text as facts and keywords are compared: NFKC, case folded, without
     punctuation.
 
@@ -180,13 +179,8 @@ def words(text: str) -> list[str]:
     without spaces each character is one.
 
     >>> words("It's 1,000.5 m - ½ of THAT.")
-    ['it', 's', '1000.5', 'm', '1', '2', 'of', 'that']
+    ('it', 's', '1000.5', 'm', '1', '2', 'of', 'that')
     """
-    return list(_words(text))
-
-
-@lru_cache(maxsize=2_000)  # the measures of a context read the same texts many times
-def _words(text: str) -> tuple[str, ...]:
     matches = _WORD.findall(folded(text))
     return tuple(word.replace(",", "").replace("\u2212", "-") for word in matches)
 
@@ -253,9 +247,10 @@ def score_answers(
     """
     answered = answered_cases(dataset, answers)
     words = {query_id: wording(answer) for query_id, (_, answer) in answered.items()}
-    references = {q: case.reference_answer or "" for q, (case, _) in answered.items()}
     compared = {
-        q: (words[q], reference) for q, reference in references.items() if reference.strip()
+        q: (words[q], reference)
+        for q, (case, _) in answered.items()
+        if (reference := case.reference_answer or "").strip()
     }
     rows = {
         q: {
@@ -267,14 +262,11 @@ def score_answers(
     is_known = knows(embedder, answer_language(dataset, answers))
     if compared:
         texts = list(dict.fromkeys(text for pair in compared.values() for text in pair))
-        row_of = {text: row for row, text in enumerate(texts)}
-        vectors = np.asarray(load_embedder(embedder).encode(texts))  # one batch, each text once
-        left, right = (
-            vectors[[row_of[pair[side]] for pair in compared.values()]] for side in (0, 1)
-        )
-        for (query_id, pair), value in zip(
-            compared.items(), semantic_similarity(left, right).tolist(), strict=True
-        ):
+        vectors = load_embedder(embedder).encode(texts)  # one batch, each text once
+        vector_of = dict(zip(texts, vectors, strict=True))
+        pairs = np.array([[vector_of[text] for text in pair] for pair in compared.values()])
+        values = semantic_similarity(pairs[:, 0], pairs[:, 1]).tolist()
+        for (query_id, pair), value in zip(compared.items(), values, strict=True):
             similarity = value if is_known else math.nan
             rows[query_id] |= {"semantic_similarity": similarity, "token_f1": token_f1(*pair)}
     for query_id, (case, _) in answered.items():
@@ -338,16 +330,14 @@ def score_judgements(judgements: Sequence[Judgement]) -> pd.DataFrame:
     Raises:
         DataError: a query has several judgements of one criterion, or a value is outside [0, 1].
     """
+    rows = []
     for judgement in judgements:
         if judgement.value is not None and not 0 <= judgement.value <= 1:
             raise DataError(
                 f"query {judgement.query_id!r}: {judgement.criterion} is {judgement.value}; "
                 "expected a value in [0, 1], or None"
             )
-    rows = [
-        (judgement.query_id, f"llm_{judgement.criterion}", judgement.value)
-        for judgement in judgements
-    ]
+        rows.append((judgement.query_id, f"llm_{judgement.criterion}", judgement.value))
     frame = pd.DataFrame(rows, columns=["query_id", "measure", "value"])
     frame = frame.astype({"query_id": "str", "measure": "str", "value": float})
     repeated = frame[frame.duplicated(["query_id", "measure"])]
@@ -385,13 +375,10 @@ def score_own(
     usable = usable_cases(dataset, answers)
     texts = context_texts([answer for _, answer in usable], chunks)
     rows: dict[str, dict[str, float]] = {case.query_id: {} for case, _ in usable}
-    functions = [
-        (measure, measure.function) for measure in measures if measure.function is not None
-    ]
-    for measure, function in functions:
-        for case, answer in usable:
+    for measure, (case, answer) in product(measures, usable):
+        if measure.function is not None:
             try:
-                value = function(case, answer, texts[case.query_id])
+                value = measure.function(case, answer, texts[case.query_id])
             except Exception as exc:
                 raise DataError(
                     f"{measure.name} failed at query {case.query_id!r}: {type(exc).__name__}: {exc}"
@@ -402,17 +389,12 @@ def score_own(
 
 
 def _bounded(measure: Measure, query_id: str, value: object) -> float:
-    low, high = (
-        default if bound is None else bound
-        for bound, default in zip(
-            measure.bounds, (-sys.float_info.max, sys.float_info.max), strict=True
-        )
-    )
-    try:
+    low, high = measure.bounds
+    number = math.inf
+    with suppress(TypeError, ValueError):
         number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        number = math.inf
-    if not (math.isnan(number) or low <= number <= high):
+    is_below, is_above = low is not None and number < low, high is not None and number > high
+    if is_below or is_above or math.isinf(number):
         raise DataError(
             f"{measure.name} is {value!r} at query {query_id!r}; expected a number "
             f"within {measure.bounds}, or None"

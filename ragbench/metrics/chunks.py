@@ -1,16 +1,14 @@
 """Statistics of a chunking by itself, without any retrieval."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ragbench.array_types import Floats, Ints
 from ragbench.errors import DataError
 from ragbench.language import language_of
-from ragbench.metrics.array_types import Floats, Ints
 from ragbench.metrics.spans import total_length
 from ragbench.metrics.tidy import text_behind
 from ragbench.retrieval.embedders import knows, load_embedder
@@ -81,7 +79,7 @@ def score_chunks(
     median, p95 = np.percentile(counts, [50, 95]) if len(counts) else [np.nan] * 2
     values = {
         "chunks": len(counts),
-        "tokens_mean": counts.mean() if len(counts) else np.nan,
+        "tokens_mean": _mean(sizes),
         "tokens_median": median,
         "tokens_p95": p95,
         "overlap_ratio": 1 - n_distinct / n_characters if n_characters else np.nan,

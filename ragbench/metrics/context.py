@@ -2,8 +2,6 @@
 value.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -18,6 +16,17 @@ from ragbench.metrics.spans import evidence_recall
 from ragbench.metrics.tidy import context_ids, context_texts, tidy_cases, usable_cases
 from ragbench.types import Answer, Chunk, Dataset, chunks_by_id
 
+_LABELS = {  # measure -> the label that it needs
+    "ngram_redundancy": "",
+    "tfidf_redundancy": "",
+    "unique_token_ratio": "",
+    "context_recall": "",
+    "expected_document": "",
+    "fact_dispersion": "gold_facts",
+    "context_fact_recall": "gold_facts",
+    "context_evidence_recall": "evidence",
+    "context_chunk_recall": "expected_chunks",
+}
 # documents of a large corpus, evenly spread, that give the document frequencies of words
 _BACKGROUND = 2_000
 _MAX_TEXTS = 200  # of a context that are compared with each other, evenly spread
@@ -86,24 +95,17 @@ def score_context(
     rows = {}
     for i, (case, answer) in enumerate(usable):
         context_words = [word for text in contexts[i] for word in words(text)]
-        row = {
-            "ngram_redundancy": ngram_redundancy(contexts[i]),
-            "tfidf_redundancy": likeness[i],
-        }
-        row["unique_token_ratio"] = (
-            len(set(context_words)) / len(context_words) if context_words else math.nan
-        )
-        relevant = {
-            doc_id for doc_id, grade in dataset.qrels.get(case.query_id, {}).items() if grade > 0
-        }
+        row = {"ngram_redundancy": ngram_redundancy(contexts[i]), "tfidf_redundancy": likeness[i]}
+        if context_words:
+            row["unique_token_ratio"] = len(set(context_words)) / len(context_words)
+        grades = dataset.qrels.get(case.query_id, {})
+        relevant = {doc_id for doc_id, grade in grades.items() if grade > 0}
         if relevant and matched:
             row["context_recall"] = len(relevant & documents[i]) / len(relevant)
             row["expected_document"] = float(not relevant.isdisjoint(documents[i]))
         if case.gold_facts:
-            stated = np.array(
-                [stated_facts(text, case.gold_facts) for text in contexts[i]], dtype=bool
-            )
-            stated = stated.reshape(len(contexts[i]), len(case.gold_facts))
+            rows_of_texts = [stated_facts(text, case.gold_facts) for text in contexts[i]]
+            stated = np.array(rows_of_texts, dtype=bool).reshape(-1, len(case.gold_facts))
             row["fact_dispersion"] = float(stated.any(axis=1).sum()) or math.nan
             row["context_fact_recall"] = float(stated.any(axis=0).mean())
         ids = context_ids(answer)
@@ -112,28 +114,13 @@ def score_context(
             context_chunks or not ids
         ):  # passages that were not matched to chunks have no offsets
             row["context_evidence_recall"] = evidence_recall(context_chunks, case.evidence)
-        if case.expected_chunks:
-            row["context_chunk_recall"] = len({*case.expected_chunks} & {*ids}) / len(
-                {*case.expected_chunks}
-            )
+        if expected := {*case.expected_chunks}:
+            row["context_chunk_recall"] = len(expected & {*ids}) / len(expected)
         rows[case.query_id] = row
-    labels = {
-        "fact_dispersion": "gold_facts",
-        "context_fact_recall": "gold_facts",
-        "context_evidence_recall": "evidence",
-        "context_chunk_recall": "expected_chunks",
-    }
     measures = [
-        "ngram_redundancy",
-        "tfidf_redundancy",
-        "unique_token_ratio",
-        "context_recall",
-        "expected_document",
-    ]
-    measures += [
         name
-        for name, label in labels.items()
-        if any(getattr(case, label) for case in dataset.cases)
+        for name, label in _LABELS.items()
+        if not label or any(getattr(case, label) for case in dataset.cases)
     ]
     return tidy_cases(dataset.cases, measures, rows)
 
@@ -154,7 +141,7 @@ def ngram_redundancy(texts: Sequence[str]) -> float:
     def ngrams(text: str) -> set[tuple[str, ...]]:
         text_words = words(text)
         starts = range(max(len(text_words) - _WORDS + 1, 1)) if text_words else ()
-        return {tuple(text_words[i : i + _WORDS]) for i in starts}
+        return {text_words[i : i + _WORDS] for i in starts}
 
     overlaps = [
         len(first & second) / max(min(len(first), len(second)), 1)
@@ -214,7 +201,5 @@ def _background(dataset: Dataset, contexts: Sequence[Sequence[str]]) -> list[str
 
 
 def _documents(answer: Answer, by_id: Mapping[str, Chunk]) -> set[str]:
-    in_passages = {passage.passage_id: passage.doc_id for passage in answer.passages}
-    return {
-        in_passages[i] if i in in_passages else by_id[i].doc_id for i in context_ids(answer)
-    } - {""}
+    doc_ids = {passage.passage_id: passage.doc_id for passage in answer.passages}
+    return {doc_ids[i] if i in doc_ids else by_id[i].doc_id for i in context_ids(answer)} - {""}

@@ -3,18 +3,15 @@
 Parts are in [0, 1]; higher is better but for "hallucination" and "llm_hallucination".
 """
 
-from __future__ import annotations
-
 import math
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeGuard
 
 import pandas as pd
 
 from ragbench.errors import ConfigError, check_known
+from ragbench.files import bundled
 from ragbench.llms.reply_text import read_outcome
 from ragbench.metrics.answers import keyword_coverage, missing_keywords, stated_facts
 from ragbench.metrics.pipeline import (
@@ -33,9 +30,7 @@ from ragbench.metrics.tidy import (
 )
 from ragbench.types import Answer, Case, Dataset
 
-_PARTS: dict[str, dict[str, Any]] = tomllib.loads(
-    Path(__file__).with_name("overall.toml").read_text(encoding="utf-8")
-)
+_PARTS: dict[str, dict[str, Any]] = bundled(__file__, "overall.toml")
 
 PARTS = tuple(_PARTS)
 
@@ -313,10 +308,13 @@ def failure_reasons(
         reasons.append(_missed(part, case, answer, relevant, parts[part]) or shortfall)
     if scores.get("forbidden_claims_absent", 1.0) < 1:
         reasons.append("states a forbidden claim")
-    if lacking := [flag for flag in dict.fromkeys(case.required_flags) if flag not in answer.flags]:
-        reasons.append(f"required flags not set: {', '.join(lacking)}")
-    if unwanted := [flag for flag in dict.fromkeys(case.forbidden_flags) if flag in answer.flags]:
-        reasons.append(f"forbidden flags set: {', '.join(unwanted)}")
+    flags = {
+        "required flags not set": [f for f in case.required_flags if f not in answer.flags],
+        "forbidden flags set": [f for f in case.forbidden_flags if f in answer.flags],
+    }
+    reasons += [
+        f"{what}: {', '.join(dict.fromkeys(wrong))}" for what, wrong in flags.items() if wrong
+    ]
     if case.answerable and n_citations(answer) < (case.min_citations or 0):
         reasons.append(f"citations {n_citations(answer)} < {case.min_citations}")
     if thresholds.get("latency", 0) > 0 and (

@@ -1,7 +1,5 @@
 """Measures of a whole system: the outcome, flags, citations and latency of an answer."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -127,10 +125,7 @@ def is_latency_measure(name: str) -> bool:
     >>> is_latency_measure("latency_p95_ms"), is_latency_measure("latency_mean_ms"), is_latency_measure("nDCG@5")
     (True, True, False)
     """
-    match = re.fullmatch(r"latency_(.+)_ms", name)
-    return match is not None and (
-        match[1] == "mean" or not math.isnan(percentile_fraction(match[1]))
-    )
+    return re.fullmatch(rf"latency_(mean|{_PERCENTILE.pattern})_ms", name) is not None
 
 
 def over_budget(latency_ms: Mapping[str, float], budget_ms: Mapping[str, float]) -> list[str]:
@@ -205,22 +200,17 @@ def score_pipeline(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
     for case in cases:
         outcome = outcomes.get(case.query_id, "failed")
         answer = by_query[case.query_id] if outcome != "failed" else None
+        flags, n_cited = (set(answer.flags), n_citations(answer)) if answer else (set(), -1)
         row: dict[str, float] = {}
         if case.expected_outcome:
             row["outcome_correct"] = float(outcome == case.expected_outcome)
         if required := set(case.required_flags):
-            row["required_flags"] = len(
-                required.intersection(answer.flags if answer else ())
-            ) / len(required)
+            row["required_flags"] = len(required & flags) / len(required)
         if case.min_citations is not None:
-            row["min_citations"] = float(
-                answer is not None and n_citations(answer) >= case.min_citations
-            )
+            row["min_citations"] = float(n_cited >= case.min_citations)
         if answer is not None:
             if forbidden := set(case.forbidden_flags):
-                row["forbidden_flags_absent"] = len(forbidden.difference(answer.flags)) / len(
-                    forbidden
-                )
+                row["forbidden_flags_absent"] = len(forbidden - flags) / len(forbidden)
             row["latency_in_budget"] = latency_in_budget(answer.latency_ms, case.latency_budget_ms)
             if answer.usage and (cost := cost_of(answer.usage)) is not None:
                 row["cost_usd"] = cost
@@ -228,7 +218,7 @@ def score_pipeline(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
     measures = [
         measure
         for measure, label in _LABELS.items()
-        if any(getattr(case, label) or getattr(case, label) == 0 for case in cases)
+        if any(getattr(case, label) not in (None, "", (), {}) for case in cases)
     ]
     if any("cost_usd" in row for row in rows.values()):
         measures.append("cost_usd")

@@ -1,7 +1,5 @@
 """The interval of a rate."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 

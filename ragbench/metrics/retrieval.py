@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ragbench.array_types import Bools, Floats, Ints
 from ragbench.errors import ConfigError
-from ragbench.metrics.array_types import Bools, Floats, Ints
 from ragbench.registry import KS, is_ranking_measure, measure_of
 
 FAMILIES = ("nDCG", "P", "R", "F1", "RR", "AP", "Success")
@@ -67,11 +67,8 @@ class RankingMeasure(NamedTuple):
             if self.option != _DEFAULTS[key]
         ]
         options = f"({','.join(names)})" if names else ""
-        return (
-            f"{self.name}{options}"
-            if self.cutoff is None
-            else f"{self.name}{options}@{self.cutoff}"
-        )
+        depth = "" if self.cutoff is None else f"@{self.cutoff}"
+        return f"{self.name}{options}{depth}"
 
 
 def parse_measure(text: str) -> RankingMeasure:

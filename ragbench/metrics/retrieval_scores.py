@@ -2,8 +2,6 @@
 the best scores.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,10 +22,8 @@ from ragbench.metrics.retrieval import (
 from ragbench.metrics.spans import evidence_chunks
 from ragbench.metrics.tidy import tidy
 from ragbench.metrics.trec import refuse_duplicates, to_frame
-from ragbench.registry import is_ranking_measure, measure_of
+from ragbench.registry import measure_of
 from ragbench.types import Chunk, Dataset, Qrels, Run
-
-LEVELS = ("document", "span", "chunk")
 
 # A chunk is relevant if it overlaps a piece of evidence by at least this fraction of the shorter of
 # the two.
@@ -68,7 +64,7 @@ def score_run(
     """
     parsed = parse_measures(measures)
     judged, ranked = to_frame(qrels, int), to_frame(run, float)
-    data = _joined(_query_ids(qrels, judged), judged, ranked)
+    data = _joined(qrels, judged, ranked)
     table = value_table(data, parsed)
     if not np.nansum(table) > 0:
         _warn_of_foreign_ids(data.query_ids, judged, ranked)
@@ -120,23 +116,20 @@ def ceilings(
     """
     parsed = parse_measures(measures)
     judged = to_frame(qrels, int)
-    data = _joined(_query_ids(qrels, judged), judged, to_frame({}, float))
+    data = _joined(qrels, judged, to_frame({}, float))
     return tidy(
         data.query_ids, [str(measure) for measure in parsed], value_table(data, parsed, ideal=True)
     )
 
 
-def _query_ids(qrels: Any, judged: pd.DataFrame) -> list[str]:
-    """Return the queries in their order, also those of a dictionary that have no judgement."""
+def _joined(qrels: Any, judged: pd.DataFrame, ranked: pd.DataFrame) -> JudgedRun:
+    """Number the ids of both; queries are in their order, also those of a dictionary that have no
+    judgement.
+    """
     query_ids: list[str] = list(qrels) if isinstance(qrels, Mapping) else []
     query_ids = query_ids or judged["query_id"].unique().tolist()
     if not query_ids:
         raise DataError("qrels are empty: nothing is judged, so nothing can be scored")
-    return query_ids
-
-
-def _joined(query_ids: list[str], judged: pd.DataFrame, ranked: pd.DataFrame) -> JudgedRun:
-    """Number the ids of both."""
     frames = (judged, ranked)
     queries, _ = pd.factorize(
         pd.concat(
@@ -209,7 +202,7 @@ def score_retrieval(
 def retrieval_levels(
     dataset: Dataset, *, chunk_run: Run | None = None, chunks: Sequence[Chunk] = ()
 ) -> tuple[str, ...]:
-    """Return those of `LEVELS` that these labels and this run can be scored at.
+    """Return those of "document", "span" and "chunk" that these labels and this run can be scored at.
 
     Chunk labels name chunks of one system: they are only used if the run holds at least one of
     them.
@@ -219,17 +212,14 @@ def retrieval_levels(
     >>> retrieval_levels(dataset, chunk_run={"q": {"d#1": 1.0}}), retrieval_levels(dataset)
     (('document', 'chunk'), ('document',))
     """
-    chunk_ids = {chunk.chunk_id for chunk in chunks}
-    named = {chunk_id for ranked in (chunk_run or {}).values() for chunk_id in ranked} | chunk_ids
+    named = {chunk.chunk_id for chunk in chunks}.union(*(chunk_run or {}).values())
+    of_chunks, cases = chunk_run is not None, dataset.cases
     allowed = {
         "document": any(map(bool, dataset.qrels.values())),
-        "span": chunk_run is not None
-        and bool(chunk_ids)
-        and any(case.evidence for case in dataset.cases),
-        "chunk": chunk_run is not None
-        and any(chunk_id in named for case in dataset.cases for chunk_id in case.relevant_chunks),
+        "span": of_chunks and bool(chunks) and any(case.evidence for case in cases),
+        "chunk": of_chunks and any(i in named for case in cases for i in case.relevant_chunks),
     }
-    return tuple(level for level in LEVELS if allowed[level])
+    return tuple(level for level, is_allowed in allowed.items() if is_allowed)
 
 
 def _judgements(
@@ -241,36 +231,32 @@ def _judgements(
     levels = retrieval_levels(dataset, chunk_run=chunk_run, chunks=chunks)
     names_of: dict[str, list[str]] = {}
     for name in measures:
-        level = measure_of(name).level if is_ranking_measure(name) else "document"
-        rest = measure_of(name).name.rpartition(":")[2] if is_ranking_measure(name) else name
-        names_of.setdefault(level, []).append(str(parse_measure(rest)))
+        measure = measure_of(name)
+        parsed = parse_measure(measure.name.removeprefix(f"{measure.level}:"))
+        names_of.setdefault(measure.level, []).append(str(parsed))
     for level, names in names_of.items():
         if level == "document":
             yield "", dataset.qrels, names
             continue
         if level not in levels:
-            lacks = {
-                "span": "gold evidence in these chunks",
-                "chunk": "a labelled chunk in this run",
-            }
+            lacks = (
+                "gold evidence in these chunks"
+                if level == "span"
+                else "a labelled chunk in this run"
+            )
             raise DataError(
-                f"{level}:{names[0]} cannot be measured on {dataset.name!r}: no question has "
-                f"{lacks[level]}"
+                f"{level}:{names[0]} cannot be measured on {dataset.name!r}: no question has {lacks}"
             )
         labelled: Qrels = {case.query_id: dict(case.relevant_chunks) for case in dataset.cases}
         if level == "span":
             # Passages of other systems may have no offsets in the documents, so some unknown ids
             # are not an error.
-            ranked = [
-                (chunk_id, query_id)
-                for query_id, row in (chunk_run or {}).items()
-                for chunk_id in row
-            ]
+            ranked = {i: query_id for query_id, row in (chunk_run or {}).items() for i in row}
             chunk_ids = {chunk.chunk_id for chunk in chunks}
             if len(chunk_ids) < len(chunks):
                 raise DataError("two chunks have the same id; pass the chunks of one chunking")
-            if ranked and chunk_ids.isdisjoint(chunk_id for chunk_id, _ in ranked):
-                raise DataError(unknown_chunk(*ranked[0], len(chunks)))
+            if ranked and chunk_ids.isdisjoint(ranked):
+                raise DataError(unknown_chunk(*next(iter(ranked.items())), len(chunks)))
             labelled = evidence_chunks(dataset, chunks, _SHARED)
         yield f"{level}:", labelled, names
 

@@ -1,7 +1,5 @@
 """Robustness: did the answers after an intervention do what they had to?"""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

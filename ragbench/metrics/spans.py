@@ -17,29 +17,27 @@ ranges that only touch do not intersect, and the retrieved list is not cut at th
 that hold evidence.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ragbench.array_types import Floats, Ints
 from ragbench.errors import ConfigError, DataError, unknown_chunk
-from ragbench.metrics.array_types import Bools, Floats, Ints
 from ragbench.metrics.tidy import text_behind, tidy
 from ragbench.metrics.trec import read_run
 from ragbench.registry import BUDGETS, KS
 from ragbench.text import token_offsets, token_ranges, trim
-from ragbench.types import Case, Chunk, Dataset, Run, Span, chunk_places
-
-Characters = dict[str, Ints]
-"""Document -> positions of characters, each once, in order."""
+from ragbench.types import Case, Chunk, Dataset, Run, Span, chunk_places, grouped
 
 Range = tuple[str, int, int]
 """A document, and the characters from a start to an end."""
+
+Tokens = tuple[Any, int, int]
+"""The tokens of a chunk's document, the number of the chunk's first one, and how many it has."""
 
 Borders = Mapping[str, Ints]
 """Document -> the starts and the ends of ranges, in two rows."""
@@ -104,8 +102,8 @@ def score_spans(
     borders = _borders(map(_range, chunks), {s.doc_id for case in cases for s in case.evidence})
     rows = []
     for case, ranked in zip(cases, rankings, strict=True):
-        truth = _characters(case.evidence)
-        n_truth = sum(map(len, truth.values()))
+        truth = _evidence(case.evidence)
+        n_truth = sum(total_length(*spans) for spans in truth.values())
         firsts = [[_range(chunk) for chunk in ranked[:k]] for k in ks]
         hits = np.array([_n_covered(truth, first) for first in firsts], dtype=float)
         sizes = np.array([sum(end - start for _, start, end in first) for first in firsts])
@@ -156,8 +154,9 @@ def evidence_recall(chunks: Sequence[Chunk], evidence: Sequence[Span]) -> float:
     >>> evidence_recall([Chunk("d#1", "d", 10, 30, "x" * 20)], [Span("d", 5, 15), Span("d", 8, 20)])
     0.6666666666666666
     """
-    truth = _characters(evidence)
-    return _n_covered(truth, map(_range, chunks)) / sum(map(len, truth.values()))
+    truth = _evidence(evidence)
+    n_truth = sum(total_length(*spans) for spans in truth.values())
+    return _n_covered(truth, map(_range, chunks)) / n_truth
 
 
 def total_length(starts: Ints, ends: Ints) -> int:
@@ -235,12 +234,12 @@ def _trimmed(dataset: Dataset, case: Case, span: Span) -> Range:
     return span.doc_id, *trim(dataset.corpus[span.doc_id].full_text, span.start, span.end)
 
 
-def _characters(spans: Iterable[Span]) -> Characters:
-    parts: dict[str, list[Ints]] = {}
+def _evidence(spans: Sequence[Span]) -> Borders:
     for span in spans:
         check_span(span)
-        parts.setdefault(span.doc_id, []).append(np.arange(span.start, span.end))
-    return {doc_id: np.unique(np.concatenate(ranges)) for doc_id, ranges in parts.items()}
+    return _borders(
+        ((span.doc_id, span.start, span.end) for span in spans), [span.doc_id for span in spans]
+    )
 
 
 def _range(chunk: Chunk) -> Range:
@@ -255,27 +254,24 @@ def _borders(ranges: Iterable[Range], doc_ids: Iterable[str]) -> Borders:
     return {i: np.array(pairs, dtype=np.int64).reshape(-1, 2).T for i, pairs in borders.items()}
 
 
-def _covered(positions: Ints, borders: Ints) -> Bools:
-    """Return for each position whether one of the ranges contains it."""
-    change = np.zeros(len(positions) + 1, dtype=np.int64)
-    for step, limits in zip((1, -1), borders, strict=True):
-        np.add.at(change, np.searchsorted(positions, limits), step)
-    covered: Bools = np.cumsum(change[:-1]) > 0
-    return covered
+def _n_shared(spans: Ints, ranges: Ints) -> int:
+    """Return the number of characters in both: those of each less those in either."""
+    either = np.hstack([spans, ranges])
+    return total_length(*spans) + total_length(*ranges) - total_length(*either)
 
 
-def _n_covered(truth: Characters, ranges: Iterable[Range]) -> int:
+def _n_covered(truth: Borders, ranges: Iterable[Range]) -> int:
     """Return the number of characters of the evidence in these ranges."""
     borders = _borders(ranges, truth)
-    return sum(int(_covered(truth[doc_id], borders[doc_id]).sum()) for doc_id in truth)
+    return sum(_n_shared(spans, borders[doc_id]) for doc_id, spans in truth.items())
 
 
-def _omega(truth: Characters, borders: Borders) -> float:
+def _omega(truth: Borders, borders: Borders) -> float:
     n_hits = n_read = 0
-    for doc_id, positions in truth.items():
-        first, last = np.searchsorted(positions, borders[doc_id])
-        reading = borders[doc_id][:, first < last]
-        n_hits += int(_covered(positions, reading).sum())
+    for doc_id, spans in truth.items():
+        starts, ends = borders[doc_id][:, :, None]
+        reading = borders[doc_id][:, ((starts < spans[1]) & (ends > spans[0])).any(axis=1)]
+        n_hits += _n_shared(spans, reading)
         n_read += total_length(*reading)  # text in several chunks counts once
     return n_hits / max(n_read, 1)
 
@@ -301,33 +297,23 @@ def _rankings(
     return rankings
 
 
-class _Tokens(NamedTuple):
-    """The tokens of a chunk's document: the number of its first one, and how many it has."""
-
-    offsets: Any
-    first: int
-    cost: int
-
-
 def _tokens(
     dataset: Dataset, rankings: Iterable[Sequence[Chunk]], tokenizer: str
-) -> dict[str, _Tokens]:
-    by_document: dict[str, dict[str, Chunk]] = {}
-    for chunk in (chunk for ranked in rankings for chunk in ranked):
-        by_document.setdefault(chunk.doc_id, {})[chunk.chunk_id] = chunk
-    tokens: dict[str, _Tokens] = {}
-    texts = [text_behind(dataset, next(iter(pieces.values()))) for pieces in by_document.values()]
-    documents = token_offsets(texts, tokenizer)
-    for offsets, pieces in zip(documents, by_document.values(), strict=True):
+) -> dict[str, Tokens]:
+    chunks = {chunk.chunk_id: chunk for ranked in rankings for chunk in ranked}
+    by_document = grouped(chunks.values(), lambda chunk: chunk.doc_id).values()
+    tokens: dict[str, Tokens] = {}
+    texts = [text_behind(dataset, pieces[0]) for pieces in by_document]
+    for offsets, pieces in zip(token_offsets(texts, tokenizer), by_document, strict=True):
         low, high = token_ranges(
-            offsets, *zip(*((chunk.start, chunk.end) for chunk in pieces.values()), strict=True)
+            offsets, [piece.start for piece in pieces], [piece.end for piece in pieces]
         )
-        for chunk_id, first, last in zip(pieces, low.tolist(), high.tolist(), strict=True):
-            tokens[chunk_id] = _Tokens(offsets, first, last - first)
+        for piece, first, last in zip(pieces, low.tolist(), high.tolist(), strict=True):
+            tokens[piece.chunk_id] = offsets, first, last - first
     return tokens
 
 
-def _within(budget: int, ranked: Sequence[Chunk], tokens: Mapping[str, _Tokens]) -> list[Range]:
+def _within(budget: int, ranked: Sequence[Chunk], tokens: Mapping[str, Tokens]) -> list[Range]:
     """Return what is read of a ranking until the budget is used up."""
     ranges = []
     for chunk in ranked:

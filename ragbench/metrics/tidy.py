@@ -1,7 +1,5 @@
 """Answers matched with their cases, and the tidy frame of scores that every perspective returns."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

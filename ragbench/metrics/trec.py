@@ -7,7 +7,6 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Mapping
-from itertools import chain
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -137,22 +136,16 @@ def _from_records(source: Any, columns: list[str], what: str) -> pd.DataFrame:
     nested = source.to_dict() if hasattr(source, "to_dict") else source
     try:
         if isinstance(nested, Mapping):
-            rows = list(nested.values())
-            lists = [
-                [query_id for query_id, row in nested.items() for _ in row],
-                list(chain.from_iterable(rows)),
-                [number for row in rows for number in row.values()],
-            ]
+            rows = [(query_id, *item) for query_id, row in nested.items() for item in row.items()]
         else:
             rows = [(row[0], row[1], getattr(row, value, row[2])) for row in nested]
-            lists = [list(column) for column in zip(*rows, strict=True)] or [[]] * 3
     except (AttributeError, TypeError, IndexError, KeyError):
         raise DataError(
             f"{what} must be {{query_id: {{doc_id: {value}}}}}, a DataFrame, rows of three or a "
             f"file, not {type(source).__name__}; {what} of query and document holds "
             f"{str(source)[:60]!r}"
         ) from None
-    return pd.DataFrame(dict(zip(columns, lists, strict=True)), dtype=object)
+    return pd.DataFrame(rows, columns=columns, dtype=object)
 
 
 def _read_file(path: Path, kind: type, columns: list[str]) -> pd.DataFrame:

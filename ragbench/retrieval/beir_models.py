@@ -1,7 +1,5 @@
 """BEIR's retrieval models as retrievers."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard

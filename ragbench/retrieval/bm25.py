@@ -1,25 +1,27 @@
 """Lexical search."""
 
-from __future__ import annotations
-
 import json
 import logging
 import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ragbench import store
 from ragbench.errors import ConfigError
 from ragbench.language import Language, language_of, terms
-from ragbench.retrieval.ranks import best_of_sparse, check_k, checked_ids, counted, ranked
+from ragbench.retrieval.ranks import (
+    Candidates,
+    best_of_sparse,
+    check_k,
+    checked_ids,
+    counted,
+    ranked,
+)
 from ragbench.types import Chunk, Queries, Run, as_queries
-
-if TYPE_CHECKING:
-    from ragbench.retrieval.ranks import Candidates
 
 
 class BM25:

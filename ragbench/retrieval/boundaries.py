@@ -2,31 +2,21 @@
 tokens that fit.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
+from ragbench.array_types import FloatArray, Ints
 from ragbench.testsets.outline import Line, find_headings, lines_of
-from ragbench.text import sentence_spans
+from ragbench.text import Offsets, sentence_spans
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ragbench.text import Offsets
-    from ragbench.types import FloatArray
-
-    Window = tuple[int, int]
-    """First token and one after the last."""
-
-    Level = Callable[[], list[int]]
-    """Where one kind of border cuts, as token positions in order; worked out only if it is needed."""
+Window = tuple[int, int]
+"""First token and one after the last."""
 
 
 class Borders:
@@ -37,14 +27,20 @@ class Borders:
     the space before a word are cut right, too.
     """
 
-    def __init__(self, text: str, offsets: Offsets) -> None:
-        self.text = text
-        self.offsets = offsets
-        self.n_tokens = len(offsets)
-        self._heading_blocks: list[tuple[int, int]] = []
+    def __init__(self, text: str, offsets: Offsets, *, with_headings: bool = False) -> None:
+        """Find headings `with_headings`: then no border of any kind but words and tokens separates
+        a heading from the text below it.
+        """
+        self.text, self.offsets, self.n_tokens = text, offsets, len(offsets)
+        self._headings = find_headings(self._lines) if with_headings else []
         self._cuts: dict[str, list[int]] = {}
 
-    def at(self, ends: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    @property
+    def headings(self) -> list[str]:
+        """Return one kind of border per level of heading, the highest first."""
+        return [str(level) for level in sorted({level for _, _, level in self._headings})]
+
+    def at(self, ends: npt.ArrayLike) -> Ints:
         """Return for each position in the text the token before which to cut; 0 where no cut is
         possible.
 
@@ -55,87 +51,56 @@ class Borders:
         cuts[self.offsets[cuts - 1, 1] > self.offsets[cuts, 0]] = 0
         return cuts
 
-    def _kind(self, kind: str, ends: Callable[[], npt.ArrayLike]) -> list[int]:
+    def cuts(self, kind: str) -> list[int]:
+        """Return the borders of a kind: "tokens", "words", "sentences", "lines", "paragraphs", or
+        one of `headings`.
+        """
         if kind not in self._cuts:
-            positions = np.asarray(ends(), dtype=np.int64)
-            if self._heading_blocks and kind != "words":
-                starts, stops = np.asarray(self._heading_blocks, dtype=np.int64).T
+            positions = np.asarray(self._ends(kind), dtype=np.int64)
+            if self._headings and kind not in ("words", "tokens"):
+                starts = np.array([self._lines[first].start for first, _, _ in self._headings])
+                stops = np.array([self._lines[last].end for _, last, _ in self._headings])
                 block = np.searchsorted(starts, positions, side="left") - 1
                 positions = positions[(block < 0) | (positions > stops[block])]
             # In order, since the positions are, so a dictionary drops what comes twice; np.unique
             # would sort or hash.
-            self._cuts[kind] = list(
-                dict.fromkeys(cut for cut in self.at(positions).tolist() if cut)
-            )
+            self._cuts[kind] = list(dict.fromkeys(filter(None, self.at(positions).tolist())))
         return self._cuts[kind]
 
-    def tokens(self) -> list[int]:
-        if "tokens" not in self._cuts:
-            free = self.offsets[:-1, 1] <= self.offsets[1:, 0]
-            self._cuts["tokens"] = (np.flatnonzero(free) + 1).tolist()
-        return self._cuts["tokens"]
-
-    def words(self) -> list[int]:
-        return self._kind(
-            "words", lambda: [word.end() for word in re.finditer(r"\S+(?=\s)", self.text)]
-        )
-
-    def sentences(self) -> list[int]:
-        return self._kind("sentences", lambda: self.sentence_ends)
+    def _ends(self, kind: str) -> npt.ArrayLike:
+        match kind:
+            case "tokens":
+                return self.offsets[1:, 0]
+            case "words":
+                return [word.end() for word in re.finditer(r"\S+(?=\s)", self.text)]
+            case "sentences":
+                return self.sentence_ends
+            case "lines":
+                return [line.end for line in self._lines]
+            case "paragraphs":
+                return [a.end for a, b in pairwise(self._lines) if b.after_blank]
+        firsts = [first for first, _, level in self._headings if str(level) == kind and first > 0]
+        return [self._lines[first - 1].end for first in firsts]
 
     @cached_property
     def sentence_ends(self) -> list[int]:
         return [end for _, end in sentence_spans(self.text)]
 
-    def lines(self) -> list[int]:
-        return self._kind("lines", lambda: [line.end for line in self._text_lines])
-
-    def paragraphs(self) -> list[int]:
-        lines = self._text_lines
-        return self._kind(
-            "paragraphs", lambda: [a.end for a, b in pairwise(lines) if b.after_blank]
-        )
-
     @cached_property
-    def _text_lines(self) -> list[Line]:
+    def _lines(self) -> list[Line]:
         return lines_of(self.text)
 
-    @cached_property
-    def _headings(self) -> list[tuple[int, int, int]]:
-        return find_headings(self._text_lines)
 
-    def headings(self) -> list[Level]:
-        """Return one level of borders per level of heading, the highest first.
-
-        From then on no border of any kind but words and tokens separates a heading from the text
-        below it.
-        """
-        lines = self._text_lines
-        self._heading_blocks = [
-            (lines[first].start, lines[last].end) for first, last, _ in self._headings
-        ]
-
-        def before(level: int) -> Level:
-            ends = [
-                lines[first - 1].end
-                for first, _, depth in self._headings
-                if depth == level and first > 0
-            ]
-            return lambda: self._kind(f"heading {level}", lambda: ends)
-
-        return [before(level) for level in sorted({depth for _, _, depth in self._headings})]
-
-
-def split(first: int, last: int, levels: Sequence[Level], size: int) -> list[Window]:
-    """Return windows of at most `size` tokens: cut at the first level, join what fits, cut what is
-    too long further down.
+def split(borders: Borders, first: int, last: int, kinds: Sequence[str], size: int) -> list[Window]:
+    """Return windows of at most `size` tokens: cut at the first kind of border, join what fits, cut
+    what is too long further down.
     """
-    if last - first <= size or not levels:
+    if last - first <= size or not kinds:
         return [(first, last)]
-    borders = levels[0]()
-    inner = borders[bisect_right(borders, first) : bisect_left(borders, last)]
+    cuts = borders.cuts(kinds[0])
+    inner = cuts[bisect_right(cuts, first) : bisect_left(cuts, last)]
     if not inner:
-        return split(first, last, levels[1:], size)
+        return split(borders, first, last, kinds[1:], size)
     edges = [first, *inner, last]
     windows: list[Window] = []
     current = 0
@@ -145,7 +110,7 @@ def split(first: int, last: int, levels: Sequence[Level], size: int) -> list[Win
             windows.append((edges[current], edges[following]))
         else:
             following = current + 1
-            windows += split(edges[current], edges[following], levels[1:], size)
+            windows += split(borders, edges[current], edges[following], kinds[1:], size)
         current = following
     return windows
 
@@ -171,7 +136,7 @@ def split_weakest_first(borders: Borders, similarities: FloatArray, size: int) -
                 waiting += [(cut, last), (first, cut)]
                 break
         else:
-            windows += split(first, last, [borders.words, borders.tokens], size)
+            windows += split(borders, first, last, ("words", "tokens"), size)
     return windows
 
 
@@ -181,17 +146,15 @@ def extend(
     """Let each window continue into the next one by up to `overlap` tokens, itself staying within
     `size`.
     """
-    stops = (
-        sorted(cut for level in borders.headings() for cut in level()) if name == "markdown" else []
-    )
-    kinds = [borders.tokens()] if name == "fixed" else [borders.sentences(), borders.tokens()]
+    stops = sorted(cut for kind in borders.headings for cut in borders.cuts(kind))
+    kinds = ("tokens",) if name == "fixed" else ("sentences", "tokens")
     extended: list[Window] = []
     for first, last in windows:
         limit = min(last + overlap, first + size, borders.n_tokens)
         if (stop := bisect_left(stops, last)) < len(stops):
             limit = min(limit, stops[stop])
         reach = limit if limit == borders.n_tokens or limit in stops[stop : stop + 1] else last
-        for cuts in kinds:
+        for cuts in map(borders.cuts, kinds):
             if reach <= last and (n := bisect_right(cuts, limit)):
                 reach = cuts[n - 1]
         reach = max(reach, last)

@@ -25,31 +25,30 @@ What holds for every chunk of every document:
   chunk.
 """
 
-from __future__ import annotations
-
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, cast
 
 import numpy as np
 
+from ragbench.array_types import FloatArray
 from ragbench.datasets import check_documents
 from ragbench.errors import ConfigError, DataWarning, unknown
 from ragbench.extension import FORM, imported, is_import, object_name
 from ragbench.language import detect_language
-from ragbench.retrieval.boundaries import Borders, extend, split, split_weakest_first
+from ragbench.retrieval.boundaries import Borders, Window, extend, split, split_weakest_first
 from ragbench.retrieval.embedders import load_embedder, warn_of_language
 from ragbench.retrieval.large_chunks import LargeChunks
-from ragbench.text import in_groups, load_tokenizer, sentence_spans, token_offsets, trim
-from ragbench.types import Chunk, Corpus, Dataset, Document, EmbedderLike, as_documents
-
-if TYPE_CHECKING:
-    from ragbench.retrieval.boundaries import Level, Window
-    from ragbench.text import Offsets
-    from ragbench.types import Embedder, FloatArray
+from ragbench.text import Offsets, in_groups, load_tokenizer, sentence_spans, token_offsets, trim
+from ragbench.types import Chunk, Corpus, Dataset, Document, Embedder, EmbedderLike, as_documents
 
 CHUNKERS = ("document", "fixed", "markdown", "recursive", "semantic", "sentence")
+
+_RECURSIVE = ("paragraphs", "lines", "sentences", "words", "tokens")
+_KINDS = {"sentence": _RECURSIVE[2:], "recursive": _RECURSIVE, "markdown": _RECURSIVE}
+"""Kinds of borders, strongest first; of "fixed" tokens alone."""
 
 # From here on a chunking leaves the corpus as it is, and comparing two of them compares nothing.
 _SHORT_SHARE = 0.9
@@ -125,7 +124,7 @@ def chunk(
     load_tokenizer(tokenizer)  # a wrong name is an error even where there is nothing to cut
     model = _semantic_model(embedder, dataset) if name == "semantic" else None
 
-    n_filled = n_short = 0
+    n_long = n_short = 0
     for documents in in_groups(dataset.corpus.values()):
         texts = [document.full_text for document in documents]
         all_offsets = token_offsets(texts, tokenizer)
@@ -140,19 +139,20 @@ def chunk(
         ):
             if not long:
                 pieces = _whole(document)
-                n_filled += len(pieces)
                 n_short += len(pieces)
                 chunks.extend(pieces)
                 continue
-            n_filled += 1
-            borders = Borders(text, offsets)
+            n_long += 1
+            borders = Borders(text, offsets, with_headings=name == "markdown")
             if name == "semantic":
                 windows = split_weakest_first(borders, next(similarities), size - overlap)
             else:
-                windows = split(0, len(offsets), _levels(borders, name), size - overlap)
+                kinds = [*borders.headings, *_KINDS.get(name, ["tokens"])]
+                windows = split(borders, 0, len(offsets), kinds, size - overlap)
             if overlap:
                 windows = extend(windows, borders, name, size, overlap)
             chunks.extend(_cut(document.doc_id, text, offsets, windows))
+    n_filled = n_long + n_short
     if n_filled >= _SHORT_LEAST_DOCUMENTS and n_short > _SHORT_SHARE * n_filled:
         warnings.warn(
             f"{n_short:,} of {n_filled:,} documents ({n_short / n_filled:.0%}) "
@@ -177,19 +177,17 @@ def check_chunker(chunker: str | Callable[..., Any]) -> str | Callable[..., Any]
     Raises:
         ConfigError: there is no such chunker.
     """
-    if isinstance(chunker, str) and chunker not in CHUNKERS and is_import(chunker):
+    if isinstance(chunker, str) and is_import(chunker):
         attribute = imported(chunker, "chunker")
         if not callable(attribute):
             raise ConfigError(
                 f"chunker {chunker!r} cannot be called; expected a function of a document's text"
             )
         return check_chunker(attribute)
-    if callable(chunker):
-        if not inspect.isclass(chunker):
-            return chunker
+    if inspect.isclass(chunker):
         instance: Any = chunker()
         return check_chunker(instance)
-    if chunker not in CHUNKERS:
+    if not callable(chunker) and chunker not in CHUNKERS:
         raise ConfigError(unknown("chunker", chunker, CHUNKERS, f"{', '.join(CHUNKERS)}, {FORM}"))
     return chunker
 
@@ -198,15 +196,11 @@ def _own(
     documents: Iterable[Document], chunker: Callable[..., Any], size: int, overlap: int
 ) -> Iterator[Iterable[Chunk]]:
     """Return the pieces that a user's function makes of each document."""
-    try:
+    options = {"chunk_size": size, "chunk_overlap": overlap}
+    parameters: Collection[str] = ()
+    with suppress(TypeError, ValueError):  # some built-in functions have no signature
         parameters = inspect.signature(chunker).parameters
-    except (TypeError, ValueError):  # some built-in functions have no signature
-        parameters = {}  # type: ignore[assignment]
-    options = {
-        key: value
-        for key, value in (("chunk_size", size), ("chunk_overlap", overlap))
-        if key in parameters
-    }
+    options = {key: value for key, value in options.items() if key in parameters}
     what = f"chunker {object_name(chunker)}"
     for document in documents:
         chunks: dict[str, Chunk] = {}
@@ -218,10 +212,8 @@ def _own(
             )
         for piece in pieces:
             if isinstance(piece, str):
-                start = text.find(piece, begin)
-                start = (
-                    start if start >= 0 else text.find(piece)
-                )  # pieces that overlap a repeated text
+                ahead = text.find(piece, begin)
+                start = ahead if ahead >= 0 else text.find(piece)  # of pieces that overlap
                 if start < 0:
                     raise ConfigError(
                         f"{what} returned {piece[:60]!r}, which is not in the text "
@@ -285,19 +277,6 @@ def _cut(doc_id: str, text: str, offsets: Offsets, windows: Sequence[Window]) ->
             spans.pop()
         spans.append((start, end))
     return [Chunk.cut(doc_id, text, start, end) for start, end in spans]
-
-
-def _levels(borders: Borders, name: str) -> list[Level]:
-    levels = {
-        "fixed": [],
-        "sentence": [borders.sentences, borders.words],
-        "recursive": [borders.paragraphs, borders.lines, borders.sentences, borders.words],
-    }
-    if name == "markdown":
-        # Here and nowhere else a heading is known, and must not be separated from the text under
-        # it.
-        return [*borders.headings(), *levels["recursive"], borders.tokens]
-    return [*levels[name], borders.tokens]
 
 
 def _semantic_model(embedder: str | Embedder, dataset: Dataset) -> Embedder:

@@ -1,21 +1,21 @@
 """Search by meaning, alone and together with search by words."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ragbench import store
+from ragbench.array_types import FloatArray, Floats, Ints
 from ragbench.errors import ModelError
 from ragbench.language import language_of
 from ragbench.retrieval.bm25 import BM25
 from ragbench.retrieval.embedders import load_embedder, warn_of_language
+from ragbench.retrieval.large_chunks import LargeChunks
 from ragbench.retrieval.ranks import (
     QUERIES_AT_ONCE,
+    Candidates,
     best,
     best_of_products,
     check_k,
@@ -23,16 +23,7 @@ from ragbench.retrieval.ranks import (
     counted,
     ranked,
 )
-from ragbench.types import Chunk, EmbedderLike, Queries, Run, as_queries, chunk_places
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ragbench.retrieval.large_chunks import LargeChunks
-    from ragbench.retrieval.ranks import Candidates
-    from ragbench.types import Embedder, FloatArray
-
-    Rows = npt.NDArray[np.int64]
+from ragbench.types import Chunk, Embedder, EmbedderLike, Queries, Run, as_queries, chunk_places
 
 _HYBRID_DEPTH = 100
 _RANK_CONSTANT = 60  # of the fusion, as published
@@ -56,11 +47,8 @@ class Dense:
     def __init__(
         self, chunks: Sequence[Chunk], embedder: EmbedderLike = "minilm", *, language: str = ""
     ) -> None:
-        from ragbench.retrieval.large_chunks import (
-            LargeChunks,
-        )  # here, so that importing this module is light
-
         self._embedder = load_embedder(embedder)
+        self.name = f"dense:{self._embedder.name}"
         effect = "dense and hybrid search with it rank them worse than 'bm25' does"
         warn_of_language(self._embedder, language_of(chunks, language), effect)
         self.chunks = chunks
@@ -70,10 +58,6 @@ class Dense:
         else:
             encoded = self._embedder.encode([chunk.text for chunk in chunks])
             self._vectors = _checked(encoded, len(chunks), self._embedder)
-
-    @property
-    def name(self) -> str:
-        return f"dense:{self._embedder.name}"
 
     def __repr__(self) -> str:
         return f"Dense({counted(self._chunk_ids)}, {self._embedder.name!r})"
@@ -100,7 +84,7 @@ class Dense:
             for row, (query_id, scores) in enumerate(run.items())
         }
 
-    def _cosines(self, asked: FloatArray, rows: Rows, columns: Rows) -> npt.NDArray[np.float64]:
+    def _cosines(self, asked: FloatArray, rows: Ints, columns: Ints) -> Floats:
         # float32 products differ in the last bits with the machine, the batch and the place in the
         # matrix; in float64 they are equal far below the 6 decimals that count.
         cosines = np.empty(len(rows), dtype=np.float64)
@@ -136,14 +120,11 @@ class Hybrid:
         self.chunks = chunks
         self._lexical = BM25(chunks, language=language)
         self._dense = Dense(chunks, embedder, language=self._lexical.language.code)
+        self.name = self._dense.name.replace("dense", "hybrid", 1)
         self._place = chunk_places(chunks)
 
-    @property
-    def name(self) -> str:
-        return f"hybrid:{self._dense.name.partition(':')[2]}"
-
     def __repr__(self) -> str:
-        return f"Hybrid({counted(self._place)}, {self._dense.name.partition(':')[2]!r})"
+        return f"Hybrid({counted(self._place)}, {self.name.partition(':')[2]!r})"
 
     def search(self, queries: Queries, k: int = 10) -> Run:
         """Return for each query the `k` chunks of the highest fused score, best first."""

@@ -1,11 +1,9 @@
 """Lexical search in an index on the disk."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +11,8 @@ from ragbench import store
 from ragbench.errors import require
 from ragbench.language import language_of
 from ragbench.retrieval.bm25 import Words
-from ragbench.retrieval.ranks import check_k, checked_ids, counted, ranked
+from ragbench.retrieval.ranks import Candidates, check_k, checked_ids, counted, ranked
 from ragbench.types import Chunk, Queries, Run, as_queries
-
-if TYPE_CHECKING:
-    from ragbench.retrieval.ranks import Candidates
 
 _BATCH = 10_000  # texts that are words in memory at a time
 _HEAP_BYTES = 64_000_000

@@ -18,26 +18,22 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from ragbench import store
+from ragbench.array_types import Bools, FloatArray, Floats
 from ragbench.errors import ConfigError, DataWarning, ModelError, nearest
 from ragbench.extension import imported, is_import, object_name
 from ragbench.files import expanded
 from ragbench.language import Language
 from ragbench.progress import progress_bar
-from ragbench.retrieval.embedding_models import MiniLM, Model, Transformer, WordLlama
+from ragbench.retrieval.embedding_models import MiniLM, Transformer, WordLlama
 from ragbench.retrieval.weights import model_files
 from ragbench.text import without_surrogates
 from ragbench.types import Embedder, EmbedderLike
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ragbench.types import FloatArray
 
 EMBEDDERS = ("minilm", "wordllama")
 """The embedders that need no download; every other name is a local folder or a name on the Hugging
@@ -128,7 +124,7 @@ folder, or a name on the Hugging Face hub)
         )
 
 
-def load_embedder(name: EmbedderLike) -> TextEmbedder | OwnEmbedder | Embedder:
+def load_embedder(name: EmbedderLike) -> TextEmbedder | Embedder:
     """Return the embedder of that name; the same object for the same name as long as its files are
     the same.
 
@@ -178,10 +174,10 @@ def load_embedder(name: EmbedderLike) -> TextEmbedder | OwnEmbedder | Embedder:
 class TextEmbedder:
     """A model and its place in the cache; made by `load_embedder`.
 
-    `name` is what it was asked for by, `dimension` the length of its vectors.
+    `name` is what it was asked for by; the model is as those of `ragbench.retrieval.embedding_models`.
     """
 
-    def __init__(self, name: str, model: Model) -> None:
+    def __init__(self, name: str, model: Any) -> None:
         self.name = name
         self._model = model
 
@@ -193,18 +189,12 @@ class TextEmbedder:
         """Return what its vectors of documents depend on apart from the texts; "" where they must
         not be kept.
         """
-        if getattr(self._model, "is_stand_in", False):  # in a dry run, of a server's model
-            return ""
-        return f"{self._model.identity} document {_WHITE_SPACE}"
+        identity = self._model.identity
+        return identity and f"{identity} document {_WHITE_SPACE}"
 
-    @cached_property
-    def dimension(self) -> int:
-        """Return the number of components of a vector."""
-        return int(self.encode([]).shape[1])
-
-    def encode(self, texts: Sequence[str]) -> FloatArray:
+    def encode(self, texts: Sequence[str], role: str = "document") -> FloatArray:
         """Return a float32 array (len(texts), dimension), one row of unit length per text; zero for
-        an empty text.
+        an empty text. `role` is "document" or "query" (see `encode_queries`).
 
         Equal texts are computed once. The result depends on the set of texts only, not on their
         order. A progress bar shows when it takes longer than two seconds. Texts longer than the
@@ -217,17 +207,6 @@ class TextEmbedder:
         >>> embedder.encode([]).shape
         (0, 256)
         """
-        return self._encode(texts, "document")
-
-    def encode_queries(self, texts: Sequence[str]) -> FloatArray:
-        """Encode as `encode` does, for texts that are searched with.
-
-        The same as `encode` except for models trained with another prompt for queries (such as E5's
-        "query: ").
-        """
-        return self._encode(texts, "query")
-
-    def _encode(self, texts: Sequence[str], role: str) -> FloatArray:
         if isinstance(texts, str):
             raise ConfigError(
                 "encode: expected a list of texts, not one string; write encode([text])"
@@ -244,6 +223,14 @@ class TextEmbedder:
         vectors: FloatArray = entry["vectors"][[row_of[text] for text in cleaned]]
         return vectors
 
+    def encode_queries(self, texts: Sequence[str]) -> FloatArray:
+        """Encode as `encode` does, for texts that are searched with.
+
+        The same as `encode` except for models trained with another prompt for queries (such as E5's
+        "query: ").
+        """
+        return self.encode(texts, "query")
+
     def _compute(self, texts: list[str], role: str) -> store.Arrays:
         blocks: list[FloatArray] = []
         cut = np.zeros(len(texts), dtype=bool)
@@ -254,17 +241,13 @@ class TextEmbedder:
                 blocks.append(_unit(self._model.embed(block, role), self.name))
                 cut[start:end] = is_cut(block)
                 bar.update(end - start)
-        vectors = (
-            np.concatenate(blocks)
-            if blocks
-            else np.zeros((0, self._model.dimension), dtype=np.float32)
-        )
+        vectors = np.concatenate(blocks or [np.zeros((0, self._model.dimension), np.float32)])
         vectors[[not text for text in texts]] = 0.0
         # What is cut is kept with the vectors: the warning comes each time, also when the model
         # need not be loaded.
         return {"vectors": vectors, "cut": cut, "max_tokens": np.array(self._model.max_tokens or 0)}
 
-    def _warn_of_cuts(self, texts: list[str], cut: npt.NDArray[np.bool_], max_tokens: int) -> None:
+    def _warn_of_cuts(self, texts: list[str], cut: Bools, max_tokens: int) -> None:
         if not cut.any():
             return
         first = texts[int(np.flatnonzero(cut)[0])]
@@ -277,58 +260,46 @@ class TextEmbedder:
         )
 
 
-class OwnEmbedder:
-    """A user's function as an `Embedder`; made by `load_embedder`. Nothing is kept in the cache."""
+class OwnModel:
+    """A user's functions as a model. Nothing is kept in the cache."""
+
+    identity, dimension, max_tokens = "", 0, None
 
     def __init__(
         self, documents: Callable[[list[str]], Any], queries: Callable[[list[str]], Any], name: str
     ) -> None:
-        self.name = name
-        self._documents, self._queries = documents, queries
+        self._functions = {"document": documents, "query": queries}
+        self._name = name
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r})"
-
-    def encode(self, texts: Sequence[str]) -> FloatArray:
-        """Return a float32 array (len(texts), dimension), one row of unit length per text."""
-        return self._rows(self._documents, texts)
-
-    def encode_queries(self, texts: Sequence[str]) -> FloatArray:
-        """Encode as `encode` does, for texts that are searched with."""
-        return self._rows(self._queries, texts)
-
-    def _rows(self, function: Callable[[list[str]], Any], texts: Sequence[str]) -> FloatArray:
-        if not texts:
-            return np.zeros((0, 0), dtype=np.float32)
+    def embed(self, texts: list[str], role: str) -> Floats:
         try:
-            vectors = np.asarray(function(_single_blanks(texts)), dtype=np.float64)
+            vectors = np.asarray(self._functions[role](texts), dtype=np.float64)
         except (TypeError, ValueError) as exc:
-            raise ModelError(f"embedder {self.name} gave no rows of numbers: {exc}") from exc
+            raise ModelError(f"embedder {self._name} gave no rows of numbers: {exc}") from exc
         if vectors.ndim != 2 or len(vectors) != len(texts):
             raise ModelError(
-                f"embedder {self.name} gave an array of shape {vectors.shape} for {len(texts)} "
+                f"embedder {self._name} gave an array of shape {vectors.shape} for {len(texts)} "
                 "texts; expected one row of numbers for each text of the list that it is given"
             )
-        return _unit(vectors, self.name)
+        return vectors
 
 
 def _own(given: Any) -> Embedder:
     """Return a user's object as an embedder."""
-    model = given() if inspect.isclass(given) else given
+    model: Any = given() if inspect.isclass(given) else given
     if isinstance(model, Embedder):
         return model
     name = object_name(given)
-    if callable(encode := getattr(model, "encode", None)):
-        return OwnEmbedder(encode, getattr(model, "encode_query", encode), name)
-    if callable(embed := getattr(model, "embed_documents", None)):
-        embed_query: Any = getattr(model, "embed_query", None)
-        return OwnEmbedder(embed, lambda texts: [embed_query(text) for text in texts], name)
-    if callable(model):
-        return OwnEmbedder(model, model, name)
-    raise ConfigError(
-        f"embedder {model!r}: expected a name, a function of a list of texts, or an object with "
-        "encode(texts)"
-    )
+    if callable(encode := getattr(model, "encode", model)):
+        own = OwnModel(encode, getattr(model, "encode_query", encode), name)
+    elif callable(embed := getattr(model, "embed_documents", None)):
+        own = OwnModel(embed, lambda texts: list(map(model.embed_query, texts)), name)
+    else:
+        raise ConfigError(
+            f"embedder {model!r}: expected a name, a function of a list of texts, or an object with "
+            "encode(texts)"
+        )
+    return TextEmbedder(name, own)
 
 
 @lru_cache(maxsize=16)
@@ -354,7 +325,7 @@ def _blocks(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
         start += rows
 
 
-def _unit(vectors: npt.NDArray[np.floating[Any]], name: str) -> FloatArray:
+def _unit(vectors: FloatArray | Floats, name: str) -> FloatArray:
     if not np.isfinite(vectors).all():
         raise ModelError(
             f"{name} gave vectors that are not finite numbers; its weights are damaged"

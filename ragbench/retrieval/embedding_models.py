@@ -1,16 +1,19 @@
-"""The models behind an embedder: minilm in numpy, static word vectors, and sentence-transformers."""
+"""The models behind an embedder: minilm in numpy, static word vectors, and sentence-transformers.
 
-from __future__ import annotations
+Each has an `identity`, a `dimension`, `max_tokens` (None: it reads whole texts) and `embed(texts,
+role)`; one that reads `max_tokens` of a text has `cut(texts)` too: which texts are longer.
+"""
 
 import logging
 import threading
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from ragbench.array_types import Bools, FloatArray
 from ragbench.errors import ModelError
 from ragbench.retrieval import minilm
 from ragbench.retrieval.weights import (
@@ -21,25 +24,6 @@ from ragbench.retrieval.weights import (
     package_folder,
 )
 from ragbench.store import digest
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ragbench.types import FloatArray
-
-
-class Model(Protocol):
-    """What TextEmbedder needs to know of a model; one that reads `max_tokens` of a text has `cut`
-    too, which texts are longer.
-    """
-
-    @property
-    def identity(self) -> str: ...
-    @property
-    def dimension(self) -> int: ...
-    @property
-    def max_tokens(self) -> int | None: ...
-    def embed(self, texts: list[str], role: str) -> FloatArray: ...
 
 
 class MiniLM:
@@ -62,7 +46,7 @@ class MiniLM:
         ids = [minilm.cut_to_fit(encoding.ids) for encoding in minilm.tokenised(texts)]
         return np.stack([states.mean(axis=0) for states in minilm.token_states(ids)])
 
-    def cut(self, texts: list[str]) -> npt.NDArray[np.bool_]:
+    def cut(self, texts: list[str]) -> Bools:
         return np.array(
             [len(encoding.ids) > self.max_tokens for encoding in minilm.tokenised(texts)]
         )
@@ -139,37 +123,25 @@ class Transformer:
     def identity(self) -> str:
         return self._weights.identity
 
-    @property
-    def _model(self) -> Any:
-        return self._weights.model
-
     @cached_property
     def dimension(self) -> int:
-        # Renamed in version 5.4, where the old name warns.
-        ask = (
-            getattr(self._model, "get_embedding_dimension", None)
-            or self._model.get_sentence_embedding_dimension
-        )
-        return int(ask() or self._model.encode(["."], show_progress_bar=False).shape[1])
+        return int(self._weights.model.encode(["."], show_progress_bar=False).shape[1])
 
     @property
-    def max_tokens(self) -> int | None:
-        limit: int | None = self._model.max_seq_length
-        return limit
+    def max_tokens(self) -> Any:
+        return self._weights.model.max_seq_length
 
     def embed(self, texts: list[str], role: str) -> FloatArray:
-        model = self._model
-        encode = getattr(
-            model, "encode_query" if role == "query" else "encode_document", model.encode
-        )
+        model = self._weights.model
+        encode = model.encode_query if role == "query" else model.encode_document
         with self._one_at_a_time:
             vectors: FloatArray = encode(
                 texts, batch_size=32, show_progress_bar=False, convert_to_numpy=True
             )
         return vectors
 
-    def cut(self, texts: list[str]) -> npt.NDArray[np.bool_]:
-        limit, tokenizer = self.max_tokens, getattr(self._model, "tokenizer", None)
+    def cut(self, texts: list[str]) -> Bools:
+        limit, tokenizer = self.max_tokens, getattr(self._weights.model, "tokenizer", None)
         cut = np.zeros(len(texts), dtype=bool)
         # A token has a byte at least: most texts need not be tokenised again to know that they fit.
         long = [i for i, text in enumerate(texts) if limit and len(text.encode()) + 8 > limit]

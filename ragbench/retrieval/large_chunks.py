@@ -8,7 +8,7 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragbench.types import Chunk
 
@@ -51,14 +51,9 @@ class LargeChunks(Sequence[Chunk]):
     def __iter__(self) -> Iterator[Chunk]:
         return self._cut(range(len(self)))
 
-    @overload
-    def __getitem__(self, index: int) -> Chunk: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Chunk]: ...
-    def __getitem__(self, index: int | slice) -> Chunk | list[Chunk]:
-        if isinstance(index, slice):
-            return list(self._cut(range(len(self))[index]))
-        return next(self._cut([range(len(self))[index]]))
+    def __getitem__(self, index: Any) -> Any:
+        numbers = range(len(self))[index]
+        return [*self._cut(numbers)] if isinstance(index, slice) else next(self._cut([numbers]))
 
     def _cut(self, numbers: Iterable[int]) -> Iterator[Chunk]:
         last, doc_id, text = -1, "", ""
@@ -74,9 +69,8 @@ class LargeChunks(Sequence[Chunk]):
         match = _ID.fullmatch(chunk_id) if isinstance(chunk_id, str) else None
         if match:
             document = self._corpus.number(match[1])
-            for i in range(
-                bisect_left(self._documents, document), bisect_right(self._documents, document)
-            ):
+            first = bisect_left(self._documents, document)
+            for i in range(first, bisect_right(self._documents, document)):
                 if f"{self._starts[i]}-{self._ends[i]}" == match[2]:
                     return i
         raise KeyError(chunk_id)
@@ -92,13 +86,7 @@ class _Ids(Sequence[str]):
     def __len__(self) -> int:
         return len(self._chunks)
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        if isinstance(index, slice):
-            return [self._chunks.id_at(i) for i in range(len(self))[index]]
+    def __getitem__(self, index: Any) -> Any:
         return self._chunks.id_at(range(len(self))[index])
 
 

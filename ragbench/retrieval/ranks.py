@@ -1,27 +1,18 @@
 """What all retrievers share: the exact top k, and what they ask of chunks and of k."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
+from ragbench.array_types import FloatArray, Floats, Ints
 from ragbench.errors import ConfigError, DataError
 from ragbench.types import Chunk, Run
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    from scipy.sparse import csr_matrix
-
-    from ragbench.types import FloatArray
-
-    Candidates = tuple[
-        npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float32 | np.float64]
-    ]
-    """Row of the query in its block, number of the chunk, score: three arrays of one length."""
+Candidates = tuple[Ints, Ints, FloatArray | Floats]
+"""Row of the query in its block, number of the chunk, score: three arrays of one length."""
 
 _DECIMALS = 6
 _BLOCK_SCORES = 8_000_000  # scores held at once: 32 MB of float32
@@ -62,7 +53,7 @@ def ranked(
     return run
 
 
-def best_of_sparse(scores: csr_matrix, k: int) -> Candidates:
+def best_of_sparse(scores: Any, k: int) -> Candidates:
     """Return the candidates among the scores that a sparse block (queries x chunks) holds; all
     others are no match.
     """
@@ -75,7 +66,7 @@ def best_of_sparse(scores: csr_matrix, k: int) -> Candidates:
             kth = np.partition(row, len(row) - k)[len(row) - k]
             kept.append(start + np.flatnonzero(row >= _floor(kth)))
     rows = np.repeat(np.arange(len(kept)), [len(part) for part in kept])
-    places = np.concatenate(kept) if kept else np.empty(0, dtype=np.int64)
+    places = np.concatenate(kept)
     return rows, scores.indices[places], scores.data[places]
 
 
@@ -117,11 +108,8 @@ def best(scores: Mapping[str, float], place: Mapping[str, int], k: int) -> dict[
 
 def checked_ids(chunks: Sequence[Chunk]) -> Sequence[str]:
     """Return the ids of the chunks, which must be unique; those that are read from the disk are."""
-    on_disk: Sequence[str] | None = getattr(chunks, "ids", None)
-    if on_disk is not None:
-        return on_disk
-    ids = [chunk.chunk_id for chunk in chunks]
-    if len(set(ids)) != len(ids):
+    ids: Sequence[str] = getattr(chunks, "ids", ()) or [chunk.chunk_id for chunk in chunks]
+    if isinstance(ids, list) and len(set(ids)) < len(ids):
         repeated, times = Counter(ids).most_common(1)[0]
         raise DataError(
             f"chunk id {repeated!r} occurs {times} times in {len(ids)} chunks; expected unique ids"

@@ -11,11 +11,12 @@ from __future__ import annotations
 import base64
 import json
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, Field, model_validator
 
+from ragbench.array_types import FloatArray
 from ragbench.errors import ConfigError, ModelError
 from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.failures import unreadable
@@ -25,12 +26,6 @@ from ragbench.llms.providers import connection_of
 from ragbench.llms.stored_llm import StoredLLM
 from ragbench.store import replies
 from ragbench.store.replies import Reply, Request
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ragbench.llms.http import Server
-    from ragbench.types import FloatArray
 
 _STAND_IN = 8  # components of a vector in a dry run
 _Number = Annotated[float, Field(strict=True, ge=-3e38, le=3e38)]  # as float32 and finite
@@ -67,120 +62,85 @@ class Remote:
     max_tokens = None  # a text that is too long is refused, not cut
 
     def __init__(self, name: str) -> None:
-        provider, _, model = name.partition(":")
-        model, _, url = model.partition("@")
-        if not model:
+        self._provider, _, model = name.partition(":")
+        self._model_name, _, url = model.partition("@")
+        if not self._model_name:
             raise ConfigError(
                 f"embedder {name!r} names no model; write 'openai:text-embedding-3-small'"
             )
-        self._provider, self._model_name = provider, model
-        self._client = _Client(provider, model, url)
-        self._llm = StoredLLM(provider, model, self._client)
+        self._server, self.origin = connection_of(self._provider, self._model_name, url)
+        self.secrets = self._server.secrets
+        self._llm = StoredLLM(self._provider, self._model_name, self)
+        self.check = self._llm.check_budget
         self.dimension = 0
 
     @property
     def identity(self) -> str:
-        """Return what names the model and, where that does not suffice, its server."""
-        return f"embeddings of {self._provider}:{self._model_name} at {self._client.origin}"
-
-    @property
-    def is_stand_in(self) -> bool:
-        """Return True if vectors are stand-ins, which must not be kept."""
-        return active_dry_run() is not None
-
-    def check(self) -> None:
-        """Raise ConfigError where a maximum cost is set and the price is unknown."""
-        self._llm.check_budget()
+        """Return what names the model and, where that does not suffice, its server; "" in a dry run,
+        whose vectors must not be kept.
+        """
+        return "" if active_dry_run() else f"embeddings of {self._llm.name} at {self.origin}"
 
     def embed(self, texts: list[str], role: str) -> FloatArray:
         """Return one row for each text, from the store, and from the server where it is not there."""
-        self.check()
-        requests = [self._request(text) for text in texts]
-        stored = self._llm.lookup_many(requests)
-        with_text = [i for i, text in enumerate(texts) if text.strip()]
-        missing = [i for i in with_text if stored[i] is None]
-        if plan := active_dry_run():
-            planned = [requests[i] for i in with_text]
-            plan.complete(
-                self._llm.name,
-                planned,
-                [stored[i] for i in with_text],
-                shared=self._llm.settings.replies != "off",
-            )
+        requests = [self._request(text) for text in texts if text.strip()]
+        stored = self._llm.known(requests)
+        if active_dry_run():
             return np.random.default_rng(0).random((len(texts), _STAND_IN), dtype=np.float32)
-        vectors = {
-            i: np.frombuffer(base64.b64decode(vectors_of.text), dtype="<f4")
-            for i in with_text
-            if (vectors_of := stored[i]) is not None
-        }
+        pairs = list(zip(requests, stored, strict=True))
+        coded = {request.prompt: reply.text for request, reply in pairs if reply}
+        missing = [request for request, reply in pairs if reply is None]
         if missing and self._llm.settings.replies == "offline":
-            self._llm.fetch(requests[missing[0]])  # raises, and names it
+            self._llm.fetch(missing[0])  # raises, and names it
         if missing:
-            vectors |= dict(zip(missing, self._sent([requests[i] for i in missing]), strict=True))
-        self.dimension = self.dimension or len(next(iter(vectors.values()), ()))
-        rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        for i, vector in vectors.items():
-            if len(vector) != self.dimension:
-                raise ModelError(
-                    f"{self._llm.name} gave vectors of {len(vector)} and {self.dimension} "
-                    "components"
-                )
-            rows[i] = vector
-        return rows
+            coded |= self._sent(missing)
+        vectors = {
+            text: np.frombuffer(base64.b64decode(code), dtype="<f4") for text, code in coded.items()
+        }
+        sizes = {*map(len, vectors.values()), self.dimension or 0} - {0}
+        if len(sizes) > 1:
+            raise ModelError(
+                f"{self._llm.name} gave vectors of {' and '.join(map(str, sizes))} components"
+            )
+        self.dimension = max(sizes, default=0)
+        blank = np.zeros(self.dimension, dtype=np.float32)
+        return np.stack([vectors.get(text, blank) for text in texts])
 
-    def _request(self, text: str) -> Request:
-        return Request(
-            self._provider, self._model_name, text, "embedding", 1, origin=self._client.origin
-        )
+    def _request(self, prompt: str) -> Request:
+        return Request(self._provider, self._model_name, prompt, "embedding", 1, origin=self.origin)
 
-    def _sent(self, requests: list[Request]) -> list[npt.NDArray[np.float32]]:
-        """Return the vectors of one batch, each kept in the store with its part of the tokens."""
-        prompt = json.dumps([request.prompt for request in requests])
-        reply = self._llm.send(Request(self._provider, self._model_name, prompt, "embedding", 1))
-        vectors = json.loads(reply.text)
-        sizes = [len(request.prompt.encode()) for request in requests]
-        for request, vector, size in zip(requests, vectors, sizes, strict=True):
+    def _sent(self, requests: list[Request]) -> dict[str, str]:
+        """Return text -> vector of one batch, each kept in the store with its part of the tokens."""
+        texts = [request.prompt for request in requests]
+        reply = self._llm.send(self._request(json.dumps(texts)))
+        sizes = [len(text.encode()) for text in texts]
+        coded = {}
+        for request, vector, size in zip(requests, json.loads(reply.text), sizes, strict=True):
+            code = base64.b64encode(np.array(vector, dtype="<f4").tobytes()).decode()
+            coded[request.prompt] = code
             part = round(reply.input_tokens * size / sum(sizes))
-            coded = base64.b64encode(np.array(vector, dtype="<f4").tobytes()).decode()
             seconds = reply.latency_s / len(requests)
-            single = Reply(coded, reply.served, part, 0, seconds, "stop")
+            single = reply._replace(text=code, input_tokens=part, latency_s=seconds)
             if self._llm.settings.replies == "on":
                 replies.store(request, single)
-        return [np.array(vector, dtype=np.float32) for vector in vectors]
-
-
-class _Client:
-    """Sends one batch, once: a JSON list of texts for a JSON list of vectors."""
-
-    def __init__(self, provider: str, model: str, url: str) -> None:
-        self._server: Server
-        self._server, self.origin = connection_of(provider, model, url)
-        self.secrets = self._server.secrets
-        self._model, self._is_ollama = model, provider == "ollama"
+        return coded
 
     def send(self, request: Request, timeout_s: float) -> Reply:
+        """Send one batch, once: a JSON list of texts for a JSON list of vectors."""
         texts, start = json.loads(request.prompt), time.perf_counter()
-        payload: dict[str, Any] = {"model": self._model, "input": texts}
-        path = "/api/embed" if self._is_ollama else "/embeddings"
-        payload |= {"truncate": False} if self._is_ollama else {"encoding_format": "float"}
-        body = self._server.post(path, payload, timeout_s)
-        if self._is_ollama:
-            local = self._server.read(OllamaEmbeddings, body)
+        payload: dict[str, Any] = {"model": request.model, "input": texts}
+        if request.provider == "ollama":
+            payload["truncate"] = False
+            local = self._server.post("/api/embed", payload, timeout_s, OllamaEmbeddings)
             vectors, read, served = local.embeddings, local.prompt_eval_count, local.model
         else:
-            parsed = self._server.read(EmbeddingReply, body)
+            payload["encoding_format"] = "float"
+            parsed = self._server.post("/embeddings", payload, timeout_s, EmbeddingReply)
             vectors, served = [row.embedding for row in parsed.data], parsed.model
             read = parsed.usage.prompt_tokens if parsed.usage else 0
         sizes = sorted({len(vector) for vector in vectors})
         if len(vectors) != len(texts) or len(sizes) != 1:
-            received = (
-                f"{len(vectors)} vectors of {', '.join(map(str, sizes))} components "
-                f"for {len(texts)} texts"
-            )
-            failed = unreadable(self._server.name, self._server.clean(json.dumps(body)))
-            raise failed.reworded(
-                f"{self._server.name}: the server's reply cannot be read: {received}"
-            )
-        return Reply(
-            json.dumps(vectors), served or self._model, read, 0, time.perf_counter() - start, "stop"
-        )
+            received = f"{len(vectors)} vectors of {sizes} components for {len(texts)} texts"
+            raise unreadable(self._server.name, received)
+        seconds = time.perf_counter() - start
+        return Reply(json.dumps(vectors), served or request.model, read, 0, seconds, "stop")

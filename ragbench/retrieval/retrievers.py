@@ -89,8 +89,6 @@ context = { id = "id", text = "payload.text", doc_id = "payload.doc_id", score =
 ```
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -153,11 +151,8 @@ def make_retriever(
             )
         return index
     if kind.startswith("bm25"):
-        lexical = BM25 if kind == "bm25" else BM25Disk
-        return lexical(chunks, language=language)
-    if kind == "hybrid":
-        return Hybrid(chunks, model, language=language)
-    return Dense(chunks, model, language=language)
+        return (BM25 if kind == "bm25" else BM25Disk)(chunks, language=language)
+    return (Hybrid if kind == "hybrid" else Dense)(chunks, model, language=language)
 
 
 def check_retriever(name: str | Retriever | Callable[[Sequence[Chunk]], Retriever]) -> None:

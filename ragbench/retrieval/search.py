@@ -2,15 +2,13 @@
 its latency.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ragbench import store
+from ragbench.array_types import Floats
 from ragbench.errors import ConfigError, DataError, ModelError, unknown_chunk
 from ragbench.extension import imported, is_import, object_name
 from ragbench.retrieval.ranks import best, check_k, checked_ids
@@ -54,7 +52,8 @@ def retrieve(
         short = {
             query_id: queries[query_id]
             for query_id, scores in run.items()
-            if len(scores) == depth and _documents(scores, by_id, len(doc_ids)) < len(doc_ids)
+            if len(scores) == depth
+            and len({getattr(by_id.get(i), "doc_id", None) for i in scores}) < len(doc_ids)
         }
         if not short:
             break
@@ -94,22 +93,9 @@ def to_documents(run: Run, chunks: Sequence[Chunk]) -> Run:
             chunk = by_id.get(chunk_id)
             if chunk is None:
                 raise DataError(unknown_chunk(chunk_id, query_id, len(by_id)))
-            doc_id = chunk.doc_id
-            if doc_id not in best or score > best[doc_id]:
-                best[doc_id] = score
+            best[chunk.doc_id] = max(score, best.get(chunk.doc_id, score))
         documents[query_id] = dict(sorted(best.items(), key=lambda item: -item[1]))
     return documents
-
-
-def _documents(found: Mapping[str, float], by_id: Mapping[str, Chunk], enough: int) -> int:
-    """Return how many documents the chunks are of; not counted further than `enough`."""
-    seen: set[str | None] = set()
-    for chunk_id in found:
-        chunk = by_id.get(chunk_id)
-        seen.add(None if chunk is None else chunk.doc_id)
-        if len(seen) >= enough:
-            break
-    return len(seen)
 
 
 def rerank(
@@ -149,9 +135,10 @@ def rerank(
                 f"rerank: query {query_id!r} of the run is not among the {len(queries)} queries "
                 "given"
             )
-        if unknown_id := next((chunk_id for chunk_id in matches if chunk_id not in by_id), ""):
-            raise DataError(unknown_chunk(unknown_id, query_id, len(by_id)))
-        pairs += [(queries[query_id], by_id[chunk_id].text) for chunk_id in matches]
+        for chunk_id in matches:
+            if chunk_id not in by_id:
+                raise DataError(unknown_chunk(chunk_id, query_id, len(by_id)))
+            pairs.append((queries[query_id], by_id[chunk_id].text))
     user_model = check_reranker(model)
     scores = iter(
         _cross_encode(pairs, str(model))
@@ -171,14 +158,13 @@ def check_reranker(model: str | Callable[..., Any]) -> Any:
     Raises:
         ConfigError: it is neither.
     """
-    user_model: Any = (
-        imported(model, "reranker") if isinstance(model, str) and is_import(model) else model
-    )
+    is_named = isinstance(model, str) and is_import(model)
+    user_model: Any = imported(str(model), "reranker") if is_named else model
     if isinstance(user_model, type):
         user_model = user_model()
     if isinstance(user_model, str) and user_model.strip():
         return None
-    if isinstance(user_model, str) or not (callable(user_model) or hasattr(user_model, "predict")):
+    if not (callable(user_model) or hasattr(user_model, "predict")):
         raise ConfigError(
             f"rerank: model is {user_model!r}; expected the folder or the hub name of a CrossEncoder, "
             "or a function of a query and a list of texts"
@@ -188,19 +174,16 @@ def check_reranker(model: str | Callable[..., Any]) -> Any:
 
 def _own_scores(run: Run, pairs: list[tuple[str, str]], own: Any) -> list[float]:
     """Return the scores of all pairs, in their order."""
-    name, scores, start = object_name(own), [], 0
+    scores: list[float] = []
     predict = getattr(own, "predict", None)
-    for matches in run.values():
-        part = pairs[start : start + len(matches)]
-        start += len(matches)
-        if not part:
-            continue
+    for n in filter(None, map(len, run.values())):
+        part = pairs[len(scores) : len(scores) + n]
         predicted = predict(part) if predict else own(part[0][0], [text for _, text in part])
-        scores += _checked_scores(predicted, len(part), f"reranker {name}").tolist()
+        scores += _checked_scores(predicted, n, f"reranker {object_name(own)}").tolist()
     return scores
 
 
-def _checked_scores(given: Any, n: int, who: str, way_out: str = "") -> npt.NDArray[np.float64]:
+def _checked_scores(given: Any, n: int, who: str, way_out: str = "") -> Floats:
     scores = np.asarray(given, dtype=np.float64)
     if scores.shape != (n,) or not np.isfinite(scores).all():
         expected = f"expected one finite score for each{way_out}"

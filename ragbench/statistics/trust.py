@@ -15,8 +15,8 @@ import pandas as pd
 from scipy.optimize import brentq
 from scipy.stats import norm, t
 
+from ragbench.array_types import Floats, Ints
 from ragbench.errors import ConfigError, DataError
-from ragbench.metrics.array_types import Floats, Ints
 from ragbench.statistics.columns import check_alpha
 
 FIRST = 20

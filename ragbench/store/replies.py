@@ -76,6 +76,12 @@ class Request:
         text = json.dumps(self.schema, sort_keys=True, ensure_ascii=False)
         return None if self.schema is None else text
 
+    @property
+    def n_bytes(self) -> int:
+        """Return the size of all its texts."""
+        texts = (self.prompt, self.system or "", self.schema_text or "")
+        return sum(len(text.encode()) for text in texts)
+
     def _digest(self, origin: str) -> str:
         return digest(
             "reply 1",

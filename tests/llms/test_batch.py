@@ -481,10 +481,9 @@ def test_settings_that_are_given_go_before_those_of_the_environment(
     with pytest.raises(ModelError) as caught:
         llms.load_llm("openai:m").generate("b", max_tokens=10)
     assert caught.value.failure is FailureKind.BUDGET
-    child = {**given.environment, "RAGBENCH_ALLOW_UNPRICED": "1"}
-    assert llms.current_settings(environment=child) == dataclasses.replace(
-        given, allow_unpriced=True
-    )
+    for name, value in {**given.environment, "RAGBENCH_ALLOW_UNPRICED": "1"}.items():
+        llm_environment.setenv(name, value)
+    assert llms.current_settings() == dataclasses.replace(given, allow_unpriced=True)
 
 
 def priced(tmp_path: Path, environment: Any, maximum: str) -> None:

@@ -2,8 +2,6 @@
 groundedness.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,7 +13,7 @@ from ragbench.metrics.groundedness.claims import claims
 from ragbench.metrics.groundedness.entailment import SUPPORT_MODELS
 from ragbench.metrics.groundedness.numbers import numeric_fabrications, numeric_support
 from ragbench.metrics.groundedness.support import Pairs, claim_supports
-from ragbench.metrics.groundedness.words import polarity_differs, text_states, words
+from ragbench.metrics.groundedness.words import Sentence, polarity_differs, text_states
 from ragbench.metrics.tidy import (
     answer_language,
     answered_cases,
@@ -53,18 +51,14 @@ def check_answers(pairs: Pairs, *, model: str = "minilm") -> list[list[Verdict]]
     """
     claimed = [(claims(answer), contexts) for answer, contexts in pairs]
     supports = iter(
-        claim_supports(
-            [(claim, contexts) for each, contexts in claimed for claim in each], model=model
-        )
+        claim_supports([(claim, texts) for each, texts in claimed for claim in each], model=model)
     )
-    return [
-        [_verdict(claim, next(supports), contexts) for claim in each] for each, contexts in claimed
-    ]
 
+    def verdict(claim: str, contexts: Sequence[str]) -> Verdict:
+        fabricated = tuple(number.text for number in numeric_fabrications(claim, contexts))
+        return Verdict(claim, next(supports) >= STRICT and not fabricated, fabricated)
 
-def _verdict(claim: str, support: float, contexts: Sequence[str]) -> Verdict:
-    fabricated = tuple(number.text for number in numeric_fabrications(claim, contexts))
-    return Verdict(claim, support >= STRICT and not fabricated, fabricated)
+    return [[verdict(claim, contexts) for claim in each] for each, contexts in claimed]
 
 
 def claims_stated(pairs: Pairs, *, model: str = "minilm") -> list[list[bool]]:
@@ -86,12 +80,8 @@ def claims_stated(pairs: Pairs, *, model: str = "minilm") -> list[list[bool]]:
 
 
 def _stated(claim: str, text: str, support: float) -> bool:
-    if text_states(text, claim):
-        return True
-    return (
-        support >= STRICT
-        and not polarity_differs(claim, text)
-        and not numeric_fabrications(claim, [text])
+    return text_states(text, claim) or not (
+        support < STRICT or polarity_differs(claim, text) or numeric_fabrications(claim, [text])
     )
 
 
@@ -121,13 +111,8 @@ def cites_content(claim: str, cited: str) -> bool:
     >>> cites_content("The tower opened in 1889 [1].", "Paris is the capital of France.")
     False
     """
-    claim_words = words(without_citations(claim))
-    total = sum(word.weight for word in claim_words)
-    stems = {word.stem for word in words(cited)}
-    return (
-        total > 0
-        and sum(word.weight for word in claim_words if word.stem in stems) >= CONTENT_SHARE * total
-    )
+    sentence = Sentence(without_citations(claim))
+    return sentence.fraction_in(Sentence(cited).stems) >= CONTENT_SHARE
 
 
 GROUNDEDNESS_MEASURES = (
@@ -216,49 +201,37 @@ def check_groundedness(
     fabricated_numbers (a tuple of texts).
     """
     checked = _check(dataset, answers, chunks, model)
-    supports = claim_supports(
-        [(answer_check.text, answer_check.texts) for answer_check in checked.values()], model=model
+    supports = claim_supports([(each.text, each.texts) for each in checked.values()], model=model)
+    all_stated = claims_stated(
+        [
+            (each.text, [*each.case.expected_claims, *each.case.forbidden_claims])
+            for each in checked.values()
+        ],
+        model=model,
     )
-    labels = [
-        (
-            answer_check.text,
-            [*answer_check.case.expected_claims, *answer_check.case.forbidden_claims],
-        )
-        for answer_check in checked.values()
-    ]
-    all_stated = claims_stated(labels, model=model)
     rows = {}
-    for (query_id, answer_check), support, stated in zip(
+    for (query_id, each), support, stated in zip(
         checked.items(), supports, all_stated, strict=True
     ):
-        n_expected = len(answer_check.case.expected_claims)
-        citations, documents = answer_check.citations, answer_check.documents
-        cited = {*citations, *map(documents.get, citations)}
+        n_expected = len(each.case.expected_claims)
+        cited = {*each.citations, *map(each.documents.get, each.citations)}
         rows[query_id] = {
-            "claim_support": support if answer_check.verdicts else math.nan,
-            "numeric_support": numeric_support(answer_check.text, answer_check.texts),
+            "claim_support": support if each.verdicts else math.nan,
+            "numeric_support": numeric_support(each.text, each.texts),
             "expected_claims": _fraction(stated[:n_expected]),
             "forbidden_claims_absent": _fraction([not claim for claim in stated[n_expected:]]),
-            "expected_citations": _fraction(
-                [citation in cited for citation in answer_check.case.expected_citations]
-            ),
-            "citation_form": citation_form(citations, answer_check.ids),
-            **_citation_scores(answer_check, model),
+            "expected_citations": _fraction([i in cited for i in each.case.expected_citations]),
+            "citation_form": citation_form(each.citations, each.ids),
+            **_citation_scores(each, model),
         }
     if not_supported(dataset, answers, model):
         for row in rows.values():
             row |= dict.fromkeys(_OF_ENGLISH, math.nan)
         checked = {}
     columns = ["query_id", "claim", "supported", "fabricated_numbers"]
-    table = [
-        (query_id, *verdict)
-        for query_id, answer_check in checked.items()
-        for verdict in answer_check.verdicts
-    ]
-    return (
-        tidy_cases(dataset.cases, GROUNDEDNESS_MEASURES, rows),
-        pd.DataFrame(table, columns=columns),
-    )
+    table = [(query_id, *v) for query_id, each in checked.items() for v in each.verdicts]
+    scores = tidy_cases(dataset.cases, GROUNDEDNESS_MEASURES, rows)
+    return scores, pd.DataFrame(table, columns=columns)
 
 
 def not_supported(dataset: Dataset, answers: Sequence[Answer], model: str) -> str:

@@ -1,18 +1,15 @@
 """What an answer claims: its sentences, without questions, fillers and general remarks."""
 
-from __future__ import annotations
-
 import re
 
 from ragbench.generation.citations import without_citations
 from ragbench.metrics.groundedness.numbers import numbers
 from ragbench.metrics.groundedness.words import unwrapped, words
-from ragbench.text import sentence_spans
 
 _FENCE = re.compile(
     r"^[ \t]*(?:```|~~~).*?(?:^[ \t]*(?:```|~~~)[ \t]*$|\Z)", re.DOTALL | re.MULTILINE
 )
-_LIST_MARK = re.compile(r"^[ \t>]*(?:[-*+•|]+[ \t]+|\(?\d{1,3}[.)][ \t]+)?")
+LIST_MARK = re.compile(r"^[ \t>]*(?:[-*+•#|]+[ \t]+|\(?\d{1,3}[.)][ \t]+)?")
 _HEADING = re.compile(r"[ \t]*(?:#{1,6}[ \t].*|\*\*[^*]+\*\*:?)[ \t]*")
 _GENERAL = re.compile(
     r"\b(?:in general|generally|typically|usually|as a rule|of course|it is "
@@ -43,15 +40,14 @@ def claims(answer: str) -> list[str]:
     """
     prose = _FENCE.sub("", answer)
     listed: list[str] = []
-    for start, end in sentence_spans(prose):
-        for line in unwrapped(prose[start:end]):
-            text = _LIST_MARK.sub("", line).strip()
-            bare = without_citations(text)
-            if not words(bare):
-                if listed and bare != text:
-                    listed[-1] += f" {text}"
-            elif not (_HEADING.fullmatch(line) or no_claim(bare) or _is_general(bare)):
-                listed.append(text)
+    for line in unwrapped(prose):
+        text = LIST_MARK.sub("", line).strip()
+        bare = without_citations(text)
+        if not words(bare):
+            if listed and bare != text:
+                listed[-1] += f" {text}"
+        elif not (_HEADING.fullmatch(line) or no_claim(bare) or _is_general(bare)):
+            listed.append(text)
     return listed
 
 

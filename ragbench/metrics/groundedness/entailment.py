@@ -1,7 +1,5 @@
 """Support by a named NLI cross-encoder instead of the built-in evidence."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -90,27 +88,20 @@ def _predict(pairs: Sequence[tuple[str, str]], model: str) -> list[float]:
 
 @lru_cache(maxsize=2)
 def load_support_model(model: str) -> tuple[Any, int | None]:
-    """Return a cross-encoder and which of its outputs is entailment (None: its only one); the last
-    two stay in memory.
+    """Return a cross-encoder and which of its outputs is entailment (None: its only one, a
+    probability of it); the last two stay in memory.
 
     Raises:
         ConfigError: it has no label for entailment.
         ModelError: it could not be loaded.
     """
     encoder = Weights(model, "CrossEncoder").model
-    return encoder, _entailment_column(encoder, model)
-
-
-def _entailment_column(encoder: Any, model: str) -> int | None:
-    """Return which of the model's outputs is entailment; None for a model with one output, which is a
-    probability of it.
-    """
     labels = {int(number): str(label) for number, label in encoder.model.config.id2label.items()}
     if len(labels) == 1:
-        return None
+        return encoder, None
     for number, label in labels.items():
         if label.lower().startswith(("entail", "supported", "consistent")):
-            return number
+            return encoder, number
     raise ConfigError(
         f"the cross-encoder {model!r} has the labels {', '.join(labels.values())}, of which none "
         "is entailment; expected a model for NLI whose config.json names 'entailment' in id2label"
@@ -120,15 +111,10 @@ def _entailment_column(encoder: Any, model: str) -> int | None:
 def _windows(sentence: str, page: Page) -> list[str]:
     weight = {word.stem: word.weight for word in words(sentence)}
     scored = []
-    for start in range(len(page.sentences)):
-        end = start + 1
-        while (
-            end < len(page.sentences)
-            and end - start < _WINDOW
-            and page.context_of[end] == page.context_of[start]
-        ):
-            end += 1
-        stems = frozenset().union(*(s.stems for s in page.sentences[start:end]))
-        scored.append((-sum(value for stem, value in weight.items() if stem in stems), start, end))
-    best = sorted(scored)[:_WINDOWS]
-    return [" ".join(s.text for s in page.sentences[start:end]) for _, start, end in best]
+    for start, context in enumerate(page.context_of):
+        n = page.context_of[start : start + _WINDOW].count(context)
+        window = page.sentences[start : start + n]
+        stems = frozenset().union(*(each.stems for each in window))
+        value = sum(value for stem, value in weight.items() if stem in stems)
+        scored.append((-value, start, " ".join(each.text for each in window)))
+    return [text for _, _, text in sorted(scored)[:_WINDOWS]]

@@ -2,33 +2,27 @@
 evidence.
 """
 
-from __future__ import annotations
-
 import itertools
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 
-from ragbench.metrics.array_types import Bools, Floats
+from ragbench.array_types import Bools, FloatArray, Floats
 from ragbench.metrics.groundedness.numbers import numeric_support
 from ragbench.metrics.groundedness.words import (
     MAX_GRAM,
     Page,
+    Sentence,
     Word,
-    denied,
     opposed,
     stem_rows,
     words,
 )
 from ragbench.retrieval.minilm import cut_to_fit, token_states, tokenised
 
-if TYPE_CHECKING:
-    from ragbench.types import FloatArray
-
-    Vectors = tuple[FloatArray, FloatArray]
+Vectors = tuple[FloatArray, FloatArray]
 
 _lock = threading.Lock()
 _recent: dict[str, Vectors] = {}
@@ -99,8 +93,7 @@ _MORE = 2
 _COPIED = 0.9
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """A sentence and a page: the evidence of its words, and the sentences of the page to compare
     vectors with.
     """
@@ -156,15 +149,13 @@ def read_sentence(sentence: str, page: Page) -> Reading:
     own_words = words(sentence)
     weight = np.array([word.weight for word in own_words])
     hits = np.zeros((len(own_words), len(page.sentences)), dtype=bool)
-    for row, stem in enumerate([page.find(word.stem) for word in own_words]):
-        if stem is not None:
+    for row, word in enumerate(own_words):
+        if (stem := page.find(word.stem)) is not None:
             hits[row, page.places[stem]] = True
     window, share = _best_window(page, weight, hits)
     lexical = {
         "words_in_window": share,
-        "words_on_page": float(weight[hits.any(axis=1)].sum() / weight.sum()),
         **_lexical(sentence, own_words, weight, page, hits, window),
-        **_copying([word.stem for word in own_words], weight, page, hits, window),
     }
     return Reading(
         sentence,
@@ -231,23 +222,23 @@ def _lexical(
     names = np.array([word.name for word in own_words])
     support = numeric_support(sentence, [other.text for other in page.sentences])
     read = [page.sentences[i] for i in window]
-    denials = denied(sentence, own_words)
     their_stems: frozenset[str] = frozenset().union(*(other.stems for other in read))
     their_denials: frozenset[str] = frozenset().union(*(other.denied for other in read))
-    differs = (denials & their_stems) - their_denials or their_denials & ({*stems} - denials)
     return {
+        "words_on_page": words_on_page,
         "neighbours": float(np.dot(adjacent, heavier) / sum(heavier)) if heavier else words_on_page,
         "word_pairs": float(np.mean(together)) if together else words_on_page,
         "names_in_window": float((near[names].sum() + 1) / (names.sum() + 1)),
         "names_on_page": float((anywhere[names].sum() + 1) / (names.sum() + 1)),
         "numbers": 1.0 if np.isnan(support) else support,
-        "not_denied": float(not differs),
+        "not_denied": float(not Sentence(sentence).contradicts(their_stems, their_denials)),
         "not_opposed": float(not opposed(sentence, " ".join(other.text for other in read))),
+        **_copying(stems, weight, page, hits, near),
     }
 
 
 def _copying(
-    stems: Sequence[str], weight: Floats, page: Page, hits: Bools, window: range
+    stems: Sequence[str], weight: Floats, page: Page, hits: Bools, near: Bools
 ) -> dict[str, float]:
     shares = []
     fragments = np.zeros(len(stems))  # for each word the longest row around it that is on the page
@@ -258,7 +249,6 @@ def _copying(
             fragments[i : i + n] = n
         if n <= _PLAIN_GRAM:
             shares.append(np.mean(on_page))
-    near = np.asarray(hits[:, list(window)].any(axis=1))
     longest = row = 0.0
     for heavy, is_near in zip(weight, near, strict=True):
         row = 0.0 if is_near else row + heavy

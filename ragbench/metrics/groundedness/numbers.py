@@ -3,23 +3,20 @@
 Words, scales, hedges and units are in numbers.toml next to this file.
 """
 
-from __future__ import annotations
-
 import math
 import re
-import tomllib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
+from typing import Any, NamedTuple
 
 import regex
 
+from ragbench.files import bundled
 from ragbench.generation.citations import without_citations
 from ragbench.language import UNSPACED, Language, ascii_digits, detect_language
 from ragbench.types import grouped
 
-_TABLES = tomllib.loads(Path(__file__).with_name("numbers.toml").read_text(encoding="utf-8"))
+_TABLES = bundled(__file__, "numbers.toml")
 _SCALES, _MONTHS, _HEDGES = _TABLES["scales"], _TABLES["months"], _TABLES["hedges"]
 _ORDINALS, _PARTS = _TABLES["ordinals"], _TABLES["parts"]
 _VALUES = _TABLES["words"] | _ORDINALS
@@ -67,13 +64,13 @@ _AMOUNT = re.compile(
     rf"(?:[\s-]?(?P<unit>[%‰¢]|{_UNIT}))?",
     re.IGNORECASE,
 )
-_DATE = re.compile(
-    r"\b(?:(?P<y1>\d{4})-(?P<m1>\d{2})-(?P<d1>\d{2}))\b"
-    rf"|\b(?P<d2>\d{{1,2}}|{_WORD})(?:st|nd|rd|th)?(?:\s+of)?\s+(?P<m2>{_MONTH})(?:,?\s+(?P<y2>\d{{4}})\b)?"
-    rf"|\b(?P<m3>{_MONTH})\s+(?P<d3>\d{{1,2}}|{_WORD})(?:st|nd|rd|th)?\b(?:\s*,?\s+(?P<y3>\d{{4}})\b)?"
-    rf"|\b(?P<m4>{_MONTH})(?:\s+of)?,?\s+(?P<y4>\d{{4}})\b"
-    r"|\b(?P<a>\d{1,2})[/.](?P<b>\d{1,2})[/.](?P<y5>\d{4})\b",
-    re.IGNORECASE,
+_DATE = regex.compile(
+    r"\b(?:(?P<y>\d{4})-(?P<m>\d{2})-(?P<d>\d{2}))\b"
+    rf"|\b(?P<d>\d{{1,2}}|{_WORD})(?:st|nd|rd|th)?(?:\s+of)?\s+(?P<m>{_MONTH})(?:,?\s+(?P<y>\d{{4}})\b)?"
+    rf"|\b(?P<m>{_MONTH})\s+(?P<d>\d{{1,2}}|{_WORD})(?:st|nd|rd|th)?\b(?:\s*,?\s+(?P<y>\d{{4}})\b)?"
+    rf"|\b(?P<m>{_MONTH})(?:\s+of)?,?\s+(?P<y>\d{{4}})\b"
+    r"|\b(?P<a>\d{1,2})[/.](?P<b>\d{1,2})[/.](?P<y>\d{4})\b",
+    regex.IGNORECASE,
 )
 _NUMBERING = re.compile(
     r"^[ \t]*(?:[-*]\s+)?(?:step\s+)?\(?\d{1,3}[.):](?=\s)", re.MULTILINE | re.IGNORECASE
@@ -90,8 +87,7 @@ _MARKS = str.maketrans("٫٬．，", ".,.,")
 _SIGNS = str.maketrans(_TABLES["signs"])
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(NamedTuple):
     """A number or date of a text, its place there, and what it is.
 
     `value` is in the first unit of its kind (metres, grams, litres, seconds, months, per cent ...),
@@ -145,7 +141,7 @@ def _numbers(text: str, default: Language | None = None) -> tuple[Number, ...]:
     dates = [number for match in _DATE.finditer(line) for number in _dates(match)]
     line = _RANGE.sub(lambda gap: ";" * len(gap[0]), _blank(_LABEL, _blank(_DATE, line)))
     amounts = [
-        replace(number, text=text[number.start : number.end].strip())
+        number._replace(text=text[number.start : number.end].strip())
         for match in _AMOUNT.finditer(line)
         if language.is_english or not match["word"]
         for number in _amounts(match)
@@ -157,11 +153,11 @@ def _in_english_notation(text: str, language: Language) -> str:
     """Return a text with digits of every script as 0 to 9, with decimal points where its language has
     decimal commas, and signs for letters next to digits in scripts without spaces; places stay.
     """
-    if language.is_english and text.isascii() and not re.search(r",|\d\.\d{3}", text):
+    is_plain = language.is_english and text.isascii()
+    if is_plain and not re.search(r",|\d\.\d{3}", text):
         return text
     line = ascii_digits(text).translate(_MARKS)
-    if not (language.is_english and text.isascii()):
-        line = _POWER.sub(_marked, line)
+    line = line if is_plain else _POWER.sub(_marked, line)
     line = language.with_points(UNSPACED.sub(lambda sign: "、" * len(sign[0]), line))
     return re.sub(r"(?<=\d)['’](?=\d{3}(?!\d))", ",", line)
 
@@ -171,24 +167,22 @@ def _marked(scale: re.Match[str]) -> str:
     return chr(_MARK + _POWERS[scale[1].casefold()]).ljust(len(scale[0]))
 
 
-def _blank(pattern: re.Pattern[str], text: str) -> str:
+def _blank(pattern: Any, text: str) -> str:
     """Return the text with what matches made blank, so that places stay."""
-    return pattern.sub(lambda match: " " * len(match[0]), text)
+    return str(pattern.sub(lambda match: " " * len(match[0]), text))
 
 
-def _dates(match: re.Match[str]) -> list[Number]:
+def _dates(match: regex.Match[str]) -> list[Number]:
     """Return the readings of a date: both orders of day and month where it has two numbers."""
-    part = match.groupdict()
-    month = next((part[f"m{form}"] for form in "1234" if part[f"m{form}"]), None)
-    year, day, a, b = (
-        int(_value(next((part[name] for name in names if part[name]), "0").lower()))
-        for names in (("y1", "y2", "y3", "y4", "y5"), ("d1", "d2", "d3"), ("a",), ("b",))
-    )
+    month = match["m"]
+    year, day, a, b = (int(_value((match[name] or "0").lower())) for name in "ydab")
     if month is None:
         dates = {date for date in ((year, b, a), (year, a, b)) if date[1] <= 12}
     else:
         dates = {(year, _MONTHS.get(month.lower().rstrip(".")) or int(month), day)}
-    return [Number(match[0], *match.span(), 0.0, "date", date) for date in sorted(dates)]
+    return [
+        Number(match[0], match.start(), match.end(), 0.0, "date", date) for date in sorted(dates)
+    ]
 
 
 def _amounts(match: re.Match[str]) -> list[Number]:
@@ -313,14 +307,10 @@ def _holds(known: Number, claimed: Number) -> bool:
         return not any(month_and_day) and known.value == year
     if known.kind == "date":
         return not claimed.kind and claimed.value in {known.date[0], known.date[2]} - {0}
-    if "share" in (known.kind, claimed.kind) and {known.kind, claimed.kind} <= {"share", ""}:
-        if _is_same_fraction(known, claimed):
-            return True
-        if known.kind != claimed.kind:
-            return False
-    elif known.kind != claimed.kind and (
-        "share" in (known.kind, claimed.kind) or (known.kind and claimed.kind)
-    ):
+    kinds = {known.kind, claimed.kind}
+    if "share" in kinds and kinds <= {"share", ""} and _is_same_fraction(known, claimed):
+        return True
+    if len(kinds) > 1 and ("share" in kinds or "" not in kinds):
         return False
     theirs, ours = known.value, claimed.value
     if known.kind != claimed.kind:

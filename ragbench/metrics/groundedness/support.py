@@ -2,11 +2,8 @@
 vectors of both.
 """
 
-from __future__ import annotations
-
 import json
 import math
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.metadata import version
@@ -16,7 +13,7 @@ import numpy as np
 
 from ragbench.errors import DataError
 from ragbench.generation.citations import without_citations
-from ragbench.metrics.groundedness.claims import no_claim
+from ragbench.metrics.groundedness.claims import LIST_MARK, no_claim
 from ragbench.metrics.groundedness.entailment import SUPPORT_MODELS, check_support_model, entailment
 from ragbench.metrics.groundedness.evidence import (
     Reading,
@@ -26,12 +23,10 @@ from ragbench.metrics.groundedness.evidence import (
 )
 from ragbench.metrics.groundedness.words import read_page, unwrapped, words
 from ragbench.store import arrays, digest
-from ragbench.text import sentence_spans
 
 Pairs = Sequence[tuple[str, Sequence[str]]]
 """Answers, each with its contexts."""
 
-_LIST_MARK = re.compile(r"^[ \t>]*(?:[-*+•#|]+[ \t]+|\(?\d{1,3}[.)][ \t]+)?")
 _BLOCK = 32  # pairs whose vectors are computed together
 _NO_CLAIM = 0.3  # what a question or a filler counts, relative to a claim
 
@@ -127,22 +122,20 @@ def claim_supports(pairs: Pairs, *, model: str = "minilm") -> list[float]:
     supports: list[float] = []
     for first in range(0, len(pairs), _BLOCK):
         block = pairs[first : first + _BLOCK]
-        if model == "minilm":  # the only one that is slow and whose definition is here
-            supports += _kept(block)
-        else:
-            supports += (
-                _built_in(block, model) if model in SUPPORT_MODELS else _by_encoder(block, model)
-            )
+        # kept is the only one that is slow and whose definition is here
+        is_slow, is_ours = model == "minilm", model in SUPPORT_MODELS
+        score = _kept if is_slow else _built_in if is_ours else _by_encoder
+        supports += score(block, model)
     return supports
 
 
-def _kept(pairs: Pairs) -> list[float]:
+def _kept(pairs: Pairs, model: str) -> list[float]:
     """Return `_built_in` with minilm, computed once for the same texts and the same code."""
     key = digest(_definition(), json.dumps([[answer, *contexts] for answer, contexts in pairs]))
     kept = arrays(
         "claim-support",
         key,
-        lambda: {"supports": np.array(_built_in(pairs, "minilm"), dtype=np.float64)},
+        lambda: {"supports": np.array(_built_in(pairs, model), dtype=np.float64)},
     )
     return [float(value) for value in kept["supports"]]
 
@@ -154,17 +147,8 @@ def _definition() -> str:
     """
     here = Path(__file__).parent
     package = here.parents[1]
-    files = sorted(
-        [
-            *here.glob("*.py"),
-            *here.glob("*.json"),
-            *here.glob("*.toml"),
-            package / "text.py",
-            package / "language.py",
-            package / "languages.toml",
-            package / "retrieval/minilm.py",
-        ]
-    )
+    others = ("text.py", "language.py", "languages.toml", "retrieval/minilm.py")
+    files = sorted([*here.glob("*.*"), *(package / name for name in others)])
     return digest(
         *(path.read_bytes() for path in files),
         *map(version, ("numpy", "scipy", "sentencex", "tokenizers")),
@@ -208,17 +192,16 @@ def answer_evidence(readings: Sequence[Reading], *, semantic: bool) -> dict[str,
         for reading in readings
     ]
     claimed = [not no_claim(reading.sentence) for reading in readings]
+    claimed = claimed if any(claimed) else [True] * len(claimed)
     weights = [
-        float(reading.weight.sum()) * (1 if claims or not any(claimed) else _NO_CLAIM)
+        float(reading.weight.sum()) * (1 if claims else _NO_CLAIM)
         for reading, claims in zip(readings, claimed, strict=True)
     ]
     merged: dict[str, float] = {}
     for name in evidence[0]:
         values = [reading[name] for reading in evidence]
         mean = sum(map(float.__mul__, values, weights)) / sum(weights)
-        worst = min(
-            v for v, claims in zip(values, claimed, strict=True) if claims or not any(claimed)
-        )
+        worst = min(v for v, claims in zip(values, claimed, strict=True) if claims)
         merged[name] = (mean + worst) / 2 if name in _SPOILING else mean
     return merged
 
@@ -241,6 +224,5 @@ def _sentences(answer: str) -> list[str]:
     are none.
     """
     plain = without_citations(answer)
-    lines = [line for start, end in sentence_spans(plain) for line in unwrapped(plain[start:end])]
-    bare = [_LIST_MARK.sub("", line).strip() for line in lines]
+    bare = [LIST_MARK.sub("", line).strip() for line in unwrapped(plain)]
     return [line for line in bare if words(line)]

@@ -2,12 +2,10 @@
 denied, sentences.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import permutations
@@ -48,7 +46,8 @@ class Word(NamedTuple):
     number: bool
 
 
-def words(text: str) -> list[Word]:
+@lru_cache(maxsize=5_000)
+def words(text: str) -> tuple[Word, ...]:
     """Return the words of a text in their order.
 
     Stems are Snowball's (English) after NFKC and case folding; "isn't" is "is not". The weight
@@ -60,11 +59,6 @@ def words(text: str) -> list[Word]:
     [('the', 0.05, False), ('tower', 0.78, False), ('of', 0.05, False), ('pari', 0.54, True), ('are', 0.05, False), \
 ('not', 0.06, False), ('safe', 0.61, False)]
     """
-    return list(_words(text))
-
-
-@lru_cache(maxsize=5_000)
-def _words(text: str) -> tuple[Word, ...]:
     text_words: list[Word] = []
     letters = list(filter(str.isalpha, text))
     shouted = sum(map(str.isupper, letters)) > 0.6 * len(letters)
@@ -156,7 +150,7 @@ for _pair in _OPPOSITES.split("|"):
         _OPPOSITE.setdefault(_one, set()).add(_other)
 
 
-def denied(text: str, own: Sequence[Word] | None = None) -> frozenset[str]:
+def denied(text: str) -> frozenset[str]:
     """Return the stems that a negation of the text reaches: the next three telling words of its
     clause.
 
@@ -164,7 +158,7 @@ def denied(text: str, own: Sequence[Word] | None = None) -> frozenset[str]:
     ['load', 'safe', 'under']
     """
     stems: set[str] = set()
-    text_words = words(text) if own is None else own
+    text_words = words(text)
     for i, word in enumerate(text_words):
         if word.stem not in _NEGATIONS or (
             i + 1 < len(text_words) and text_words[i + 1].stem in _NO_DENIAL
@@ -202,19 +196,12 @@ def polarity_differs(claim: str, text: str) -> bool:
     >>> polarity_differs("The bridge is not safe.", "The bridge isn't safe.")
     False
     """
-    claim_words = words(claim)
-    total = sum(word.weight for word in claim_words)
-    if total == 0:
-        return False
-    stems, denials = {word.stem for word in claim_words}, denied(claim, claim_words)
-    about: list[tuple[float, bool]] = []
-    for start, end in sentence_spans(text):
-        sentence = text[start:end]
-        there_words = words(sentence)
-        their_stems = {word.stem for word in there_words}
-        share = sum(word.weight for word in claim_words if word.stem in their_stems) / total
-        theirs = denied(sentence, there_words)
-        about.append((share, bool((denials & their_stems) - theirs or (theirs & stems) - denials)))
+    sentence = Sentence(claim)
+    others = [Sentence(text[start:end]) for start, end in sentence_spans(text)]
+    about = [
+        (sentence.fraction_in(other.stems), sentence.contradicts(other.stems, other.denied))
+        for other in others
+    ]
     best = max((share for share, _ in about), default=0.0)
     return best >= 0.5 and all(differs for share, differs in about if share >= 0.8 * best)
 
@@ -230,11 +217,11 @@ def text_states(text: str, claim: str) -> bool:
     text_words = words(text)
     stems = [word.stem for word in text_words]
     for i in range(len(stems) - len(claim_stems) + 1) if claim_stems else ():
-        before = text_words[max(0, i - 4) : i]
-        near = [word for word in before if not _STOP.search(text[word.end : text_words[i].start])]
-        if stems[i : i + len(claim_stems)] == claim_stems and not any(
-            word.stem in _NEGATIONS for word in near
-        ):
+        is_denied = any(
+            word.stem in _NEGATIONS and not _STOP.search(text[word.end : text_words[i].start])
+            for word in text_words[max(0, i - 4) : i]
+        )
+        if stems[i : i + len(claim_stems)] == claim_stems and not is_denied:
             return True
     return False
 
@@ -266,7 +253,7 @@ class Sentence:
 
     @cached_property
     def words(self) -> tuple[Word, ...]:
-        return tuple(words(self.text))
+        return words(self.text)
 
     @cached_property
     def stems(self) -> frozenset[str]:
@@ -274,7 +261,17 @@ class Sentence:
 
     @cached_property
     def denied(self) -> frozenset[str]:
-        return denied(self.text, self.words)
+        return denied(self.text)
+
+    def fraction_in(self, stems: Collection[str]) -> float:
+        """Return the fraction of the words, by weight, whose stems are among these; 0 without words."""
+        total = sum(word.weight for word in self.words)
+        inside = sum(word.weight for word in self.words if word.stem in stems)
+        return inside / total if total else 0.0
+
+    def contradicts(self, stems: frozenset[str], denials: frozenset[str]) -> bool:
+        """Return True if it denies one of these stems that is not among the denials, or the reverse."""
+        return bool((self.denied & stems) - denials or (denials & self.stems) - self.denied)
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,24 +339,24 @@ def _page(contexts: tuple[str, ...]) -> Page:
 
 
 def unwrapped(text: str) -> list[str]:
-    """Return the lines of a text, with continued lines joined.
+    """Return the lines of the sentences of a text, with continued lines joined.
 
     >>> unwrapped("Use it when an exception has been raised and is\\nbeing handled:\\n- once\\n- twice")
     ['Use it when an exception has been raised and is being handled:', '- once', '- twice']
     """
-    return _WRAPPED.sub(" ", text).split("\n")
+    sentences = (text[start:end] for start, end in sentence_spans(text))
+    return [line for each in sentences for line in _WRAPPED.sub(" ", each).split("\n")]
 
 
 @lru_cache(maxsize=2_000)
 def _sentences(context: str) -> tuple[Sentence, ...]:
     sentences = []
-    for start, end in sentence_spans(context):
-        for line in unwrapped(context[start:end]):
-            parts = re.findall(r"\S+", line)
-            pieces = (
-                [line.strip()]
-                if len(parts) <= 1.5 * _LONGEST
-                else [" ".join(parts[i : i + _LONGEST]) for i in range(0, len(parts), _LONGEST)]
-            )
-            sentences += [sentence for sentence in map(Sentence, pieces) if sentence.words]
+    for line in unwrapped(context):
+        parts = re.findall(r"\S+", line)
+        pieces = (
+            [line.strip()]
+            if len(parts) <= 1.5 * _LONGEST
+            else [" ".join(parts[i : i + _LONGEST]) for i in range(0, len(parts), _LONGEST)]
+        )
+        sentences += [sentence for sentence in map(Sentence, pieces) if sentence.words]
     return tuple(sentences)

@@ -1,7 +1,5 @@
 """Public text classifiers as detectors of attacks, in place of `injection_score`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -12,8 +12,6 @@ the repository, to sentences of our own. The approach is that of max-pooled mult
 learning (Andrews, Tsochantaridis & Hofmann 2003).
 """
 
-from __future__ import annotations
-
 import json
 import re
 import zlib
@@ -25,8 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ragbench.array_types import Floats, Ints
 from ragbench.errors import DataError
-from ragbench.metrics.array_types import Floats, Ints
 from ragbench.metrics.safety.normal_form import plain, windows
 from ragbench.metrics.safety.patterns import FEATURE_NAMES, features, signs
 from ragbench.retrieval.embedders import load_embedder

@@ -7,13 +7,11 @@ order numbers, hashes and UUIDs stay calm. Names have no form: finding them take
 a house number is, where somebody lives there. The patterns are in leaks.toml next to this file.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 import regex
 
@@ -43,8 +41,7 @@ _MIN_WHOLE, _NEARLY_WHOLE = 12, 0.9
 Places = Iterator[tuple[int, int, str, str]]  # start, end, kind, why
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Finding:
+class Finding(NamedTuple):
     """A piece of text that should not be there: `text[start:end]`.
 
     `kind` is one of "email", "phone", "card", "ssn", "iban", "ip_address", "address", "secret",

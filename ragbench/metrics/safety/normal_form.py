@@ -5,8 +5,6 @@ width, stacked accents). Where it may also be something harmless (leet, base64, 
 decoded form is read in addition to the text as written.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 import unicodedata

@@ -4,14 +4,12 @@
 The patterns are in signs.toml next to this file, which also explains how they are written.
 """
 
-from __future__ import annotations
-
 import re
-import tomllib
 from functools import cache
-from pathlib import Path
 
-_TABLES = tomllib.loads(Path(__file__).with_name("signs.toml").read_text(encoding="utf-8"))
+from ragbench.files import bundled
+
+_TABLES = bundled(__file__, "signs.toml")
 _USE = _TABLES["use"]
 _PART_OF: dict[str, str] = {name: part for part, names in _USE["within"].items() for name in names}
 _ALONE: tuple[str, ...] = tuple(name for name in _TABLES["signs"] if name not in _USE["not_alone"])

@@ -4,23 +4,18 @@ marks as secret.
 The patterns are in leaks.toml next to this file.
 """
 
-from __future__ import annotations
-
 import base64
 import re
-import tomllib
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
-from pathlib import Path
 
+from ragbench.files import bundled
 from ragbench.metrics.groundedness.words import words
 
 RULES = {
     section: {name: re.compile("".join(text.splitlines())) for name, text in patterns.items()}
-    for section, patterns in tomllib.loads(
-        Path(__file__).with_name("leaks.toml").read_text(encoding="utf-8")
-    ).items()
+    for section, patterns in bundled(__file__, "leaks.toml").items()
 }
 """Section of leaks.toml -> name -> pattern."""
 

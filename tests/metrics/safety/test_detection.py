@@ -3,49 +3,55 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.errors import DataError
+from ragbench.array_types import Floats
 from ragbench.metrics.rates import wilson_interval
 from ragbench.metrics.safety.detection import auc_interval, roc_auc, tpr_at_fpr
 
 SIX = [True, True, True, False, False, False]
 
 
+def split(harmful: Sequence[bool], scores: Sequence[float]) -> tuple[Floats, Floats]:
+    labels, values = np.array(harmful), np.array(scores)
+    return values[labels], values[~labels]
+
+
 def test_auc_of_six_points_by_hand() -> None:
     # pairs won: 0.9 beats 3; 0.6 beats 0.5 and 0.2, ties 0.6; 0.3 beats 0.2 -> (3 + 2.5 + 1) / 9
-    assert roc_auc(SIX, [0.9, 0.6, 0.3, 0.6, 0.5, 0.2]) == pytest.approx(6.5 / 9)
+    assert roc_auc(*split(SIX, [0.9, 0.6, 0.3, 0.6, 0.5, 0.2])) == pytest.approx(6.5 / 9)
 
 
 def test_auc_of_constant_scores_is_a_half() -> None:
-    assert roc_auc(SIX, [0.4] * 6) == 0.5
+    assert roc_auc(*split(SIX, [0.4] * 6)) == 0.5
 
 
 def test_auc_needs_both_kinds() -> None:
-    assert math.isnan(roc_auc([True, True], [0.1, 0.2]))
-    assert math.isnan(tpr_at_fpr([False], [0.1], 0.05))
-    assert math.isnan(auc_interval([True, False], [0.1, 0.2])[0])
+    assert math.isnan(roc_auc(*split([True, True], [0.1, 0.2])))
+    assert math.isnan(tpr_at_fpr(*split([False], [0.1]), 0.05))
+    assert math.isnan(auc_interval(*split([True, False], [0.1, 0.2]))[0])
 
 
 def test_tpr_at_fpr_does_not_split_ties() -> None:
     # the best harmless text scores 0.6, and with three harmless ones no false positive is allowed
     # at 1 %
-    assert tpr_at_fpr(SIX, [0.9, 0.6, 0.3, 0.6, 0.5, 0.2], 0.01) == pytest.approx(1 / 3)
+    assert tpr_at_fpr(*split(SIX, [0.9, 0.6, 0.3, 0.6, 0.5, 0.2]), 0.01) == pytest.approx(1 / 3)
     # one of three allowed: above 0.5 are 0.9 and 0.6
-    assert tpr_at_fpr(SIX, [0.9, 0.6, 0.3, 0.6, 0.5, 0.2], 0.34) == pytest.approx(2 / 3)
+    assert tpr_at_fpr(*split(SIX, [0.9, 0.6, 0.3, 0.6, 0.5, 0.2]), 0.34) == pytest.approx(2 / 3)
     # a tie at the limit: both harmless 0.6 would be found, so the threshold lies above them
-    assert tpr_at_fpr(SIX, [0.9, 0.6, 0.3, 0.6, 0.6, 0.2], 0.34) == pytest.approx(1 / 3)
+    assert tpr_at_fpr(*split(SIX, [0.9, 0.6, 0.3, 0.6, 0.6, 0.2]), 0.34) == pytest.approx(1 / 3)
 
 
 def test_tpr_at_exactly_one_in_a_hundred() -> None:
     scores = [0.5, 0.7] + [0.6] + [0.1] * 99
-    assert tpr_at_fpr([True] * 2 + [False] * 100, scores, 0.01) == 1.0
-    assert tpr_at_fpr([True] * 2 + [False] * 99, scores[:-1], 0.01) == 0.5
-    assert tpr_at_fpr([True] * 2 + [False] * 100, scores, 1.0) == 1.0
+    assert tpr_at_fpr(*split([True] * 2 + [False] * 100, scores), 0.01) == 1.0
+    assert tpr_at_fpr(*split([True] * 2 + [False] * 99, scores[:-1]), 0.01) == 0.5
+    assert tpr_at_fpr(*split([True] * 2 + [False] * 100, scores), 1.0) == 1.0
 
 
 def test_delong_by_hand() -> None:
@@ -54,13 +60,13 @@ def test_delong_by_hand() -> None:
     area, variance = 0.75, 2 * (0.125 / 2)
     spread = 1.959963984540054 * math.sqrt(variance) / (area * (1 - area))
     logit = math.log(area / (1 - area))
-    low, high = auc_interval([True, True, False, False], [0.3, 0.1, 0.2, 0.0])
+    low, high = auc_interval(*split([True, True, False, False], [0.3, 0.1, 0.2, 0.0]))
     assert low == pytest.approx(1 / (1 + math.exp(spread - logit)))
     assert high == pytest.approx(1 / (1 + math.exp(-spread - logit)))
 
 
 def test_a_perfect_area_still_has_an_interval() -> None:
-    low, high = auc_interval([True] * 10 + [False] * 10, [0.9] * 10 + [0.1] * 10)
+    low, high = auc_interval(*split([True] * 10 + [False] * 10, [0.9] * 10 + [0.1] * 10))
     assert 0.6 < low < 1.0
     assert low < high <= 1.0
 
@@ -71,7 +77,7 @@ def test_delong_interval_covers_as_often_as_its_level() -> None:
     hits = 0
     for _ in range(200):
         scores = np.concatenate([rng.normal(1, 1, 40), rng.normal(0, 1, 40)])
-        low, high = auc_interval([True] * 40 + [False] * 40, scores.tolist())
+        low, high = auc_interval(*split([True] * 40 + [False] * 40, scores.tolist()))
         hits += low <= truth <= high
     assert 180 <= hits <= 200
 
@@ -105,16 +111,14 @@ def test_wilson_as_statsmodels_has_it() -> None:
 )
 def test_area_is_mirrored_and_inside_its_interval(pairs: list[tuple[bool, float]]) -> None:
     labels, scores = [label for label, _ in pairs], [score for _, score in pairs]
-    area = roc_auc(labels, scores)
+    area = roc_auc(*split(labels, scores))
     if not math.isnan(area):
-        assert roc_auc([not label for label in labels], scores) == pytest.approx(1 - area)
-        assert 0 <= tpr_at_fpr(labels, scores, 0.05) <= tpr_at_fpr(labels, scores, 0.5) <= 1
-        low, high = auc_interval(labels, scores)
+        assert roc_auc(*split([not label for label in labels], scores)) == pytest.approx(1 - area)
+        assert (
+            0
+            <= tpr_at_fpr(*split(labels, scores), 0.05)
+            <= tpr_at_fpr(*split(labels, scores), 0.5)
+            <= 1
+        )
+        low, high = auc_interval(*split(labels, scores))
         assert math.isnan(low) or 0 <= low <= high <= 1
-
-
-def test_wrong_input_is_named() -> None:
-    with pytest.raises(DataError, match="2 labels and 1 scores"):
-        roc_auc([True, False], [0.5])
-    with pytest.raises(DataError, match="score 1 is not a finite"):
-        roc_auc([True, False], [0.5, math.nan])
