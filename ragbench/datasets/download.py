@@ -104,11 +104,11 @@ def beir_folder(name: str) -> Path:
 
 def unpacked(archive: Path) -> Path:
     """Return the folder of the set in a zip file, which is unpacked into the cache once."""
-    with archive.open("rb") as file:
-        key = hashlib.file_digest(file, "sha256").hexdigest()
     try:
+        with archive.open("rb") as file:
+            key = hashlib.file_digest(file, "sha256").hexdigest()
         return store.kept("beir", key, lambda new: _unpack(archive, new, str(archive)), Path)
-    except _FailedTryError as exc:
+    except (OSError, _FailedTryError) as exc:
         raise DataError(f"{archive}: {exc}; save it again") from exc
 
 
