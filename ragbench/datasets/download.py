@@ -104,11 +104,11 @@ def beir_folder(name: str) -> Path:
 
 def unpacked(archive: Path) -> Path:
     """Return the folder of the set in a zip file, which is unpacked into the cache once."""
-    with archive.open("rb") as file:
-        key = hashlib.file_digest(file, "sha256").hexdigest()
     try:
+        with archive.open("rb") as file:
+            key = hashlib.file_digest(file, "sha256").hexdigest()
         return store.kept("beir", key, lambda new: _unpack(archive, new, str(archive)), Path)
-    except _FailedTryError as exc:
+    except (OSError, _FailedTryError) as exc:
         raise DataError(f"{archive}: {exc}; save it again") from exc
 
 
@@ -150,9 +150,7 @@ def _download(url: str, archive: Path) -> None:
                 arrived = _size(archive)
                 bar.update(arrived - bar.n)
                 if arrived > (total or _MAX_ARCHIVE_BYTES):
-                    raise _FailedTryError(
-                        f"{arrived} bytes arrived, {total or 'far fewer'} were expected"
-                    )
+                    raise _FailedTryError(f"more than {total or _MAX_ARCHIVE_BYTES} bytes arrived")
                 if (waited := time.monotonic() - since) > _STALL_S:
                     if arrived - size < _MIN_RATE * waited:
                         raise _FailedTryError(
@@ -162,10 +160,7 @@ def _download(url: str, archive: Path) -> None:
         finally:
             process.kill()
     if process.returncode:
-        last_lines = log.read_text(errors="replace").split("\n")[-2:]
-        raise _FailedTryError(" ".join(last_lines).strip()[:300] or "it failed")
-    if total not in (None, size := _size(archive)):
-        raise _FailedTryError(f"{size} of {total} bytes arrived")
+        raise _FailedTryError(log.read_text(errors="replace").strip().rpartition("\n")[2][:300])
 
 
 def _look_up(url: str) -> tuple[str, int | None]:

@@ -73,7 +73,7 @@ def other_form(path: Path) -> str:
     suffix = path.suffix.lower()
     if suffix in TABLES:
         return "table"
-    with suppress(DataError):  # ragbench's own readers name the problem
+    with suppress(DataError, LookupError, TypeError):  # ragbench's own readers name the problem
         if suffix == ".jsonl":
             return next((tool_of(record) for _, record in json_lines(path)), "")
         if suffix == ".json" or b"vars" in read_bytes(path):
@@ -103,7 +103,8 @@ def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
     content = _rows(path) if is_table else _content(path)
     if isinstance(content, dict) and "results" in _part(content, "results"):
         content = _answered(content, path)
-    content = _listed(content, path)
+    with suppress(LookupError, TypeError):
+        content = _listed(content, path)
     if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
         raise DataError(f"{path}: expected a list of records{form and f' of {form}'}")
     yield from enumerate(content, 1)

@@ -137,15 +137,19 @@ def check_free(folder: Path, force: bool) -> None:
         )
     if not folder.is_dir():
         raise DataError(f"{folder} is a file, not the folder of a dataset: it is not replaced")
-    names = sorted(path.name for path in folder.iterdir())
-    for name in names:
-        if not name.startswith(STAGING) and name not in FILES:
-            raise DataError(
-                f"{folder} holds {shown(name)}, which is not part of a dataset: it is not replaced"
-            )
+    if foreign := sorted(
+        path.name
+        for path in folder.iterdir()
+        if not path.name.startswith(STAGING) and path.name not in FILES
+    ):
+        raise DataError(
+            f"{folder} holds {shown(foreign[0])}, which is not part of a dataset: it is not "
+            "replaced"
+        )
     answers = folder / "answers.jsonl"
-    numbered = json_lines(answers) if answers.name in names else ()
-    if edited := [record for _, record in numbered if is_by_hand(record)]:
+    if answers.is_file() and (
+        edited := [record for _, record in json_lines(answers) if is_by_hand(record)]
+    ):
         raise DataError(
             f"{answers} holds {len(edited)} answers that a person wrote or changed, first "
             f"{shown(edited[0].get('_id'))}: they are never replaced; name another folder, or "

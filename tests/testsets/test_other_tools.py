@@ -374,6 +374,18 @@ def test_labelled_examples_and_predictions_of_llamaindex(tmp_path: Path) -> None
     assert (answer.text, [passage.text for passage in answer.passages]) == ("It was 1881.", [TEXT])
 
 
+@pytest.mark.parametrize(
+    "content", [{"predictions": 5}, {"predictions": [5]}, {"examples": {"a": 1}}, {"tests": None}]
+)
+def test_lists_that_are_none_are_refused(tmp_path: Path, content: dict[str, Any]) -> None:
+    write(tmp_path / "rag_dataset.json", {"examples": [{"query": QUESTION}]})
+    path = write(tmp_path / "odd.json", content)
+    with pytest.raises(DataError, match=r"odd\.json: expected a list of records"):
+        RecordedSystem(path)
+    with pytest.raises(DataError):
+        rb.load_testset(path)
+
+
 def test_examples_of_langsmith_by_columns_and_by_objects(tmp_path: Path) -> None:
     columns = pd.DataFrame([{"id": "q1", "input_question": QUESTION, "output_answer": ANSWER}])
     example = {"id": "q1", "inputs": {"question": QUESTION}, "outputs": {"answer": ANSWER}}
