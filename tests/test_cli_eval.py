@@ -276,7 +276,7 @@ def test_baseline(place: Path) -> None:
         (["--output", "tests.json/mine"], "cannot be used: Not a directory"),
         (["--output", "/proc/mine"], "cannot be used"),
         (["--category", "cts"], "unknown category 'cts'; did you mean 'cats'"),
-        (["--k", "five"], "write whole numbers such as 1,3,5,10"),
+        (["--k", "five"], "whole numbers from 1, such as 1,3,5,10"),
         (["--k", "0"], "expected one or several whole numbers from 1"),
         (["--judge", "ollama:m", "--criteria", "corectness"], "unknown criterion 'corectness'"),
         (["--judge", "ollama:m", "--judge-model", "n"], "already names provider and model"),

@@ -19,7 +19,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from ragbench.evaluation import Result
-from ragbench.evaluation.records import CaseResult, CategoryResult, Change, MeasureResult
+from ragbench.evaluation.records import CaseResult, Change, MeasureResult
 from ragbench.registry import HEADLINE, PERSPECTIVES, bounds_of, meaning_of, perspective_of
 from ragbench.report.page import sentences
 from ragbench.report.page.questions import Details, leading_measures, question_details
@@ -96,26 +96,31 @@ def _filters(
     return filters
 
 
-def interval_bar(row: MeasureResult) -> dict[str, Any]:
+def interval_bar(
+    value: float | None,
+    low: float | None,
+    high: float | None,
+    target: float | None = None,
+    ceiling: float | None = None,
+    lower_is_better: bool = False,
+) -> dict[str, Any]:
     """Return where the parts of a measure's bar are: its interval, value, target and ceiling, left
     to right from 0.
 
-    >>> bar = interval_bar(MeasureResult("RR", "retrieval", 0.5, 0.25, 0.75, 9, 9, target=0.6))
+    >>> bar = interval_bar(0.5, 0.25, 0.75, target=0.6)
     >>> bar["value"], bar["low"], bar["width"], bar["target"]
     (110.0, 58.0, 104.0, 130.8)
     """
-    numbers = {"value": row.value, "low": row.ci_low, "high": row.ci_high}
-    numbers |= {"target": row.target, "ceiling": row.ceiling}
-    most = max([1.0, *(value for value in numbers.values() if value is not None)])
+    numbers = {"value": value, "low": low, "high": high, "target": target, "ceiling": ceiling}
+    most = max([1.0, *(end for end in numbers.values() if end is not None)])
     top = 1.0 if most <= 1.0 else most * 1.05
-    at = {name: _place(value / top) for name, value in numbers.items() if value is not None}
+    at = {name: _place(end / top) for name, end in numbers.items() if end is not None}
     beyond, width, left, right = None, None, _place(0), _place(1)
     if "low" in at and "high" in at:
         width = round(at["high"] - at["low"], 1)
     # the part that no system could reach
-    if row.ceiling is not None and 0 < row.ceiling < top - 1e-9:
-        limit = at["ceiling"]
-        beyond = (left, limit) if row.lower_is_better else (limit, right)
+    if ceiling is not None and 0 < ceiling < top - 1e-9:
+        beyond = (left, at["ceiling"]) if lower_is_better else (at["ceiling"], right)
     return {
         "value": at.get("value"),
         "low": None if width is None else at["low"],
@@ -160,12 +165,6 @@ def forest_marks(changes: Sequence[Change]) -> dict[str, Any]:
     return {"end": end, "zero": _place(0.5), "left": _place(0), "right": _place(1), "rows": places}
 
 
-def category_bar(row: CategoryResult) -> dict[str, Any]:
-    """Return the bar of a category: the fraction of its questions that passed, as `interval_bar`."""
-    numbers = (row.pass_rate, row.ci_low, row.ci_high, row.n_scored, row.questions)
-    return interval_bar(MeasureResult("pass_rate", "overall", *numbers))
-
-
 def _case_measures(result: Result) -> list[str]:
     """Return the columns of the table of all cases: the headline measures that not every case has
     alike.
@@ -206,7 +205,6 @@ def _template() -> Template:
     environment.filters["capitalize_first"] = lambda text: f"{text[:1].upper()}{text[1:]}"
     environment.globals.update(
         bar=interval_bar,
-        category_bar=category_bar,
         meaning=meaning_of,
         wide=_WIDE,
         most=_CASES,

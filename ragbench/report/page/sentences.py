@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ragbench.errors import printable
 from ragbench.evaluation import Result
 from ragbench.evaluation.perspectives import not_attributable
 from ragbench.evaluation.records import (
@@ -385,7 +386,18 @@ def templates(**options: Any) -> Environment:
         keep_trailing_newline=True,
         **options,
     )
-    shared = (aim, at_a_time, flip_counts, interval, number, p_text, plural, signed, sureness)
+    shared: tuple[Callable[..., str], ...] = (
+        aim,
+        at_a_time,
+        flip_counts,
+        interval,
+        number,
+        p_text,
+        plural,
+        printable,
+        signed,
+        sureness,
+    )
     environment.filters |= {function.__name__: function for function in shared}
     environment.globals |= {"signs": SIGNS, "change_signs": CHANGE_SIGNS, "cost_heads": COST_HEADS}
     return environment

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from html.parser import HTMLParser
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 
@@ -244,16 +245,21 @@ def test_retrieved_texts_mark_gold_evidence_and_show_what_was_not_found() -> Non
     assert 'class="lost">' not in html
 
 
+def bar_of(row: MeasureResult) -> dict[str, Any]:
+    numbers = (row.value, row.ci_low, row.ci_high, row.target, row.ceiling)
+    return interval_bar(*numbers, row.lower_is_better)
+
+
 def test_what_cannot_be_reached_is_marked_on_the_right_side() -> None:
     high = MeasureResult("P@5", "retrieval", 0.2, 0.1, 0.3, 9, 9, ceiling=0.4)
     low = MeasureResult(
         "fact_dispersion", "context", 2.0, 1.5, 2.5, 9, 9, ceiling=1.0, lower_is_better=True
     )
-    assert interval_bar(high)["beyond"] == (89.2, 214.0)
-    assert interval_bar(low)["beyond"][0] == 6.0
-    assert interval_bar(replace(high, ceiling=1.0))["beyond"] is None
+    assert bar_of(high)["beyond"] == (89.2, 214.0)
+    assert bar_of(low)["beyond"][0] == 6.0
+    assert bar_of(replace(high, ceiling=1.0))["beyond"] is None
 
 
 def test_no_number_is_drawn_outside_its_bar() -> None:
-    bar = interval_bar(MeasureResult("x", "context", 5.0, -1.0, 12.0, 9, 9, target=20.0))
+    bar = bar_of(MeasureResult("x", "context", 5.0, -1.0, 12.0, 9, 9, target=20.0))
     assert 6.0 <= bar["low"] <= bar["value"] <= bar["target"] <= 214.0
