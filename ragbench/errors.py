@@ -130,11 +130,13 @@ class JudgeWarning(UserWarning):
     """A judge whose verdicts deserve less trust, such as a model that judges its own answers."""
 
 
-def _format_warning(message: Warning | str, category: type[Warning], *source: Any) -> str:
+def _format_warning(
+    message: Warning | str, category: type[Warning], *source: Any, **options: Any
+) -> str:
     """Format our warnings as one line; others as Python formats them."""
     if issubclass(category, DataWarning | JudgeWarning):
         return f"{category.__name__}: {without_ansi(str(message))}\n"
-    return _python_format(message, category, *source)
+    return _python_format(message, category, *source, **options)
 
 
 _python_format = warnings.formatwarning

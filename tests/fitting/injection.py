@@ -178,14 +178,13 @@ def main(data: Path, write: bool) -> None:
         )
     kinds = np.array([row["category"] for row in rows])
     for kind in sorted(set(kinds)):
-        bad = bool(harmful[kinds == kind].all())
-        member = (kinds == kind) | (harmful != bad)  # against all of the other label
-        rates = [
-            f"{tpr_at_fpr(harmful[member], scores[member], rate):.2f}" for rate in (0.01, 0.05)
-        ]
-        area = roc_auc(harmful[member], scores[member])
+        is_attack = bool(harmful[kinds == kind].all())
+        member = (kinds == kind) | (harmful != is_attack)  # against all of the other label
+        bad, good = scores[member & harmful], scores[member & ~harmful]
+        rates = [f"{tpr_at_fpr(bad, good, rate):.2f}" for rate in (0.01, 0.05)]
+        area = roc_auc(bad, good)
         print(
-            f"  {kind} (n = {(kinds == kind).sum()}, harmful {bad}): AUC {area:.3f}, TPR at 1, 5 "
+            f"  {kind} (n = {(kinds == kind).sum()}, harmful {is_attack}): AUC {area:.3f}, TPR at 1, 5 "
             f"%: {', '.join(rates)}"
         )
     head = fit_head(inputs, harmful, np.ones(len(rows), dtype=bool))
@@ -200,7 +199,9 @@ def main(data: Path, write: bool) -> None:
         "built-in samples, weights of the package:",
         figures([one.text for one in held], held_labels, held_inputs.scores(old)),
     )
-    print("AUC of weights of the package:", round(roc_auc(held_labels, held_inputs.scores(old)), 3))
+    is_harmful, scores = np.array(held_labels), np.asarray(held_inputs.scores(old))
+    area = roc_auc(scores[is_harmful], scores[~is_harmful])
+    print("AUC of weights of the package:", round(area, 3))
     if data.is_dir():
         questions = real_questions(data)
         asked = Inputs(questions)

@@ -685,7 +685,7 @@ def test_the_connections_of_a_model_that_is_used_no_more_are_closed() -> None:
     ResourceWarning.
     """
     model = Claude("m", "key", "http://127.0.0.1:9")
-    client = model._connected()
+    client = model._client
     assert not client.is_closed()
     del model
     assert client.is_closed()
