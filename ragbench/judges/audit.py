@@ -17,7 +17,6 @@ from ragbench.judges.criteria import (
     NEEDS,
     Material,
     judgeable,
-    spread,
     verdicts,
 )
 from ragbench.judges.prompts import CRITERIA
@@ -107,10 +106,19 @@ def judge_audit(
         DataError: fewer than two answers that can be judged; answers that do not belong to the
         dataset or chunks.
     """
-    _check(criterion, n)
+    check_known("criterion", CRITERIA, criterion)
+    if "answer" not in NEEDS[criterion]:
+        raise ConfigError(
+            f"{criterion} does not look at the answer, so it cannot be audited by it; take "
+            f"{[name for name in CRITERIA if 'answer' in NEEDS[name]]}"
+        )
+    if n < 2:
+        raise ConfigError(f"n is {n}; expected 2 or more")
     if not chunks and "documents" not in NEEDS[criterion]:
         answers = [replace(answer, contexts=()) for answer in answers]
-    plain = spread(judgeable(answers, criterion, dataset, chunks), n)
+    every = judgeable(answers, criterion, dataset, chunks)
+    # evenly spread, as the first ones of a dataset are often all of one kind
+    plain = [every[i * len(every) // n] for i in range(n)] if n < len(every) else every
     if len({material.question for material in plain}) < 2:
         raise DataError(
             f"an audit by {criterion} takes answers to two or more questions, and {len(plain)} "
@@ -139,17 +147,6 @@ def judge_audit(
     values["empty answer"] = scores["empty answer"]
     rows = [_row(probe, values[probe], criterion, len(plain)) for probe in AUDIT_BOUNDS]
     return pd.DataFrame(rows).astype(dict.fromkeys(("value", "ci_low", "ci_high"), "Float64"))
-
-
-def _check(criterion: str, n: int) -> None:
-    check_known("criterion", CRITERIA, criterion)
-    suited = [name for name in CRITERIA if "answer" in NEEDS[name]]
-    if criterion not in suited:
-        raise ConfigError(
-            f"{criterion} does not look at the answer, so it cannot be audited by it; take {suited}"
-        )
-    if n < 2:
-        raise ConfigError(f"n is {n}; expected 2 or more")
 
 
 def _repeated(plain: Sequence[Material], criterion: str, model: LLM) -> list[float | None]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from dataclasses import dataclass, replace
 
 from ragbench import llms
 from ragbench.errors import DataError, DataWarning, JudgeWarning, check_known
@@ -38,8 +37,6 @@ from ragbench.types import (
     Passage,
     chunks_by_id,
 )
-
-_T = TypeVar("_T")
 
 SAMPLING_TEMPERATURE = 0.7
 """The temperature of repeated samples; a single judgement is requested at 0."""
@@ -73,6 +70,7 @@ REPLY_TOKENS = {
 }
 
 _MAX_SHOWN_REPLY = 4000
+_BETWEEN = "\n\n--- repair ---\n\n"
 
 # Five judgements with their reasons are a long reply for a local model.
 TIMEOUT_S = 600.0
@@ -82,6 +80,7 @@ TIMEOUT_S = 600.0
 class Material:
     """The material for the judgement of one answer; `reference` is None where there is none."""
 
+    query_id: str
     question: str
     answer: str
     reference: str | None
@@ -99,21 +98,7 @@ class _Request:
     prompt: str
 
 
-@dataclass(slots=True)
-class _Sample:
-    """The result of one sample of one judgement."""
-
-    value: float | None = None
-    explanation: str = ""
-    state: str = "scored"
-    prompt: str = ""
-    replies: list[str] = field(default_factory=list)
-    model: str = ""
-    unsupported: tuple[str, ...] = ()
-    usage: list[Completion] = field(default_factory=list)
-
-
-_Samples = dict[tuple[int, str, int], _Sample]  # answer, criterion, sample
+_Judged = dict[tuple[int, str, int], Judgement]  # number of the material, criterion, sample
 
 
 def judge(
@@ -182,9 +167,8 @@ def judge(
                 decided[i, name] = judgement
         names = tuple(name for name in criteria if (i, name) not in decided)
         groups += [(i, names)] if names else []
-    samples = _sampled(model, groups, materials)
-    for (i, name, _), sample in samples.items():
-        decided[i, name] = _judgement(answers[i], name, sample, model.name)
+    for (i, name, _), judgement in _ask(model, groups, materials).items():
+        decided[i, name] = judgement
     judgements = [decided[i, name] for i in range(len(answers)) for name in criteria]
     for state in ("judge_failed", "unreadable"):
         if lost := [judgement for judgement in judgements if judgement.state == state]:
@@ -195,17 +179,6 @@ def judge(
                 stacklevel=2,
             )
     return judgements
-
-
-def spread(answers: Sequence[_T], n: int) -> list[_T]:
-    """Return `n` of the answers, evenly spread over the list, as the first ones of a dataset are often
-    all of one kind; all where there are fewer.
-
-    >>> from ragbench.types import Answer
-    >>> [answer.query_id for answer in spread([Answer(f"q{i}", "") for i in range(7)], 3)]
-    ['q0', 'q2', 'q4']
-    """
-    return [answers[i * len(answers) // n] for i in range(n)] if n < len(answers) else list(answers)
 
 
 def write_request(
@@ -264,13 +237,9 @@ def verdicts(
     n_samples: int = 1,
 ) -> list[list[float | None]]:
     """Return for each material the values of its samples; every material is sent to the judge."""
-    samples = _sampled(
-        llm, [(i, (criterion,)) for i in range(len(materials))], materials, n_samples
-    )
-    return [
-        [samples[i, criterion, sample].value for sample in range(n_samples)]
-        for i in range(len(materials))
-    ]
+    groups = [(i, (criterion,)) for i in range(len(materials))]
+    judged = _ask(llm, groups, materials, n_samples)
+    return [[judged[i, criterion, sample].value for sample in range(n_samples)] for i, _ in groups]
 
 
 def judgeable(
@@ -312,7 +281,8 @@ def materials_of(
         case = cases[answer.query_id]
         documents = tuple(texts[chunk_id].text for chunk_id in named)
         reference = case.reference_answer if (case.reference_answer or "").strip() else None
-        materials.append(Material(case.text, answer.text, reference, documents, named))
+        row = (answer.query_id, case.text, answer.text, reference, documents, named)
+        materials.append(Material(*row))
     return materials
 
 
@@ -346,115 +316,92 @@ def no_answer(answer: Answer) -> str:
     )
 
 
-def _sampled(
+def _ask(
     llm: LLM,
     groups: Sequence[tuple[int, tuple[str, ...]]],
     materials: Sequence[Material],
     n_samples: int = 1,
-) -> _Samples:
-    """Return the samples of each (answer, criteria), after one repair of the replies that could not be
-    read.
+) -> _Judged:
+    """Return the judgements of each (number of a material, criteria), after one repair of the replies
+    that could not be read.
     """
-    samples: _Samples = {}
+    judged: _Judged = {}
     requests = [
         _Request(i, sample, names, write_request(names, materials[i]))
         for i, names in groups
         for sample in range(n_samples)
     ]
-    temperature = SAMPLING_TEMPERATURE if n_samples > 1 else 0.0
-    unread = _ask(llm, requests, materials, samples, temperature)
-    _ask(llm, unread, materials, samples, temperature, repair=True)
-    return samples
-
-
-def _ask(
-    llm: LLM,
-    requests: Sequence[_Request],
-    materials: Sequence[Material],
-    samples: _Samples,
-    temperature: float,
-    *,
-    repair: bool = False,
-) -> list[_Request]:
-    """Send requests, fill in `samples`, and return the repair requests for the replies that could
-    not be read.
-    """
-    unread = []
-    for criteria in dict.fromkeys(request.criteria for request in requests):
-        group = [request for request in requests if request.criteria == criteria]
-        completions = llms.generate_many(
-            llm,
-            [request.prompt for request in group],
-            system=JUDGE_SYSTEM,
-            # A reply that was cut would be cut again at the same length.
-            max_tokens=sum(REPLY_TOKENS[name] for name in criteria) * (2 if repair else 1),
-            temperature=temperature,
-            schema=reply_schema(criteria),
-            samples=[request.sample for request in group],
-            timeout_s=TIMEOUT_S,
-            label=f"{'repair of ' if repair else ''}{', '.join(criteria)}",
-        )
-        for request, completion in zip(group, completions, strict=True):
-            material = materials[request.answer]
-            if problems := _take(request, completion, material, samples):
-                problem, names = "; ".join(dict.fromkeys(problems.values())), tuple(problems)
-                prompt = write_request(names, material, problem=problem, reply=completion.text)
-                unread.append(replace(request, criteria=names, prompt=prompt))
-    return unread
+    for longer, kind in ((1, ""), (2, "repair of ")):
+        unread = []
+        for criteria in dict.fromkeys(request.criteria for request in requests):
+            group = [request for request in requests if request.criteria == criteria]
+            completions = llms.generate_many(
+                llm,
+                [request.prompt for request in group],
+                system=JUDGE_SYSTEM,
+                # A reply that was cut would be cut again at the same length.
+                max_tokens=sum(REPLY_TOKENS[name] for name in criteria) * longer,
+                temperature=SAMPLING_TEMPERATURE if n_samples > 1 else 0.0,
+                schema=reply_schema(criteria),
+                samples=[request.sample for request in group],
+                timeout_s=TIMEOUT_S,
+                label=f"{kind}{', '.join(criteria)}",
+            )
+            for request, completion in zip(group, completions, strict=True):
+                material = materials[request.answer]
+                if problems := _take(request, completion, material, judged, llm.name):
+                    problem, names = "; ".join(dict.fromkeys(problems.values())), tuple(problems)
+                    prompt = write_request(names, material, problem=problem, reply=completion.text)
+                    unread.append(replace(request, criteria=names, prompt=prompt))
+        requests = unread
+    return judged
 
 
 def _take(
-    request: _Request, completion: Completion, material: Material, samples: _Samples
+    request: _Request, completion: Completion, material: Material, judged: _Judged, model: str
 ) -> dict[str, str]:
-    """Add one completion to `samples`; return criterion -> problem where it could not be read."""
+    """Add one completion to `judged`; return criterion -> problem where it could not be read."""
     failure, is_cut = completion.error, completion.finish == "length"
     if completion.finish == "refusal":
         failure = failure or "the judge refused to judge"
     verdicts = {} if failure else read_verdicts(completion.text, request.criteria, cut=is_cut)
     problems = {}
     for name in request.criteria:
-        sample = samples.setdefault(
-            (request.answer, name, request.sample), _Sample(prompt=request.prompt)
-        )
-        sample.replies.append(completion.text)
-        sample.model = completion.model
-        if name == request.criteria[0]:
-            sample.usage.append(replace(completion, text=""))
-        if failure:
-            sample.state, sample.explanation = "judge_failed", failure
-            continue
-        verdict = verdicts[name]
+        value, state, explanation = None, "judge_failed", failure or ""
+        unsupported: tuple[str, ...] = ()
         try:
-            if isinstance(verdict, UnreadableError):
-                raise verdict
-            sample.value, sample.explanation = score(verdict, material.chunk_ids)
-            sample.state = "no_claims" if sample.value is None else "scored"
-            sample.unsupported = unsupported_claims(verdict)
+            if not failure:
+                verdict = verdicts[name]
+                if isinstance(verdict, UnreadableError):
+                    raise verdict
+                value, explanation = score(verdict, material.chunk_ids)
+                state = "no_claims" if value is None else "scored"
+                unsupported = unsupported_claims(verdict)
         except UnreadableError as problem:
             problems[name] = f"{problem}{' (it was cut at max_tokens)' if is_cut else ''}"
-            sample.state = "unreadable"
-            sample.explanation = f"the judge's reply could not be read: {problems[name]}"
+            state = "unreadable"
+            explanation = f"the judge's reply could not be read: {problems[name]}"
+        length = len(material.answer)
+        if "answer" in NEEDS[name] and length > MAX_ANSWER:
+            note = f"Judged by the first {MAX_ANSWER} of {length} characters."
+            explanation = f"{note}\n{explanation}"
+        key = (request.answer, name, request.sample)
+        before = judged.get(key)
+        usage = (replace(completion, text=""),) if name == request.criteria[0] else ()
+        judged[key] = Judgement(
+            material.query_id,
+            name,
+            value,
+            explanation,
+            prompt=before.prompt if before else request.prompt,
+            response=_BETWEEN.join([*([before.response] if before else []), completion.text]),
+            model=completion.model or model,
+            state=state,
+            samples=(value,),
+            unsupported=unsupported,
+            usage=before.usage + usage if before else usage,
+        )
     return problems
-
-
-def _judgement(answer: Answer, criterion: str, sample: _Sample, name: str) -> Judgement:
-    explanation, length = sample.explanation, len(answer.text)
-    if "answer" in NEEDS[criterion] and length > MAX_ANSWER:
-        note = f"Judged by the first {MAX_ANSWER} of {length} characters."
-        explanation = f"{note}\n{explanation}"
-    return Judgement(
-        answer.query_id,
-        criterion,
-        sample.value,
-        explanation,
-        prompt=sample.prompt,
-        response="\n\n--- repair ---\n\n".join(sample.replies),
-        model=sample.model or name,
-        state=sample.state,
-        samples=(sample.value,),
-        unsupported=sample.unsupported,
-        usage=tuple(sample.usage),
-    )
 
 
 def _bare(name: str) -> str:

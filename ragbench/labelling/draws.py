@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from ragbench.errors import ConfigError, DataWarning, check_known
+from ragbench.errors import ConfigError, check_known
 from ragbench.evaluation import Result
 from ragbench.labelling.items import LABELLED, LabelItem, items_by_query
 from ragbench.labelling.relevance import document_items, unjudged, with_labels
@@ -36,7 +36,6 @@ def trust(
     labels: Any = None,
     *,
     criterion: str = "correctness",
-    proxies: Sequence[str] = (),
     margin: float = 0.02,
     alpha: float = 0.05,
     dataset: Dataset | None = None,
@@ -53,13 +52,12 @@ def trust(
     Args:
         results: one or two, of the same questions.
         labels: sheets (paths), or a frame with query_id, criterion, value, and configuration where
-            there are two; of questions that `ragbench label` drew, or that were drawn at random (rows
-            with another `picked` are left out). For a ranking measure: such a sheet of documents, with
+            there are two; of questions that `ragbench label` drew, or that were drawn at random.
+            For a ranking measure: such a sheet of documents, with
             `dataset`; or relevance by people, query_id, doc_id, value, of all documents that count,
             for questions drawn at random.
         criterion: "correctness", "relevance", "faithfulness", or a ranking measure of documents
             ("nDCG@10").
-        proxies: measures that follow people's verdicts; () = those of `PROXIES`.
         margin: a difference that does not matter. alpha: probability that the interval is wrong.
         dataset: for a ranking measure, the documents and the labels that there are.
         grades: labels of all documents that count, a model's where people gave none, as from
@@ -69,7 +67,7 @@ def trust(
         ConfigError: more than two results, or an unknown criterion or measure.
         DataError: labels of none of these answers.
     """
-    frame, settled = proxy_differences(results, criterion, proxies, dataset, grades)
+    frame, settled = proxy_differences(results, criterion, dataset, grades)
     if isinstance(labels, str | Path) or (
         isinstance(labels, Sequence) and labels and isinstance(labels[0], str | Path)
     ):
@@ -116,37 +114,32 @@ def draw_items(
         ConfigError: an unknown criterion, more than two results; faithfulness without contexts.
         DataError: nothing can be labelled.
     """
-    frame, _ = proxy_differences(results, criterion, (), dataset, grades)
+    frame, _ = proxy_differences(results, criterion, dataset, grades)
     if criterion in PROXIES:
         items = items_by_query(results, criterion, dataset, chunks)
     else:
         items = document_items(dataset, [result.run for result in results], criterion)
-    rows = read_sheet(sheet) if sheet and Path(sheet).exists() else pd.DataFrame()
-    numbers, mine = {}, set()
-    for row in rows.to_dict("records"):
-        if match := _DRAWN.fullmatch(str(row["picked"])):
-            numbers[row["query_id"]] = int(match[1])
-            mine |= {row["query_id"]} if row["annotator"] == annotator else set()
-    rest = [
-        query_id
-        for query_id in draw_order(frame, seed=seed)
-        if query_id in items and query_id not in numbers
-    ]
-    numbers |= {
-        query_id: i for i, query_id in enumerate(rest, max(numbers.values(), default=0) + 1)
-    }
-    order = sorted(numbers, key=numbers.__getitem__)
+    numbers: dict[str, int] = {}
+    mine: set[str] = set()
+    if sheet and Path(sheet).exists():
+        rows = read_sheet(sheet)
+        rows = rows[rows["criterion"] == (criterion if criterion in PROXIES else "document")]
+        drawn = rows["picked"].str.extract(_DRAWN, expand=False).dropna().astype(int)
+        numbers = drawn.groupby(rows["query_id"]).min().sort_values().to_dict()
+        mine = {*rows.loc[rows["annotator"] == annotator, "item"]}
+    rest = [q for q in draw_order(frame, seed=seed) if q in items and q not in numbers]
+    numbers |= zip(rest, count(max(numbers.values(), default=0) + 1), strict=False)
+    chosen = [q for q in numbers if any(item.item_id not in mine for item in items.get(q, ()))]
     return [
-        replace(item, picked=f"drawn {numbers[query_id]}")
-        for query_id in [each for each in order if each in items and each not in mine][:n]
-        for item in sorted(items[query_id], key=lambda item: item.item_id)
+        replace(item, picked=f"drawn {numbers[q]}")
+        for q in chosen[:n]
+        for item in sorted(items[q], key=lambda item: item.item_id)
     ]
 
 
 def proxy_differences(
     results: Sequence[Result],
     criterion: str,
-    proxies: Sequence[str] = (),
     dataset: Dataset | None = None,
     grades: Qrels | None = None,
 ) -> tuple[pd.DataFrame, list[float]]:
@@ -163,10 +156,8 @@ def proxy_differences(
         result.scores.pivot(index="query_id", columns="measure", values="value")
         for result in results
     ]
-    named = proxies or PROXIES.get(criterion, (criterion,))
+    named = PROXIES.get(criterion, (criterion,))
     names = [name for name in named if all(name in wide for wide in every)]
-    if missing := sorted({*proxies} - {*names}):
-        raise ConfigError(f"the results have no measure {missing[0]!r}")
     ids = [query_id for query_id in results[0].queries if query_id in results[-1].queries]
     texts = [_texts(result) for result in results]
     missing_is_wrong = criterion in PROXIES and LABELLED[criterion].missing_is_wrong
@@ -229,19 +220,11 @@ def _texts(result: Result) -> dict[str, str]:
 
 
 def _table(labels: Any, criterion: str) -> pd.DataFrame:
-    """Return the labels that were drawn at random, with their number in the draw."""
+    """Return the labels by a criterion, with their number in the draw."""
     table = human_frame(labels)
     table = table[table["criterion"] == criterion]
     table["number"] = table["picked"].str.extract(_DRAWN, expand=False).astype(float)
-    usable = table["number"].notna() | table["picked"].isin(["", "random"])
-    if not usable.all():
-        warnings.warn(
-            f"{(~usable).sum()} of {len(table)} labels were picked ({table['picked'][~usable].iloc[0]!r}) "
-            "and not drawn at random; they are left out",
-            DataWarning,
-            stacklevel=4,
-        )
-    return table[usable]
+    return table
 
 
 def _in_turn(query_ids: list[str], table: pd.DataFrame) -> pd.Index[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,16 +98,9 @@ class QuestionWidget(anywidget.AnyWidget):
     @property
     def table(self) -> pd.DataFrame:
         """Return the stored questions: query_id, question, answer, evidence (the marked texts)."""
-        rows = [
-            (
-                row["query_id"],
-                row["text"],
-                row["answer"],
-                " … ".join(span["quote"] for span in row["evidence"]),
-            )
-            for row in self._shown()
-        ]
-        return pd.DataFrame(rows, columns=["query_id", "question", "answer", "evidence"])
+        table = pd.DataFrame(self._shown(), columns=["query_id", "text", "answer", "evidence"])
+        quotes = table["evidence"].map(lambda spans: " … ".join(span["quote"] for span in spans))
+        return table.assign(evidence=quotes).rename(columns={"text": "question"})
 
     def show_document(self, doc_id: str) -> None:
         """Show a document."""
@@ -149,33 +142,28 @@ class QuestionWidget(anywidget.AnyWidget):
         if not text.strip():
             raise DataError("the question is empty; write it first")
         spans = tuple(self._span(**mark) for mark in evidence) if answerable else ()
-        old = self._cases.get(query_id) if query_id else None
-        if old is not None and answerable:  # what is in documents that are not here stays
+        old = self._cases.get(query_id)
+        if old and answerable:  # what is in documents that are not here stays
             spans += tuple(span for span in old.evidence if span.doc_id not in self._texts)
         if answerable and not spans:
             raise DataError("no evidence is marked; mark in the text what answers the question")
-        if query_id and old is None:
+        if query_id and not old:
             raise DataError(unknown("question", query_id, self._cases))
-        outcome = old.expected_outcome if old is not None and old.answerable else None
+        outcome = old.expected_outcome if old and old.answerable else None
+        free_id = next(name for i in count(1) if (name := f"q{i:03}") not in self._cases)
         case = replace(
-            old
-            or Case(
-                next(free_id for i in count(1) if (free_id := f"q{i:03}") not in self._cases), text
-            ),
+            old or Case(free_id, text),
             text=text.strip(),
             reference_answer=answer.strip() or None,
             evidence=spans,
             expected_outcome=outcome if answerable else "no_results",
         )
         before = self._relevant.get(case.query_id, {})
-        marked = {span.doc_id for span in old.evidence} if old is not None else set()
-        relevant = (
-            {doc_id: grade for doc_id, grade in before.items() if doc_id not in marked}
-            if answerable
-            else {}
-        )
-        relevant |= {span.doc_id: before.get(span.doc_id, 1) for span in spans}
-        if old is not None:
+        marked = {span.doc_id for span in old.evidence} if old else set()
+        relevant = {span.doc_id: before.get(span.doc_id, 1) for span in spans}
+        if answerable:
+            relevant = {i: grade for i, grade in before.items() if i not in marked} | relevant
+        if old:
             replace_case(self._path, case, relevant)
         else:
             if not self._path.exists():
@@ -214,12 +202,7 @@ class QuestionWidget(anywidget.AnyWidget):
                 "answer": case.reference_answer or "",
                 "answerable": case.answerable,
                 "evidence": [
-                    {
-                        "doc_id": s.doc_id,
-                        "start": s.start,
-                        "end": s.end,
-                        "quote": self._texts[s.doc_id][s.start : s.end],
-                    }
+                    asdict(s) | {"quote": self._texts[s.doc_id][s.start : s.end]}
                     for s in case.evidence
                     if s.doc_id in self._texts
                 ],
@@ -231,28 +214,24 @@ class QuestionWidget(anywidget.AnyWidget):
         """Return the first line of a new file: its documents are found from there, or by the name
         of their dataset.
         """
-        exists = os.path.exists(expanded(self._from))
-        corpus = Path(
-            os.path.relpath(expanded(self._from), self._path.absolute().parent)
-        ).as_posix()
-        return {
-            "testset": self._path.stem,
-            "split": "test",
-            "corpus": corpus if exists else str(self._from),
-        }
+        corpus = str(self._from)
+        if os.path.exists(path := expanded(self._from)):
+            corpus = Path(os.path.relpath(path, self._path.absolute().parent)).as_posix()
+        return {"testset": self._path.stem, "split": "test", "corpus": corpus}
 
     def _hear(self, _: Any, content: Mapping[str, Any], __: Any) -> None:
         """Do what the form requests; an error is shown in the form and not in a log."""
-        act, arguments = str(content.get("act")), dict(content.get("given", {}))
+        act, arguments = content.get("act"), dict(content.get("given", {}))
         try:
-            if act == "save":
-                self.send({"saved": self.save(**arguments)})
-            elif act == "remove":
-                self.remove(**arguments)
-                self.send({"removed": arguments["query_id"]})
-            elif act == "open":
-                self.show_document(**arguments)
-            elif act == "search":
-                self.search(**arguments)
+            match act:
+                case "save":
+                    self.send({"saved": self.save(**arguments)})
+                case "remove":
+                    self.remove(**arguments)
+                    self.send({"removed": arguments["query_id"]})
+                case "open":
+                    self.show_document(**arguments)
+                case "search":
+                    self.search(**arguments)
         except (RagbenchError, TypeError, OSError) as exc:
             self.send({"error": str(exc)})

@@ -32,16 +32,10 @@ def judge_relevance(
     {'q1': {'d1': 3, 'd2': 0}}
     """
     pairs = [(q, doc_id) for q, ids in unjudged(dataset, runs, measure).items() for doc_id in ids]
-    materials = [
-        Material(
-            dataset.queries[q],
-            "",
-            None,
-            (dataset.corpus[doc_id].full_text[:MAX_ANSWER],),
-            (doc_id,),
-        )
-        for q, doc_id in pairs
-    ]
+    materials = []
+    for q, doc_id in pairs:
+        text = dataset.corpus[doc_id].full_text[:MAX_ANSWER]
+        materials.append(Material(q, dataset.queries[q], "", None, (text,), (doc_id,)))
     values = [value for [value] in verdicts(materials, "document", llms.load_llm(llm))]
     if lost := values.count(None):
         text = f"{lost} of {len(values)} documents have no grade from the judge"
@@ -91,16 +85,13 @@ def with_labels(dataset: Dataset, labels: Iterable[tuple[Any, float | None]]) ->
 def document_items(
     dataset: Dataset, runs: Sequence[Run], measure: str
 ) -> dict[str, list[LabelItem]]:
-    """Return query_id -> its documents to label; those of the same text are one item, and `sources`
-    are their ids.
-    """
+    """Return query_id -> its documents to label; `sources` is a document's id."""
     cases = {case.query_id: case for case in dataset.cases}
-    items = {}
+    items: dict[str, list[LabelItem]] = {query_id: [] for query_id in cases}
     for q, doc_ids in unjudged(dataset, runs, measure).items():
-        texts: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
         for doc_id in doc_ids:
             if doc_id not in dataset.corpus:
                 raise DataError(f"document {doc_id!r} of a run is not in {dataset!r}; pass corpus")
-            texts.setdefault(dataset.corpus[doc_id].full_text, []).append((doc_id, ()))
-        items[q] = [make_item(cases[q], "document", [text], ids) for text, ids in texts.items()]
+            key = (dataset.corpus[doc_id].full_text, doc_id)
+            items[q].append(make_item(cases[q], "document", key, [(doc_id, ())]))
     return items

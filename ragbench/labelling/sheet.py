@@ -65,14 +65,9 @@ def label_sheet(items: Sequence[LabelItem], path: str | Path, *, annotator: str 
         raise ConfigError("there is nothing to label; choose some items first")
     with _locked(path):
         sheet = _read(path) if path.exists() else pd.DataFrame(columns=COLUMNS, dtype=object)
-        is_mine = sheet["annotator"] == annotator
-        labelled = {*sheet.loc[is_mine, "item"]}
+        labelled = {*sheet.loc[sheet["annotator"] == annotator, "item"]}
         added = [_row(item, annotator) for item in items if item.item_id not in labelled]
-        # an item that is there for another reason and is drawn now belongs to the sample
-        drawn = sheet["item"].map({item.item_id: item.picked for item in items})
-        changed = is_mine & drawn.notna() & (drawn != sheet["picked"])
-        sheet.loc[changed, "picked"] = drawn[changed]
-        if added or changed.any():
+        if added:
             rows = pd.DataFrame(added, columns=sheet.columns, dtype=object).fillna("")
             _write(path, pd.concat([sheet, rows]), sheet.attrs.get("delimiter", ","))
     return path

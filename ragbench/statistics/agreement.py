@@ -8,7 +8,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -128,14 +128,6 @@ LEVELS = {"nominal": (0.0, 1.0), "ordinal": (0.0, 0.25, 0.5, 0.75, 1.0)}
 N_RESAMPLES = 2000
 
 
-class _Pairs(NamedTuple):
-    """Two values of each item, and the number (from 0) of the query that it belongs to."""
-
-    first: Floats
-    second: Floats
-    query: npt.NDArray[np.int64]
-
-
 def judge_agreement(
     judgements: Judgements, human: Human, *, alpha: float = 0.05, seed: int = 0
 ) -> pd.DataFrame:
@@ -189,9 +181,9 @@ def judge_agreement(
     """
     check_alpha(alpha)
     _, labels = joined_labels(judgements, human)
-    rows = []
+    tables = []
     for criterion, part in labels.groupby("criterion", sort=False):
-        is_binary = part["human"].isin(LEVELS["nominal"]).all()
+        scale = "nominal" if part["human"].isin(LEVELS["nominal"]).all() else "ordinal"
         both = part[part["judge"].notna()]
         sides = {"judge-human": both[["judge", "human", "query_id"]].to_numpy(dtype=object)}
         answers = part.sort_values("annotator", kind="stable").groupby(KEYS, sort=False)
@@ -201,58 +193,50 @@ def judge_agreement(
         ).reshape(-1, 3)
         for between, values in sides.items():
             if len(values) or between == "judge-human":
-                about = {
-                    "criterion": criterion,
-                    "between": between,
-                    "scale": "nominal" if is_binary else "ordinal",
-                }
-                first, second, queries = values.T
-                pairs = _Pairs(first.astype(float), second.astype(float), pd.factorize(queries)[0])
-                about["n_unscored"] = len(part) - len(both)
-                rows += _rows(about, pairs, alpha, seed)
+                table = _table(values, scale, alpha, seed)
+                about = {"criterion": criterion, "between": between, "scale": scale}
+                tables.append(table.assign(**about, n_unscored=len(part) - len(both)))
     columns = "criterion between scale statistic value ci_low ci_high n n_queries n_unscored"
-    frame = pd.DataFrame(rows)[columns.split()]
+    frame = pd.concat(tables, ignore_index=True)[columns.split()]
     return frame.astype(dict.fromkeys(["value", "ci_low", "ci_high"], "Float64"))
 
 
-def _rows(about: dict[str, Any], pairs: _Pairs, alpha: float, seed: int) -> list[dict[str, Any]]:
-    n, n_queries = len(pairs.first), len(set(pairs.query.tolist()))
-    values = _statistics(pairs, np.ones((1, n_queries)), about["scale"]) if n else {}
-    resamples: dict[str, Floats] = {}
+def _table(values: npt.NDArray[np.object_], scale: str, alpha: float, seed: int) -> pd.DataFrame:
+    """Return a row per statistic of these rows of two values and a query."""
+    query = pd.factorize(values[:, 2])[0]
+    n_queries = len({*query})
+    first, second = (_on_scale(column.astype(float), scale) for column in values.T[:2])
+    # the first draw has each query once, the others are resamples
+    draws = np.ones((1, n_queries))
     if n_queries > 1:
-        draws = np.random.default_rng([seed, n_queries]).multinomial(
-            n_queries, np.full(n_queries, 1 / n_queries), size=N_RESAMPLES
-        )
-        resamples = _statistics(pairs, draws.astype(float), about["scale"])
+        rng, rates = np.random.default_rng([seed, n_queries]), np.full(n_queries, 1 / n_queries)
+        draws = np.vstack([draws, rng.multinomial(n_queries, rates, size=N_RESAMPLES)])
+    statistics = _statistics(first, second, query, draws, scale) if n_queries else {}
     rows = []
-    for name in SCALES[about["scale"]]:
-        value = float(values[name][0]) if n else math.nan
-        drawn = resamples.get(name, np.empty(0))
-        drawn = drawn[np.isfinite(drawn)]
+    for name in SCALES[scale]:
+        value, *drawn = statistics.get(name, [math.nan])
+        drawn = [each for each in drawn if math.isfinite(each)]
         low = high = math.nan
-        if math.isfinite(value) and len(drawn):
+        if math.isfinite(value) and drawn:
             low, high = np.quantile(drawn, [alpha / 2, 1 - alpha / 2])
             if name == "accuracy":  # of no resample of 30 right verdicts is one wrong
-                is_equal = np.equal(*_on_scale(pairs, about["scale"]))
-                rates = np.bincount(pairs.query, is_equal) / np.bincount(pairs.query)
+                rates = np.bincount(query, first == second) / np.bincount(query)
                 low, high = wilson_interval(rates.sum(), n_queries, alpha)
-        counts = {"n": n, "n_queries": n_queries}
-        rows.append(
-            {**about, "statistic": name, "value": value, "ci_low": low, "ci_high": high, **counts}
-        )
-    return rows
+        rows.append((name, value, low, high, len(values), n_queries))
+    return pd.DataFrame(rows, columns="statistic value ci_low ci_high n n_queries".split())
 
 
-def _statistics(pairs: _Pairs, draws: Floats, scale: str) -> dict[str, Floats]:
+def _statistics(
+    first: Floats, second: Floats, query: npt.NDArray[np.int64], draws: Floats, scale: str
+) -> dict[str, Floats]:
     """Compute each statistic in each of the (resamples, queries) draws, the weights of the
     queries.
     """
-    first, second = _on_scale(pairs, scale)
     values = np.unique(np.concatenate([first, second]))
     k = len(values)
     cell = np.searchsorted(values, first) * k + np.searchsorted(values, second)
     per_query = np.zeros((draws.shape[1], k * k))
-    np.add.at(per_query, (pairs.query, cell), 1.0)
+    np.add.at(per_query, (query, cell), 1.0)
     tables = (draws @ per_query).reshape(-1, k, k)
     rates = tables / tables.sum(axis=(1, 2), keepdims=True)
     return {
@@ -263,21 +247,17 @@ def _statistics(pairs: _Pairs, draws: Floats, scale: str) -> dict[str, Floats]:
     }
 
 
-def _on_scale(pairs: _Pairs, scale: str) -> tuple[Floats, Floats]:
+def _on_scale(values: Floats, scale: str) -> Floats:
     """Round values to the nearest level of the scale, 0.5 to 1 on the nominal one."""
-    first, second = pairs[:2]
-    if scale == "nominal":
-        return np.floor(first + 0.5), np.floor(second + 0.5)
-    return np.ceil(4 * first - 0.5) / 4, np.ceil(4 * second - 0.5) / 4
+    return np.floor(values + 0.5) if scale == "nominal" else np.ceil(4 * values - 0.5) / 4
 
 
 def _kappa(rates: Floats, distance: Floats) -> Floats:
     observed = (rates * distance).sum(axis=(1, 2))
-    by_chance = (rates.sum(axis=2)[:, :, None] * rates.sum(axis=1)[:, None, :] * distance).sum(
-        axis=(1, 2)
-    )
+    by_chance = np.einsum("ni,nj,ij->n", rates.sum(axis=2), rates.sum(axis=1), distance)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(by_chance > 1e-12, 1 - observed / by_chance, math.nan)
+        kappa: Floats = np.where(by_chance > 1e-12, 1 - observed / by_chance, math.nan)
+    return kappa
 
 
 def _ac1(rates: Floats, categories: int) -> Floats:

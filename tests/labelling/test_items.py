@@ -147,18 +147,6 @@ def test_what_is_drawn_after_a_skipped_question_waits_for_it(tmp_path: Path) -> 
     assert trust(arms, sheet).n_labelled == 4
 
 
-def test_labels_that_were_picked_are_left_out() -> None:
-    arms = pair()
-    rows = [
-        {"query_id": f"q{i}", "criterion": "correctness", "configuration": name, "value": 1.0}
-        | {"picked": "random" if i < 12 else "informative"}
-        for i in range(20)
-        for name in "ab"
-    ]
-    with pytest.warns(DataWarning, match="16 of 40 labels were picked"):
-        assert trust(arms, rows).n_labelled == 12
-
-
 def test_a_missing_answer_counts_as_wrong_and_one_result_has_a_mean() -> None:
     ones = {case.query_id: 1.0 for case in CASES}
     a, b = judged("a", ones), judged("b", ones)
@@ -249,8 +237,6 @@ def test_what_cannot_be_labelled_is_refused() -> None:
         trust([made], criterion="correctnes")
     with pytest.raises(ConfigError, match="3 results; expected one, or the two"):
         trust([made] * 3)
-    with pytest.raises(ConfigError, match="no measure 'llm_relevance'"):
-        trust([made], proxies=["llm_relevance"])
     with pytest.raises(DataError, match="answers query 'q0'"):
         items_by_query([replace(made, config={})], "relevance", replace(DATA, cases=()), None)
     with pytest.warns(DataWarning, match="made from other data"):

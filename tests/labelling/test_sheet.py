@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -128,15 +127,6 @@ def test_writing_again_adds_and_never_loses(tmp_path: Path) -> None:
     ]
     assert sheet["value"].tolist()[0] == 1.0
     assert sheet["picked"].eq("random").all()
-
-
-def test_an_informative_item_that_is_drawn_later_is_random(tmp_path: Path) -> None:
-    path = label_sheet([replace(ITEMS[0], picked="informative"), ITEMS[1]], tmp_path / "labels.csv")
-    save_label(path, "item-a", 1.0)
-    label_sheet([ITEMS[0]], path)
-    sheet = read_sheet(path)
-    assert sheet["picked"].tolist() == ["random", "random"]
-    assert sheet["value"].tolist()[0] == 1.0
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t"])
