@@ -65,7 +65,9 @@ _ATTRIBUTES = (
     *(name for names in _CONTEXT.values() for name in names),
     *(*_ABOUT, *_WRAPPERS, *CONTEXT_FIELDS, *_RECORD),
     *"node choices messages usage_metadata type role artifact".split(),
+    *(f"{kind}_tokens" for kind in ("input", "output", "prompt", "completion")),
 )
+_NUMBERED = re.compile(r"~\d+\Z")
 _RENAMED = re.compile(r"~~\d+\Z")  # what `match_passages` adds where one id has several texts
 
 _Text = Annotated[str, AfterValidator(without_surrogates)]
@@ -98,13 +100,13 @@ class _Usage(BaseModel):
 
 class _Record(BaseModel):
     model_config = _NumbersAsText
-    answer: _Text
-    contexts: list[Annotated[_Context, BeforeValidator(lambda value: read_context(value))]]
+    answer: _Text = ""
+    contexts: list[Annotated[_Context, BeforeValidator(lambda value: read_context(value))]] = []
     citations: list[_Text | int] | None = None
     flags: list[_Text] = []
     outcome: Literal["success", "no_results", "uncertain", "blocked", "failed"] | None = None
     confidence: Finite | None = None
-    usage: _Usage | None = None
+    usage: Annotated[_Usage | None, BeforeValidator(lambda value: _table(value))] = None
     latency_ms: dict[str, Finite] = {}
     error: _Text | None = None
 
@@ -148,20 +150,11 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
             'with "answer" and "contexts", or an Answer'
         )
     fields = {key: entry for key, entry in record.items() if entry is not None}
-    answer, contexts = _answer_of(fields), _contexts_of(fields)
-    if answer is None and contexts is None and "error" not in fields:
-        names = ", ".join(map(str, record)) or "none"
+    if fields.keys().isdisjoint(("answer", "contexts", "error")):
+        names = ", ".join(map(str, fields)) or "none"
         raise DataError(f"neither an answer nor contexts; expected a field 'answer', found {names}")
-    if "answer" not in fields and "text" in fields and isinstance(contexts, list | tuple):
-        stored = {str(passage.get("passage_id")): passage for passage in fields.get("passages", ())}
-        contexts = [
-            stored.get(entry, {"id": entry}) if isinstance(entry, str) else entry
-            for entry in contexts
-        ]
     try:
-        parsed = _Record.model_validate(
-            {**fields, "answer": "" if answer is None else answer, "contexts": contexts or []}
-        )
+        parsed = _Record.model_validate(fields)
     except ValidationError as exc:  # pydantic's own text repeats the whole input
         raise DataError(one_line(problems_of(exc))) from None
     return _answer(query_id, parsed, model)
@@ -172,23 +165,23 @@ def _first(table: Mapping[str, Any], names: Iterable[str]) -> Any:
 
 
 def _answer_of(table: Mapping[str, Any]) -> Any:
-    """Return the answer among the fields, if any; a table is not one."""
-    plain = {name: value for name, value in table.items() if not isinstance(value, Mapping)}
-    answer = _first(plain, ANSWER_FIELDS[:-1])
-    result = plain.get("result")
-    return result if answer is None and isinstance(result, str) else answer
+    """Return the answer among the fields, if any; a table is not one, a list a mistake."""
+    for name in ANSWER_FIELDS:
+        value = table.get(name)
+        if isinstance(value, str | Real) or (isinstance(value, list) and name != "result"):
+            return value
+    return None
 
 
 def _contexts_of(table: Mapping[str, Any]) -> Any:
     """Return the contexts among the fields, if any."""
     for name in CONTEXT_FIELDS:
         value = table.get(name)
-        if isinstance(value, Mapping) and isinstance(value.get("hits"), list):
-            return value["hits"]  # as Elasticsearch replies
+        if isinstance(value, Mapping):
+            value = value.get("hits")  # as Elasticsearch replies
         if isinstance(value, str) and name == "context":
             return [value]
-        is_other = name in _MAY_BE_OTHER and not isinstance(value, list | tuple)
-        if value is not None and not isinstance(value, Mapping) and not is_other:
+        if isinstance(value, list | tuple) or (value is not None and name not in _MAY_BE_OTHER):
             return value
     return None
 
@@ -197,11 +190,11 @@ def _table(value: Any) -> Any:
     """Return the fields of an object that hold something as a table; any other value as it is."""
     if value is None or isinstance(value, Mapping | str | Real | list | tuple | type):
         return value
-    fields = {name: getattr(value, name, None) for name in _ATTRIBUTES}
     fields = {
         name: entry
-        for name, entry in fields.items()
-        if entry is not None and (isinstance(entry, str) or not callable(entry))
+        for name in _ATTRIBUTES
+        if (entry := getattr(value, name, None)) is not None
+        and (isinstance(entry, str) or not callable(entry))
     }
     if isinstance(fields.get("data"), str):  # Haystack's GeneratedAnswer
         fields["answer"] = fields.pop("data")
@@ -214,9 +207,8 @@ def _as_record(value: Any) -> Mapping[str, Any] | None:
         return {"answer": value}
     if isinstance(value, GeneratorType):
         pieces = list(value)
-        return (
-            {"answer": "".join(pieces)} if all(isinstance(piece, str) for piece in pieces) else None
-        )
+        is_text = all(isinstance(piece, str) for piece in pieces)
+        return {"answer": "".join(pieces)} if is_text else None
     if isinstance(value, tuple) and [*map(type, value)] == [str, list]:
         return {"answer": value[0], "contexts": value[1]}
     if hasattr(value, "columns"):  # a data frame
@@ -228,38 +220,43 @@ def _as_record(value: Any) -> Mapping[str, Any] | None:
         return None
     if {"page_content", "node"} & table.keys() or {"content", "score"} <= table.keys():
         return {"contexts": [table], "flags": [RETRIEVAL_ONLY]}
-    answer, has_contexts = _answer_of(table), _contexts_of(table) is not None
-    if isinstance(answer, str | Real | list | tuple):
-        return table
-    if not has_contexts and table.get("error") is None:
-        return _inside(table) or table
-    names = [name for name in _STATUS if isinstance(table.get(name), str)]
-    inside = _inside({name: entry for name, entry in table.items() if name not in names})
-    return {**table, **{name: inside[name] for name in ("answer", "usage") if name in inside}}
+    fields = {"answer": _answer_of(table), "contexts": _contexts_of(table)}
+    if fields["answer"] is None:
+        is_told = fields["contexts"] is not None or table.get("error") is not None
+        status = {name for name in _STATUS if is_told and isinstance(table.get(name), str)}
+        others = {name: entry for name, entry in table.items() if name not in status}
+        table = {**table, **_inside(others)}
+    elif "answer" not in table and "text" in table and fields["contexts"]:  # as ragbench stores it
+        stored = {str(passage.get("passage_id")): passage for passage in table.get("passages", ())}
+        fields["contexts"] = [
+            stored.get(entry, {"id": entry}) if isinstance(entry, str) else entry
+            for entry in fields["contexts"]
+        ]
+    return {**table, **{name: entry for name, entry in fields.items() if entry is not None}}
 
 
 def _inside(table: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the record inside a chat's reply, a graph's state, or the results of components by
     their names; {} where there is none.
     """
-    content, usage = table.get("content"), table.get("usage_metadata")
+    content = table.get("content")
     if isinstance(content, str | list):  # a message of a chat model
         parts = [content] if isinstance(content, str) else content
         text = "".join(part if isinstance(part, str) else part.get("text", "") for part in parts)
-        return {"answer": text, "usage": usage}
+        return {"answer": text, "usage": table.get("usage_metadata")}
     if choices := table.get("choices"):
         return _as_record(_table(choices[0]).get("message")) or {}
-    if isinstance(messages := table.get("messages"), list) and messages:
+    if isinstance(messages := table.get("messages"), list):
+        record: dict[str, Any] = {}
         contexts: list[Any] = []
-        answer: Mapping[str, Any] = {}
         for message in map(_table, messages):
             kind = _first(message, ("type", "role"))
             if kind == "tool":
                 documents = _first(message, ("artifact", "content"))
                 contexts += documents if isinstance(documents, list) else [documents]
             elif kind not in _QUESTIONERS:
-                answer = _as_record(message) or {}
-        return {**answer, "contexts": contexts or None}
+                record = dict(_as_record(message) or {})
+        return {**record, "contexts": contexts or None}
     if (wrapped := _first(table, _WRAPPERS)) is not None:
         return _as_record(wrapped) or {}
     merged: dict[str, Any] = {}
@@ -382,10 +379,10 @@ def _first_of(contexts: Sequence[str], passages: Sequence[Passage]) -> dict[str,
     plain = {context: _RENAMED.sub("", context) for context in contexts}
     stems, firsts = set(plain.values()), dict[tuple[str, str], str]()
     first_of = {}
-    for context, stem in plain.items():
-        head, _, number = stem.rpartition("~")
-        key = head if head in stems and number.isdecimal() else stem
-        first_of[context] = firsts.setdefault((key, text_of.get(context, "")), context)
+    for context, name in plain.items():
+        stem = _NUMBERED.sub("", name)
+        key = stem if stem in stems else name, text_of.get(context, "")
+        first_of[context] = firsts.setdefault(key, context)
     return first_of
 
 
