@@ -247,14 +247,9 @@ class HttpSystem(RemoteSystem):
     ) -> tuple[Response, Reply]:
         """Send a question, as often as is allowed."""
         values = question_values(query_id, query, roles)
+        return self._retry.run(lambda: self._send(values), self._stop, max_tries=max_tries)
 
-        def send() -> tuple[Response, Reply]:
-            response = self._send(values)
-            return response, self._parsed(response)
-
-        return self._retry.run(send, self._stop, max_tries=max_tries)
-
-    def _send(self, values: Mapping[str, Any]) -> Response:
+    def _send(self, values: Mapping[str, Any]) -> tuple[Response, Reply]:
         texts = {name: quote(as_text(value), safe="") for name, value in values.items()}
         headers = fill(self._templates["headers"], values)
         try:
@@ -264,34 +259,21 @@ class HttpSystem(RemoteSystem):
                 self.timeout_s,
                 "start it, or check url",
                 json=None if self.body is None else fill(self._templates["body"], values),
-                data=_flat(self._templates["form"], values) or None,
+                data=fill(self._templates["form"], values) or None,
                 headers={name: as_text(value).encode() for name, value in headers.items()},
             )
         except RequestError as exc:
             if exc.failure is FailureKind.TIMEOUT:
                 exc.tries = 1  # late once is late again
             raise
-        if not 200 <= response.status < 300 or response.status == 202:
-            body = self._transport.clean(response.text)
-            raise refused(self.name, response.status, body, response.headers, _HINTS)
-        return response
-
-    def _parsed(self, response: Response) -> Reply:
         text = self._transport.clean(response.text)
+        if not 200 <= response.status < 300 or response.status == 202:
+            raise refused(self.name, response.status, text, response.headers, _HINTS)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind in _STREAMS:
-            return Reply(
-                list(read_events(text, sse="event" in kind, delta=self.delta)), streamed=True
-            )
+            events = read_events(text, sse="event" in kind, delta=self.delta)
+            return response, Reply(list(events), streamed=True)
         # The parser's error holds the whole body, so it must not be this one's context.
         with suppress(ValueError, RecursionError):
-            return Reply([json.loads(text)])
+            return response, Reply([json.loads(text)])
         raise unreadable(self.name, text)
-
-
-def _flat(template: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Fill a form or a query string: JSON where a value is an object."""
-    return {
-        key: as_text(value) if isinstance(value, Mapping) else value
-        for key, value in fill(template, values).items()
-    }

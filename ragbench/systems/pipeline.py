@@ -60,6 +60,8 @@ class Pipeline:
     ['cats#0-27']
     """
 
+    sends_nothing = True  # but by language models, which count it
+
     def __init__(
         self,
         dataset: Dataset | Corpus,
@@ -97,6 +99,13 @@ class Pipeline:
             "tokenizer": tokenizer,
         }
         self._parts = {**cut_as, "retriever": retriever, "reranker": reranker, "depth": depth}
+        self._generation: dict[str, Any] = {
+            "prompt": prompt,
+            "k": k,
+            "max_context_tokens": max_context_tokens,
+            "max_tokens": max_tokens,
+            "temperature": temperature,
+        }
         start = perf_counter()
         self.chunks = chunk(dataset, **cut_as)
         self.run: Run = {}
@@ -115,13 +124,6 @@ class Pipeline:
         self.is_timed = not isinstance(self._index, BeirRetriever)  # it encodes all in each search
         self.seconds = {"chunk": chunked - start, "index": perf_counter() - chunked}
         self._reranker, self.llm = reranker, llm
-        self._generation: dict[str, Any] = {
-            "prompt": prompt,
-            "k": k,
-            "max_context_tokens": max_context_tokens,
-            "max_tokens": max_tokens,
-            "temperature": temperature,
-        }
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -130,11 +132,9 @@ class Pipeline:
     def retrieve(self, queries: Mapping[str, str]) -> Run:
         """Return query_id -> chunk_id -> score for these questions, best first."""
         run = retrieve(self._index, queries, self.chunks, depth=self.depth)
-        return (
-            rerank(run, queries, self.chunks, self._reranker, k=len(self.chunks))
-            if self._reranker
-            else run
-        )
+        if not self._reranker:
+            return run
+        return rerank(run, queries, self.chunks, self._reranker, k=len(self.chunks))
 
     def answer(self, query_id: str, query: str) -> Answer:
         """Answer one question; `latency_ms` has "search", "generate" and "total", as a user would
@@ -146,18 +146,11 @@ class Pipeline:
         searched = perf_counter()
         [answer] = self._answers({query_id: query}, run)
         ended = perf_counter()
-        measured = {
-            "search": searched - start,
-            "generate": ended - searched,
-            "total": ended - start,
-        }
+        latency_ms = {"search": 1000 * (searched - start)}
         # A reply of the store took the model no time now: without a "generate" of its own there is
         # no total either.
-        is_timed = (
-            self.llm == "extractive" or "generate" in answer.latency_ms or answer.usage is None
-        )
-        stages = measured if is_timed else {"search": measured["search"]}
-        latency_ms = {stage: 1000 * seconds for stage, seconds in stages.items()}
+        if self.llm == "extractive" or "generate" in answer.latency_ms or answer.usage is None:
+            latency_ms |= {"generate": 1000 * (ended - searched), "total": 1000 * (ended - start)}
         return replace(answer, latency_ms=latency_ms)
 
     def answer_many(self, queries: Mapping[str, str]) -> list[Answer]:
@@ -170,11 +163,9 @@ class Pipeline:
         run = self.retrieve(queries)
         searched = perf_counter()
         answers = self._answers(queries, run)
+        took = {"search": searched - start, "generate": perf_counter() - searched}
         with self._lock:
-            for stage, seconds in (
-                ("search", searched - start),
-                ("generate", perf_counter() - searched),
-            ):
+            for stage, seconds in took.items():
                 self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
         return answers
 
@@ -194,8 +185,8 @@ class Pipeline:
             for query_id, chunks in contexts.items()
         }
         texts = {chunk.chunk_id: chunk for chunks in contexts.values() for chunk in chunks}
-        dataset = replace(self._dataset, cases=cases, qrels={})
         options = {**self._generation, "k": max([1, *map(len, run.values())])}
+        dataset = replace(self._dataset, cases=cases, qrels={})
         answers = generate_answers(dataset, run, [*texts.values()], self.llm, **options)
         if self.llm == "extractive":  # without contexts it has nothing to extract from
             return answers

@@ -10,10 +10,11 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pydantic import TypeAdapter
 
 from ragbench.errors import ConfigError, DataError, DataWarning, FailureKind
 from ragbench.files import LineFile, parse_json
@@ -22,9 +23,7 @@ from ragbench.progress import ThreadedCalls, progress_bar
 from ragbench.systems.function import failed, takes_roles, to_answer
 from ragbench.types import Answer, Dataset, System
 
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
+_ANSWER = TypeAdapter(Answer)
 _OTHER_OUTPUT = "name another output, or start over with --force"
 
 
@@ -72,7 +71,7 @@ def ask(
         )
     answers, label = dict(known), label or system.name
     many = getattr(system, "answer_many", None)
-    if callable(many) and (active_dry_run() is None or _sends_nothing(system)):
+    if callable(many) and (active_dry_run() is None or getattr(system, "sends_nothing", False)):
         answers |= {answer.query_id: answer for answer in many(queries)}
         return [answers[query_id] for query_id in dataset.queries]
     roles = {case.query_id: case.user_roles for case in dataset.cases}
@@ -101,7 +100,7 @@ def ask_one(system: System, query_id: str, query: str, user_roles: Sequence[str]
     run only systems that send nothing themselves are asked: ragbench's own pipeline and recorded
     answers.
     """
-    if (plan := active_dry_run()) and not _sends_nothing(system):
+    if (plan := active_dry_run()) and not getattr(system, "sends_nothing", False):
         plan.note_question(system.name)
         return failed(query_id, "a dry run: nothing was sent", FailureKind.DRY_RUN)
     start = time.perf_counter()
@@ -116,13 +115,6 @@ def ask_one(system: System, query_id: str, query: str, user_roles: Sequence[str]
         )
     total = 1000 * (time.perf_counter() - start)
     return answer if answer.latency_ms else replace(answer, latency_ms={"total": total})
-
-
-def _sends_nothing(system: System) -> bool:
-    from ragbench.systems.pipeline import Pipeline
-    from ragbench.systems.recorded import RecordedSystem
-
-    return isinstance(system, Pipeline | RecordedSystem)
 
 
 def warn_of_failures(name: str, answers: Sequence[Answer]) -> None:
@@ -227,7 +219,7 @@ class JournaledSystem:
         try:
             fields = parse_json(line.decode())
             question, system = fields.pop("question"), fields.pop("system")
-            answer = _adapter().validate_python(fields)
+            answer = _ANSWER.validate_python(fields)
         except (ValueError, TypeError, KeyError, AttributeError) as exc:
             raise ConfigError(
                 f"{self._path} is damaged ({type(exc).__name__}: {exc}); {_OTHER_OUTPUT}"
@@ -238,10 +230,3 @@ class JournaledSystem:
                 f"{_OTHER_OUTPUT}"
             )
         self._kept[answer.query_id] = question, answer
-
-
-@lru_cache(maxsize=1)
-def _adapter() -> TypeAdapter[Answer]:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(Answer)

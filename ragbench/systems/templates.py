@@ -38,12 +38,10 @@ def fill(template: Any, values: Mapping[str, Any]) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """Write a value inside a longer text: a list as its entries with commas, true and objects as
-    JSON.
-    """
+    """Write a value inside a longer text: a list as its entries with commas, true as JSON."""
     if isinstance(value, list):
         return ",".join(map(as_text, value))
-    return json.dumps(value) if isinstance(value, bool | Mapping) else str(value)
+    return json.dumps(value) if isinstance(value, bool) else str(value)
 
 
 def question_values(query_id: str, query: str, user_roles: Sequence[str]) -> dict[str, Any]:
