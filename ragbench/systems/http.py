@@ -84,15 +84,15 @@ import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
-from typing import Any, Literal, cast
+from dataclasses import field
+from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
 from pydantic import Field, PositiveFloat, PositiveInt, field_validator, model_validator
 
-from ragbench.errors import DataError, FailureKind
+from ragbench.errors import FailureKind
 from ragbench.llms.failures import RequestError, RetryPolicy, refused, unreadable
-from ragbench.llms.http import Response, Transport
+from ragbench.llms.http import Transport
 from ragbench.systems.credentials import (
     FlatTemplate,
     Scrubber,
@@ -101,7 +101,6 @@ from ragbench.systems.credentials import (
     checked_options,
     from_environment,
 )
-from ragbench.systems.function import failed
 from ragbench.systems.reply_paths import (
     Paths,
     RemoteSystem,
@@ -109,7 +108,6 @@ from ragbench.systems.reply_paths import (
     ReplyPath,
     ReplyPaths,
     read_events,
-    read_reply,
 )
 from ragbench.systems.templates import as_text, check_names, fill, question_values
 from ragbench.types import Answer
@@ -221,18 +219,8 @@ class HttpSystem(RemoteSystem):
 
     def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
         """Return what the server answers; a failed answer where it does not."""
-        try:
-            response, reply = self._ask(query_id, query, user_roles, self.tries)
-        except RequestError as exc:
-            return failed(query_id, str(exc), exc.failure or FailureKind.ERROR)
-        except DataError as exc:
-            return failed(query_id, f"{self.name}: {exc}", FailureKind.UNREADABLE)
-        except InterruptedError:
-            return failed(query_id, f"{self.name} was closed")
-        paths = cast(ReplyPaths, self.reply)
-        answer = read_reply(self.name, query_id, reply, paths, self.delta)
-        times = {"first_byte": response.first_byte_ms, "total": response.total_ms}
-        return replace(answer, latency_ms={**times, **answer.latency_ms})
+        values = question_values(query_id, query, user_roles)
+        return self.read(query_id, lambda: self._ask(values, self.tries))
 
     def ask_raw(self, query: str) -> Reply:
         """Return what the server replies to a question, before any path is applied.
@@ -240,16 +228,13 @@ class HttpSystem(RemoteSystem):
         Raises:
             RequestError, DataError: there is no reply, or it is not JSON.
         """
-        return self._ask("probe", query, (), 1)[1]
+        return self._ask(question_values("probe", query, ()), 1)[0]
 
-    def _ask(
-        self, query_id: str, query: str, roles: Sequence[str], max_tries: int
-    ) -> tuple[Response, Reply]:
+    def _ask(self, values: Mapping[str, Any], tries: int) -> tuple[Reply, dict[str, float]]:
         """Send a question, as often as is allowed."""
-        values = question_values(query_id, query, roles)
-        return self._retry.run(lambda: self._send(values), self._stop, max_tries=max_tries)
+        return self._retry.run(lambda: self._send(values), self._stop, max_tries=tries)
 
-    def _send(self, values: Mapping[str, Any]) -> tuple[Response, Reply]:
+    def _send(self, values: Mapping[str, Any]) -> tuple[Reply, dict[str, float]]:
         texts = {name: quote(as_text(value), safe="") for name, value in values.items()}
         headers = fill(self._templates["headers"], values)
         try:
@@ -269,11 +254,12 @@ class HttpSystem(RemoteSystem):
         text = self._transport.clean(response.text)
         if not 200 <= response.status < 300 or response.status == 202:
             raise refused(self.name, response.status, text, response.headers, _HINTS)
+        latency_ms = {"first_byte": response.first_byte_ms, "total": response.total_ms}
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind in _STREAMS:
             events = read_events(text, sse="event" in kind, delta=self.delta)
-            return response, Reply(list(events), streamed=True)
+            return Reply(list(events), streamed=True), latency_ms
         # The parser's error holds the whole body, so it must not be this one's context.
         with suppress(ValueError, RecursionError):
-            return response, Reply([json.loads(text)])
+            return Reply([json.loads(text)]), latency_ms
         raise unreadable(self.name, text)

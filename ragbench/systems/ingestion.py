@@ -123,11 +123,10 @@ class _Ledger:
             try:
                 self._take(*json.loads(line))
             except (ValueError, TypeError) as exc:
-                message = (
+                raise DataError(
                     f"{path}, line {number}: not a line of a ledger ({exc}); name the "
                     "ledger of this target"
-                )
-                raise DataError(message) from exc
+                ) from exc
 
     def note(self, event: str, doc_id: str, value: Any = None) -> None:
         """Write down an event; its value is the document's checksum, then the target's id of it."""

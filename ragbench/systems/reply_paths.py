@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from dataclasses import replace
+from typing import Annotated, Any, Literal, NamedTuple, Self, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, model_validator
 
-from ragbench.errors import DataError, FailureKind, abridged
+from ragbench.errors import DataError, FailureKind, RagbenchError, abridged
 from ragbench.systems.answer_parser import read_answer
 from ragbench.systems.function import failed
 from ragbench.types import Answer
@@ -198,20 +199,12 @@ def _server_sent(text: str) -> Iterator[tuple[str, str]]:
             yield fields.get("event", [""])[0], "\n".join(data)
 
 
-def read_reply(
-    name: str, query_id: str, reply: Reply, paths: ReplyPaths, delta: str = ""
-) -> Answer:
-    """Return the answer in a reply; a failed one where there is none, or it cannot be read."""
-    try:
-        return read_answer(query_id, reply.record(paths, delta), model=name)
-    except (DataError, RecursionError) as exc:
-        return failed(query_id, f"{name}: {exc}", FailureKind.UNREADABLE)
-
-
 class RemoteSystem:
     """What systems by HTTP and by MCP have in common."""
 
     name: str
+    reply: Paths
+    delta = ""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -224,3 +217,20 @@ class RemoteSystem:
 
     def close(self) -> None:
         """End the connections."""
+
+    def read(self, query_id: str, ask: Callable[[], tuple[Reply, dict[str, float]]]) -> Answer:
+        """Return the answer in the reply and the milliseconds that `ask` returns; a failed one where
+        it raises, or the reply cannot be read.
+        """
+        try:
+            reply, latency_ms = ask()
+            record = reply.record(cast(ReplyPaths, self.reply), self.delta)
+            answer = read_answer(query_id, record, model=self.name)
+        except InterruptedError:
+            return failed(query_id, f"{self.name} was closed")
+        except (RagbenchError, RecursionError) as exc:
+            is_unreadable = isinstance(exc, DataError | RecursionError)
+            kind = FailureKind.UNREADABLE if is_unreadable else FailureKind.ERROR
+            reason = str(exc).removeprefix(f"{self.name}: ")
+            return failed(query_id, f"{self.name}: {reason}", getattr(exc, "failure", None) or kind)
+        return replace(answer, latency_ms={**latency_ms, **answer.latency_ms})
