@@ -291,12 +291,12 @@ def read_context(value: Any) -> Any:
     about: Mapping[str, Any] = next(
         (value[name] for name in _ABOUT if isinstance(value.get(name), Mapping)), {}
     )
-    doc_id = _first(value, _CONTEXT["doc_id"]) or _first(about, _SOURCES) or value.get("ref_doc_id")
-    fields = {part: _first(value, names) for part, names in _CONTEXT.items()} | {"doc_id": doc_id}
+    fields = {part: _first(value, names) for part, names in _CONTEXT.items()}
+    fields["doc_id"] = fields["doc_id"] or _first(about, _SOURCES)
     if fields["text"] is None:
         fields["text"] = _first(about, _CONTEXT["text"])
     if fields["id"] is None:
-        fields["id"] = doc_id
+        fields["id"] = fields["doc_id"]
     return {
         part: str(entry) if part in ("id", "doc_id") else entry
         for part, entry in fields.items()

@@ -4,6 +4,7 @@ shown nowhere.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -154,9 +155,7 @@ def _is_credential(value: str) -> bool:
 
 def variables_in(template: Any) -> list[str]:
     """Return the names of the variables of the environment that a template needs."""
-    return list(
-        dict.fromkeys(name for _, text in _leaves(template) for name in VARIABLE.findall(text))
-    )
+    return [*dict.fromkeys(VARIABLE.findall(json.dumps(template, default=str)))]
 
 
 def from_environment(template: Any, name: str) -> tuple[Any, tuple[str, ...]]:
@@ -176,13 +175,13 @@ def from_environment(template: Any, name: str) -> tuple[Any, tuple[str, ...]]:
     """
     variables = variables_in(template)
     check_set(variables, name)
-    values = {f"env:{variable}": os.environ[variable].strip() for variable in variables}
+    values = {variable: os.environ[variable].strip() for variable in variables}
     secrets = dict.fromkeys(
         value
-        for variable, value in zip(variables, values.values(), strict=True)
+        for variable, value in values.items()
         if _GENERATED.fullmatch(value) or is_secret(variable, value)
     )
-    return fill(template, values), tuple(secrets)
+    return fill(template, {f"env:{key}": value for key, value in values.items()}), tuple(secrets)
 
 
 def check_set(variables: Sequence[str], name: str) -> None:
