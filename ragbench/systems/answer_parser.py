@@ -3,16 +3,16 @@ Answer.
 
 No framework is imported: the documents, messages and graph states of LangChain, the responses and
 nodes of LlamaIndex, the documents and pipeline results of Haystack and the hits of vector stores
-are recognised by the names of their fields, whether these are keys or attributes.
+are recognised by the names of their fields, whether these are keys or attributes. Tables (pandas,
+Arrow, polars), queries of LanceDB and streams are read to their end.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Real
-from types import GeneratorType
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -40,33 +40,41 @@ from ragbench.types import Answer, Completion, Passage
 RETRIEVAL_ONLY = "retrieval_only"
 """The flag of an answer without a text on purpose: the system finds passages and writes nothing."""
 
-ANSWER_FIELDS = ("answer", "text", *REPLIES, "result")
+ANSWER_FIELDS = ("answer", "text", *REPLIES, "completion", "output_text", "result")
 CONTEXT_FIELDS = (
     *CONTEXTS,
     *RETRIEVED,
-    *"source_nodes sources results source_documents documents hits".split(),
+    *"source_nodes sources results source_documents documents hits points".split(),
 )
 """Where an answer and its contexts are read from, the first that is there."""
 
-_MAY_BE_OTHER = ("context", "documents", "hits")  # such as a number of hits, unless it is a list
+_MAY_BE_OTHER = (
+    "context",
+    "documents",
+    "hits",
+    "points",
+)  # such as a number of hits, unless it is a list
 _CONTEXT = {
     "id": "id _id chunk_id passage_id id_ node_id docno".split(),
     "doc_id": "doc_id document_id ref_doc_id".split(),
     "text": "text content page_content excerpt snippet body".split(),
-    "score": "score _score relevance_score similarity".split(),
+    "score": "score _score relevance_score _relevance_score similarity".split(),
 }
 _ABOUT = ("_source", "payload", "metadata", "meta")  # tables with more fields of a context
 _SOURCES = (*_CONTEXT["doc_id"], "source", "file_path", "file_name")
-_WRAPPERS = (*ANSWER_FIELDS, "output", "data", "message")
+_WRAPPERS = (*ANSWER_FIELDS, "output", "data", "message", "response_gen")
 _STATUS = ("data", "message")  # which are texts about the request, where contexts are next to them
 _QUESTIONERS = ("human", "user", "system", "developer")
 _RECORD = tuple("citations flags outcome confidence usage latency_ms error".split())
 _ATTRIBUTES = (
     *(name for names in _CONTEXT.values() for name in names),
     *(*_ABOUT, *_WRAPPERS, *CONTEXT_FIELDS, *_RECORD),
-    *"node choices messages usage_metadata type role artifact".split(),
+    *"node choices delta messages usage_metadata type role artifact".split(),
     *(f"{kind}_tokens" for kind in ("input", "output", "prompt", "completion")),
 )
+_AS_ROWS = {"to_pylist": (), "to_dicts": (), "to_list": (), "to_dict": ("records",)}
+"""The methods by which Arrow, polars, LanceDB and pandas give the rows of a table or a query."""
+
 _NUMBERED = re.compile(r"~\d+\Z")
 _RENAMED = re.compile(r"~~\d+\Z")  # what `match_passages` adds where one id has several texts
 
@@ -115,11 +123,13 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
     """Return the answer that a value holds; `model` names who used the tokens where it does not.
 
     A text is the answer. A list, a data frame or one document is contexts. A pair of a text and a
-    list is both. A generator of texts is read to its end. Of a table or an object are read `answer`
+    list is both. A stream is read to its end: texts, messages and answers in pieces are
+    joined. Of a table or an object are read `answer`
     (or `text`, `response`, `generated_answer`, `predicted_answer`, `generation`, `result`),
     `contexts` (or `context`, `retrieved_contexts`, `sources`, `results`, `source_documents`,
-    `source_nodes`, `documents`, `hits`; in rank order, each a text, a table with `id`, `text`,
-    `score`, `doc_id`, or a document as LangChain, LlamaIndex and search engines give them),
+    `source_nodes`, `documents`, `hits`, `points`; in rank order, each a text, a table with `id`,
+    `text`, `score`, `doc_id`, a row `(id, text, score)`, or a document as LangChain, LlamaIndex and
+    search engines give them),
     `citations`, `flags`, `outcome`, `confidence`, `usage` (`model`, `input_tokens`,
     `output_tokens`), `latency_ms` (stage -> ms) and `error`; other fields are ignored. Where an
     answer is not among them it is looked for in a chat's reply (`content`, `choices`), a graph's
@@ -176,7 +186,7 @@ def _answer_of(table: Mapping[str, Any]) -> Any:
 def _contexts_of(table: Mapping[str, Any]) -> Any:
     """Return the contexts among the fields, if any."""
     for name in CONTEXT_FIELDS:
-        value = table.get(name)
+        value = _rows(table.get(name))
         if isinstance(value, Mapping):
             value = value.get("hits")  # as Elasticsearch replies
         if isinstance(value, str) and name == "context":
@@ -184,6 +194,14 @@ def _contexts_of(table: Mapping[str, Any]) -> Any:
         if isinstance(value, list | tuple) or (value is not None and name not in _MAY_BE_OTHER):
             return value
     return None
+
+
+def _rows(value: Any) -> Any:
+    """Return the rows of a table or a query; any other value as it is."""
+    for method, arguments in _AS_ROWS.items():
+        if hasattr(value, method) and (method != "to_dict" or hasattr(value, "columns")):
+            return getattr(value, method)(*arguments)
+    return value
 
 
 def _table(value: Any) -> Any:
@@ -198,6 +216,11 @@ def _table(value: Any) -> Any:
     }
     if isinstance(fields.get("data"), str):  # Haystack's GeneratedAnswer
         fields["answer"] = fields.pop("data")
+    if not fields and hasattr(value, "to_dict"):  # a document of tantivy: lists of values
+        fields = {
+            name: entry[0] if isinstance(entry, list) and len(entry) == 1 else entry
+            for name, entry in value.to_dict().items()
+        }
     return fields or value
 
 
@@ -205,14 +228,18 @@ def _as_record(value: Any) -> Mapping[str, Any] | None:
     """Return a table with an answer, contexts, or both; None where the shape is not known."""
     if isinstance(value, str):
         return {"answer": value}
-    if isinstance(value, GeneratorType):
-        pieces = list(value)
-        is_text = all(isinstance(piece, str) for piece in pieces)
-        return {"answer": "".join(pieces)} if is_text else None
+    if isinstance(value, Iterator):
+        pieces = [*map(_as_record, value)]
+        if None in pieces:
+            return None
+        merged = {name: entry for piece in pieces for name, entry in (piece or {}).items()}
+        return {
+            **merged,
+            "answer": "".join(str(_answer_of(piece) or "") for piece in pieces if piece),
+        }
     if isinstance(value, tuple) and [*map(type, value)] == [str, list]:
         return {"answer": value[0], "contexts": value[1]}
-    if hasattr(value, "columns"):  # a data frame
-        value = value.to_dict("records")
+    value = _rows(value)
     if isinstance(value, list | tuple):
         return {"contexts": value, "flags": [RETRIEVAL_ONLY]}
     table = _table(value)
@@ -245,7 +272,7 @@ def _inside(table: Mapping[str, Any]) -> Mapping[str, Any]:
         text = "".join(part if isinstance(part, str) else part.get("text", "") for part in parts)
         return {"answer": text, "usage": table.get("usage_metadata")}
     if choices := table.get("choices"):
-        return _as_record(_table(choices[0]).get("message")) or {}
+        return _as_record(_first(_table(choices[0]), ("message", "delta"))) or {}
     if isinstance(messages := table.get("messages"), list):
         record: dict[str, Any] = {}
         contexts: list[Any] = []
@@ -271,16 +298,23 @@ def _inside(table: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def read_context(value: Any) -> Any:
     """Flatten one context to a table: documents and nodes of frameworks, hits of search engines,
-    pairs with a score.
+    pairs with a score, rows of an id, a text and a score.
 
     >>> read_context({"_id": "a", "_score": 2.5, "_source": {"text": "It opened."}})
     {'id': 'a', 'text': 'It opened.', 'score': 2.5}
     >>> read_context(("It opened.", 0.5)), read_context({"id": 7, "payload": {"text": "It opened.", "source": "a.md"}})
     ({'text': 'It opened.', 'score': 0.5}, {'id': '7', 'doc_id': 'a.md', 'text': 'It opened.'})
+    >>> read_context((7, "It opened.", 0.5))
+    {'id': '7', 'text': 'It opened.', 'score': 0.5}
     """
-    if isinstance(value, list | tuple) and len(value) == 2 and isinstance(value[1], Real):
-        inner = read_context(value[0])
-        return {**inner, "score": value[1]} if isinstance(inner, Mapping) else value
+    if isinstance(value, list | tuple) and value and isinstance(value[0], float):
+        value = (*value[1:], value[0])  # as tantivy has them
+    match value:
+        case [hit, Real() as score]:
+            inner = read_context(hit)
+            return {**inner, "score": score} if isinstance(inner, Mapping) else value
+        case [str() | int() as chunk_id, str() as text, Real() as score]:
+            return {"id": str(chunk_id), "text": text, "score": score}
     value = _table(value)
     if isinstance(value, str | int):
         return {"text" if isinstance(value, str) else "id": value}

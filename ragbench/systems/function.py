@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from dataclasses import replace
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragbench.errors import ConfigError, DataError, FailureKind
 from ragbench.systems.answer_parser import read_answer
+from ragbench.testsets.fields import QUESTIONS
 from ragbench.text import without_surrogates
 from ragbench.types import Answer
 
@@ -35,8 +36,9 @@ class FunctionSystem:
     It returns a text, a dict (see `read_answer`), an `Answer`, a list of contexts (a retriever's:
     texts, dicts, documents), a text with such a list, or what LangChain, LlamaIndex, Haystack and
     vector stores return, which is read by its shape (`read_answer`):
-    `FunctionSystem(retriever.invoke)`. An object with a method `invoke`, `query` or `retrieve` may
-    be given in place of that method.
+    `FunctionSystem(retriever.invoke)`. An object with a method `invoke`, `query`, `retrieve` or
+    `run` may be given in place of that method: a chain or a compiled graph gets the question under
+    the names of its inputs, a pipeline of Haystack in each component that takes one.
 
     An asynchronous function runs on an event loop in a thread of its own, the same for all
     questions, so this also works where a loop is running already, as in Jupyter. A function with a
@@ -89,7 +91,7 @@ class FunctionSystem:
         """Return what the function returns, as it is; raises what it raises."""
         options = {"user_roles": tuple(user_roles)} if self._takes_roles else {}
         returned = self._function(query, **options)
-        is_asynchronous = inspect.isawaitable(returned) or inspect.isasyncgen(returned)
+        is_asynchronous = inspect.isawaitable(returned) or isinstance(returned, AsyncIterator)
         return self._event_loop().run(_awaited(returned)) if is_asynchronous else returned
 
     def close(self) -> None:
@@ -106,14 +108,14 @@ class FunctionSystem:
 
 async def _awaited(returned: Any) -> Any:
     """Return what an awaitable gives, or a generator of what an asynchronous generator yields."""
-    if inspect.isasyncgen(returned):
-        return (piece for piece in [piece async for piece in returned])
+    if isinstance(returned, AsyncIterator):
+        return iter([piece async for piece in returned])
     return await returned
 
 
-def to_callable(value: object) -> Callable[..., Any] | None:
+def to_callable(value: Any) -> Callable[..., Any] | None:
     """Return the function of a question that an object is or has: itself, or its method `invoke`
-    (LangChain), `query` or `retrieve` (LlamaIndex).
+    (LangChain, LangGraph), `query`, `retrieve` (LlamaIndex) or `run` (Haystack).
 
     >>> class Engine:
     ...     def query(self, question: str) -> str:
@@ -121,8 +123,41 @@ def to_callable(value: object) -> Callable[..., Any] | None:
     >>> to_callable(Engine())("why?"), to_callable(3)
     ('WHY?', None)
     """
-    candidates = (value, *(getattr(value, name, None) for name in ("invoke", "query", "retrieve")))
-    return None if isinstance(value, type) else next(filter(callable, candidates), None)
+    if isinstance(value, type):
+        return None
+    methods = (getattr(value, name, None) for name in ("invoke", "query", "retrieve", "run"))
+    called = next(filter(callable, (value, *methods)), None)
+    if called is value or called is None:
+        return called
+    if hasattr(value, "inputs") and hasattr(value, "graph"):  # a pipeline of Haystack
+        inputs = value.inputs().items()
+        names = {
+            component: [key for key in fields if key in QUESTIONS or fields[key]["is_mandatory"]]
+            for component, fields in inputs
+        }
+        return lambda question: value.run(
+            {component: dict.fromkeys(keys, question) for component, keys in names.items()},
+            include_outputs_from={*value.graph},
+        )
+    keys = _inputs_of(value)
+
+    def ask(question: str) -> Any:
+        state: dict[str, Any] = dict.fromkeys(keys, question)
+        if "messages" in state:
+            state["messages"] = [{"role": "user", "content": question}]
+        return called(state)
+
+    return ask if keys else called
+
+
+def _inputs_of(value: Any) -> list[str]:
+    """Return the names under which a graph or a chain takes a question; none where it takes a text."""
+    with suppress(Exception):  # of a user's types
+        graph = getattr(value, "builder", None)
+        names = graph and graph.schemas[graph.input_schema]
+        names = names or value.get_input_jsonschema()["properties"]
+        return [name for name in (*QUESTIONS, "messages") if name in names]
+    return []
 
 
 def takes_roles(function: Callable[..., Any]) -> bool:
