@@ -622,6 +622,17 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """A search or another call of a tool on the way to an answer: its name, its query or arguments,
+    and the ids of the passages that it found, best first.
+    """
+
+    name: str
+    query: str = ""
+    contexts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Completion:
     """What a language model replied.
 
@@ -651,7 +662,7 @@ class Answer:
     citation of a number that no context had is kept as "invalid:7". `cut` holds the chunk ids, in
     rank order, that were retrieved but did not fit the context budget. `passages` are the texts
     behind `contexts` where the system keeps its own; those of a ragbench pipeline are in its
-    chunks.
+    chunks. `calls` are the searches and calls of tools, in their order, where they are known.
     """
 
     query_id: str
@@ -667,6 +678,7 @@ class Answer:
     cut: tuple[str, ...] = ()
     passages: tuple[Passage, ...] = ()
     failure: FailureKind | None = None
+    calls: tuple[Call, ...] = ()
 
     @property
     def failed(self) -> bool:

@@ -35,7 +35,7 @@ from ragbench.llms.reply_text import read_outcome, without_thoughts
 from ragbench.systems.credentials import one_line, problems_of
 from ragbench.testsets.fields import CONTEXTS, REPLIES, RETRIEVED
 from ragbench.text import without_surrogates
-from ragbench.types import Answer, Completion, Passage
+from ragbench.types import Answer, Call, Completion, Passage
 
 RETRIEVAL_ONLY = "retrieval_only"
 """The flag of an answer without a text on purpose: the system finds passages and writes nothing."""
@@ -96,6 +96,15 @@ class _Context(BaseModel):
         return self
 
 
+_Contexts = list[Annotated[_Context, BeforeValidator(lambda value: read_context(value))]]
+
+
+class _Call(BaseModel):
+    name: _Text = ""
+    query: _Text = ""
+    contexts: _Contexts = []
+
+
 class _Usage(BaseModel):
     model: str | None = None
     input_tokens: NonNegativeInt | None = Field(
@@ -109,7 +118,8 @@ class _Usage(BaseModel):
 class _Record(BaseModel):
     model_config = _NumbersAsText
     answer: _Text = ""
-    contexts: list[Annotated[_Context, BeforeValidator(lambda value: read_context(value))]] = []
+    contexts: _Contexts = []
+    calls: list[_Call] = []
     citations: list[_Text | int] | None = None
     flags: list[_Text] = []
     outcome: Literal["success", "no_results", "uncertain", "blocked", "failed"] | None = None
@@ -131,7 +141,8 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
     `text`, `score`, `doc_id`, a row `(id, text, score)`, or a document as LangChain, LlamaIndex and
     search engines give them),
     `citations`, `flags`, `outcome`, `confidence`, `usage` (`model`, `input_tokens`,
-    `output_tokens`), `latency_ms` (stage -> ms) and `error`; other fields are ignored. Where an
+    `output_tokens`), `latency_ms` (stage -> ms), `calls` (of tools and searches: `name`, `query`,
+    `contexts`) and `error`; other fields are ignored. Where an
     answer is not among them it is looked for in a chat's reply (`content`, `choices`), a graph's
     state (`messages`) and the results of Haystack's components. In a record with `text`, which is
     how ragbench itself stores answers, contexts that are strings are ids.
@@ -259,6 +270,10 @@ def _as_record(value: Any) -> Mapping[str, Any] | None:
             stored.get(entry, {"id": entry}) if isinstance(entry, str) else entry
             for entry in fields["contexts"]
         ]
+        fields["calls"] = [
+            {**call, "contexts": [{"id": entry} for entry in call["contexts"]]}
+            for call in table.get("calls", ())
+        ]
     return {**table, **{name: entry for name, entry in fields.items() if entry is not None}}
 
 
@@ -377,7 +392,14 @@ def _answer(query_id: str, record: _Record, model: str) -> Answer:
             for passage in passages
             if passage.text or passage.doc_id or passage.score is not None
         ),
+        calls=tuple(
+            Call(call.name, call.query, tuple(map(_stem, call.contexts))) for call in record.calls
+        ),
     )
+
+
+def _stem(context: _Context) -> str:
+    return context.id or text_id(context.text)
 
 
 def _passages(contexts: Sequence[_Context]) -> list[Passage]:
@@ -387,7 +409,7 @@ def _passages(contexts: Sequence[_Context]) -> list[Passage]:
     passages: dict[str, Passage] = {}
     numbers: dict[str, int] = {}
     for context in contexts:
-        stem = context.id or text_id(context.text)
+        stem = _stem(context)
         # two excerpts of one document under the document's id, or one twice
         number = numbers.get(stem, 0) + 1
         while (passage_id := stem if number == 1 else f"{stem}~{number}") in passages:

@@ -262,8 +262,16 @@ def _rewritten(
         tuple(id_of.get(passage_id, passage_id) for passage_id in passage_ids)
         for passage_ids in (answer.contexts, answer.citations)
     )
+    calls = tuple(
+        replace(call, contexts=tuple(id_of.get(each, each) for each in call.contexts))
+        for call in answer.calls
+    )
     return replace(
-        answer, contexts=contexts, citations=citations, passages=tuple(passages.values())
+        answer,
+        contexts=contexts,
+        citations=citations,
+        passages=tuple(passages.values()),
+        calls=calls,
     )
 
 

@@ -54,6 +54,14 @@ SIGNATURES: Mapping[str, Sequence[set[str]]] = {
         {"question", "ground_truths"},
     ),
     "deepeval": _DEEPEVAL,
+    "traces": (
+        {"resourceSpans"},
+        {"observations", "input"},
+        {"traceId", "startTime"},
+        {"trace_id", "run_type"},
+        {"context.trace_id"},
+        {"context", "span_kind"},
+    ),
 }
 """Tool -> sets of fields, of which its records have one."""
 

@@ -72,7 +72,7 @@ from ragbench.testsets.writer import save_dataset, write_texts
 from ragbench.types import Dataset, Document
 
 WRITTEN = ("yaml", "jsonl", "beir")
-OTHER_FORMS = ("ragas", "deepeval", "promptfoo", "table")
+OTHER_FORMS = ("ragas", "deepeval", "promptfoo", "table", "traces")
 
 SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".jsonl": "jsonl"}
 _KINDS = {"query_id": "cases", "doc_id": "documents", "sample_id": "inputs", "testset": "heads"}

@@ -4,6 +4,7 @@
     deepeval    JSON: [{input, expected_output, context}]                   (EvaluationDataset.save_as, any file type)
     promptfoo   YAML: tests: [{vars: {question}, assert: [{type, value}]}]; what `promptfoo eval -o out.json` writes
     table       CSV, TSV or XLSX: question, answer, source
+    traces      OTLP as JSON, spans of Phoenix, traces of Langfuse, runs of LangSmith: questions (see `traces`)
 
 Which one a file is, its fields tell, and which of them hold what is expected (`fields`). Reference
 contexts are looked for in the documents and become evidence; one that no document holds stays in
@@ -29,6 +30,7 @@ from ragbench.testsets.assembly import DocumentIds
 from ragbench.testsets.cases import Content, Entry, derived_id
 from ragbench.testsets.fields import QUESTIONS, TABLES, labels_of, tool_of
 from ragbench.testsets.parser import Keys, Record, UnreadableError, parse, read_bytes
+from ragbench.testsets.traces import trace_records
 from ragbench.types import Case, Document, Span
 
 _EXPECTING = (
@@ -62,7 +64,7 @@ def other_form(path: Path) -> str:
     if isinstance(content, dict):
         if "results" in _part(content, "results"):
             return "promptfoo"
-        content = content.get("tests")
+        content = _rows_in(content)
     first = content[0] if isinstance(content, list) and content else None
     if not isinstance(first, dict):
         return ""
@@ -77,15 +79,22 @@ def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
         DataError: it is not what its form has.
     """
     if path.suffix.lower() == ".jsonl":
-        yield from json_lines(path)
+        lines = json_lines(path)
+        traces = enumerate(trace_records(row for _, row in lines), 1) if form == "traces" else lines
+        yield from traces
         return
     content = _rows(path) if path.suffix.lower() in TABLES else _content(path)
     if isinstance(content, dict):
         is_output = "results" in _part(content, "results")
-        content = _answered(content, path) if is_output else content.get("tests")
+        content = _answered(content, path) if is_output else _rows_in(content)
     if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
         raise DataError(f"{path}: expected a list of records{form and f' of {form}'}")
-    yield from enumerate(content, 1)
+    yield from enumerate(trace_records(content) if form == "traces" else content, 1)
+
+
+def _rows_in(content: dict[str, Any]) -> Any:
+    """Return the records that a file which is one table holds."""
+    return [content] if tool_of(content) else content.get("tests") or content.get("data")
 
 
 def _content(path: Path) -> Any:
