@@ -271,7 +271,7 @@ def _as_record(value: Any) -> Mapping[str, Any] | None:
             for entry in fields["contexts"]
         ]
         fields["calls"] = [
-            {**call, "contexts": [{"id": entry} for entry in call["contexts"]]}
+            {**call, "contexts": [{"id": e} if isinstance(e, str) else e for e in call["contexts"]]}
             for call in table.get("calls", ())
         ]
     return {**table, **{name: entry for name, entry in fields.items() if entry is not None}}

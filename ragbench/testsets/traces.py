@@ -30,6 +30,7 @@ _FIELDS = {
     "input": "input.value inputs input gen_ai.input.messages gen_ai.retrieval.query.text",
     "output": "output.value outputs output gen_ai.output.messages gen_ai.retrieval.documents",
     "query_id": "ragbench.query_id metadata.query_id extra.metadata.query_id",
+    "answer": "ragbench.answer",
     "name": "tool.name gen_ai.tool.name name",
     "model": "llm.model_name gen_ai.response.model gen_ai.request.model model extra.metadata.ls_model_name",
     "input_tokens": "llm.token_count.prompt gen_ai.usage.input_tokens usageDetails.input usage.input prompt_tokens",
@@ -77,7 +78,7 @@ def trace_records(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]
     for spans in traces.values():
         record = _record(sorted(spans, key=lambda span: _ns(span["start"])))
         if record["query"]:
-            yield {name: value for name, value in record.items() if value not in (None, "")}
+            yield {name: value for name, value in record.items() if value is not None}
 
 
 def _spans(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -165,11 +166,12 @@ def _record(spans: Sequence[_Span]) -> dict[str, Any]:
     for tokens in ("input_tokens", "output_tokens"):
         usage |= {tokens: sum(int(span[tokens] or 0) for span in models)}
     texts = (_text(span["output"], _ANSWER, _NOT_ANSWERED) for span in (root, *models[::-1]))
+    response = next(filter(None, texts), "")
     is_failed = root["error"] or str(root["status"]) in _FAILED
     return {
-        "query_id": root["query_id"],
+        "query_id": root["query_id"] or None,
         "query": _text(root["input"], _QUESTION, _NOT_ASKED),
-        "response": next(filter(None, texts), ""),
+        "response" if response else "text": response,
         "retrieved_contexts": [
             document for span in ranked[-1:] or searches or [root] for document in span["documents"]
         ],
@@ -185,4 +187,5 @@ def _record(spans: Sequence[_Span]) -> dict[str, Any]:
             for span in spans
             if span["stage"] in ("search", "tool")
         ],
+        **(root["answer"] or {}),  # what ragbench wrote
     }
