@@ -83,6 +83,10 @@ class Span:
     end: int
 
 
+TURN_MARK = "<::>"
+"""What is between the name of a conversation and the number of a turn in the id of a question."""
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """A question with what is known about its right answer; every label is optional.
@@ -93,7 +97,8 @@ class Case:
     `relevant_chunks` (chunk_id -> grade) and `expected_chunks` (those that should reach the
     context) use the ids of the system under test. `latency_budget_ms` is stage -> milliseconds, of
     which "total" is one; "p95" is the 95th percentile of the total over all questions with that
-    budget.
+    budget. `turns` are the earlier questions of a conversation with their answers ("" where not
+    known), the oldest first; the ids of its questions agree up to "<::>", as in "rail<::>2".
     """
 
     query_id: str
@@ -116,7 +121,22 @@ class Case:
     min_citations: int | None = None
     latency_budget_ms: Mapping[str, float] = field(default_factory=dict)
     user_roles: tuple[str, ...] = ()
+    turns: tuple[tuple[str, str], ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def history(self) -> tuple[Mapping[str, str], ...]:
+        """Return the earlier turns as messages, the oldest first; a turn may have no answer.
+
+        >>> Case("rail<::>2", "When?", turns=(("Who built it?", "Brunel."),)).history[1]
+        {'role': 'assistant', 'content': 'Brunel.'}
+        """
+        return tuple(
+            {"role": role, "content": text}
+            for turn in self.turns
+            for role, text in zip(("user", "assistant"), turn, strict=True)
+            if text
+        )
 
     @property
     def answerable(self) -> bool:

@@ -28,7 +28,7 @@ WHERE = ("results_dir",)
 configuration.
 """
 
-OMITTED = ("measures", "language", "interventions")
+OMITTED = ("measures", "language", "interventions", "history")
 """Parameters that are no part of a configuration, and of its name, where they are \"\"."""
 
 OF_PIPELINE = (
@@ -46,6 +46,7 @@ OF_PIPELINE = (
     "max_context_tokens",
     "max_tokens",
     "temperature",
+    "history",
 )
 """Parameters of ragbench's own pipeline; another `system` has none of them."""
 

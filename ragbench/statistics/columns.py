@@ -14,6 +14,7 @@ import pandas as pd
 from ragbench import registry
 from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning
 from ragbench.registry import named_among
+from ragbench.types import TURN_MARK
 
 Floats = npt.NDArray[np.floating]
 
@@ -107,12 +108,14 @@ def bounds_of(measure: str, *values: Floats) -> tuple[float, float]:
 class Pairs(NamedTuple):
     """Values of both on the queries that both scored, in the order of the baseline.
 
-    `unpaired` is the number of queries that either side left unscored.
+    `unpaired` is the number of queries that either side left unscored, `conversations` the part of
+    each query's id before "<::>".
     """
 
     before: Floats
     after: Floats
     unpaired: int
+    conversations: Sequence[str] = ()
 
     @property
     def difference(self) -> Floats:
@@ -182,7 +185,8 @@ def paired(tables: Tables, baseline: str, name: str, measure: str) -> Pairs:
         )
     left, right = before.to_numpy(), (after if same else after.reindex(before.index)).to_numpy()
     both = ~(np.isnan(left) | np.isnan(right))
-    return Pairs(left[both], right[both], int((~both).sum()))
+    names = [str(query_id).partition(TURN_MARK)[0] for query_id in before.index[both]]
+    return Pairs(left[both], right[both], int((~both).sum()), names)
 
 
 def matrix_of(scores_by_name: Mapping[str, pd.DataFrame], measure: str) -> tuple[str, pd.DataFrame]:

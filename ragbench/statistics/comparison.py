@@ -133,6 +133,9 @@ def compare(
             by the same.
         n_tests, n_unpaired: see above.
 
+    Questions whose ids agree up to "<::>" are turns of one conversation, and depend on each other:
+    intervals, p and mde are then those of conversations, each with the sum of its turns.
+
     >>> import pandas as pd
     >>> def scores(*values):
     ...     return pd.DataFrame({"query_id": list("abcdef"), "measure": "RR", "value": values})
@@ -187,8 +190,9 @@ def compare_all(
     chosen = chosen_measures(tables, measures)
     rows = [(name, measure) for name in tables if name != baseline for measure in chosen]
     pairs = [paired(tables, baseline, name, measure) for name, measure in rows]
-    pilots = [Pilot.of(pair, measure) for pair, (_, measure) in zip(pairs, rows, strict=True)]
-    low, high, p, method = difference_intervals([pair.difference for pair in pairs], pilots, alpha)
+    clusters = [_clustered(pair, measure) for pair, (_, measure) in zip(pairs, rows, strict=True)]
+    pilots = [pilot for _, pilot in clusters]
+    low, high, p, method = difference_intervals([each for each, _ in clusters], pilots, alpha)
     result = pd.DataFrame(
         [_row(pair, measure) for pair, (_, measure) in zip(pairs, rows, strict=True)]
     ).assign(
@@ -207,6 +211,20 @@ def compare_all(
     return printed_short(
         result[["name", *_COLUMNS]].astype(dict.fromkeys(_NUMBERS, "Float64")), short_comparison
     )
+
+
+def _clustered(pair: Pairs, measure: str) -> tuple[Floats, Pilot]:
+    """Return the differences and what they tell; of conversations a value each, their sum in units of
+    their mean length, as the questions of one depend on each other.
+    """
+    pilot = Pilot.of(pair, measure)
+    _, number, lengths = np.unique(pair.conversations, return_inverse=True, return_counts=True)
+    if len(lengths) == len(number):
+        return pair.difference, pilot
+    scale = len(lengths) / len(number)
+    sums = np.bincount(number, pair.difference) * scale
+    width = pilot.width * float(lengths.max()) * scale
+    return sums, Pilot(len(sums), deviation(sums), width)
 
 
 _COLUMNS = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import threading
 import weakref
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from dataclasses import replace
@@ -24,6 +24,9 @@ from ragbench.types import Answer
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
+
+Message = Mapping[str, str]
+"""A message of a conversation: its role and its content."""
 
 T = TypeVar("T")
 
@@ -42,7 +45,8 @@ class FunctionSystem:
 
     An asynchronous function runs on an event loop in a thread of its own, the same for all
     questions, so this also works where a loop is running already, as in Jupyter. A function with a
-    parameter `user_roles` gets those of the case as that keyword, a tuple of texts. What the
+    parameter `user_roles` gets those of the case as that keyword, a tuple of texts, and one with
+    `history` the earlier messages of the conversation, a tuple of {"role", "content"}. What the
     function raises, and what it returns that is not an answer, becomes a failed answer with the reason
     in `error`; Ctrl-C ends. `name` is the function's unless given.
 
@@ -65,20 +69,26 @@ class FunctionSystem:
             )
         self._function = called
         self.name = name or getattr(function, "__name__", type(function).__name__)
-        self._takes_roles = takes_roles(called)
         self._lock = threading.Lock()
         self._loop: EventLoop | None = None
 
     def __repr__(self) -> str:
         return f"FunctionSystem({self.name!r})"
 
-    def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
+    def answer(
+        self,
+        query_id: str,
+        query: str,
+        *,
+        user_roles: Sequence[str] = (),
+        history: Sequence[Message] = (),
+    ) -> Answer:
         """Return what the function answers; `latency_ms` has "total", next to what the function
         itself reports.
         """
         start = perf_counter()
         try:
-            returned = self.returned(query, user_roles)
+            returned = self.returned(query, user_roles, history)
         except Exception as exc:  # any exception of a user's system is an outcome of that system
             answer = failed(query_id, f"{type(exc).__name__}: {exc}")
         else:
@@ -87,9 +97,11 @@ class FunctionSystem:
             answer, latency_ms={"total": 1000 * (perf_counter() - start), **answer.latency_ms}
         )
 
-    def returned(self, query: str, user_roles: Sequence[str] = ()) -> Any:
+    def returned(
+        self, query: str, user_roles: Sequence[str] = (), history: Sequence[Message] = ()
+    ) -> Any:
         """Return what the function returns, as it is; raises what it raises."""
-        options = {"user_roles": tuple(user_roles)} if self._takes_roles else {}
+        options = keywords(self._function, user_roles=tuple(user_roles), history=tuple(history))
         returned = self._function(query, **options)
         is_asynchronous = inspect.isawaitable(returned) or isinstance(returned, AsyncIterator)
         return self._event_loop().run(_awaited(returned)) if is_asynchronous else returned
@@ -141,11 +153,12 @@ def to_callable(value: Any) -> Callable[..., Any] | None:
         )
     keys = _inputs_of(value)
 
-    def ask(question: str) -> Any:
-        state: dict[str, Any] = dict.fromkeys(keys, question)
-        if "messages" in state:
-            state["messages"] = [{"role": "user", "content": question}]
-        return called(state)
+    def ask(question: str, history: Sequence[Message] = ()) -> Any:
+        messages = {
+            "messages": [*history, {"role": "user", "content": question}],
+            "chat_history": [*history],
+        }
+        return called({name: messages.get(name, question) for name in keys})
 
     return ask if keys else called
 
@@ -156,24 +169,26 @@ def _inputs_of(value: Any) -> list[str]:
         graph = getattr(value, "builder", None)
         names = graph and graph.schemas[graph.input_schema]
         names = names or value.get_input_jsonschema()["properties"]
-        return [name for name in (*QUESTIONS, "messages") if name in names]
+        return [name for name in (*QUESTIONS, "messages", "chat_history") if name in names]
     return []
 
 
-def takes_roles(function: Callable[..., Any]) -> bool:
-    """Return True if a function can be called with the keyword `user_roles`.
+def keywords(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
+    """Return those of the options that a function takes as keywords.
 
-    >>> takes_roles(lambda question, user_roles: question), takes_roles(lambda question: question), takes_roles(print)
-    (True, False, False)
+    >>> keywords(lambda question, history: question, history=(), user_roles=()), keywords(print, history=())
+    ({'history': ()}, {})
     """
     try:
-        parameter = inspect.signature(function).parameters.get("user_roles")
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some built-in functions have no signature
-        return False
-    return parameter is not None and parameter.kind in (
-        parameter.KEYWORD_ONLY,
-        parameter.POSITIONAL_OR_KEYWORD,
-    )
+        return {}
+    named = {
+        each.name
+        for each in parameters
+        if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)
+    }
+    return {name: value for name, value in options.items() if name in named}
 
 
 def to_answer(query_id: str, returned: object, name: str) -> Answer:

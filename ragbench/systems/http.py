@@ -5,8 +5,10 @@ file: one request per question, and the paths of the parts of its reply. Each ex
 by the tests against a server on loopback.
 
 Everything in `url`, `body` (JSON), `form` and `headers` stays what it is, but "{query}",
-"{query_id}" and "{user_roles}" take the places of their values, and "{env:NAME}" that of a variable
-of the environment: keys are never written into the file, and come back in no result, error or log.
+"{query_id}", "{user_roles}" and "{history}" (the earlier messages of a conversation: a list of
+{role, content}, and in a longer text or a form lines "user: ...") take the places of their values,
+and "{env:NAME}" that of a variable of the environment: keys are never written into the file, and
+come back in no result, error or log.
 
 ```toml
 [http]
@@ -101,6 +103,7 @@ from ragbench.systems.credentials import (
     checked_options,
     from_environment,
 )
+from ragbench.systems.function import Message
 from ragbench.systems.reply_paths import (
     Paths,
     RemoteSystem,
@@ -141,8 +144,8 @@ class HttpSystem(RemoteSystem):
         url: where; without a password. body: the JSON of the request (None: no body), with
         "{query}" and "{query_id}" in the places of the question's
             text and id, "{user_roles}" in that of the case's roles: a list, or in a longer text
-            "a,b". They are put into the structure, not into its text: no question can break the
-            JSON.
+            "a,b", and "{history}" in that of the earlier messages. They are put into the structure,
+            not into its text: no question can break the JSON.
         form: the same as a form, in place of `body`. In `url`, "http://host/search?q={query}", what
         is put in is percent-encoded. headers: the same for headers. In all of these
         "{env:MY_TOKEN}" becomes what that variable of the environment
@@ -217,9 +220,16 @@ class HttpSystem(RemoteSystem):
         self._transport.close()
         self._finalizer()
 
-    def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
+    def answer(
+        self,
+        query_id: str,
+        query: str,
+        *,
+        user_roles: Sequence[str] = (),
+        history: Sequence[Message] = (),
+    ) -> Answer:
         """Return what the server answers; a failed answer where it does not."""
-        values = question_values(query_id, query, user_roles)
+        values = question_values(query_id, query, user_roles, history)
         return self.read(query_id, lambda: self._ask(values, self.tries))
 
     def ask_raw(self, query: str) -> Reply:
@@ -244,7 +254,10 @@ class HttpSystem(RemoteSystem):
                 self.timeout_s,
                 "start it, or check url",
                 json=None if self.body is None else fill(self._templates["body"], values),
-                data=fill(self._templates["form"], values) or None,
+                data=fill(
+                    self._templates["form"], {**values, "history": as_text(values["history"])}
+                )
+                or None,
                 headers={name: as_text(value).encode() for name, value in headers.items()},
             )
         except RequestError as exc:

@@ -34,7 +34,7 @@ from ragbench.systems.credentials import (
     from_environment,
     is_secret,
 )
-from ragbench.systems.function import EventLoop
+from ragbench.systems.function import EventLoop, Message
 from ragbench.systems.model_requests import REFUSED, Sampling
 from ragbench.systems.reply_paths import Paths, RemoteSystem, Reply, ReplyPaths
 from ragbench.systems.templates import check_names, fill, question_values
@@ -54,7 +54,8 @@ class McpSystem(RemoteSystem):
             the flag "retrieval_only", and count for retrieval alone.
         arguments: of the tool, with "{query}" and "{query_id}" in the places of the question's text
         and id, and
-            "{user_roles}" in that of the case's roles: a list, or in a longer text "a,b". In them,
+            "{user_roles}" in that of the case's roles: a list, or in a longer text "a,b";
+            "{history}": earlier messages. In them,
             in headers and in server "{env:MY_TOKEN}" becomes what that variable of the environment
             holds; a secret that is written out is refused.
         sampling: who answers the server's *sampling* requests, so that this model is the one that
@@ -172,9 +173,16 @@ class McpSystem(RemoteSystem):
             [self.call(self.tool, fill(self._arguments, question_values("probe", query, ())))]
         )
 
-    def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
+    def answer(
+        self,
+        query_id: str,
+        query: str,
+        *,
+        user_roles: Sequence[str] = (),
+        history: Sequence[Message] = (),
+    ) -> Answer:
         """Return what the tool answers; a failed answer where it does not."""
-        arguments = fill(self._arguments, question_values(query_id, query, user_roles))
+        arguments = fill(self._arguments, question_values(query_id, query, user_roles, history))
         sampling = self._sampling()
 
         def ask() -> tuple[Reply, dict[str, float]]:

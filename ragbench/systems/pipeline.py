@@ -8,22 +8,31 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any
 
 from ragbench import store
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, check_known
 from ragbench.extension import object_name
 from ragbench.generation import check_llm, generate_answers
 from ragbench.generation.answers import read_reply
-from ragbench.generation.prompts import GENERATION_SYSTEM, check_prompt, closed_book, fill
+from ragbench.generation.prompts import (
+    GENERATION_SYSTEM,
+    REWRITE,
+    check_prompt,
+    closed_book,
+    fill,
+)
 from ragbench.language import language_of
 from ragbench.llms import check_servers, generate_many, load_llm
 from ragbench.retrieval.beir_models import BeirRetriever
 from ragbench.retrieval.chunkers import chunk
 from ragbench.retrieval.retrievers import check_retriever, make_retriever, user_retriever
 from ragbench.retrieval.search import rerank, retrieve
+from ragbench.systems.function import Message
 from ragbench.types import (
     Answer,
+    Call,
     Case,
     Chunk,
     Corpus,
@@ -34,6 +43,8 @@ from ragbench.types import (
     as_documents,
     chunks_by_id,
 )
+
+HISTORIES = ("", "last", "all", "rewrite")
 
 
 class Pipeline:
@@ -47,6 +58,10 @@ class Pipeline:
     score, `depth` deep: deeper than the `k` that reached the answer. `seconds` has what the stages
     "chunk", "index", "search" and "generate" took, the last two for all questions asked in a batch.
     `language` is the code of the corpus' language, detected unless given. Threads may share it.
+
+    In a conversation `history` states what is searched for and answered: "last" (or "") the last
+    question alone, "all" it and all turns before it, "rewrite" a question that the language model
+    writes from them, which the answer has as a call of that name.
 
     Retriever, chunker, reranker and language model may be of your own, as objects or as
     "package.module:attribute". `name` is made of them unless given.
@@ -80,6 +95,7 @@ class Pipeline:
         max_context_tokens: int | None = None,
         max_tokens: int = 512,
         temperature: float = 0.0,
+        history: str = "",
         name: str = "",
     ) -> None:
         if not isinstance(dataset, Dataset):
@@ -92,13 +108,23 @@ class Pipeline:
         check_llm(llm)
         check_servers(llm)
         check_prompt(prompt)
+        check_known("history", HISTORIES, history)
+        if history == "rewrite" and llm == "extractive":
+            raise ConfigError("history 'rewrite' asks a language model; name one as llm")
         cut_as: dict[str, Any] = {
             "chunker": chunker,
             "chunk_size": chunk_size,
             "chunk_overlap": chunk_overlap,
             "tokenizer": tokenizer,
         }
-        self._parts = {**cut_as, "retriever": retriever, "reranker": reranker, "depth": depth}
+        self._parts = {
+            **cut_as,
+            "retriever": retriever,
+            "reranker": reranker,
+            "depth": depth,
+            "history": history,
+        }
+        self._standalone: dict[str, str] = {}
         self._generation: dict[str, Any] = {
             "prompt": prompt,
             "k": k,
@@ -136,15 +162,16 @@ class Pipeline:
             return run
         return rerank(run, queries, self.chunks, self._reranker, k=len(self.chunks))
 
-    def answer(self, query_id: str, query: str) -> Answer:
+    def answer(self, query_id: str, query: str, *, history: Sequence[Message] = ()) -> Answer:
         """Answer one question; `latency_ms` has "search", "generate" and "total", as a user would
         wait: its search takes nothing from the cache.
         """
         start = perf_counter()
+        queries = self._rewritten({query_id: query}, {query_id: history})
         with store.bypassed():
-            run = self.retrieve({query_id: query})
+            run = self.retrieve(queries)
         searched = perf_counter()
-        [answer] = self._answers({query_id: query}, run)
+        [answer] = self._answers(queries, run)
         ended = perf_counter()
         latency_ms = {"search": 1000 * (searched - start)}
         # A reply of the store took the model no time now: without a "generate" of its own there is
@@ -153,13 +180,18 @@ class Pipeline:
             latency_ms |= {"generate": 1000 * (ended - searched), "total": 1000 * (ended - start)}
         return replace(answer, latency_ms=latency_ms)
 
-    def answer_many(self, queries: Mapping[str, str]) -> list[Answer]:
+    def answer_many(
+        self,
+        queries: Mapping[str, str],
+        histories: Mapping[str, Sequence[Message]] = MappingProxyType({}),
+    ) -> list[Answer]:
         """Answer all in one batch: exactly as `retrieve` and `generate_answers`, in the order of
         the questions.
 
         `latency_ms` holds only what a language model took for each; no user waits for a batch.
         """
         start = perf_counter()
+        queries = self._rewritten(queries, histories)
         run = self.retrieve(queries)
         searched = perf_counter()
         answers = self._answers(queries, run)
@@ -241,6 +273,7 @@ class Pipeline:
         if self.llm == "extractive" or not answer.contexts:
             return ""
         texts = [self._by_id[chunk_id].text for chunk_id in answer.contexts]
+        query = self._standalone.get(answer.query_id, query)
         return fill(check_prompt(self._generation["prompt"]), query, texts)
 
     @cached_property
@@ -252,4 +285,34 @@ class Pipeline:
             self.run = {**self.run, **run}
         cases = [Case(query_id, query) for query_id, query in queries.items()]
         dataset = replace(self._dataset, cases=cases, qrels={})
-        return generate_answers(dataset, run, self.chunks, self.llm, **self._generation)
+        answers = generate_answers(dataset, run, self.chunks, self.llm, **self._generation)
+        return [
+            replace(answer, calls=(Call("rewrite", self._standalone[answer.query_id]),))
+            if answer.query_id in self._standalone
+            else answer
+            for answer in answers
+        ]
+
+    def _rewritten(
+        self, queries: Mapping[str, str], histories: Mapping[str, Sequence[Message]]
+    ) -> Mapping[str, str]:
+        """Return what is searched for and answered in place of each question that has a history."""
+        how = self._parts["history"]
+        asked = {q: histories[q] for q in queries if how in ("all", "rewrite") and histories.get(q)}
+        texts = {
+            query_id: [f"{message['role']}: {message['content']}" for message in messages]
+            for query_id, messages in asked.items()
+        }
+        if how == "all":
+            new = {q: "\n".join([*lines, queries[q]]) for q, lines in texts.items()}
+        else:
+            prompts = [fill(REWRITE, queries[q], lines) for q, lines in texts.items()]
+            replies = (
+                generate_many(load_llm(self.llm), prompts, label="questions") if prompts else []
+            )
+            new = {
+                q: reply.text.strip() or queries[q] for q, reply in zip(texts, replies, strict=True)
+            }
+        with self._lock:
+            self._standalone |= new
+        return {**queries, **new}

@@ -20,7 +20,7 @@ from ragbench.errors import ConfigError, DataError, DataWarning, FailureKind
 from ragbench.files import LineFile, parse_json
 from ragbench.llms import active_dry_run
 from ragbench.progress import ThreadedCalls, progress_bar
-from ragbench.systems.function import failed, takes_roles, to_answer
+from ragbench.systems.function import Message, failed, keywords, to_answer
 from ragbench.types import Answer, Dataset, System
 
 _ANSWER = TypeAdapter(Answer)
@@ -39,8 +39,8 @@ def ask(
     cases.
 
     Args:
-        system: anything with `name` and `answer(query_id, query)`. Where that takes the keyword
-        `user_roles`, it gets those of the case.
+        system: anything with `name` and `answer(query_id, query)`. Where that takes the keywords
+        `user_roles` and `history`, it gets those of the case.
         One with `answer_many(queries)`, such as `Pipeline`, is asked all at once.
         dataset: the questions.
         concurrency: how many questions wait at a time.
@@ -72,31 +72,39 @@ def ask(
     answers, label = dict(known), label or system.name
     many = getattr(system, "answer_many", None)
     if callable(many) and (active_dry_run() is None or getattr(system, "sends_nothing", False)):
-        answers |= {answer.query_id: answer for answer in many(queries)}
+        histories = {case.query_id: case.history for case in dataset.cases if case.turns}
+        options = keywords(many, histories=histories)
+        answers |= {answer.query_id: answer for answer in many(queries, **options)}
         return [answers[query_id] for query_id in dataset.queries]
-    roles = {case.query_id: case.user_roles for case in dataset.cases}
     work = ThreadedCalls(
-        list(queries),
-        lambda query_id: ask_one(system, query_id, queries[query_id], roles[query_id]),
+        [case for case in dataset.cases if case.query_id in queries],
+        lambda case: ask_one(system, case.query_id, case.text, case.user_roles, case.history),
         at_once=concurrency,
         name=label,
     )
     with progress_bar(len(queries), label, "questions") as bar:
-        for query_id, outcome in work:
+        for case, outcome in work:
             if isinstance(outcome, BaseException):
                 raise outcome
-            answers[query_id] = outcome
+            answers[case.query_id] = outcome
             bar.update()
     in_order = [answers[query_id] for query_id in dataset.queries]
     warn_of_failures(system.name, in_order)
     return in_order
 
 
-def ask_one(system: System, query_id: str, query: str, user_roles: Sequence[str] = ()) -> Answer:
+def ask_one(
+    system: System,
+    query_id: str,
+    query: str,
+    user_roles: Sequence[str] = (),
+    history: Sequence[Message] = (),
+) -> Answer:
     """Ask one question; what the system raises is a failed answer. `latency_ms` has "total" at
     least.
 
-    `user_roles` are those of the person who asks, for a system whose `answer` takes them. In a dry
+    `user_roles` are those of the person who asks, and `history` the earlier messages, for a system
+    whose `answer` takes them. In a dry
     run only systems that send nothing themselves are asked: ragbench's own pipeline and recorded
     answers.
     """
@@ -105,8 +113,8 @@ def ask_one(system: System, query_id: str, query: str, user_roles: Sequence[str]
         return failed(query_id, "a dry run: nothing was sent", FailureKind.DRY_RUN)
     start = time.perf_counter()
     try:
-        roles = {"user_roles": tuple(user_roles)} if takes_roles(system.answer) else {}
-        answer = to_answer(query_id, system.answer(query_id, query, **roles), system.name)
+        options = keywords(system.answer, user_roles=tuple(user_roles), history=tuple(history))
+        answer = to_answer(query_id, system.answer(query_id, query, **options), system.name)
     except Exception as exc:  # any exception of a user's system is an outcome of that system
         answer = failed(
             query_id,
@@ -176,13 +184,20 @@ class JournaledSystem:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.system, name)
 
-    def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
+    def answer(
+        self,
+        query_id: str,
+        query: str,
+        *,
+        user_roles: Sequence[str] = (),
+        history: Sequence[Message] = (),
+    ) -> Answer:
         """Return the kept answer, or that of the system."""
         self.check({query_id: query})
         if query_id in self._kept:
             return self._kept[query_id][1]
         self.check_written()
-        answer = ask_one(self.system, query_id, query, user_roles)
+        answer = ask_one(self.system, query_id, query, user_roles, history)
         if not answer.failed:
             fields = {
                 key: each for key, each in asdict(answer).items() if each not in (None, (), {})

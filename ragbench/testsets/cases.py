@@ -76,6 +76,12 @@ def _fact(value: Any) -> Any:
     return value if isinstance(value, list) else [value]
 
 
+def _turn(value: Any) -> Any:
+    """Return an earlier question and its answer: also of {question, answer}."""
+    is_named = isinstance(value, dict) and value.keys() == {"question", "answer"}
+    return [value["question"], value["answer"]] if is_named else value
+
+
 def _harm(value: Any) -> bool:
     """Return the label of a text; True and 1 are labels too.
 
@@ -175,6 +181,9 @@ class Labels(BaseModel):
     min_citations: Count | None = None
     latency_budget_ms: Budgets = {}
     user_roles: Words = []
+    turns: list[
+        Annotated[list[str], Field(min_length=2, max_length=2), BeforeValidator(_turn)]
+    ] = []
     metadata: dict[str, Any] = {}
 
 
@@ -358,6 +367,7 @@ def entry_of(line: CaseLine, record: Record) -> Entry:
     labels |= {
         "evidence": tuple(Span(piece.doc_id, piece.start, piece.end) for piece in line.evidence),
         "gold_facts": tuple(map(tuple, line.gold_facts)),
+        "turns": tuple((question, answer) for question, answer in line.turns),
         "expected_chunks": tuple(chunk.chunk_id for chunk in chunks if chunk.chunk_id),
         "expected_sections": tuple(
             (chunk.doc_id, chunk.section)
@@ -407,7 +417,7 @@ def case_line(entry: Entry) -> dict[str, Any]:
                 | ({} if quote is None else {"quote": quote})
                 for span, quote in spans
             ]
-        elif name == "gold_facts":
+        elif name in ("gold_facts", "turns"):
             value = [list(fact) for fact in value]
         elif name == "expected_sections":
             value = [{"doc_id": doc_id, "section": section} for doc_id, section in value]

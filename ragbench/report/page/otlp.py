@@ -83,7 +83,9 @@ def _parts(answer: Answer, texts: Mapping[str, Passage], begin: int) -> list[_Pa
     ]
     if usage := answer.usage:
         tokens = {"prompt": usage.input_tokens, "completion": usage.output_tokens}
-        model: dict[str, Any] = {f"llm.token_count.{name}": number for name, number in tokens.items()}
+        model: dict[str, Any] = {
+            f"llm.token_count.{name}": number for name, number in tokens.items()
+        }
         model["llm.model_name"] = usage.model
         parts.append(("LLM", searched, replied, usage.text, model))
     return parts
