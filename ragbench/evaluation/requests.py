@@ -39,13 +39,12 @@ from ragbench.systems import (
     Pipeline,
     RecordedSystem,
     ask,
-    ask_one,
     distinct_contexts,
     load_system,
     match_passages,
 )
 from ragbench.systems.loader import is_object_name, system_digest
-from ragbench.systems.questions import JournaledSystem, warn_of_failures
+from ragbench.systems.questions import JournaledSystem, ask_case, warn_of_failures
 from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Judgement, Run, System
 
 _TIMED = 20  # questions that are asked one at a time, for the latency
@@ -294,13 +293,7 @@ def _answers(
         if isinstance(system, RecordedSystem):
             _check_recorded(dataset, system)
         elif concurrency > 1:
-            alone = _ask_alone(
-                lambda case: ask_one(
-                    system, case.query_id, case.text, case.user_roles, case.history
-                ),
-                dataset,
-                timed,
-            )
+            alone = _ask_alone(lambda case: ask_case(system, case), dataset, timed)
         replies = ask(system, dataset, concurrency=concurrency, known=alone)
     seconds = {"ask": time.perf_counter() - start}
     matched = match_passages(replies, dataset)

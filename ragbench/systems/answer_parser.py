@@ -284,8 +284,7 @@ def _inside(table: Mapping[str, Any]) -> Mapping[str, Any]:
     content = table.get("content")
     if isinstance(content, str | list):  # a message of a chat model
         parts = [content] if isinstance(content, str) else content
-        text = "".join(part if isinstance(part, str) else part.get("text", "") for part in parts)
-        return {"answer": text, "usage": table.get("usage_metadata")}
+        return {**(_as_record(iter(parts)) or {}), "usage": table.get("usage_metadata")}
     if choices := table.get("choices"):
         return _as_record(_first(_table(choices[0]), ("message", "delta"))) or {}
     if isinstance(messages := table.get("messages"), list):

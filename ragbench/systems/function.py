@@ -14,7 +14,7 @@ from concurrent.futures import CancelledError, Future
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from ragbench.errors import ConfigError, DataError, FailureKind
 from ragbench.systems.answer_parser import read_answer
@@ -27,6 +27,16 @@ if TYPE_CHECKING:
 
 Message = Mapping[str, str]
 """A message of a conversation: its role and its content."""
+
+
+class Asker(TypedDict, total=False):
+    """Who asks a question, and what was said before: the options of `answer`."""
+
+    user_roles: Sequence[str]
+    history: Sequence[Message]
+
+
+_NO_ONE = Asker(user_roles=(), history=())
 
 T = TypeVar("T")
 
@@ -75,20 +85,13 @@ class FunctionSystem:
     def __repr__(self) -> str:
         return f"FunctionSystem({self.name!r})"
 
-    def answer(
-        self,
-        query_id: str,
-        query: str,
-        *,
-        user_roles: Sequence[str] = (),
-        history: Sequence[Message] = (),
-    ) -> Answer:
+    def answer(self, query_id: str, query: str, **options: Unpack[Asker]) -> Answer:
         """Return what the function answers; `latency_ms` has "total", next to what the function
         itself reports.
         """
         start = perf_counter()
         try:
-            returned = self.returned(query, user_roles, history)
+            returned = self.returned(query, **options)
         except Exception as exc:  # any exception of a user's system is an outcome of that system
             answer = failed(query_id, f"{type(exc).__name__}: {exc}")
         else:
@@ -97,12 +100,9 @@ class FunctionSystem:
             answer, latency_ms={"total": 1000 * (perf_counter() - start), **answer.latency_ms}
         )
 
-    def returned(
-        self, query: str, user_roles: Sequence[str] = (), history: Sequence[Message] = ()
-    ) -> Any:
+    def returned(self, query: str, **options: Unpack[Asker]) -> Any:
         """Return what the function returns, as it is; raises what it raises."""
-        options = keywords(self._function, user_roles=tuple(user_roles), history=tuple(history))
-        returned = self._function(query, **options)
+        returned = self._function(query, **keywords(self._function, **_NO_ONE | options))
         is_asynchronous = inspect.isawaitable(returned) or isinstance(returned, AsyncIterator)
         return self._event_loop().run(_awaited(returned)) if is_asynchronous else returned
 
@@ -174,7 +174,7 @@ def _inputs_of(value: Any) -> list[str]:
 
 
 def keywords(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
-    """Return those of the options that a function takes as keywords.
+    """Return those of the options that a function takes as keywords: all where it takes `**options`.
 
     >>> keywords(lambda question, history: question, history=(), user_roles=()), keywords(print, history=())
     ({'history': ()}, {})
@@ -183,12 +183,8 @@ def keywords(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some built-in functions have no signature
         return {}
-    named = {
-        each.name
-        for each in parameters
-        if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)
-    }
-    return {name: value for name, value in options.items() if name in named}
+    named = {str(each).partition(":")[0].partition("=")[0] for each in parameters}
+    return {name: value for name, value in options.items() if {name, "**options"} & named}
 
 
 def to_answer(query_id: str, returned: object, name: str) -> Answer:

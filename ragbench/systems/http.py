@@ -84,10 +84,10 @@ from __future__ import annotations
 import json
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import field
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 from urllib.parse import quote, urlsplit
 
 from pydantic import Field, PositiveFloat, PositiveInt, field_validator, model_validator
@@ -103,7 +103,7 @@ from ragbench.systems.credentials import (
     checked_options,
     from_environment,
 )
-from ragbench.systems.function import Message
+from ragbench.systems.function import Asker
 from ragbench.systems.reply_paths import (
     Paths,
     RemoteSystem,
@@ -220,16 +220,9 @@ class HttpSystem(RemoteSystem):
         self._transport.close()
         self._finalizer()
 
-    def answer(
-        self,
-        query_id: str,
-        query: str,
-        *,
-        user_roles: Sequence[str] = (),
-        history: Sequence[Message] = (),
-    ) -> Answer:
+    def answer(self, query_id: str, query: str, **options: Unpack[Asker]) -> Answer:
         """Return what the server answers; a failed answer where it does not."""
-        values = question_values(query_id, query, user_roles, history)
+        values = question_values(query_id, query, **options)
         return self.read(query_id, lambda: self._ask(values, self.tries))
 
     def ask_raw(self, query: str) -> Reply:
@@ -238,7 +231,7 @@ class HttpSystem(RemoteSystem):
         Raises:
             RequestError, DataError: there is no reply, or it is not JSON.
         """
-        return self._ask(question_values("probe", query, ()), 1)[0]
+        return self._ask(question_values("probe", query), 1)[0]
 
     def _ask(self, values: Mapping[str, Any], tries: int) -> tuple[Reply, dict[str, float]]:
         """Send a question, as often as is allowed."""

@@ -9,7 +9,7 @@ import shlex
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Unpack
 
 from pydantic import (
     Field,
@@ -34,7 +34,7 @@ from ragbench.systems.credentials import (
     from_environment,
     is_secret,
 )
-from ragbench.systems.function import EventLoop, Message
+from ragbench.systems.function import Asker, EventLoop
 from ragbench.systems.model_requests import REFUSED, Sampling
 from ragbench.systems.reply_paths import Paths, RemoteSystem, Reply, ReplyPaths
 from ragbench.systems.templates import check_names, fill, question_values
@@ -169,20 +169,11 @@ class McpSystem(RemoteSystem):
 
     def ask_raw(self, query: str) -> Reply:
         """Return the tool's result for a question, before any path is applied; raises SystemsError."""
-        return Reply(
-            [self.call(self.tool, fill(self._arguments, question_values("probe", query, ())))]
-        )
+        return Reply([self.call(self.tool, fill(self._arguments, question_values("probe", query)))])
 
-    def answer(
-        self,
-        query_id: str,
-        query: str,
-        *,
-        user_roles: Sequence[str] = (),
-        history: Sequence[Message] = (),
-    ) -> Answer:
+    def answer(self, query_id: str, query: str, **options: Unpack[Asker]) -> Answer:
         """Return what the tool answers; a failed answer where it does not."""
-        arguments = fill(self._arguments, question_values(query_id, query, user_roles, history))
+        arguments = fill(self._arguments, question_values(query_id, query, **options))
         sampling = self._sampling()
 
         def ask() -> tuple[Reply, dict[str, float]]:

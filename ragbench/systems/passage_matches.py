@@ -96,30 +96,49 @@ def match_passages(
     relevant = {case.query_id: {span.doc_id: 1 for span in case.evidence} for case in dataset.cases}
     for query_id, grades in dataset.qrels.items():
         relevant[query_id] = {**relevant.get(query_id, {}), **grades}
-    credited = [
-        _credited(passages, place_of, relevant.get(answer.query_id, {}))
+    versions: _Versions = {}
+    matched = [
+        _rewritten(
+            answer, passages, place_of, relevant.get(answer.query_id, {}), versions, dataset.corpus
+        )
         for answer, passages in zip(answers, lists, strict=True)
     ]
-    new_ids = _new_ids(pair for pairs in credited for pair in pairs)
-    chunks: dict[str, Chunk] = {}
-    for (_, span), chunk_id in new_ids.items():
-        if span.start < span.end:
-            text = dataset.corpus[span.doc_id].full_text[span.start : span.end]
-            chunks.setdefault(chunk_id, Chunk(chunk_id, span.doc_id, span.start, span.end, text))
+    chunks = [
+        Chunk(
+            _version(passage_id, number),
+            span.doc_id,
+            span.start,
+            span.end,
+            _text(span, dataset.corpus),
+        )
+        for passage_id, excerpts in versions.items()
+        for (_, span), number in excerpts.items()
+        if span.start < span.end
+    ]
     used = [place_of[passage] for passages in lists for passage in passages]
     kinds = ("by id", "exact", "white space", "fuzzy", "not attributable")
     counts = {how: sum(place.how == how for place in used) for how in kinds}
-    paired = list(zip(answers, credited, strict=True))
     return PassageMatches(
-        [_rewritten(answer, pairs, new_ids, chunks) for answer, pairs in paired],
-        {answer.query_id: _ranked(answer, pairs) for answer, pairs in paired},
-        list(chunks.values()),
+        [answer for answer, _ in matched],
+        {answer.query_id: ranking for answer, ranking in matched},
+        chunks,
         {**counts, "several": sum(len(place.holders) > 1 for place in used)},
         is_foreign={*places.values()} == {NOWHERE} and any(relevant.values()),
     )
 
 
-_Credited = list[tuple[Passage, Span]]
+_Versions = dict[str, dict[tuple[str, Span], int]]
+"""Passage id -> its excerpts with their numbers: systems name a document and give another excerpt of
+it each time.
+"""
+
+
+def _version(passage_id: str, number: int) -> str:
+    return f"{passage_id}~~{number + 1}" if number else passage_id
+
+
+def _text(span: Span, corpus: Mapping[str, Document]) -> str:
+    return corpus[span.doc_id].full_text[span.start : span.end] if span.start < span.end else ""
 
 
 def _passages(answer: Answer, names: Mapping[str, str]) -> list[Passage]:
@@ -136,28 +155,6 @@ def _passages(answer: Answer, names: Mapping[str, str]) -> list[Passage]:
             passage = replace(passage, passage_id=passage_id.replace(made_id, named), text="")
         passages.append(passage)
     return passages
-
-
-def _credited(
-    passages: Sequence[Passage], place_of: Mapping[Passage, Place], grades: Mapping[str, int]
-) -> _Credited:
-    """Return each passage of an answer with the place that it is credited to: of several documents,
-    the one that makes the ranking worst by these grades.
-    """
-    holders = [place_of[passage].holders for passage in passages]
-    ranked = {spans[0].doc_id for spans in holders if len(spans) == 1}
-
-    def worth(span: Span) -> tuple[int, bool]:
-        grade = max(0, grades.get(span.doc_id, 0))
-        is_ranked = span.doc_id in ranked
-        return grade, is_ranked == (grade == 0)  # another document that is irrelevant takes a rank
-
-    credited = []
-    for passage, spans in zip(passages, holders, strict=True):
-        span = min(spans, key=worth)
-        ranked.add(span.doc_id)
-        credited.append((passage, span))
-    return credited
 
 
 def _place(
@@ -228,60 +225,53 @@ def _known(passage: Passage, names: Mapping[str, str]) -> str:
     return ""
 
 
-def _new_ids(credited: Iterable[tuple[Passage, Span]]) -> dict[tuple[Passage, Span], str]:
-    """Give each passage an id of its own: systems name a document and give another excerpt of it
-    each time.
-    """
-    versions: dict[str, dict[tuple[str, Span], int]] = {}
-    new_ids = {}
-    for passage, span in credited:
-        numbers = versions.setdefault(passage.passage_id, {})
-        number = numbers.setdefault((passage.text, span), len(numbers))
-        new_ids[passage, span] = passage.passage_id + (f"~~{number + 1}" if number else "")
-    return new_ids
-
-
 def _rewritten(
     answer: Answer,
-    credited: _Credited,
-    new_ids: Mapping[tuple[Passage, Span], str],
-    chunks: Mapping[str, Chunk],
-) -> Answer:
-    """Return the answer with the documents of its passages, those that it names by their ids alone
-    among them.
+    passages: Sequence[Passage],
+    place_of: Mapping[Passage, Place],
+    grades: Mapping[str, int],
+    versions: _Versions,
+    corpus: Mapping[str, Document],
+) -> tuple[Answer, dict[str, float]]:
+    """Return the answer with the documents of its passages, and their ranking. Of several documents
+    that hold a passage, the one counts that makes the ranking worst by these grades.
     """
-    scores = {passage.passage_id: passage.score for passage in answer.passages}
+    score_of = {passage.passage_id: passage.score for passage in answer.passages}
+    contexts = answer.contexts or tuple(score_of)
+    scores = [score for each in contexts if (score := score_of.get(each)) is not None]
+    falling = len(scores) == len(contexts) and scores == sorted(scores, reverse=True)
+    holders = [place_of[passage].holders for passage in passages]
+    ranked = {spans[0].doc_id for spans in holders if len(spans) == 1}
+
+    def worth(span: Span) -> tuple[int, bool]:
+        grade = max(0, grades.get(span.doc_id, 0))
+        is_ranked = span.doc_id in ranked
+        return grade, is_ranked == (grade == 0)  # another document that is irrelevant takes a rank
+
     id_of: dict[str, str] = {}
-    passages = {}
-    for context, (passage, span) in zip(answer.contexts or scores, credited, strict=True):
-        new_id = id_of[context] = new_ids[passage, span]
-        if span.doc_id or context in scores:
-            text = passage.text or (chunks[new_id].text if new_id in chunks else "")
-            passages[context] = Passage(new_id, text, span.doc_id, scores.get(context))
-    contexts, citations = (
-        tuple(id_of.get(passage_id, passage_id) for passage_id in passage_ids)
-        for passage_ids in (answer.contexts, answer.citations)
-    )
-    calls = tuple(
-        replace(call, contexts=tuple(id_of.get(each, each) for each in call.contexts))
-        for call in answer.calls
-    )
-    return replace(
+    kept: dict[str, Passage] = {}
+    ranking: dict[str, float] = {}
+    for rank, (context, passage, spans) in enumerate(zip(contexts, passages, holders, strict=True)):
+        span = min(spans, key=worth)
+        ranked.add(span.doc_id)
+        numbers = versions.setdefault(passage.passage_id, {})
+        number = numbers.setdefault((passage.text, span), len(numbers))
+        id_of[context] = _version(passage.passage_id, number)
+        if span.doc_id or context in score_of:
+            text = passage.text or _text(span, corpus)
+            kept[context] = Passage(id_of[context], text, span.doc_id, score_of.get(context))
+        doc_id = span.doc_id or f"{UNKNOWN}{passage.passage_id}"
+        ranking.setdefault(doc_id, scores[rank] if falling else round(1 / (rank + 1), 6))
+
+    def renamed(ids: Sequence[str]) -> tuple[str, ...]:
+        return tuple(id_of.get(passage_id, passage_id) for passage_id in ids)
+
+    calls = tuple(replace(call, contexts=renamed(call.contexts)) for call in answer.calls)
+    rewritten = replace(
         answer,
-        contexts=contexts,
-        citations=citations,
-        passages=tuple(passages.values()),
+        contexts=renamed(answer.contexts),
+        citations=renamed(answer.citations),
+        passages=tuple(kept.values()),
         calls=calls,
     )
-
-
-def _ranked(answer: Answer, credited: _Credited) -> dict[str, float]:
-    score_of = {passage.passage_id: passage.score for passage in answer.passages}
-    scores = [score_of.get(passage_id) for passage_id in answer.contexts or score_of]
-    numbers = [score for score in scores if score is not None]
-    falling = len(numbers) == len(scores) and numbers == sorted(numbers, reverse=True)
-    ranking: dict[str, float] = {}
-    for rank, (passage, span) in enumerate(credited, 1):
-        doc_id = span.doc_id or f"{UNKNOWN}{passage.passage_id}"
-        ranking.setdefault(doc_id, numbers[rank - 1] if falling else round(1 / rank, 6))
-    return ranking
+    return rewritten, ranking

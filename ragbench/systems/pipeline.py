@@ -8,7 +8,6 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
-from types import MappingProxyType
 from typing import Any
 
 from ragbench import store
@@ -30,6 +29,7 @@ from ragbench.retrieval.chunkers import chunk
 from ragbench.retrieval.retrievers import check_retriever, make_retriever, user_retriever
 from ragbench.retrieval.search import rerank, retrieve
 from ragbench.systems.function import Message
+from ragbench.systems.templates import as_text
 from ragbench.types import (
     Answer,
     Call,
@@ -61,7 +61,7 @@ class Pipeline:
 
     In a conversation `history` states what is searched for and answered: "last" (or "") the last
     question alone, "all" it and all turns before it, "rewrite" a question that the language model
-    writes from them, which the answer has as a call of that name.
+    writes from them; the answer has it as a call of that name.
 
     Retriever, chunker, reranker and language model may be of your own, as objects or as
     "package.module:attribute". `name` is made of them unless given.
@@ -124,7 +124,6 @@ class Pipeline:
             "depth": depth,
             "history": history,
         }
-        self._standalone: dict[str, str] = {}
         self._generation: dict[str, Any] = {
             "prompt": prompt,
             "k": k,
@@ -167,11 +166,12 @@ class Pipeline:
         wait: its search takes nothing from the cache.
         """
         start = perf_counter()
-        queries = self._rewritten({query_id: query}, {query_id: history})
+        new = self._standalone({query_id: query}, {query_id: history})
+        queries = {query_id: query, **new}
         with store.bypassed():
             run = self.retrieve(queries)
         searched = perf_counter()
-        [answer] = self._answers(queries, run)
+        [answer] = self._answers(queries, run, new)
         ended = perf_counter()
         latency_ms = {"search": 1000 * (searched - start)}
         # A reply of the store took the model no time now: without a "generate" of its own there is
@@ -183,7 +183,7 @@ class Pipeline:
     def answer_many(
         self,
         queries: Mapping[str, str],
-        histories: Mapping[str, Sequence[Message]] = MappingProxyType({}),
+        histories: Mapping[str, Sequence[Message]] | None = None,
     ) -> list[Answer]:
         """Answer all in one batch: exactly as `retrieve` and `generate_answers`, in the order of
         the questions.
@@ -191,10 +191,11 @@ class Pipeline:
         `latency_ms` holds only what a language model took for each; no user waits for a batch.
         """
         start = perf_counter()
-        queries = self._rewritten(queries, histories)
+        new = self._standalone(queries, histories or {})
+        queries = {**queries, **new}
         run = self.retrieve(queries)
         searched = perf_counter()
-        answers = self._answers(queries, run)
+        answers = self._answers(queries, run, new)
         took = {"search": searched - start, "generate": perf_counter() - searched}
         with self._lock:
             for stage, seconds in took.items():
@@ -273,46 +274,35 @@ class Pipeline:
         if self.llm == "extractive" or not answer.contexts:
             return ""
         texts = [self._by_id[chunk_id].text for chunk_id in answer.contexts]
-        query = self._standalone.get(answer.query_id, query)
+        query = answer.calls[0].query if answer.calls else query
         return fill(check_prompt(self._generation["prompt"]), query, texts)
 
     @cached_property
     def _by_id(self) -> Mapping[str, Chunk]:
         return chunks_by_id(self.chunks)
 
-    def _answers(self, queries: Mapping[str, str], run: Run) -> list[Answer]:
+    def _answers(
+        self, queries: Mapping[str, str], run: Run, new: Mapping[str, str]
+    ) -> list[Answer]:
         with self._lock:
             self.run = {**self.run, **run}
         cases = [Case(query_id, query) for query_id, query in queries.items()]
         dataset = replace(self._dataset, cases=cases, qrels={})
         answers = generate_answers(dataset, run, self.chunks, self.llm, **self._generation)
-        return [
-            replace(answer, calls=(Call("rewrite", self._standalone[answer.query_id]),))
-            if answer.query_id in self._standalone
-            else answer
-            for answer in answers
-        ]
+        calls = {query_id: (Call(self._parts["history"], text),) for query_id, text in new.items()}
+        return [replace(each, calls=calls.get(each.query_id, ())) for each in answers]
 
-    def _rewritten(
+    def _standalone(
         self, queries: Mapping[str, str], histories: Mapping[str, Sequence[Message]]
-    ) -> Mapping[str, str]:
+    ) -> dict[str, str]:
         """Return what is searched for and answered in place of each question that has a history."""
         how = self._parts["history"]
-        asked = {q: histories[q] for q in queries if how in ("all", "rewrite") and histories.get(q)}
-        texts = {
-            query_id: [f"{message['role']}: {message['content']}" for message in messages]
-            for query_id, messages in asked.items()
-        }
+        before = {q: as_text([*histories[q]]) for q in queries if histories.get(q)}
         if how == "all":
-            new = {q: "\n".join([*lines, queries[q]]) for q, lines in texts.items()}
-        else:
-            prompts = [fill(REWRITE, queries[q], lines) for q, lines in texts.items()]
-            replies = (
-                generate_many(load_llm(self.llm), prompts, label="questions") if prompts else []
-            )
-            new = {
-                q: reply.text.strip() or queries[q] for q, reply in zip(texts, replies, strict=True)
-            }
-        with self._lock:
-            self._standalone |= new
-        return {**queries, **new}
+            return {query_id: f"{text}\n{queries[query_id]}" for query_id, text in before.items()}
+        if how != "rewrite" or not before:
+            return {}
+        prompts = [fill(REWRITE, queries[query_id], [text]) for query_id, text in before.items()]
+        replies = generate_many(load_llm(self.llm), prompts, label="questions")
+        texts = (reply.text.strip() for reply in replies)
+        return {q: text or queries[q] for q, text in zip(before, texts, strict=True)}

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Unpack
 
 from pydantic import TypeAdapter
 
@@ -20,8 +20,8 @@ from ragbench.errors import ConfigError, DataError, DataWarning, FailureKind
 from ragbench.files import LineFile, parse_json
 from ragbench.llms import active_dry_run
 from ragbench.progress import ThreadedCalls, progress_bar
-from ragbench.systems.function import Message, failed, keywords, to_answer
-from ragbench.types import Answer, Dataset, System
+from ragbench.systems.function import Asker, failed, keywords, to_answer
+from ragbench.types import Answer, Case, Dataset, System
 
 _ANSWER = TypeAdapter(Answer)
 _OTHER_OUTPUT = "name another output, or start over with --force"
@@ -78,7 +78,7 @@ def ask(
         return [answers[query_id] for query_id in dataset.queries]
     work = ThreadedCalls(
         [case for case in dataset.cases if case.query_id in queries],
-        lambda case: ask_one(system, case.query_id, case.text, case.user_roles, case.history),
+        lambda case: ask_case(system, case),
         at_once=concurrency,
         name=label,
     )
@@ -93,13 +93,13 @@ def ask(
     return in_order
 
 
-def ask_one(
-    system: System,
-    query_id: str,
-    query: str,
-    user_roles: Sequence[str] = (),
-    history: Sequence[Message] = (),
-) -> Answer:
+def ask_case(system: System, case: Case) -> Answer:
+    """Ask the question of a case, with the roles and the history that it has."""
+    roles, history = case.user_roles, case.history
+    return ask_one(system, case.query_id, case.text, user_roles=roles, history=history)
+
+
+def ask_one(system: System, query_id: str, query: str, **options: Unpack[Asker]) -> Answer:
     """Ask one question; what the system raises is a failed answer. `latency_ms` has "total" at
     least.
 
@@ -113,8 +113,8 @@ def ask_one(
         return failed(query_id, "a dry run: nothing was sent", FailureKind.DRY_RUN)
     start = time.perf_counter()
     try:
-        options = keywords(system.answer, user_roles=tuple(user_roles), history=tuple(history))
-        answer = to_answer(query_id, system.answer(query_id, query, **options), system.name)
+        returned = system.answer(query_id, query, **keywords(system.answer, **options))
+        answer = to_answer(query_id, returned, system.name)
     except Exception as exc:  # any exception of a user's system is an outcome of that system
         answer = failed(
             query_id,
@@ -164,7 +164,8 @@ class JournaledSystem:
     """
 
     def __init__(self, system: System, path: str | Path, identity: str = "") -> None:
-        self.system, self._path, self._identity = system, Path(path), identity or system.name
+        self.system, self.name = system, system.name
+        self._path, self._identity = Path(path), identity or system.name
         self._kept: dict[str, tuple[str, Answer]] = {}
         self._problem = ""
         try:
@@ -176,28 +177,16 @@ class JournaledSystem:
         for line in self._file.lines:
             self._take(line)
 
-    @property
-    def name(self) -> str:
-        """Return the system's name."""
-        return self.system.name
-
     def __getattr__(self, name: str) -> Any:
         return getattr(self.system, name)
 
-    def answer(
-        self,
-        query_id: str,
-        query: str,
-        *,
-        user_roles: Sequence[str] = (),
-        history: Sequence[Message] = (),
-    ) -> Answer:
+    def answer(self, query_id: str, query: str, **options: Unpack[Asker]) -> Answer:
         """Return the kept answer, or that of the system."""
         self.check({query_id: query})
         if query_id in self._kept:
             return self._kept[query_id][1]
         self.check_written()
-        answer = ask_one(self.system, query_id, query, user_roles, history)
+        answer = ask_one(self.system, query_id, query, **options)
         if not answer.failed:
             fields = {
                 key: each for key, each in asdict(answer).items() if each not in (None, (), {})

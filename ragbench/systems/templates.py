@@ -49,7 +49,10 @@ def as_text(value: Any) -> str:
 
 
 def question_values(
-    query_id: str, query: str, user_roles: Sequence[str], history: Sequence[Mapping[str, str]] = ()
+    query_id: str,
+    query: str,
+    user_roles: Sequence[str] = (),
+    history: Sequence[Mapping[str, str]] = (),
 ) -> dict[str, Any]:
     """Return the values of a question that a template may name.
 
@@ -69,7 +72,7 @@ def check_names(template: Any, strict: Any, example: str) -> None:
     """Raise ValueError where the question is sent nowhere, or a `strict` part names what no
     question has.
     """
-    names = question_values("", "", ())
+    names = question_values("", "")
     for name in set(_PLACEHOLDER.findall(json.dumps(strict))) - names.keys():
         if not name.startswith("env:"):
             raise ValueError(unknown("value", name, names))

@@ -115,6 +115,7 @@ def test_a_pipeline_searches_the_last_question_all_or_a_rewritten_one() -> None:
     everything = ask(pipeline("all"), DATA)
     assert "assistant: Brunel." in prompts[-2]
     assert (everything[0].contexts[0].partition("#")[0], everything[1].calls) == ("rail", ())
+    assert [call.name for call in everything[0].calls] == ["all"]
     prompts.clear()
     system = pipeline("rewrite")
     first, second = ask(system, DATA)
