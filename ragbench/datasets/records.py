@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Collection, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -75,14 +76,11 @@ def _turns(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     ('Why?', ())
     """
     start, *parts = _SPEAKER.split(text)
-    if start or "user" not in parts[::2]:
+    words = [*map(str.strip, parts[1::2])]
+    asked = [number for number, speaker in enumerate(parts[::2]) if speaker == "user"]
+    if start or not asked:
         return text, ()
-    turns: list[tuple[str, str]] = []
-    for speaker, words in zip(parts[::2], map(str.strip, parts[1::2]), strict=True):
-        if speaker == "user":
-            turns.append((words, ""))
-        elif turns:
-            turns[-1] = (turns[-1][0], words)
+    turns = [(words[i], " ".join(words[i + 1 : j])) for i, j in pairwise([*asked, len(words)])]
     return turns[-1][0], tuple(turns[:-1])
 
 

@@ -14,7 +14,6 @@ import pandas as pd
 from ragbench import registry
 from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning
 from ragbench.registry import named_among
-from ragbench.types import TURN_MARK
 
 Floats = npt.NDArray[np.floating]
 
@@ -108,14 +107,13 @@ def bounds_of(measure: str, *values: Floats) -> tuple[float, float]:
 class Pairs(NamedTuple):
     """Values of both on the queries that both scored, in the order of the baseline.
 
-    `unpaired` is the number of queries that either side left unscored, `conversations` the part of
-    each query's id before "<::>".
+    `unpaired` is the number of queries that either side left unscored, `ids` are those of the others.
     """
 
     before: Floats
     after: Floats
     unpaired: int
-    conversations: Sequence[str] = ()
+    ids: pd.Index
 
     @property
     def difference(self) -> Floats:
@@ -185,8 +183,7 @@ def paired(tables: Tables, baseline: str, name: str, measure: str) -> Pairs:
         )
     left, right = before.to_numpy(), (after if same else after.reindex(before.index)).to_numpy()
     both = ~(np.isnan(left) | np.isnan(right))
-    names = [str(query_id).partition(TURN_MARK)[0] for query_id in before.index[both]]
-    return Pairs(left[both], right[both], int((~both).sum()), names)
+    return Pairs(left[both], right[both], int((~both).sum()), before.index[both])
 
 
 def matrix_of(scores_by_name: Mapping[str, pd.DataFrame], measure: str) -> tuple[str, pd.DataFrame]:

@@ -34,6 +34,7 @@ from ragbench.statistics.intervals import (
     score_interval,
 )
 from ragbench.statistics.power import Pilot
+from ragbench.types import TURN_MARK
 
 
 def summarise(scores: Scores, *, alpha: float = 0.05) -> pd.DataFrame:
@@ -190,7 +191,11 @@ def compare_all(
     chosen = chosen_measures(tables, measures)
     rows = [(name, measure) for name in tables if name != baseline for measure in chosen]
     pairs = [paired(tables, baseline, name, measure) for name, measure in rows]
-    clusters = [_clustered(pair, measure) for pair, (_, measure) in zip(pairs, rows, strict=True)]
+    ids = next(iter(tables[baseline].values())).index
+    turns = {i: str(i).partition(TURN_MARK)[0] for i in ids if TURN_MARK in str(i)}
+    clusters = [
+        _clustered(pair, measure, turns) for pair, (_, measure) in zip(pairs, rows, strict=True)
+    ]
     pilots = [pilot for _, pilot in clusters]
     low, high, p, method = difference_intervals([each for each, _ in clusters], pilots, alpha)
     result = pd.DataFrame(
@@ -213,14 +218,15 @@ def compare_all(
     )
 
 
-def _clustered(pair: Pairs, measure: str) -> tuple[Floats, Pilot]:
+def _clustered(pair: Pairs, measure: str, turns: Mapping[object, str]) -> tuple[Floats, Pilot]:
     """Return the differences and what they tell; of conversations a value each, their sum in units of
     their mean length, as the questions of one depend on each other.
     """
     pilot = Pilot.of(pair, measure)
-    _, number, lengths = np.unique(pair.conversations, return_inverse=True, return_counts=True)
-    if len(lengths) == len(number):
+    if not turns:
         return pair.difference, pilot
+    names = [turns.get(query_id, str(query_id)) for query_id in pair.ids]
+    _, number, lengths = np.unique(names, return_inverse=True, return_counts=True)
     scale = len(lengths) / len(number)
     sums = np.bincount(number, pair.difference) * scale
     width = pilot.width * float(lengths.max()) * scale

@@ -266,14 +266,12 @@ def _as_record(value: Any) -> Mapping[str, Any] | None:
         table = {**table, **_inside(others)}
     elif "answer" not in table and "text" in table and fields["contexts"]:  # as ragbench stores it
         stored = {str(passage.get("passage_id")): passage for passage in table.get("passages", ())}
-        fields["contexts"] = [
-            stored.get(entry, {"id": entry}) if isinstance(entry, str) else entry
-            for entry in fields["contexts"]
-        ]
-        fields["calls"] = [
-            {**call, "contexts": [{"id": e} if isinstance(e, str) else e for e in call["contexts"]]}
-            for call in table.get("calls", ())
-        ]
+        for part in (fields, *(calls := [dict(call) for call in table.get("calls", ())])):
+            part["contexts"] = [
+                stored.get(entry, {"id": entry}) if isinstance(entry, str) else entry
+                for entry in part["contexts"]
+            ]
+        fields["calls"] = calls
     return {**table, **{name: entry for name, entry in fields.items() if entry is not None}}
 
 

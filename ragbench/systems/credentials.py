@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, fields
 from functools import wraps
 from typing import Annotated, Any, TypeVar, dataclass_transform
@@ -117,14 +117,11 @@ def problems_of(exc: ValidationError) -> list[Problem]:
     return problems
 
 
-def one_line(
-    problems: Sequence[tuple[tuple[int | str, ...], str]],
-    where: Callable[..., str] = lambda *keys: "",
-) -> str:
-    """Join the first few problems; `where` gives the place of each from its keys."""
+def one_line(problems: Sequence[Problem]) -> str:
+    """Join the first few problems."""
     more = len(problems) - _SHOWN_PROBLEMS
-    lines = [f"{where(*keys)}{text}" for keys, text in problems[:_SHOWN_PROBLEMS]]
-    return "; ".join(lines) + (f"; and {more} more" if more > 0 else "")
+    lines = [text for _, text in problems[:_SHOWN_PROBLEMS]]
+    return "; ".join([*lines, *([f"and {more} more"] if more > 0 else [])])
 
 
 def _leaves(template: Any, field: str = "") -> Iterator[tuple[str, str]]:

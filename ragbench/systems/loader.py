@@ -200,8 +200,10 @@ def _from_file(path: Path) -> Callable[[Dataset], System]:
     except (OptionsError, ValidationError) as exc:
         problems = exc.problems if isinstance(exc, OptionsError) else problems_of(exc)
         text = path.read_text(encoding="utf-8-sig")
-        lines = one_line(problems, lambda *keys: f"line {toml_line(text, (kind, *keys))}, ")
-        raise ConfigError(f"{path}, [{kind}]: {lines}") from None
+        lines = [
+            (keys, f"line {toml_line(text, (kind, *keys))}, {each}") for keys, each in problems
+        ]
+        raise ConfigError(f"{path}, [{kind}]: {one_line(lines)}") from None
 
     check_llm(table.get("llm") or table.get("sampling") or "extractive")
 

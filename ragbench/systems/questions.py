@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Unpack
 
 from pydantic import TypeAdapter
@@ -33,7 +32,7 @@ def ask(
     *,
     concurrency: int = 8,
     label: str = "",
-    known: Mapping[str, Answer] = MappingProxyType({}),
+    known: Mapping[str, Answer] | None = None,
 ) -> list[Answer]:
     """Ask the system every question of the dataset, and return its answers in the order of the
     cases.
@@ -61,15 +60,13 @@ def ask(
     """
     if concurrency < 1:
         raise ConfigError(f"ask: concurrency is {concurrency}; expected 1 or more")
-    queries = {
-        query_id: query for query_id, query in dataset.queries.items() if query_id not in known
-    }
     if not isinstance(system, System):
         raise ConfigError(
             f"ask: {system!r} is not a system; expected an object with name and answer(query_id, "
             "query)"
         )
-    answers, label = dict(known), label or system.name
+    answers, label = dict(known or {}), label or system.name
+    queries = {q: text for q, text in dataset.queries.items() if q not in answers}
     many = getattr(system, "answer_many", None)
     if callable(many) and (active_dry_run() is None or getattr(system, "sends_nothing", False)):
         histories = {case.query_id: case.history for case in dataset.cases if case.turns}
