@@ -645,6 +645,15 @@ class Passage:
 class Call:
     """A search or another call of a tool on the way to an answer: its name, its query or arguments,
     and the ids of the passages that it found, best first.
+
+    What each search of a question contributed is the rank of its evidence:
+
+    >>> calls = Call("search", "opening", ("fire",)), Call("search", "railway", ("fire", "rail"))
+    >>> relevant = {"rail": 1}
+    >>> for call in Answer("q1", "In 1881.", calls=calls).calls:
+    ...     call.query, next((n for n, found in enumerate(call.contexts, 1) if found in relevant), None)
+    ('opening', None)
+    ('railway', 2)
     """
 
     name: str

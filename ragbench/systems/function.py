@@ -142,10 +142,9 @@ def to_callable(value: Any) -> Callable[..., Any] | None:
     if called is value or called is None:
         return called
     if hasattr(value, "inputs") and hasattr(value, "graph"):  # a pipeline of Haystack
-        inputs = value.inputs().items()
         names = {
             component: [key for key in fields if key in QUESTIONS or fields[key]["is_mandatory"]]
-            for component, fields in inputs
+            for component, fields in value.inputs().items()
         }
         return lambda question: value.run(
             {component: dict.fromkeys(keys, question) for component, keys in names.items()},

@@ -109,16 +109,16 @@ def _span(fields: Mapping[str, Any]) -> _Span:
     }
     kind = str(span["kind"]).lower()
     span["stage"] = next((stage for stage, kinds in _STAGES.items() if kind in kinds.split()), "")
-    documents: dict[int, dict[str, Any]] = {}
+    documents: dict[str, dict[str, Any]] = {}
     for path, value in flat.items():
         if match := _DOCUMENT.fullmatch(path):
-            documents.setdefault(int(match[1]), {})[match[2]] = value
+            documents.setdefault(match[1], {})[match[2]] = value
     output = span["output"]
     if not isinstance(output, Mapping):
         output = {"contexts": output} if span["stage"] else {}
     lists = (output.get(name) for name in (*CONTEXTS, *RETRIEVED, "documents", "source_documents"))
     found = next((each for each in lists if isinstance(each, list)), [])
-    return {**span, "documents": [documents[rank] for rank in sorted(documents)] or found}
+    return {**span, "documents": [*documents.values()] or found}
 
 
 def _value(value: Any) -> Any:
