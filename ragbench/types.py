@@ -82,6 +82,10 @@ class Span:
     end: int
 
 
+TURN_MARK = "<::>"
+"""What is between the name of a conversation and the number of a turn in the id of a question."""
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """A question with what is known about its right answer; every label is optional.
@@ -92,7 +96,8 @@ class Case:
     `relevant_chunks` (chunk_id -> grade) and `expected_chunks` (those that should reach the
     context) use the ids of the system under test. `latency_budget_ms` is stage -> milliseconds, of
     which "total" is one; "p95" is the 95th percentile of the total over all questions with that
-    budget.
+    budget. `turns` are the earlier questions of a conversation with their answers ("" where not
+    known), the oldest first; the ids of its questions agree up to "<::>", as in "rail<::>2".
     """
 
     query_id: str
@@ -115,7 +120,22 @@ class Case:
     min_citations: int | None = None
     latency_budget_ms: Mapping[str, float] = field(default_factory=dict)
     user_roles: tuple[str, ...] = ()
+    turns: tuple[tuple[str, str], ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def history(self) -> tuple[Mapping[str, str], ...]:
+        """Return the earlier turns as messages, the oldest first; a turn may have no answer.
+
+        >>> Case("rail<::>2", "When?", turns=(("Who built it?", "Brunel."),)).history[1]
+        {'role': 'assistant', 'content': 'Brunel.'}
+        """
+        return tuple(
+            {"role": role, "content": text}
+            for turn in self.turns
+            for role, text in zip(("user", "assistant"), turn, strict=True)
+            if text
+        )
 
     @property
     def answerable(self) -> bool:
@@ -600,6 +620,26 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """A search or another call of a tool on the way to an answer: its name, its query or arguments,
+    and the ids of the passages that it found, best first.
+
+    What each search of a question contributed is the rank of its evidence:
+
+    >>> calls = Call("search", "opening", ("fire",)), Call("search", "railway", ("fire", "rail"))
+    >>> relevant = {"rail": 1}
+    >>> for call in Answer("q1", "In 1881.", calls=calls).calls:
+    ...     call.query, next((n for n, found in enumerate(call.contexts, 1) if found in relevant), None)
+    ('opening', None)
+    ('railway', 2)
+    """
+
+    name: str
+    query: str = ""
+    contexts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Completion:
     """What a language model replied.
 
@@ -629,7 +669,7 @@ class Answer:
     citation of a number that no context had is kept as "invalid:7". `cut` holds the chunk ids, in
     rank order, that were retrieved but did not fit the context budget. `passages` are the texts
     behind `contexts` where the system keeps its own; those of a ragbench pipeline are in its
-    chunks.
+    chunks. `calls` are the searches and calls of tools, in their order, where they are known.
     """
 
     query_id: str
@@ -645,6 +685,7 @@ class Answer:
     cut: tuple[str, ...] = ()
     passages: tuple[Passage, ...] = ()
     failure: FailureKind | None = None
+    calls: tuple[Call, ...] = ()
 
     @property
     def failed(self) -> bool:

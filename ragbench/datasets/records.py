@@ -7,15 +7,19 @@ count.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from ragbench.datasets.jsonl import shown
 from ragbench.errors import DataError, DataWarning
 from ragbench.types import Case, Dataset, Document, Qrels, as_id
+
+_SPEAKER = re.compile(r"\s*\|(user|agent|assistant)\|:")
 
 Flaws = defaultdict[str, list[str]]
 """A kind of flaw -> the ids of what has it."""
@@ -52,7 +56,7 @@ def document_line(document: Document) -> dict[str, Any]:
 
 def case(record: Mapping[str, Any]) -> Case:
     """Return a line of queries: `_id`, `text`, maybe `category` and `query_type`; all else is
-    metadata.
+    metadata. A text with "|user|:" in it is a conversation, whose last question is the case's.
 
     >>> case({"_id": "q1", "text": "Why?", "category": "multi_hop"}).category
     'multi_hop'
@@ -63,7 +67,25 @@ def case(record: Mapping[str, Any]) -> Case:
         if isinstance(record.get(field), str)
     }
     metadata = _metadata(record, ("_id", "text", *labels))
-    return Case(identifier(record), string(record, "text"), **labels, metadata=metadata)
+    text, turns = _turns(string(record, "text"))
+    return Case(identifier(record), text, **labels, turns=turns, metadata=metadata)
+
+
+def _turns(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Return the last question of a conversation that is one text, and the turns before it.
+
+    >>> _turns("|user|: Who built it?\\n|agent|: Brunel.\\n|user|: When?")
+    ('When?', (('Who built it?', 'Brunel.'),))
+    >>> _turns("Why?")
+    ('Why?', ())
+    """
+    start, *parts = _SPEAKER.split(text)
+    words = [*map(str.strip, parts[1::2])]
+    asked = [number for number, speaker in enumerate(parts[::2]) if speaker == "user"]
+    if start or not asked:
+        return text, ()
+    turns = [(words[i], " ".join(words[i + 1 : j])) for i, j in pairwise([*asked, len(words)])]
+    return turns[-1][0], tuple(turns[:-1])
 
 
 def string(record: Mapping[str, Any], field: str) -> str:

@@ -29,12 +29,12 @@ WHERE = ("results_dir",)
 configuration.
 """
 
-OMITTED = ("measures", "language", "interventions")
+OMITTED = ("measures", "language", "interventions", "history")
 """Parameters that are no part of a configuration, and of its name, where they are \"\"."""
 
 OF_PIPELINE = tuple(
     "retriever reranker chunker chunk_size chunk_overlap tokenizer language depth "
-    "k llm prompt max_context_tokens max_tokens temperature".split()
+    "k llm prompt max_context_tokens max_tokens temperature history".split()
 )
 """Parameters of ragbench's own pipeline; another `system` has none of them."""
 

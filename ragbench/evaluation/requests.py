@@ -38,13 +38,12 @@ from ragbench.systems import (
     Pipeline,
     RecordedSystem,
     ask,
-    ask_one,
     distinct_contexts,
     load_system,
     match_passages,
 )
 from ragbench.systems.loader import is_object_name, system_digest
-from ragbench.systems.questions import JournaledSystem, warn_of_failures
+from ragbench.systems.questions import JournaledSystem, ask_case, warn_of_failures
 from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Judgement, Passage, Run, System
 
 _TIMED = 20  # questions that are asked one at a time, for the latency
@@ -264,12 +263,7 @@ def _answers(dataset: Dataset, system: System, concurrency: int, timed: int) -> 
     if isinstance(system, RecordedSystem):
         _check_recorded(dataset, system)
     elif concurrency > 1:
-        roles = {case.query_id: case.user_roles for case in dataset.cases}
-        alone = _ask_alone(
-            lambda query_id, query: ask_one(system, query_id, query, roles[query_id]),
-            dataset,
-            timed,
-        )
+        alone = _ask_alone(lambda case: ask_case(system, case), dataset, timed)
     replies = ask(system, dataset, concurrency=concurrency, known=alone)
     seconds = {"ask": time.perf_counter() - start}
     matched = match_passages(replies, dataset)
@@ -326,11 +320,14 @@ def _safety_queries(dataset: Dataset) -> dict[str, str]:
 
 
 def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
+    def answer(case: Case) -> Answer:
+        return system.answer(case.query_id, case.text, history=case.history)
+
     if timed:
         with store.bypassed():  # the first search loads a model
             system.retrieve(dict(islice(dataset.queries.items(), 1)))
     if system.llm == "extractive":
-        alone = _ask_alone(system.answer, dataset, timed)
+        alone = _ask_alone(answer, dataset, timed)
         answers = ask(system, dataset)
         answers = [
             replace(each, latency_ms=alone.get(each.query_id, each).latency_ms) for each in answers
@@ -338,7 +335,7 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
     else:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # one for each answer that failed
-            alone = _ask_alone(system.answer, dataset, timed)
+            alone = _ask_alone(answer, dataset, timed)
         warn_of_failures(system.name, list(alone.values()))
         answers = ask(system, dataset, known=alone)
     searched = [answer.latency_ms["search"] for answer in alone.values() if answer.latency_ms]
@@ -365,9 +362,7 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
     )
 
 
-def _ask_alone(
-    answer: Callable[[str, str], Answer], dataset: Dataset, timed: int
-) -> dict[str, Answer]:
+def _ask_alone(answer: Callable[[Case], Answer], dataset: Dataset, timed: int) -> dict[str, Answer]:
     """Return query_id -> the answers to questions that were asked one at a time, in their order.
 
     They are the first `timed`, as far as they come within a minute, and those with a budget. Where
@@ -383,7 +378,7 @@ def _ask_alone(
     with progress_bar(len(cases), "timing", "questions") as bar:
         for case in cases:
             if case.latency_budget_ms or time.monotonic() - start < _TIMED_S:
-                answers[case.query_id] = answer(case.query_id, case.text)
+                answers[case.query_id] = answer(case)
                 if len(answers) == _HOPELESS and all(each.failed for each in answers.values()):
                     break
             bar.update()

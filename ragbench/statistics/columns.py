@@ -107,12 +107,13 @@ def bounds_of(measure: str, *values: Floats) -> tuple[float, float]:
 class Pairs(NamedTuple):
     """Values of both on the queries that both scored, in the order of the baseline.
 
-    `unpaired` is the number of queries that either side left unscored.
+    `unpaired` is the number of queries that either side left unscored, `ids` are those of the others.
     """
 
     before: Floats
     after: Floats
     unpaired: int
+    ids: pd.Index
 
     @property
     def difference(self) -> Floats:
@@ -182,7 +183,7 @@ def paired(tables: Tables, baseline: str, name: str, measure: str) -> Pairs:
         )
     left, right = before.to_numpy(), (after if same else after.reindex(before.index)).to_numpy()
     both = ~(np.isnan(left) | np.isnan(right))
-    return Pairs(left[both], right[both], int((~both).sum()))
+    return Pairs(left[both], right[both], int((~both).sum()), before.index[both])
 
 
 def matrix_of(scores_by_name: Mapping[str, pd.DataFrame], measure: str) -> tuple[str, pd.DataFrame]:

@@ -34,6 +34,7 @@ from ragbench.statistics.intervals import (
     score_interval,
 )
 from ragbench.statistics.power import Pilot
+from ragbench.types import TURN_MARK
 
 
 def summarise(scores: Scores, *, alpha: float = 0.05) -> pd.DataFrame:
@@ -133,6 +134,9 @@ def compare(
             by the same.
         n_tests, n_unpaired: see above.
 
+    Questions whose ids agree up to "<::>" are turns of one conversation, and depend on each other:
+    intervals, p and mde are then those of conversations, each with the sum of its turns.
+
     >>> import pandas as pd
     >>> def scores(*values):
     ...     return pd.DataFrame({"query_id": list("abcdef"), "measure": "RR", "value": values})
@@ -187,8 +191,13 @@ def compare_all(
     chosen = chosen_measures(tables, measures)
     rows = [(name, measure) for name in tables if name != baseline for measure in chosen]
     pairs = [paired(tables, baseline, name, measure) for name, measure in rows]
-    pilots = [Pilot.of(pair, measure) for pair, (_, measure) in zip(pairs, rows, strict=True)]
-    low, high, p, method = difference_intervals([pair.difference for pair in pairs], pilots, alpha)
+    ids = next(iter(tables[baseline].values())).index
+    turns = {i: str(i).partition(TURN_MARK)[0] for i in ids if TURN_MARK in str(i)}
+    clusters = [
+        _clustered(pair, measure, turns) for pair, (_, measure) in zip(pairs, rows, strict=True)
+    ]
+    pilots = [pilot for _, pilot in clusters]
+    low, high, p, method = difference_intervals([each for each, _ in clusters], pilots, alpha)
     result = pd.DataFrame(
         [_row(pair, measure) for pair, (_, measure) in zip(pairs, rows, strict=True)]
     ).assign(
@@ -207,6 +216,21 @@ def compare_all(
     return printed_short(
         result[["name", *_COLUMNS]].astype(dict.fromkeys(_NUMBERS, "Float64")), short_comparison
     )
+
+
+def _clustered(pair: Pairs, measure: str, turns: Mapping[object, str]) -> tuple[Floats, Pilot]:
+    """Return the differences and what they tell; of conversations a value each, their sum in units of
+    their mean length, as the questions of one depend on each other.
+    """
+    pilot = Pilot.of(pair, measure)
+    if not turns:
+        return pair.difference, pilot
+    names = [turns.get(query_id, str(query_id)) for query_id in pair.ids]
+    _, number, lengths = np.unique(names, return_inverse=True, return_counts=True)
+    scale = len(lengths) / len(number)
+    sums = np.bincount(number, pair.difference) * scale
+    width = pilot.width * float(lengths.max()) * scale
+    return sums, Pilot(len(sums), deviation(sums), width)
 
 
 _COLUMNS = (

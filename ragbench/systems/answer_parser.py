@@ -3,16 +3,16 @@ Answer.
 
 No framework is imported: the documents, messages and graph states of LangChain, the responses and
 nodes of LlamaIndex, the documents and pipeline results of Haystack and the hits of vector stores
-are recognised by the names of their fields, whether these are keys or attributes.
+are recognised by the names of their fields, whether these are keys or attributes. Tables (pandas,
+Arrow, polars), queries of LanceDB and streams are read to their end.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Real
-from types import GeneratorType
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -35,37 +35,47 @@ from ragbench.llms.reply_text import read_outcome, without_thoughts
 from ragbench.systems.credentials import one_line, problems_of
 from ragbench.testsets.fields import CONTEXTS, REPLIES, RETRIEVED
 from ragbench.text import without_surrogates
-from ragbench.types import Answer, Completion, Passage
+from ragbench.types import Answer, Call, Completion, Passage
 
 RETRIEVAL_ONLY = "retrieval_only"
 """The flag of an answer without a text on purpose: the system finds passages and writes nothing."""
 
-ANSWER_FIELDS = ("answer", "text", *REPLIES, "result")
+ANSWER_FIELDS = ("answer", "text", *REPLIES, "completion", "output_text", "result")
 CONTEXT_FIELDS = (
     *CONTEXTS,
     *RETRIEVED,
-    *"source_nodes sources results source_documents documents hits".split(),
+    *"source_nodes sources results source_documents documents hits points".split(),
 )
 """Where an answer and its contexts are read from, the first that is there."""
 
-_MAY_BE_OTHER = ("context", "documents", "hits")  # such as a number of hits, unless it is a list
+_MAY_BE_OTHER = (
+    "context",
+    "documents",
+    "hits",
+    "points",
+)  # such as a number of hits, unless it is a list
 _CONTEXT = {
     "id": "id _id chunk_id passage_id id_ node_id docno".split(),
     "doc_id": "doc_id document_id ref_doc_id".split(),
     "text": "text content page_content excerpt snippet body".split(),
-    "score": "score _score relevance_score similarity".split(),
+    "score": "score _score relevance_score _relevance_score similarity".split(),
 }
 _ABOUT = ("_source", "payload", "metadata", "meta")  # tables with more fields of a context
 _SOURCES = (*_CONTEXT["doc_id"], "source", "file_path", "file_name")
-_WRAPPERS = (*ANSWER_FIELDS, "output", "data", "message")
+_WRAPPERS = (*ANSWER_FIELDS, "output", "data", "message", "response_gen")
 _STATUS = ("data", "message")  # which are texts about the request, where contexts are next to them
 _QUESTIONERS = ("human", "user", "system", "developer")
 _RECORD = tuple("citations flags outcome confidence usage latency_ms error".split())
 _ATTRIBUTES = (
     *(name for names in _CONTEXT.values() for name in names),
     *(*_ABOUT, *_WRAPPERS, *CONTEXT_FIELDS, *_RECORD),
-    *"node choices messages usage_metadata type role artifact".split(),
+    *"node choices delta messages usage_metadata type role artifact".split(),
+    *(f"{kind}_tokens" for kind in ("input", "output", "prompt", "completion")),
 )
+_AS_ROWS = {"to_pylist": (), "to_dicts": (), "to_list": (), "to_dict": ("records",)}
+"""The methods by which Arrow, polars, LanceDB and pandas give the rows of a table or a query."""
+
+_NUMBERED = re.compile(r"~\d+\Z")
 _RENAMED = re.compile(r"~~\d+\Z")  # what `match_passages` adds where one id has several texts
 
 _Text = Annotated[str, AfterValidator(without_surrogates)]
@@ -86,6 +96,15 @@ class _Context(BaseModel):
         return self
 
 
+_Contexts = list[Annotated[_Context, BeforeValidator(lambda value: read_context(value))]]
+
+
+class _Call(BaseModel):
+    name: _Text = ""
+    query: _Text = ""
+    contexts: _Contexts = []
+
+
 class _Usage(BaseModel):
     model: str | None = None
     input_tokens: NonNegativeInt | None = Field(
@@ -98,13 +117,14 @@ class _Usage(BaseModel):
 
 class _Record(BaseModel):
     model_config = _NumbersAsText
-    answer: _Text
-    contexts: list[Annotated[_Context, BeforeValidator(lambda value: read_context(value))]]
+    answer: _Text = ""
+    contexts: _Contexts = []
+    calls: list[_Call] = []
     citations: list[_Text | int] | None = None
     flags: list[_Text] = []
     outcome: Literal["success", "no_results", "uncertain", "blocked", "failed"] | None = None
     confidence: Finite | None = None
-    usage: _Usage | None = None
+    usage: Annotated[_Usage | None, BeforeValidator(lambda value: _table(value))] = None
     latency_ms: dict[str, Finite] = {}
     error: _Text | None = None
 
@@ -113,13 +133,16 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
     """Return the answer that a value holds; `model` names who used the tokens where it does not.
 
     A text is the answer. A list, a data frame or one document is contexts. A pair of a text and a
-    list is both. A generator of texts is read to its end. Of a table or an object are read `answer`
+    list is both. A stream is read to its end: texts, messages and answers in pieces are
+    joined. Of a table or an object are read `answer`
     (or `text`, `response`, `generated_answer`, `predicted_answer`, `generation`, `result`),
     `contexts` (or `context`, `retrieved_contexts`, `sources`, `results`, `source_documents`,
-    `source_nodes`, `documents`, `hits`; in rank order, each a text, a table with `id`, `text`,
-    `score`, `doc_id`, or a document as LangChain, LlamaIndex and search engines give them),
+    `source_nodes`, `documents`, `hits`, `points`; in rank order, each a text, a table with `id`,
+    `text`, `score`, `doc_id`, a row `(id, text, score)`, or a document as LangChain, LlamaIndex and
+    search engines give them),
     `citations`, `flags`, `outcome`, `confidence`, `usage` (`model`, `input_tokens`,
-    `output_tokens`), `latency_ms` (stage -> ms) and `error`; other fields are ignored. Where an
+    `output_tokens`), `latency_ms` (stage -> ms), `calls` (of tools and searches: `name`, `query`,
+    `contexts`) and `error`; other fields are ignored. Where an
     answer is not among them it is looked for in a chat's reply (`content`, `choices`), a graph's
     state (`messages`) and the results of Haystack's components. In a record with `text`, which is
     how ragbench itself stores answers, contexts that are strings are ids.
@@ -148,20 +171,11 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
             'with "answer" and "contexts", or an Answer'
         )
     fields = {key: entry for key, entry in record.items() if entry is not None}
-    answer, contexts = _answer_of(fields), _contexts_of(fields)
-    if answer is None and contexts is None and "error" not in fields:
-        names = ", ".join(map(str, record)) or "none"
+    if fields.keys().isdisjoint(("answer", "contexts", "error")):
+        names = ", ".join(map(str, fields)) or "none"
         raise DataError(f"neither an answer nor contexts; expected a field 'answer', found {names}")
-    if "answer" not in fields and "text" in fields and isinstance(contexts, list | tuple):
-        stored = {str(passage.get("passage_id")): passage for passage in fields.get("passages", ())}
-        contexts = [
-            stored.get(entry, {"id": entry}) if isinstance(entry, str) else entry
-            for entry in contexts
-        ]
     try:
-        parsed = _Record.model_validate(
-            {**fields, "answer": "" if answer is None else answer, "contexts": contexts or []}
-        )
+        parsed = _Record.model_validate(fields)
     except ValidationError as exc:  # pydantic's own text repeats the whole input
         raise DataError(one_line(problems_of(exc))) from None
     return _answer(query_id, parsed, model)
@@ -172,39 +186,52 @@ def _first(table: Mapping[str, Any], names: Iterable[str]) -> Any:
 
 
 def _answer_of(table: Mapping[str, Any]) -> Any:
-    """Return the answer among the fields, if any; a table is not one."""
-    plain = {name: value for name, value in table.items() if not isinstance(value, Mapping)}
-    answer = _first(plain, ANSWER_FIELDS[:-1])
-    result = plain.get("result")
-    return result if answer is None and isinstance(result, str) else answer
+    """Return the answer among the fields, if any; a table is not one, a list a mistake."""
+    for name in ANSWER_FIELDS:
+        value = table.get(name)
+        if isinstance(value, str | Real) or (isinstance(value, list) and name != "result"):
+            return value
+    return None
 
 
 def _contexts_of(table: Mapping[str, Any]) -> Any:
     """Return the contexts among the fields, if any."""
     for name in CONTEXT_FIELDS:
-        value = table.get(name)
-        if isinstance(value, Mapping) and isinstance(value.get("hits"), list):
-            return value["hits"]  # as Elasticsearch replies
+        value = _rows(table.get(name))
+        if isinstance(value, Mapping):
+            value = value.get("hits")  # as Elasticsearch replies
         if isinstance(value, str) and name == "context":
             return [value]
-        is_other = name in _MAY_BE_OTHER and not isinstance(value, list | tuple)
-        if value is not None and not isinstance(value, Mapping) and not is_other:
+        if isinstance(value, list | tuple) or (value is not None and name not in _MAY_BE_OTHER):
             return value
     return None
+
+
+def _rows(value: Any) -> Any:
+    """Return the rows of a table or a query; any other value as it is."""
+    for method, arguments in _AS_ROWS.items():
+        if hasattr(value, method) and (method != "to_dict" or hasattr(value, "columns")):
+            return getattr(value, method)(*arguments)
+    return value
 
 
 def _table(value: Any) -> Any:
     """Return the fields of an object that hold something as a table; any other value as it is."""
     if value is None or isinstance(value, Mapping | str | Real | list | tuple | type):
         return value
-    fields = {name: getattr(value, name, None) for name in _ATTRIBUTES}
     fields = {
         name: entry
-        for name, entry in fields.items()
-        if entry is not None and (isinstance(entry, str) or not callable(entry))
+        for name in _ATTRIBUTES
+        if (entry := getattr(value, name, None)) is not None
+        and (isinstance(entry, str) or not callable(entry))
     }
     if isinstance(fields.get("data"), str):  # Haystack's GeneratedAnswer
         fields["answer"] = fields.pop("data")
+    if not fields and hasattr(value, "to_dict"):  # a document of tantivy: lists of values
+        fields = {
+            name: entry[0] if isinstance(entry, list) and len(entry) == 1 else entry
+            for name, entry in value.to_dict().items()
+        }
     return fields or value
 
 
@@ -212,15 +239,18 @@ def _as_record(value: Any) -> Mapping[str, Any] | None:
     """Return a table with an answer, contexts, or both; None where the shape is not known."""
     if isinstance(value, str):
         return {"answer": value}
-    if isinstance(value, GeneratorType):
-        pieces = list(value)
-        return (
-            {"answer": "".join(pieces)} if all(isinstance(piece, str) for piece in pieces) else None
-        )
+    if isinstance(value, Iterator):
+        pieces = [*map(_as_record, value)]
+        if None in pieces:
+            return None
+        merged = {name: entry for piece in pieces for name, entry in (piece or {}).items()}
+        return {
+            **merged,
+            "answer": "".join(str(_answer_of(piece) or "") for piece in pieces if piece),
+        }
     if isinstance(value, tuple) and [*map(type, value)] == [str, list]:
         return {"answer": value[0], "contexts": value[1]}
-    if hasattr(value, "columns"):  # a data frame
-        value = value.to_dict("records")
+    value = _rows(value)
     if isinstance(value, list | tuple):
         return {"contexts": value, "flags": [RETRIEVAL_ONLY]}
     table = _table(value)
@@ -228,38 +258,44 @@ def _as_record(value: Any) -> Mapping[str, Any] | None:
         return None
     if {"page_content", "node"} & table.keys() or {"content", "score"} <= table.keys():
         return {"contexts": [table], "flags": [RETRIEVAL_ONLY]}
-    answer, has_contexts = _answer_of(table), _contexts_of(table) is not None
-    if isinstance(answer, str | Real | list | tuple):
-        return table
-    if not has_contexts and table.get("error") is None:
-        return _inside(table) or table
-    names = [name for name in _STATUS if isinstance(table.get(name), str)]
-    inside = _inside({name: entry for name, entry in table.items() if name not in names})
-    return {**table, **{name: inside[name] for name in ("answer", "usage") if name in inside}}
+    fields = {"answer": _answer_of(table), "contexts": _contexts_of(table)}
+    if fields["answer"] is None:
+        is_told = fields["contexts"] is not None or table.get("error") is not None
+        status = {name for name in _STATUS if is_told and isinstance(table.get(name), str)}
+        others = {name: entry for name, entry in table.items() if name not in status}
+        table = {**table, **_inside(others)}
+    elif "answer" not in table and "text" in table and fields["contexts"]:  # as ragbench stores it
+        stored = {str(passage.get("passage_id")): passage for passage in table.get("passages", ())}
+        for part in (fields, *(calls := [dict(call) for call in table.get("calls", ())])):
+            part["contexts"] = [
+                stored.get(entry, {"id": entry}) if isinstance(entry, str) else entry
+                for entry in part["contexts"]
+            ]
+        fields["calls"] = calls
+    return {**table, **{name: entry for name, entry in fields.items() if entry is not None}}
 
 
 def _inside(table: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the record inside a chat's reply, a graph's state, or the results of components by
     their names; {} where there is none.
     """
-    content, usage = table.get("content"), table.get("usage_metadata")
+    content = table.get("content")
     if isinstance(content, str | list):  # a message of a chat model
         parts = [content] if isinstance(content, str) else content
-        text = "".join(part if isinstance(part, str) else part.get("text", "") for part in parts)
-        return {"answer": text, "usage": usage}
+        return {**(_as_record(iter(parts)) or {}), "usage": table.get("usage_metadata")}
     if choices := table.get("choices"):
-        return _as_record(_table(choices[0]).get("message")) or {}
-    if isinstance(messages := table.get("messages"), list) and messages:
+        return _as_record(_first(_table(choices[0]), ("message", "delta"))) or {}
+    if isinstance(messages := table.get("messages"), list):
+        record: dict[str, Any] = {}
         contexts: list[Any] = []
-        answer: Mapping[str, Any] = {}
         for message in map(_table, messages):
             kind = _first(message, ("type", "role"))
             if kind == "tool":
                 documents = _first(message, ("artifact", "content"))
                 contexts += documents if isinstance(documents, list) else [documents]
             elif kind not in _QUESTIONERS:
-                answer = _as_record(message) or {}
-        return {**answer, "contexts": contexts or None}
+                record = dict(_as_record(message) or {})
+        return {**record, "contexts": contexts or None}
     if (wrapped := _first(table, _WRAPPERS)) is not None:
         return _as_record(wrapped) or {}
     merged: dict[str, Any] = {}
@@ -274,16 +310,23 @@ def _inside(table: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def read_context(value: Any) -> Any:
     """Flatten one context to a table: documents and nodes of frameworks, hits of search engines,
-    pairs with a score.
+    pairs with a score, rows of an id, a text and a score.
 
     >>> read_context({"_id": "a", "_score": 2.5, "_source": {"text": "It opened."}})
     {'id': 'a', 'text': 'It opened.', 'score': 2.5}
     >>> read_context(("It opened.", 0.5)), read_context({"id": 7, "payload": {"text": "It opened.", "source": "a.md"}})
     ({'text': 'It opened.', 'score': 0.5}, {'id': '7', 'doc_id': 'a.md', 'text': 'It opened.'})
+    >>> read_context((7, "It opened.", 0.5))
+    {'id': '7', 'text': 'It opened.', 'score': 0.5}
     """
-    if isinstance(value, list | tuple) and len(value) == 2 and isinstance(value[1], Real):
-        inner = read_context(value[0])
-        return {**inner, "score": value[1]} if isinstance(inner, Mapping) else value
+    if isinstance(value, list | tuple) and value and isinstance(value[0], float):
+        value = (*value[1:], value[0])  # as tantivy has them
+    match value:
+        case [hit, Real() as score]:
+            inner = read_context(hit)
+            return {**inner, "score": score} if isinstance(inner, Mapping) else value
+        case [str() | int() as chunk_id, str() as text, Real() as score]:
+            return {"id": str(chunk_id), "text": text, "score": score}
     value = _table(value)
     if isinstance(value, str | int):
         return {"text" if isinstance(value, str) else "id": value}
@@ -294,12 +337,12 @@ def read_context(value: Any) -> Any:
     about: Mapping[str, Any] = next(
         (value[name] for name in _ABOUT if isinstance(value.get(name), Mapping)), {}
     )
-    doc_id = _first(value, _CONTEXT["doc_id"]) or _first(about, _SOURCES) or value.get("ref_doc_id")
-    fields = {part: _first(value, names) for part, names in _CONTEXT.items()} | {"doc_id": doc_id}
+    fields = {part: _first(value, names) for part, names in _CONTEXT.items()}
+    fields["doc_id"] = fields["doc_id"] or _first(about, _SOURCES)
     if fields["text"] is None:
         fields["text"] = _first(about, _CONTEXT["text"])
     if fields["id"] is None:
-        fields["id"] = doc_id
+        fields["id"] = fields["doc_id"]
     return {
         part: str(entry) if part in ("id", "doc_id") else entry
         for part, entry in fields.items()
@@ -346,7 +389,14 @@ def _answer(query_id: str, record: _Record, model: str) -> Answer:
             for passage in passages
             if passage.text or passage.doc_id or passage.score is not None
         ),
+        calls=tuple(
+            Call(call.name, call.query, tuple(map(_stem, call.contexts))) for call in record.calls
+        ),
     )
+
+
+def _stem(context: _Context) -> str:
+    return context.id or text_id(context.text)
 
 
 def _passages(contexts: Sequence[_Context]) -> list[Passage]:
@@ -356,7 +406,7 @@ def _passages(contexts: Sequence[_Context]) -> list[Passage]:
     passages: dict[str, Passage] = {}
     numbers: dict[str, int] = {}
     for context in contexts:
-        stem = context.id or text_id(context.text)
+        stem = _stem(context)
         # two excerpts of one document under the document's id, or one twice
         number = numbers.get(stem, 0) + 1
         while (passage_id := stem if number == 1 else f"{stem}~{number}") in passages:
@@ -382,10 +432,10 @@ def _first_of(contexts: Sequence[str], passages: Sequence[Passage]) -> dict[str,
     plain = {context: _RENAMED.sub("", context) for context in contexts}
     stems, firsts = set(plain.values()), dict[tuple[str, str], str]()
     first_of = {}
-    for context, stem in plain.items():
-        head, _, number = stem.rpartition("~")
-        key = head if head in stems and number.isdecimal() else stem
-        first_of[context] = firsts.setdefault((key, text_of.get(context, "")), context)
+    for context, name in plain.items():
+        stem = _NUMBERED.sub("", name)
+        key = stem if stem in stems else name, text_of.get(context, "")
+        first_of[context] = firsts.setdefault(key, context)
     return first_of
 
 

@@ -8,6 +8,7 @@ import math
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import (
     AsyncExitStack,
@@ -37,9 +38,11 @@ _SAME_REASON_S = 10.0
 _N_CONNECTIONS = 8
 
 
-@dataclass(frozen=True)
-class Server:
-    """An MCP server, by its address or the command that starts it, and what it may take."""
+@dataclass(eq=False)
+class Pool:
+    """Connections to an MCP server, by its address or the command that starts it; threads may share
+    it.
+    """
 
     name: str
     where: str | list[str]
@@ -49,17 +52,13 @@ class Server:
     timeout_s: float
     max_samplings: int
     samples: bool
+    loop: EventLoop
 
-
-class Pool:
-    """Connections to one server; threads may share it."""
-
-    def __init__(self, server: Server, loop: EventLoop) -> None:
-        self._server, self._loop = server, loop
+    def __post_init__(self) -> None:
         # With sampling each call has a connection to itself, so that tokens and limits belong to
         # it. Each to a command is a process.
-        most = 1 if isinstance(server.where, list) else _N_CONNECTIONS
-        self._places = threading.BoundedSemaphore(most) if server.samples else nullcontext()
+        most = 1 if isinstance(self.where, list) else _N_CONNECTIONS
+        self._places = threading.BoundedSemaphore(most) if self.samples else nullcontext()
         self._opening = threading.Lock()
         self._idle: list[_Connection] = []
         self._unreached = (-math.inf, "")
@@ -79,28 +78,19 @@ class Pool:
             connection.sampling = sampling
             start = time.perf_counter()
             try:
-                result = self._loop.run(
-                    connection.client.call_tool(tool, arguments), self._server.timeout_s
-                )
+                result = self.loop.run(connection.client.call_tool(tool, arguments), self.timeout_s)
             except InterruptedError:
                 raise
             except TimeoutError:
-                late = (
-                    f"no result within {self._server.timeout_s:g} s; raise timeout_s or ask "
-                    "for less"
-                )
+                late = f"no result within {self.timeout_s:g} s; raise timeout_s or ask for less"
                 raise SystemsError(late, FailureKind.TIMEOUT) from None
             except Exception as exc:
-                cause = _first_cause(exc)
-                if is_lost := getattr(cause, "code", _CLOSED) == _CLOSED:
-                    connection.close()  # the next call gets a new one
-                raise (SystemsError if is_lost else RefusalError)(
-                    self._explain(cause, connection)
-                ) from None
+                message = self._explain(exc, connection)
+                raise (SystemsError if connection.ended else RefusalError)(message) from None
             finally:
                 connection.sampling = None
             took = time.perf_counter() - start
-        return scrubbed_json(content_of(result, self._server.secrets), self._server.secrets), took
+        return scrubbed_json(content_of(result, self.secrets), self.secrets), took
 
     @contextmanager
     def _connection(self) -> Iterator[_Connection]:
@@ -108,69 +98,71 @@ class Pool:
             with self._opening:
                 self._idle = [connection for connection in self._idle if not connection.ended]
                 connection = self._idle.pop() if self._idle else self._connect()
-                if not self._server.samples:
+                if not self.samples:
                     self._idle.append(connection)
             try:
                 yield connection
             finally:
-                if self._server.samples:
+                if self.samples:
                     self._idle.append(connection)
 
     def _connect(self) -> _Connection:
         since, reason = self._unreached
-        if (
-            time.monotonic() - since > _SAME_REASON_S
-        ):  # each try may take long: not once more for each question
-            for protocol in (
-                "legacy",
-                "auto",
-            ):  # in the first, a tool can ask for samples whenever it likes
-                connection = _Connection(self._server)
-                try:
-                    connection.open(protocol, self._loop)
-                except InterruptedError:
-                    raise
-                except Exception as exc:
-                    cause = _first_cause(exc)
-                    reason = self._explain(cause, connection)
-                    if getattr(cause, "code", None) == _UNSUPPORTED_VERSION:
-                        continue
+        if time.monotonic() - since < _SAME_REASON_S:  # a try may take long: not for each question
+            raise SystemsError(reason, FailureKind.UNREACHABLE)
+        for protocol in ("legacy", "auto"):  # in the first, a tool can ask for samples at any time
+            connection = _Connection(self)
+            try:
+                connection.open(protocol)
+            except InterruptedError:
+                raise
+            except Exception as exc:
+                reason = self._explain(exc, connection)
+                if getattr(_first_cause(exc), "code", None) != _UNSUPPORTED_VERSION:
                     break
+            else:
                 return connection
-            self._unreached = (time.monotonic(), reason)
+        self._unreached = (time.monotonic(), reason)
         raise SystemsError(reason, FailureKind.UNREACHABLE)
 
     def _explain(self, exc: BaseException, connection: _Connection) -> str:
-        where, code = self._server.where, getattr(exc, "code", None)
+        """Return the reason in words; a connection that is lost is closed, so that the next call
+        gets a new one.
+        """
+        exc, where = _first_cause(exc), self.where
+        code = getattr(exc, "code", _CLOSED)
+        if code == _CLOSED:
+            connection.close()
         if isinstance(exc, FileNotFoundError) and isinstance(where, list):
-            return f"there is no command {where[0]!r}; check server"
-        if isinstance(exc, TimeoutError):
-            message = f"no handshake within {self._server.timeout_s:g} s{connection.last_words}"
+            message = f"there is no command {where[0]!r}; check server"
+        elif isinstance(exc, TimeoutError):
+            message = f"no handshake within {self.timeout_s:g} s{connection.last_words}"
         elif isinstance(exc, OutOfBoundsError):
             message = str(exc)
-        elif code is not None and code != _CLOSED:
+        elif code != _CLOSED:
             message = f"the server reports: {exc}"
         else:
+            kind = "the connection ended" if hasattr(exc, "code") else type(exc).__name__
             at = f" at {where}" if isinstance(where, str) else ""
-            kind = "the connection ended" if code == _CLOSED else type(exc).__name__
             message = f"{kind}{at}: {exc}{connection.last_words}"
-        return scrubbed(message, self._server.secrets)
+        return scrubbed(message, self.secrets)
 
 
 class _Connection:
     """One session with the server."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, pool: Pool) -> None:
         self.client: Client
         self.tools: dict[str, Any] = {}
         self.sampling: Sampling | None = None
         self.ended = False
         self.last_words = ""  # what a command wrote to its standard error last, for a message
-        self._server, self._stack = server, ExitStack()
+        # The task of a session refers to this; a pool that no one else uses ends its loop, and so it.
+        self._pool, self._stack = weakref.proxy(pool), ExitStack()
 
-    def open(self, protocol: str, loop: EventLoop) -> None:
+    def open(self, protocol: str) -> None:
         """Start the server or reach it, and shake hands."""
-        self.client = self._stack.enter_context(loop.held(self._session(protocol)))
+        self.client = self._stack.enter_context(self._pool.loop.held(self._session(protocol)))
 
     def close(self) -> None:
         """Leave the session; a started server ends."""
@@ -184,47 +176,47 @@ class _Connection:
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
             try:
                 async with AsyncExitStack() as stack:
-                    async with asyncio.timeout(self._server.timeout_s):
+                    async with asyncio.timeout(self._pool.timeout_s):
                         client = await stack.enter_async_context(
                             await self._client(protocol, stack, errors)
                         )
-                        listed = await client.list_tools()
-                        self.tools = {tool.name: tool.input_schema for tool in listed.tools}
-                        while listed.next_cursor:
-                            listed = await client.list_tools(cursor=listed.next_cursor)
+                        cursor: str | None = ""
+                        while cursor is not None:
+                            listed = await client.list_tools(cursor=cursor or None)
                             self.tools |= {tool.name: tool.input_schema for tool in listed.tools}
+                            cursor = listed.next_cursor or None
                     yield client
             finally:
                 errors.seek(0)
-                lines = [
-                    line.strip() for line in errors.read()[-4000:].splitlines() if line.strip()
-                ]
-                self.last_words = f"; its last error line: {lines[-1][:300]}" if lines else ""
+                lines = errors.read()[-4000:].rstrip().splitlines()
+                self.last_words = (
+                    f"; its last error line: {lines[-1].strip()[:300]}" if lines else ""
+                )
 
     async def _client(self, protocol: str, stack: AsyncExitStack, errors: Any) -> Client:
         from mcp import Client, StdioServerParameters, stdio_client
 
-        server = self._server
+        pool = self._pool
         options: dict[str, Any] = {
             "mode": protocol,
-            "input_required_max_rounds": server.max_samplings + 1,
+            "input_required_max_rounds": pool.max_samplings + 1,
         }
-        if server.samples:
+        if pool.samples:
             options["sampling_callback"] = self._sample
-        if isinstance(server.where, list):
-            command, *args = server.where
-            parameters = StdioServerParameters(command=command, args=args, env=dict(server.env))
+        if isinstance(pool.where, list):
+            command, *args = pool.where
+            parameters = StdioServerParameters(command=command, args=args, env=dict(pool.env))
             return Client(stdio_client(parameters, errlog=errors), **options)
         import httpx2
         from mcp.client.streamable_http import streamable_http_client
 
-        bounds = Bounds(server.name, same_host=True).async_options()
-        headers = {**server.headers, "accept-encoding": "gzip"}
-        timeout = httpx2.Timeout(30.0, read=server.timeout_s + 30.0)
+        bounds = Bounds(pool.name, same_host=True).async_options()
+        headers = {**pool.headers, "accept-encoding": "gzip"}
+        timeout = httpx2.Timeout(30.0, read=pool.timeout_s + 30.0)
         http = await stack.enter_async_context(
             httpx2.AsyncClient(headers=headers, timeout=timeout, **bounds)
         )
-        return Client(streamable_http_client(server.where, http_client=http), **options)
+        return Client(streamable_http_client(pool.where, http_client=http), **options)
 
     async def _sample(self, context: Any, params: Any) -> Any:
         from mcp.types import ErrorData

@@ -4,10 +4,11 @@ shown nowhere.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, fields
 from functools import wraps
 from typing import Annotated, Any, TypeVar, dataclass_transform
@@ -116,14 +117,11 @@ def problems_of(exc: ValidationError) -> list[Problem]:
     return problems
 
 
-def one_line(
-    problems: Sequence[tuple[tuple[int | str, ...], str]],
-    where: Callable[..., str] = lambda *keys: "",
-) -> str:
-    """Join the first few problems; `where` gives the place of each from its keys."""
+def one_line(problems: Sequence[Problem]) -> str:
+    """Join the first few problems."""
     more = len(problems) - _SHOWN_PROBLEMS
-    lines = [f"{where(*keys)}{text}" for keys, text in problems[:_SHOWN_PROBLEMS]]
-    return "; ".join(lines) + (f"; and {more} more" if more > 0 else "")
+    lines = [text for _, text in problems[:_SHOWN_PROBLEMS]]
+    return "; ".join([*lines, *([f"and {more} more"] if more > 0 else [])])
 
 
 def _leaves(template: Any, field: str = "") -> Iterator[tuple[str, str]]:
@@ -154,9 +152,7 @@ def _is_credential(value: str) -> bool:
 
 def variables_in(template: Any) -> list[str]:
     """Return the names of the variables of the environment that a template needs."""
-    return list(
-        dict.fromkeys(name for _, text in _leaves(template) for name in VARIABLE.findall(text))
-    )
+    return [*dict.fromkeys(VARIABLE.findall(json.dumps(template, default=str)))]
 
 
 def from_environment(template: Any, name: str) -> tuple[Any, tuple[str, ...]]:
@@ -176,13 +172,13 @@ def from_environment(template: Any, name: str) -> tuple[Any, tuple[str, ...]]:
     """
     variables = variables_in(template)
     check_set(variables, name)
-    values = {f"env:{variable}": os.environ[variable].strip() for variable in variables}
+    values = {variable: os.environ[variable].strip() for variable in variables}
     secrets = dict.fromkeys(
         value
-        for variable, value in zip(variables, values.values(), strict=True)
+        for variable, value in values.items()
         if _GENERATED.fullmatch(value) or is_secret(variable, value)
     )
-    return fill(template, values), tuple(secrets)
+    return fill(template, {f"env:{key}": value for key, value in values.items()}), tuple(secrets)
 
 
 def check_set(variables: Sequence[str], name: str) -> None:

@@ -9,20 +9,34 @@ from __future__ import annotations
 import inspect
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from ragbench.errors import ConfigError, DataError, FailureKind
 from ragbench.systems.answer_parser import read_answer
+from ragbench.testsets.fields import QUESTIONS
 from ragbench.text import without_surrogates
 from ragbench.types import Answer
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
+
+Message = Mapping[str, str]
+"""A message of a conversation: its role and its content."""
+
+
+class Asker(TypedDict, total=False):
+    """Who asks a question, and what was said before: the options of `answer`."""
+
+    user_roles: Sequence[str]
+    history: Sequence[Message]
+
+
+_NO_ONE = Asker(user_roles=(), history=())
 
 T = TypeVar("T")
 
@@ -35,12 +49,14 @@ class FunctionSystem:
     It returns a text, a dict (see `read_answer`), an `Answer`, a list of contexts (a retriever's:
     texts, dicts, documents), a text with such a list, or what LangChain, LlamaIndex, Haystack and
     vector stores return, which is read by its shape (`read_answer`):
-    `FunctionSystem(retriever.invoke)`. An object with a method `invoke`, `query` or `retrieve` may
-    be given in place of that method.
+    `FunctionSystem(retriever.invoke)`. An object with a method `invoke`, `query`, `retrieve` or
+    `run` may be given in place of that method: a chain or a compiled graph gets the question under
+    the names of its inputs, a pipeline of Haystack in each component that takes one.
 
     An asynchronous function runs on an event loop in a thread of its own, the same for all
     questions, so this also works where a loop is running already, as in Jupyter. A function with a
-    parameter `user_roles` gets those of the case as that keyword, a tuple of texts. What the
+    parameter `user_roles` gets those of the case as that keyword, a tuple of texts, and one with
+    `history` the earlier messages of the conversation, a tuple of {"role", "content"}. What the
     function raises, and what it returns that is not an answer, becomes a failed answer with the reason
     in `error`; Ctrl-C ends. `name` is the function's unless given.
 
@@ -63,20 +79,19 @@ class FunctionSystem:
             )
         self._function = called
         self.name = name or getattr(function, "__name__", type(function).__name__)
-        self._takes_roles = takes_roles(called)
         self._lock = threading.Lock()
         self._loop: EventLoop | None = None
 
     def __repr__(self) -> str:
         return f"FunctionSystem({self.name!r})"
 
-    def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
+    def answer(self, query_id: str, query: str, **options: Unpack[Asker]) -> Answer:
         """Return what the function answers; `latency_ms` has "total", next to what the function
         itself reports.
         """
         start = perf_counter()
         try:
-            returned = self.returned(query, user_roles)
+            returned = self.returned(query, **options)
         except Exception as exc:  # any exception of a user's system is an outcome of that system
             answer = failed(query_id, f"{type(exc).__name__}: {exc}")
         else:
@@ -85,11 +100,10 @@ class FunctionSystem:
             answer, latency_ms={"total": 1000 * (perf_counter() - start), **answer.latency_ms}
         )
 
-    def returned(self, query: str, user_roles: Sequence[str] = ()) -> Any:
+    def returned(self, query: str, **options: Unpack[Asker]) -> Any:
         """Return what the function returns, as it is; raises what it raises."""
-        options = {"user_roles": tuple(user_roles)} if self._takes_roles else {}
-        returned = self._function(query, **options)
-        is_asynchronous = inspect.isawaitable(returned) or inspect.isasyncgen(returned)
+        returned = self._function(query, **keywords(self._function, **_NO_ONE | options))
+        is_asynchronous = inspect.isawaitable(returned) or isinstance(returned, AsyncIterator)
         return self._event_loop().run(_awaited(returned)) if is_asynchronous else returned
 
     def close(self) -> None:
@@ -106,14 +120,14 @@ class FunctionSystem:
 
 async def _awaited(returned: Any) -> Any:
     """Return what an awaitable gives, or a generator of what an asynchronous generator yields."""
-    if inspect.isasyncgen(returned):
-        return (piece for piece in [piece async for piece in returned])
+    if isinstance(returned, AsyncIterator):
+        return iter([piece async for piece in returned])
     return await returned
 
 
-def to_callable(value: object) -> Callable[..., Any] | None:
+def to_callable(value: Any) -> Callable[..., Any] | None:
     """Return the function of a question that an object is or has: itself, or its method `invoke`
-    (LangChain), `query` or `retrieve` (LlamaIndex).
+    (LangChain, LangGraph), `query`, `retrieve` (LlamaIndex) or `run` (Haystack).
 
     >>> class Engine:
     ...     def query(self, question: str) -> str:
@@ -121,24 +135,55 @@ def to_callable(value: object) -> Callable[..., Any] | None:
     >>> to_callable(Engine())("why?"), to_callable(3)
     ('WHY?', None)
     """
-    candidates = (value, *(getattr(value, name, None) for name in ("invoke", "query", "retrieve")))
-    return None if isinstance(value, type) else next(filter(callable, candidates), None)
+    if isinstance(value, type):
+        return None
+    methods = (getattr(value, name, None) for name in ("invoke", "query", "retrieve", "run"))
+    called = next(filter(callable, (value, *methods)), None)
+    if called is value or called is None:
+        return called
+    if hasattr(value, "inputs") and hasattr(value, "graph"):  # a pipeline of Haystack
+        names = {
+            component: [key for key in fields if key in QUESTIONS or fields[key]["is_mandatory"]]
+            for component, fields in value.inputs().items()
+        }
+        return lambda question: value.run(
+            {component: dict.fromkeys(keys, question) for component, keys in names.items()},
+            include_outputs_from={*value.graph},
+        )
+    keys = _inputs_of(value)
+
+    def ask(question: str, history: Sequence[Message] = ()) -> Any:
+        messages = {
+            "messages": [*history, {"role": "user", "content": question}],
+            "chat_history": [*history],
+        }
+        return called({name: messages.get(name, question) for name in keys})
+
+    return ask if keys else called
 
 
-def takes_roles(function: Callable[..., Any]) -> bool:
-    """Return True if a function can be called with the keyword `user_roles`.
+def _inputs_of(value: Any) -> list[str]:
+    """Return the names under which a graph or a chain takes a question; none where it takes a text."""
+    with suppress(Exception):  # of a user's types
+        graph = getattr(value, "builder", None)
+        names = graph and graph.schemas[graph.input_schema]
+        names = names or value.get_input_jsonschema()["properties"]
+        return [name for name in (*QUESTIONS, "messages", "chat_history") if name in names]
+    return []
 
-    >>> takes_roles(lambda question, user_roles: question), takes_roles(lambda question: question), takes_roles(print)
-    (True, False, False)
+
+def keywords(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
+    """Return those of the options that a function takes as keywords: all where it takes `**options`.
+
+    >>> keywords(lambda question, history: question, history=(), user_roles=()), keywords(print, history=())
+    ({'history': ()}, {})
     """
     try:
-        parameter = inspect.signature(function).parameters.get("user_roles")
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some built-in functions have no signature
-        return False
-    return parameter is not None and parameter.kind in (
-        parameter.KEYWORD_ONLY,
-        parameter.POSITIONAL_OR_KEYWORD,
-    )
+        return {}
+    named = {str(each).partition(":")[0].partition("=")[0] for each in parameters}
+    return {name: value for name, value in options.items() if {name, "**options"} & named}
 
 
 def to_answer(query_id: str, returned: object, name: str) -> Answer:

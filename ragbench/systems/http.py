@@ -5,8 +5,10 @@ file: one request per question, and the paths of the parts of its reply. Each ex
 by the tests against a server on loopback.
 
 Everything in `url`, `body` (JSON), `form` and `headers` stays what it is, but "{query}",
-"{query_id}" and "{user_roles}" take the places of their values, and "{env:NAME}" that of a variable
-of the environment: keys are never written into the file, and come back in no result, error or log.
+"{query_id}", "{user_roles}" and "{history}" (the earlier messages of a conversation: a list of
+{role, content}, and in a longer text or a form lines "user: ...") take the places of their values,
+and "{env:NAME}" that of a variable of the environment: keys are never written into the file, and
+come back in no result, error or log.
 
 ```toml
 [http]
@@ -82,17 +84,17 @@ from __future__ import annotations
 import json
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import field, replace
-from typing import Any, Literal, cast
+from dataclasses import field
+from typing import Any, Literal, Unpack
 from urllib.parse import quote, urlsplit
 
 from pydantic import Field, PositiveFloat, PositiveInt, field_validator, model_validator
 
-from ragbench.errors import DataError, FailureKind
+from ragbench.errors import FailureKind
 from ragbench.llms.failures import RequestError, RetryPolicy, refused, unreadable
-from ragbench.llms.http import Response, Transport
+from ragbench.llms.http import Transport
 from ragbench.systems.credentials import (
     FlatTemplate,
     Scrubber,
@@ -101,7 +103,7 @@ from ragbench.systems.credentials import (
     checked_options,
     from_environment,
 )
-from ragbench.systems.function import failed
+from ragbench.systems.function import Asker
 from ragbench.systems.reply_paths import (
     Paths,
     RemoteSystem,
@@ -109,7 +111,6 @@ from ragbench.systems.reply_paths import (
     ReplyPath,
     ReplyPaths,
     read_events,
-    read_reply,
 )
 from ragbench.systems.templates import as_text, check_names, fill, question_values
 from ragbench.types import Answer
@@ -143,8 +144,8 @@ class HttpSystem(RemoteSystem):
         url: where; without a password. body: the JSON of the request (None: no body), with
         "{query}" and "{query_id}" in the places of the question's
             text and id, "{user_roles}" in that of the case's roles: a list, or in a longer text
-            "a,b". They are put into the structure, not into its text: no question can break the
-            JSON.
+            "a,b", and "{history}" in that of the earlier messages. They are put into the structure,
+            not into its text: no question can break the JSON.
         form: the same as a form, in place of `body`. In `url`, "http://host/search?q={query}", what
         is put in is percent-encoded. headers: the same for headers. In all of these
         "{env:MY_TOKEN}" becomes what that variable of the environment
@@ -219,20 +220,10 @@ class HttpSystem(RemoteSystem):
         self._transport.close()
         self._finalizer()
 
-    def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
+    def answer(self, query_id: str, query: str, **options: Unpack[Asker]) -> Answer:
         """Return what the server answers; a failed answer where it does not."""
-        try:
-            response, reply = self._ask(query_id, query, user_roles, self.tries)
-        except RequestError as exc:
-            return failed(query_id, str(exc), exc.failure or FailureKind.ERROR)
-        except DataError as exc:
-            return failed(query_id, f"{self.name}: {exc}", FailureKind.UNREADABLE)
-        except InterruptedError:
-            return failed(query_id, f"{self.name} was closed")
-        paths = cast(ReplyPaths, self.reply)
-        answer = read_reply(self.name, query_id, reply, paths, self.delta)
-        times = {"first_byte": response.first_byte_ms, "total": response.total_ms}
-        return replace(answer, latency_ms={**times, **answer.latency_ms})
+        values = question_values(query_id, query, **options)
+        return self.read(query_id, lambda: self._ask(values, self.tries))
 
     def ask_raw(self, query: str) -> Reply:
         """Return what the server replies to a question, before any path is applied.
@@ -240,21 +231,13 @@ class HttpSystem(RemoteSystem):
         Raises:
             RequestError, DataError: there is no reply, or it is not JSON.
         """
-        return self._ask("probe", query, (), 1)[1]
+        return self._ask(question_values("probe", query), 1)[0]
 
-    def _ask(
-        self, query_id: str, query: str, roles: Sequence[str], max_tries: int
-    ) -> tuple[Response, Reply]:
+    def _ask(self, values: Mapping[str, Any], tries: int) -> tuple[Reply, dict[str, float]]:
         """Send a question, as often as is allowed."""
-        values = question_values(query_id, query, roles)
+        return self._retry.run(lambda: self._send(values), self._stop, max_tries=tries)
 
-        def send() -> tuple[Response, Reply]:
-            response = self._send(values)
-            return response, self._parsed(response)
-
-        return self._retry.run(send, self._stop, max_tries=max_tries)
-
-    def _send(self, values: Mapping[str, Any]) -> Response:
+    def _send(self, values: Mapping[str, Any]) -> tuple[Reply, dict[str, float]]:
         texts = {name: quote(as_text(value), safe="") for name, value in values.items()}
         headers = fill(self._templates["headers"], values)
         try:
@@ -264,34 +247,25 @@ class HttpSystem(RemoteSystem):
                 self.timeout_s,
                 "start it, or check url",
                 json=None if self.body is None else fill(self._templates["body"], values),
-                data=_flat(self._templates["form"], values) or None,
+                data=fill(
+                    self._templates["form"], {**values, "history": as_text(values["history"])}
+                )
+                or None,
                 headers={name: as_text(value).encode() for name, value in headers.items()},
             )
         except RequestError as exc:
             if exc.failure is FailureKind.TIMEOUT:
                 exc.tries = 1  # late once is late again
             raise
-        if not 200 <= response.status < 300 or response.status == 202:
-            body = self._transport.clean(response.text)
-            raise refused(self.name, response.status, body, response.headers, _HINTS)
-        return response
-
-    def _parsed(self, response: Response) -> Reply:
         text = self._transport.clean(response.text)
+        if not 200 <= response.status < 300 or response.status == 202:
+            raise refused(self.name, response.status, text, response.headers, _HINTS)
+        latency_ms = {"first_byte": response.first_byte_ms, "total": response.total_ms}
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind in _STREAMS:
-            return Reply(
-                list(read_events(text, sse="event" in kind, delta=self.delta)), streamed=True
-            )
+            events = read_events(text, sse="event" in kind, delta=self.delta)
+            return Reply(list(events), streamed=True), latency_ms
         # The parser's error holds the whole body, so it must not be this one's context.
         with suppress(ValueError, RecursionError):
-            return Reply([json.loads(text)])
+            return Reply([json.loads(text)]), latency_ms
         raise unreadable(self.name, text)
-
-
-def _flat(template: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Fill a form or a query string: JSON where a value is an object."""
-    return {
-        key: as_text(value) if isinstance(value, Mapping) else value
-        for key, value in fill(template, values).items()
-    }

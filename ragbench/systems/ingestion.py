@@ -44,8 +44,8 @@ import hashlib
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -123,11 +123,10 @@ class _Ledger:
             try:
                 self._take(*json.loads(line))
             except (ValueError, TypeError) as exc:
-                message = (
+                raise DataError(
                     f"{path}, line {number}: not a line of a ledger ({exc}); name the "
                     "ledger of this target"
-                )
-                raise DataError(message) from exc
+                ) from exc
 
     def note(self, event: str, doc_id: str, value: Any = None) -> None:
         """Write down an event; its value is the document's checksum, then the target's id of it."""
@@ -182,7 +181,14 @@ def ingest(
     corpus = dataset.corpus
     if not corpus:
         raise ConfigError(f"{dataset.name!r} has no documents that could be put into {target.name}")
-    with _opened(Path(ledger)) as book:
+    path = Path(ledger)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(path.with_name(f"{path.name}.lock"), timeout_s=0))
+        except TimeoutError as exc:
+            reason = f"another process is working on {path}; wait until it has ended"
+            raise SystemsError(reason) from exc
+        book = _Ledger(path)
         _settle(corpus, target, book)
         added = book.last("added")
         waiting = [document for doc_id, document in corpus.items() if doc_id not in added]
@@ -276,15 +282,3 @@ def _wait(target: Target, book: _Ledger, ready_timeout_s: float) -> IndexStatus:
             )
         time.sleep(_POLL_S)
     return IndexStatus()
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[_Ledger]:
-    """Give the ledger, for this process alone."""
-    try:
-        with locked(path.with_name(f"{path.name}.lock"), timeout_s=0):
-            yield _Ledger(path)
-    except TimeoutError as exc:
-        raise SystemsError(
-            f"another process is working on {path}; wait until it has ended"
-        ) from exc

@@ -194,25 +194,24 @@ def _resolve(spec: str, folder: str | Path) -> Callable[[Dataset], System]:
 def _from_file(path: Path) -> Callable[[Dataset], System]:
     kind, table = read_table(path)
     confirm(path, table)
-    options = {"name": path.stem, **table}
+    makers = {"http": HttpSystem, "mcp": McpSystem, "pipeline": pipeline_options()}
     try:
-        if kind == "http":
-            system: System = HttpSystem(**options)
-        elif kind == "mcp":
-            system = McpSystem(**options)
-            check_llm(options.get("sampling") or "extractive")
-        else:
-            pipeline = pipeline_options()(**options).model_dump()
-            check_llm(pipeline["llm"])
-            return lambda dataset: Pipeline(dataset, **pipeline)
+        made: Any = makers[kind](**{"name": path.stem, **table})
     except (OptionsError, ValidationError) as exc:
         problems = exc.problems if isinstance(exc, OptionsError) else problems_of(exc)
         text = path.read_text(encoding="utf-8-sig")
-        lines = one_line(problems, lambda *keys: f"line {toml_line(text, (kind, *keys))}, ")
-        raise ConfigError(f"{path}, [{kind}]: {lines}") from None
+        lines = [
+            (keys, f"line {toml_line(text, (kind, *keys))}, {each}") for keys, each in problems
+        ]
+        raise ConfigError(f"{path}, [{kind}]: {one_line(lines)}") from None
+
+    check_llm(table.get("llm") or table.get("sampling") or "extractive")
 
     def load(dataset: Dataset) -> System:
+        if isinstance(made, BaseModel):
+            return Pipeline(dataset, **made.model_dump())
         check_servers(table.get("sampling") or "")
+        system: System = made
         return system
 
     return load

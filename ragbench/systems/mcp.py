@@ -9,7 +9,7 @@ import shlex
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Unpack
 
 from pydantic import (
     Field,
@@ -22,7 +22,7 @@ from pydantic import (
 
 from ragbench.errors import ConfigError, SystemsError, require
 from ragbench.llms import load_llm
-from ragbench.systems.connections import Pool, Server
+from ragbench.systems.connections import Pool
 from ragbench.systems.credentials import (
     FlatTemplate,
     Scrubber,
@@ -34,9 +34,9 @@ from ragbench.systems.credentials import (
     from_environment,
     is_secret,
 )
-from ragbench.systems.function import EventLoop, failed
+from ragbench.systems.function import Asker, EventLoop
 from ragbench.systems.model_requests import REFUSED, Sampling
-from ragbench.systems.reply_paths import Paths, RemoteSystem, Reply, ReplyPaths, read_reply
+from ragbench.systems.reply_paths import Paths, RemoteSystem, Reply, ReplyPaths
 from ragbench.systems.templates import check_names, fill, question_values
 from ragbench.types import Answer, LLMLike
 
@@ -54,7 +54,8 @@ class McpSystem(RemoteSystem):
             the flag "retrieval_only", and count for retrieval alone.
         arguments: of the tool, with "{query}" and "{query_id}" in the places of the question's text
         and id, and
-            "{user_roles}" in that of the case's roles: a list, or in a longer text "a,b". In them,
+            "{user_roles}" in that of the case's roles: a list, or in a longer text "a,b";
+            "{history}": earlier messages. In them,
             in headers and in server "{env:MY_TOKEN}" becomes what that variable of the environment
             holds; a secret that is written out is refused.
         sampling: who answers the server's *sampling* requests, so that this model is the one that
@@ -130,25 +131,22 @@ class McpSystem(RemoteSystem):
             value.strip() for variable, value in variables.items() if is_secret(variable, value)
         )
         self._arguments = parts["arguments"]
-        self._loop = EventLoop(self.name)
         self._pool = Pool(
-            Server(
-                self.name,
-                parts["server"],
-                parts["headers"],
-                variables,
-                secrets,
-                self.timeout_s,
-                self.max_samplings,
-                samples=self._llm is not None,
-            ),
-            self._loop,
+            self.name,
+            parts["server"],
+            parts["headers"],
+            variables,
+            secrets,
+            self.timeout_s,
+            self.max_samplings,
+            samples=self._llm is not None,
+            loop=EventLoop(self.name),
         )
         self._finalizer = weakref.finalize(self, Scrubber(secrets).stop)
 
     def close(self) -> None:
         """End the connections, and the server where it was started from here."""
-        self._loop.close()
+        self._pool.loop.close()
         self._finalizer()
 
     def tools(self) -> dict[str, Any]:
@@ -171,27 +169,19 @@ class McpSystem(RemoteSystem):
 
     def ask_raw(self, query: str) -> Reply:
         """Return the tool's result for a question, before any path is applied; raises SystemsError."""
-        return Reply(
-            [self.call(self.tool, fill(self._arguments, question_values("probe", query, ())))]
-        )
+        return Reply([self.call(self.tool, fill(self._arguments, question_values("probe", query)))])
 
-    def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
+    def answer(self, query_id: str, query: str, **options: Unpack[Asker]) -> Answer:
         """Return what the tool answers; a failed answer where it does not."""
-        arguments = fill(self._arguments, question_values(query_id, query, user_roles))
+        arguments = fill(self._arguments, question_values(query_id, query, **options))
         sampling = self._sampling()
-        try:
+
+        def ask() -> tuple[Reply, dict[str, float]]:
             reply, seconds = self._pool.call(self.tool, arguments, sampling)
-        except SystemsError as exc:
-            reason = f" ({sampling.refusals[0]})" if sampling and sampling.refusals else ""
-            kind = {} if exc.failure is None else {"failure": exc.failure}
-            answer = failed(query_id, f"{self.name}: {exc}{reason}", **kind)
-        except InterruptedError:
-            return failed(query_id, f"{self.name} was closed")
-        else:
-            paths = cast(ReplyPaths, self.reply)
-            answer = read_reply(self.name, query_id, Reply([reply]), paths)
-            if not (sampling and sampling.cached):
-                answer = replace(answer, latency_ms={"total": 1000 * seconds, **answer.latency_ms})
+            is_cached = sampling is not None and sampling.cached
+            return Reply([reply]), {} if is_cached else {"total": 1000 * seconds}
+
+        answer = self.read(query_id, ask)
         return _with_sampling(answer, sampling) if sampling else answer
 
     def _sampling(self) -> Sampling | None:
@@ -203,4 +193,7 @@ def _with_sampling(answer: Answer, sampling: Sampling) -> Answer:
     if usage := sampling.usage():
         latency = {} if sampling.cached else {"sampling": 1000 * usage.latency_s}
         answer = replace(answer, usage=usage, latency_ms={**answer.latency_ms, **latency})
-    return replace(answer, flags=(*answer.flags, REFUSED)) if sampling.refusals else answer
+    if not sampling.refusals:
+        return answer
+    error = answer.error and f"{answer.error} ({sampling.refusals[0]})"
+    return replace(answer, flags=(*answer.flags, REFUSED), error=error)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import NamedTuple
 
 from ragbench.datasets.passages import NOWHERE, Place, Texts
@@ -76,128 +74,104 @@ def match_passages(
     >>> matched.run, [(chunk.doc_id, chunk.start, chunk.end) for chunk in matched.chunks]
     ({'q1': {'rail': 1.0, 'unmatched:q': 0.5}}, [('rail', 0, 41)])
     """
-    judged = {doc_id for grades in dataset.qrels.values() for doc_id in grades}
-    names = {**{doc_id: doc_id for doc_id in (*dataset.corpus, *judged)}, **(known_as or {})}
-    labelled = {
+    labelled = (
         chunk_id
         for case in dataset.cases
         for chunk_id in (*case.relevant_chunks, *case.expected_chunks)
+    )
+    judged = (doc_id for grades in dataset.qrels.values() for doc_id in grades)
+    names = {
+        **dict.fromkeys(labelled, ""),  # which are known, and of no document that is known
+        **{doc_id: doc_id for doc_id in (*dataset.corpus, *judged)},
+        **(known_as or {}),
     }
-    answers = [_with_ids(answer, names, labelled) for answer in answers]
-    returned = [_unscored(passage) for answer in answers for passage in _passages(answer)]
+    lists = [_passages(answer, names) for answer in answers]
     texts = Texts(dataset.corpus)
     places = {
-        passage: _place(passage, dataset.corpus, names, labelled, texts)
-        for passage in dict.fromkeys(returned)
+        passage: _place(passage, dataset.corpus, names, texts)
+        for passages in lists
+        for passage in passages
     }
     place_of = _attributable(places, dataset.corpus)
     relevant = {case.query_id: {span.doc_id: 1 for span in case.evidence} for case in dataset.cases}
     for query_id, grades in dataset.qrels.items():
         relevant[query_id] = {**relevant.get(query_id, {}), **grades}
-    lowest = [_credited(answer, place_of, relevant.get(answer.query_id, {})) for answer in answers]
-    renamed = _renamed(pair for pairs in lowest for pair in pairs)
-    kinds = ("by id", "exact", "white space", "fuzzy", "not attributable", "several")
-    counts = Counter(dict.fromkeys(kinds, 0))
-    for passage in returned:
-        counts[place_of[passage].how] += 1
-        counts["several"] += len(place_of[passage].holders) > 1
-    chunks: dict[str, Chunk] = {}
-    for (_, span), chunk_id in renamed.items():
-        if span.start < span.end:
-            text = dataset.corpus[span.doc_id].full_text[span.start : span.end]
-            chunks.setdefault(chunk_id, Chunk(chunk_id, span.doc_id, span.start, span.end, text))
-    paired = list(zip(answers, lowest, strict=True))
-    run = {answer.query_id: _ranked(answer, pairs) for answer, pairs in paired}
-    rewritten = [_rewritten(answer, pairs, renamed, chunks) for answer, pairs in paired]
-    is_lost = bool(places) and all(each == NOWHERE for each in places.values())
-    is_foreign = is_lost and any(relevant.values())
-    return PassageMatches(rewritten, run, list(chunks.values()), dict(counts), is_foreign)
-
-
-_Credited = list[tuple[Passage, Span]]
-
-
-def _with_ids(answer: Answer, names: Collection[str], labelled: Collection[str]) -> Answer:
-    """Return the answer with texts that are exactly the id of a document or chunk as passages of
-    that id.
-    """
-    ids: dict[str, str] = {}
-    for passage in answer.passages:
-        named = passage.text.strip()
-        form = _CHUNK_ID.fullmatch(named)
-        is_id = named in names or named in labelled or (form is not None and form[1] in names)
-        if is_id and passage.passage_id.partition("~")[0] == text_id(passage.text):
-            again = sum(passage_id.partition("~")[0] == named for passage_id in ids.values())
-            ids[passage.passage_id] = f"{named}~{again + 1}" if again else named
-    passages = (
-        replace(passage, passage_id=ids[passage.passage_id], text="")
-        if passage.passage_id in ids
-        else passage
-        for passage in answer.passages
+    versions: _Versions = {}
+    matched = [
+        _rewritten(
+            answer, passages, place_of, relevant.get(answer.query_id, {}), versions, dataset.corpus
+        )
+        for answer, passages in zip(answers, lists, strict=True)
+    ]
+    chunks = [
+        Chunk(
+            _version(passage_id, number),
+            span.doc_id,
+            span.start,
+            span.end,
+            _text(span, dataset.corpus),
+        )
+        for passage_id, excerpts in versions.items()
+        for (_, span), number in excerpts.items()
+        if span.start < span.end
+    ]
+    used = [place_of[passage] for passages in lists for passage in passages]
+    kinds = ("by id", "exact", "white space", "fuzzy", "not attributable")
+    counts = {how: sum(place.how == how for place in used) for how in kinds}
+    return PassageMatches(
+        [answer for answer, _ in matched],
+        {answer.query_id: ranking for answer, ranking in matched},
+        chunks,
+        {**counts, "several": sum(len(place.holders) > 1 for place in used)},
+        is_foreign={*places.values()} == {NOWHERE} and any(relevant.values()),
     )
-    return _replaced(answer, ids, passages)
 
 
-def _replaced(answer: Answer, ids: Mapping[str, str], passages: Iterable[Passage]) -> Answer:
-    """Return the answer with these passages, and with new ids in its contexts and citations."""
-    contexts, citations = (
-        tuple(ids.get(passage_id, passage_id) for passage_id in passage_ids)
-        for passage_ids in (answer.contexts, answer.citations)
-    )
-    return replace(answer, contexts=contexts, citations=citations, passages=tuple(passages))
+_Versions = dict[str, dict[tuple[str, Span], int]]
+"""Passage id -> its excerpts with their numbers: systems name a document and give another excerpt of
+it each time.
+"""
 
 
-def _credited(
-    answer: Answer, place_of: Mapping[Passage, Place], grades: Mapping[str, int]
-) -> _Credited:
-    """Return each passage of an answer with the place that it is credited to: of several documents,
-    the one that makes the ranking worst by these grades.
+def _version(passage_id: str, number: int) -> str:
+    return f"{passage_id}~~{number + 1}" if number else passage_id
+
+
+def _text(span: Span, corpus: Mapping[str, Document]) -> str:
+    return corpus[span.doc_id].full_text[span.start : span.end] if span.start < span.end else ""
+
+
+def _passages(answer: Answer, names: Mapping[str, str]) -> list[Passage]:
+    """Return the contexts of an answer, regardless of the question they were found for (without
+    scores); a text that is exactly the id of a document or chunk as the passage of that id.
     """
-    passages = [_unscored(passage) for passage in _passages(answer)]
-    ranked = {
-        holders[0].doc_id for passage in passages if len(holders := place_of[passage].holders) == 1
-    }
-
-    def worth(span: Span) -> tuple[int, bool]:
-        grade = max(0, grades.get(span.doc_id, 0))
-        is_ranked = span.doc_id in ranked
-        return grade, is_ranked == (grade == 0)  # another document that is irrelevant takes a rank
-
-    credited = []
-    for passage in passages:
-        span = min(place_of[passage].holders, key=worth)
-        ranked.add(span.doc_id)
-        credited.append((passage, span))
-    return credited
-
-
-def _passages(answer: Answer) -> list[Passage]:
     by_id = {passage.passage_id: passage for passage in answer.passages}
-    ids = answer.contexts or tuple(by_id)
-    return [by_id.get(passage_id) or Passage(passage_id, "") for passage_id in ids]
-
-
-def _unscored(passage: Passage) -> Passage:
-    """Return the same passage, regardless of the question it was found for."""
-    return replace(passage, score=None)
+    passages = []
+    for passage_id in answer.contexts or by_id:
+        passage = replace(by_id.get(passage_id) or Passage(passage_id, ""), score=None)
+        named, made_id = passage.text.strip(), text_id(passage.text)
+        form = _CHUNK_ID.fullmatch(named)
+        if passage_id.startswith(made_id) and (named in names or (form and form[1] in names)):
+            passage = replace(passage, passage_id=passage_id.replace(made_id, named), text="")
+        passages.append(passage)
+    return passages
 
 
 def _place(
-    passage: Passage,
-    corpus: Mapping[str, Document],
-    names: Mapping[str, str],
-    labelled: Collection[str],
-    texts: Texts,
+    passage: Passage, corpus: Mapping[str, Document], names: Mapping[str, str], texts: Texts
 ) -> Place:
     doc_id = _known(passage, names)
     if not corpus:
         doc_id = doc_id or passage.doc_id or passage.passage_id
-    if not doc_id and passage.text.strip():
+    has_text = bool(passage.text.strip())
+    if not doc_id and has_text:
         return texts.find(passage.text)
-    if doc_id not in corpus:
-        return Place((Span(doc_id, 0, 0),)) if doc_id or passage.passage_id in labelled else NOWHERE
-    at = texts.within(passage.text, doc_id) if passage.text.strip() else None
-    if not passage.text and (form := _CHUNK_ID.fullmatch(passage.passage_id)):
+    if not doc_id and passage.passage_id not in names:
+        return NOWHERE
+    at = None
+    if doc_id in corpus and has_text:
+        at = texts.within(passage.text, doc_id)
+    elif doc_id in corpus and (form := _CHUNK_ID.fullmatch(passage.passage_id)):
         at = int(form[2]), min(int(form[3]), len(corpus[doc_id].full_text))
     return Place((Span(doc_id, *(at or (0, 0))),))
 
@@ -208,23 +182,24 @@ def _attributable(
     """Return the places; `_ANYWHERE` for texts in no document, in too many, and for short ones that
     are not whole chunks."""
     few = {
-        passage: holding.holders
-        for passage, holding in places.items()
-        if holding != NOWHERE and len(holding.holders) <= _MAX_HOLDERS
+        passage
+        for passage, place in places.items()
+        if place != NOWHERE and len(place.holders) <= _MAX_HOLDERS
     }
     long = {passage for passage in few if len(" ".join(passage.text.split())) >= _MIN_CHARACTERS}
-    spans = {span for passage in long for span in few[passage]}
-
-    def counts(passage: Passage, holding: Place) -> bool:
-        return passage in few and (
-            holding.how == "by id"
-            or passage in long
-            or any(_is_chunk(span, corpus[span.doc_id], spans) for span in few[passage])
-        )
-
+    spans = {span for passage in long for span in places[passage].holders}
     return {
-        passage: holding if counts(passage, holding) else _ANYWHERE
-        for passage, holding in places.items()
+        passage: place
+        if passage in long
+        or (
+            passage in few
+            and (
+                place.how == "by id"
+                or any(_is_chunk(span, corpus[span.doc_id], spans) for span in place.holders)
+            )
+        )
+        else _ANYWHERE
+        for passage, place in places.items()
     }
 
 
@@ -243,57 +218,60 @@ def _is_chunk(span: Span, document: Document, others: Iterable[Span]) -> bool:
 
 def _known(passage: Passage, names: Mapping[str, str]) -> str:
     """Return the id of a document that the passage names, "" if it names none."""
-    for named in filter(None, (passage.doc_id, passage.passage_id)):
+    for named in (passage.doc_id, passage.passage_id):
         for doc_id in (named, named.rpartition("#")[0], named.rpartition("~")[0]):
-            if doc_id in names:
+            if names.get(doc_id):
                 return names[doc_id]
     return ""
 
 
-def _renamed(credited: Iterable[tuple[Passage, Span]]) -> dict[tuple[Passage, Span], str]:
-    """Give each passage an id of its own: systems name a document and give another excerpt of it
-    each time.
-    """
-    versions: dict[str, dict[tuple[str, Span], int]] = {}
-    renamed = {}
-    for passage, span in credited:
-        numbers = versions.setdefault(passage.passage_id, {})
-        number = numbers.setdefault((passage.text, span), len(numbers))
-        renamed[passage, span] = (
-            f"{passage.passage_id}~~{number + 1}" if number else passage.passage_id
-        )
-    return renamed
-
-
 def _rewritten(
     answer: Answer,
-    credited: _Credited,
-    renamed: Mapping[tuple[Passage, Span], str],
-    chunks: Mapping[str, Chunk],
-) -> Answer:
-    """Return the answer with the documents of its passages, those that it names by their ids alone
-    among them.
+    passages: Sequence[Passage],
+    place_of: Mapping[Passage, Place],
+    grades: Mapping[str, int],
+    versions: _Versions,
+    corpus: Mapping[str, Document],
+) -> tuple[Answer, dict[str, float]]:
+    """Return the answer with the documents of its passages, and their ranking. Of several documents
+    that hold a passage, the one counts that makes the ranking worst by these grades.
     """
-    span_of = dict(credited)
-    id_of = {passage.passage_id: renamed[passage, span] for passage, span in credited}
-    named = {passage.passage_id for passage in answer.passages}
-    more = (key for key, span in credited if span.doc_id and key.passage_id not in named)
-    passages = []
-    for passage in (*answer.passages, *more):
-        if (span := span_of.get(_unscored(passage))) is not None:
-            new_id = id_of[passage.passage_id]
-            text = passage.text or (chunks[new_id].text if new_id in chunks else "")
-            passage = replace(passage, passage_id=new_id, doc_id=span.doc_id, text=text)
-        passages.append(passage)
-    return _replaced(answer, id_of, passages)
+    score_of = {passage.passage_id: passage.score for passage in answer.passages}
+    contexts = answer.contexts or tuple(score_of)
+    scores = [score for each in contexts if (score := score_of.get(each)) is not None]
+    falling = len(scores) == len(contexts) and scores == sorted(scores, reverse=True)
+    holders = [place_of[passage].holders for passage in passages]
+    ranked = {spans[0].doc_id for spans in holders if len(spans) == 1}
 
+    def worth(span: Span) -> tuple[int, bool]:
+        grade = max(0, grades.get(span.doc_id, 0))
+        is_ranked = span.doc_id in ranked
+        return grade, is_ranked == (grade == 0)  # another document that is irrelevant takes a rank
 
-def _ranked(answer: Answer, credited: _Credited) -> dict[str, float]:
-    scores = [passage.score for passage in _passages(answer)]
-    numbers = [score for score in scores if score is not None]
-    falling = len(numbers) == len(scores) and all(a >= b for a, b in pairwise(numbers))
+    id_of: dict[str, str] = {}
+    kept: dict[str, Passage] = {}
     ranking: dict[str, float] = {}
-    for rank, (passage, span) in enumerate(credited, 1):
+    for rank, (context, passage, spans) in enumerate(zip(contexts, passages, holders, strict=True)):
+        span = min(spans, key=worth)
+        ranked.add(span.doc_id)
+        numbers = versions.setdefault(passage.passage_id, {})
+        number = numbers.setdefault((passage.text, span), len(numbers))
+        id_of[context] = _version(passage.passage_id, number)
+        if span.doc_id or context in score_of:
+            text = passage.text or _text(span, corpus)
+            kept[context] = Passage(id_of[context], text, span.doc_id, score_of.get(context))
         doc_id = span.doc_id or f"{UNKNOWN}{passage.passage_id}"
-        ranking.setdefault(doc_id, numbers[rank - 1] if falling else round(1 / rank, 6))
-    return ranking
+        ranking.setdefault(doc_id, scores[rank] if falling else round(1 / (rank + 1), 6))
+
+    def renamed(ids: Sequence[str]) -> tuple[str, ...]:
+        return tuple(id_of.get(passage_id, passage_id) for passage_id in ids)
+
+    calls = tuple(replace(call, contexts=renamed(call.contexts)) for call in answer.calls)
+    rewritten = replace(
+        answer,
+        contexts=renamed(answer.contexts),
+        citations=renamed(answer.citations),
+        passages=tuple(kept.values()),
+        calls=calls,
+    )
+    return rewritten, ranking

@@ -11,19 +11,28 @@ from time import perf_counter
 from typing import Any
 
 from ragbench import store
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, check_known
 from ragbench.extension import object_name
 from ragbench.generation import check_llm, generate_answers
 from ragbench.generation.answers import read_reply
-from ragbench.generation.prompts import GENERATION_SYSTEM, check_prompt, closed_book, fill
+from ragbench.generation.prompts import (
+    GENERATION_SYSTEM,
+    REWRITE,
+    check_prompt,
+    closed_book,
+    fill,
+)
 from ragbench.language import language_of
 from ragbench.llms import check_servers, generate_many, load_llm
 from ragbench.retrieval.beir_models import BeirRetriever
 from ragbench.retrieval.chunkers import chunk
 from ragbench.retrieval.retrievers import check_retriever, make_retriever, user_retriever
 from ragbench.retrieval.search import rerank, retrieve
+from ragbench.systems.function import Message
+from ragbench.systems.templates import as_text
 from ragbench.types import (
     Answer,
+    Call,
     Case,
     Chunk,
     Corpus,
@@ -34,6 +43,8 @@ from ragbench.types import (
     as_documents,
     chunks_by_id,
 )
+
+HISTORIES = ("", "last", "all", "rewrite")
 
 
 class Pipeline:
@@ -48,6 +59,10 @@ class Pipeline:
     "chunk", "index", "search" and "generate" took, the last two for all questions asked in a batch.
     `language` is the code of the corpus' language, detected unless given. Threads may share it.
 
+    In a conversation `history` states what is searched for and answered: "last" (or "") the last
+    question alone, "all" it and all turns before it, "rewrite" a question that the language model
+    writes from them; the answer has it as a call of that name.
+
     Retriever, chunker, reranker and language model may be of your own, as objects or as
     "package.module:attribute". `name` is made of them unless given.
 
@@ -59,6 +74,8 @@ class Pipeline:
     >>> list(pipeline.run["q1"])
     ['cats#0-27']
     """
+
+    sends_nothing = True  # but by language models, which count it
 
     def __init__(
         self,
@@ -78,6 +95,7 @@ class Pipeline:
         max_context_tokens: int | None = None,
         max_tokens: int = 512,
         temperature: float = 0.0,
+        history: str = "",
         name: str = "",
     ) -> None:
         if not isinstance(dataset, Dataset):
@@ -90,13 +108,29 @@ class Pipeline:
         check_llm(llm)
         check_servers(llm)
         check_prompt(prompt)
+        check_known("history", HISTORIES, history)
+        if history == "rewrite" and llm == "extractive":
+            raise ConfigError("history 'rewrite' asks a language model; name one as llm")
         cut_as: dict[str, Any] = {
             "chunker": chunker,
             "chunk_size": chunk_size,
             "chunk_overlap": chunk_overlap,
             "tokenizer": tokenizer,
         }
-        self._parts = {**cut_as, "retriever": retriever, "reranker": reranker, "depth": depth}
+        self._parts = {
+            **cut_as,
+            "retriever": retriever,
+            "reranker": reranker,
+            "depth": depth,
+            "history": history,
+        }
+        self._generation: dict[str, Any] = {
+            "prompt": prompt,
+            "k": k,
+            "max_context_tokens": max_context_tokens,
+            "max_tokens": max_tokens,
+            "temperature": temperature,
+        }
         start = perf_counter()
         self.chunks = chunk(dataset, **cut_as)
         self.run: Run = {}
@@ -115,13 +149,6 @@ class Pipeline:
         self.is_timed = not isinstance(self._index, BeirRetriever)  # it encodes all in each search
         self.seconds = {"chunk": chunked - start, "index": perf_counter() - chunked}
         self._reranker, self.llm = reranker, llm
-        self._generation: dict[str, Any] = {
-            "prompt": prompt,
-            "k": k,
-            "max_context_tokens": max_context_tokens,
-            "max_tokens": max_tokens,
-            "temperature": temperature,
-        }
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -130,51 +157,48 @@ class Pipeline:
     def retrieve(self, queries: Mapping[str, str]) -> Run:
         """Return query_id -> chunk_id -> score for these questions, best first."""
         run = retrieve(self._index, queries, self.chunks, depth=self.depth)
-        return (
-            rerank(run, queries, self.chunks, self._reranker, k=len(self.chunks))
-            if self._reranker
-            else run
-        )
+        if not self._reranker:
+            return run
+        return rerank(run, queries, self.chunks, self._reranker, k=len(self.chunks))
 
-    def answer(self, query_id: str, query: str) -> Answer:
+    def answer(self, query_id: str, query: str, *, history: Sequence[Message] = ()) -> Answer:
         """Answer one question; `latency_ms` has "search", "generate" and "total", as a user would
         wait: its search takes nothing from the cache.
         """
         start = perf_counter()
+        new = self._standalone({query_id: query}, {query_id: history})
+        queries = {query_id: query, **new}
         with store.bypassed():
-            run = self.retrieve({query_id: query})
+            run = self.retrieve(queries)
         searched = perf_counter()
-        [answer] = self._answers({query_id: query}, run)
+        [answer] = self._answers(queries, run, new)
         ended = perf_counter()
-        measured = {
-            "search": searched - start,
-            "generate": ended - searched,
-            "total": ended - start,
-        }
+        latency_ms = {"search": 1000 * (searched - start)}
         # A reply of the store took the model no time now: without a "generate" of its own there is
         # no total either.
-        is_timed = (
-            self.llm == "extractive" or "generate" in answer.latency_ms or answer.usage is None
-        )
-        stages = measured if is_timed else {"search": measured["search"]}
-        latency_ms = {stage: 1000 * seconds for stage, seconds in stages.items()}
+        if self.llm == "extractive" or "generate" in answer.latency_ms or answer.usage is None:
+            latency_ms |= {"generate": 1000 * (ended - searched), "total": 1000 * (ended - start)}
         return replace(answer, latency_ms=latency_ms)
 
-    def answer_many(self, queries: Mapping[str, str]) -> list[Answer]:
+    def answer_many(
+        self,
+        queries: Mapping[str, str],
+        histories: Mapping[str, Sequence[Message]] | None = None,
+    ) -> list[Answer]:
         """Answer all in one batch: exactly as `retrieve` and `generate_answers`, in the order of
         the questions.
 
         `latency_ms` holds only what a language model took for each; no user waits for a batch.
         """
         start = perf_counter()
+        new = self._standalone(queries, histories or {})
+        queries = {**queries, **new}
         run = self.retrieve(queries)
         searched = perf_counter()
-        answers = self._answers(queries, run)
+        answers = self._answers(queries, run, new)
+        took = {"search": searched - start, "generate": perf_counter() - searched}
         with self._lock:
-            for stage, seconds in (
-                ("search", searched - start),
-                ("generate", perf_counter() - searched),
-            ):
+            for stage, seconds in took.items():
                 self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
         return answers
 
@@ -194,8 +218,8 @@ class Pipeline:
             for query_id, chunks in contexts.items()
         }
         texts = {chunk.chunk_id: chunk for chunks in contexts.values() for chunk in chunks}
-        dataset = replace(self._dataset, cases=cases, qrels={})
         options = {**self._generation, "k": max([1, *map(len, run.values())])}
+        dataset = replace(self._dataset, cases=cases, qrels={})
         answers = generate_answers(dataset, run, [*texts.values()], self.llm, **options)
         if self.llm == "extractive":  # without contexts it has nothing to extract from
             return answers
@@ -250,15 +274,35 @@ class Pipeline:
         if self.llm == "extractive" or not answer.contexts:
             return ""
         texts = [self._by_id[chunk_id].text for chunk_id in answer.contexts]
+        query = answer.calls[0].query if answer.calls else query
         return fill(check_prompt(self._generation["prompt"]), query, texts)
 
     @cached_property
     def _by_id(self) -> Mapping[str, Chunk]:
         return chunks_by_id(self.chunks)
 
-    def _answers(self, queries: Mapping[str, str], run: Run) -> list[Answer]:
+    def _answers(
+        self, queries: Mapping[str, str], run: Run, new: Mapping[str, str]
+    ) -> list[Answer]:
         with self._lock:
             self.run = {**self.run, **run}
         cases = [Case(query_id, query) for query_id, query in queries.items()]
         dataset = replace(self._dataset, cases=cases, qrels={})
-        return generate_answers(dataset, run, self.chunks, self.llm, **self._generation)
+        answers = generate_answers(dataset, run, self.chunks, self.llm, **self._generation)
+        calls = {query_id: (Call(self._parts["history"], text),) for query_id, text in new.items()}
+        return [replace(each, calls=calls.get(each.query_id, ())) for each in answers]
+
+    def _standalone(
+        self, queries: Mapping[str, str], histories: Mapping[str, Sequence[Message]]
+    ) -> dict[str, str]:
+        """Return what is searched for and answered in place of each question that has a history."""
+        how = self._parts["history"]
+        before = {q: as_text([*histories[q]]) for q in queries if histories.get(q)}
+        if how == "all":
+            return {query_id: f"{text}\n{queries[query_id]}" for query_id, text in before.items()}
+        if how != "rewrite" or not before:
+            return {}
+        prompts = [fill(REWRITE, queries[query_id], [text]) for query_id, text in before.items()]
+        replies = generate_many(load_llm(self.llm), prompts, label="questions")
+        texts = (reply.text.strip() for reply in replies)
+        return {q: text or queries[q] for q, text in zip(before, texts, strict=True)}

@@ -10,21 +10,19 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import lru_cache
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
+
+from pydantic import TypeAdapter
 
 from ragbench.errors import ConfigError, DataError, DataWarning, FailureKind
 from ragbench.files import LineFile, parse_json
 from ragbench.llms import active_dry_run
 from ragbench.progress import ThreadedCalls, progress_bar
-from ragbench.systems.function import failed, takes_roles, to_answer
-from ragbench.types import Answer, Dataset, System
+from ragbench.systems.function import Asker, failed, keywords, to_answer
+from ragbench.types import Answer, Case, Dataset, System
 
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
+_ANSWER = TypeAdapter(Answer)
 _OTHER_OUTPUT = "name another output, or start over with --force"
 
 
@@ -34,14 +32,14 @@ def ask(
     *,
     concurrency: int = 8,
     label: str = "",
-    known: Mapping[str, Answer] = MappingProxyType({}),
+    known: Mapping[str, Answer] | None = None,
 ) -> list[Answer]:
     """Ask the system every question of the dataset, and return its answers in the order of the
     cases.
 
     Args:
-        system: anything with `name` and `answer(query_id, query)`. Where that takes the keyword
-        `user_roles`, it gets those of the case.
+        system: anything with `name` and `answer(query_id, query)`. Where that takes the keywords
+        `user_roles` and `history`, it gets those of the case.
         One with `answer_many(queries)`, such as `Pipeline`, is asked all at once.
         dataset: the questions.
         concurrency: how many questions wait at a time.
@@ -62,52 +60,58 @@ def ask(
     """
     if concurrency < 1:
         raise ConfigError(f"ask: concurrency is {concurrency}; expected 1 or more")
-    queries = {
-        query_id: query for query_id, query in dataset.queries.items() if query_id not in known
-    }
     if not isinstance(system, System):
         raise ConfigError(
             f"ask: {system!r} is not a system; expected an object with name and answer(query_id, "
             "query)"
         )
-    answers, label = dict(known), label or system.name
+    answers, label = dict(known or {}), label or system.name
+    queries = {q: text for q, text in dataset.queries.items() if q not in answers}
     many = getattr(system, "answer_many", None)
-    if callable(many) and (active_dry_run() is None or _sends_nothing(system)):
-        answers |= {answer.query_id: answer for answer in many(queries)}
+    if callable(many) and (active_dry_run() is None or getattr(system, "sends_nothing", False)):
+        histories = {case.query_id: case.history for case in dataset.cases if case.turns}
+        options = keywords(many, histories=histories)
+        answers |= {answer.query_id: answer for answer in many(queries, **options)}
         return [answers[query_id] for query_id in dataset.queries]
-    roles = {case.query_id: case.user_roles for case in dataset.cases}
     work = ThreadedCalls(
-        list(queries),
-        lambda query_id: ask_one(system, query_id, queries[query_id], roles[query_id]),
+        [case for case in dataset.cases if case.query_id in queries],
+        lambda case: ask_case(system, case),
         at_once=concurrency,
         name=label,
     )
     with progress_bar(len(queries), label, "questions") as bar:
-        for query_id, outcome in work:
+        for case, outcome in work:
             if isinstance(outcome, BaseException):
                 raise outcome
-            answers[query_id] = outcome
+            answers[case.query_id] = outcome
             bar.update()
     in_order = [answers[query_id] for query_id in dataset.queries]
     warn_of_failures(system.name, in_order)
     return in_order
 
 
-def ask_one(system: System, query_id: str, query: str, user_roles: Sequence[str] = ()) -> Answer:
+def ask_case(system: System, case: Case) -> Answer:
+    """Ask the question of a case, with the roles and the history that it has."""
+    roles, history = case.user_roles, case.history
+    return ask_one(system, case.query_id, case.text, user_roles=roles, history=history)
+
+
+def ask_one(system: System, query_id: str, query: str, **options: Unpack[Asker]) -> Answer:
     """Ask one question; what the system raises is a failed answer. `latency_ms` has "total" at
     least.
 
-    `user_roles` are those of the person who asks, for a system whose `answer` takes them. In a dry
+    `user_roles` are those of the person who asks, and `history` the earlier messages, for a system
+    whose `answer` takes them. In a dry
     run only systems that send nothing themselves are asked: ragbench's own pipeline and recorded
     answers.
     """
-    if (plan := active_dry_run()) and not _sends_nothing(system):
+    if (plan := active_dry_run()) and not getattr(system, "sends_nothing", False):
         plan.note_question(system.name)
         return failed(query_id, "a dry run: nothing was sent", FailureKind.DRY_RUN)
     start = time.perf_counter()
     try:
-        roles = {"user_roles": tuple(user_roles)} if takes_roles(system.answer) else {}
-        answer = to_answer(query_id, system.answer(query_id, query, **roles), system.name)
+        returned = system.answer(query_id, query, **keywords(system.answer, **options))
+        answer = to_answer(query_id, returned, system.name)
     except Exception as exc:  # any exception of a user's system is an outcome of that system
         answer = failed(
             query_id,
@@ -116,13 +120,6 @@ def ask_one(system: System, query_id: str, query: str, user_roles: Sequence[str]
         )
     total = 1000 * (time.perf_counter() - start)
     return answer if answer.latency_ms else replace(answer, latency_ms={"total": total})
-
-
-def _sends_nothing(system: System) -> bool:
-    from ragbench.systems.pipeline import Pipeline
-    from ragbench.systems.recorded import RecordedSystem
-
-    return isinstance(system, Pipeline | RecordedSystem)
 
 
 def warn_of_failures(name: str, answers: Sequence[Answer]) -> None:
@@ -164,7 +161,8 @@ class JournaledSystem:
     """
 
     def __init__(self, system: System, path: str | Path, identity: str = "") -> None:
-        self.system, self._path, self._identity = system, Path(path), identity or system.name
+        self.system, self.name = system, system.name
+        self._path, self._identity = Path(path), identity or system.name
         self._kept: dict[str, tuple[str, Answer]] = {}
         self._problem = ""
         try:
@@ -176,21 +174,16 @@ class JournaledSystem:
         for line in self._file.lines:
             self._take(line)
 
-    @property
-    def name(self) -> str:
-        """Return the system's name."""
-        return self.system.name
-
     def __getattr__(self, name: str) -> Any:
         return getattr(self.system, name)
 
-    def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
+    def answer(self, query_id: str, query: str, **options: Unpack[Asker]) -> Answer:
         """Return the kept answer, or that of the system."""
         self.check({query_id: query})
         if query_id in self._kept:
             return self._kept[query_id][1]
         self.check_written()
-        answer = ask_one(self.system, query_id, query, user_roles)
+        answer = ask_one(self.system, query_id, query, **options)
         if not answer.failed:
             fields = {
                 key: each for key, each in asdict(answer).items() if each not in (None, (), {})
@@ -227,7 +220,7 @@ class JournaledSystem:
         try:
             fields = parse_json(line.decode())
             question, system = fields.pop("question"), fields.pop("system")
-            answer = _adapter().validate_python(fields)
+            answer = _ANSWER.validate_python(fields)
         except (ValueError, TypeError, KeyError, AttributeError) as exc:
             raise ConfigError(
                 f"{self._path} is damaged ({type(exc).__name__}: {exc}); {_OTHER_OUTPUT}"
@@ -238,10 +231,3 @@ class JournaledSystem:
                 f"{_OTHER_OUTPUT}"
             )
         self._kept[answer.query_id] = question, answer
-
-
-@lru_cache(maxsize=1)
-def _adapter() -> TypeAdapter[Answer]:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(Answer)

@@ -39,11 +39,12 @@ class RecordedSystem:
         and the line.
     """
 
+    sends_nothing = True
+
     def __init__(
         self, source: str | Path | Iterable[Answer | Mapping[str, Any]], *, name: str = ""
     ) -> None:
-        self._by_id: dict[str, Answer] = {}
-        self._by_text: dict[str, Answer] = {}
+        self._answers: dict[tuple[str, str], Answer] = {}  # of (id, "") or ("", question)
         self._is_run = False
         if isinstance(source, str | Path):
             self.name = name or Path(source).stem
@@ -52,16 +53,16 @@ class RecordedSystem:
             self.name = name or "recorded"
             for answer in source:
                 if isinstance(answer, Answer):
-                    self._keep(self._by_id, answer.query_id, answer)
+                    self._keep((answer.query_id, ""), answer)
                 else:
                     self._take(outputs_of(answer))
 
     def __repr__(self) -> str:
-        return f"RecordedSystem({self.name!r}, {len(self._by_id) + len(self._by_text)} answers)"
+        return f"RecordedSystem({self.name!r}, {len(self._answers)} answers)"
 
     def answer(self, query_id: str, query: str) -> Answer:
         """Return the recorded answer to this question."""
-        answer = self._by_id.get(query_id) or self._by_text.get(_folded(query))
+        answer = self._answers.get((query_id, "")) or self._answers.get(("", _folded(query)))
         if answer is None and self._is_run:  # nothing was retrieved
             return read_answer(query_id, {"contexts": [], "flags": [RETRIEVAL_ONLY]})
         if answer is None:
@@ -81,10 +82,9 @@ class RecordedSystem:
         >>> RecordedSystem([Answer("q1", "In 1881."), Answer("q7", "No.")]).unasked({"q1": "When?", "q2": "Where?"})
         ['q7']
         """
-        texts = {_folded(query) for query in queries.values()}
-        return [key for key in self._by_id if key not in queries] + [
-            key for key in self._by_text if key not in texts
-        ]
+        asked = {*queries, *map(_folded, queries.values())}
+        keys = (query_id or question for query_id, question in self._answers)
+        return [key for key in keys if key not in asked]
 
     def _read(self, path: Path) -> None:
         if path.suffix in SUFFIXES:
@@ -94,7 +94,7 @@ class RecordedSystem:
                     {"id": doc_id, "doc_id": doc_id, "score": scores[doc_id]}
                     for doc_id in ranking(scores)
                 ]
-                self._by_id[query_id] = read_answer(query_id, {"contexts": ranked})
+                self._answers[query_id, ""] = read_answer(query_id, {"contexts": ranked})
             return
         unit = "line" if path.suffix == ".jsonl" else "record"
         for number, record in records(path, other_form(path)):
@@ -103,33 +103,32 @@ class RecordedSystem:
         times = path.with_name("timings.json")  # of a result's folder
         if path.name == "answers.jsonl" and times.is_file():
             latency = read_json(times, "it is of a result").get("answers", {})
-            for query_id in self._by_id.keys() & latency.keys():
-                self._by_id[query_id] = replace(self._by_id[query_id], latency_ms=latency[query_id])
-        if not self._by_id and not self._by_text:
+            self._answers |= {
+                key: replace(answer, latency_ms=latency[key[0]])
+                for key, answer in self._answers.items()
+                if key[0] in latency
+            }
+        if not self._answers:
             raise DataError(f"{path} holds no answer; expected one JSON object on each line")
 
     def _take(self, record: Mapping[str, Any]) -> None:
-        query_id = next((record[key] for key in IDS if record.get(key) not in (None, "")), None)
-        question = next(
-            (record[key] for key in QUESTIONS if isinstance(record.get(key), str)), None
-        )
-        if isinstance(query_id, str | int):
-            self._keep(self._by_id, str(query_id), read_answer(str(query_id), record))
-        elif question is not None:
-            self._keep(self._by_text, _folded(question), read_answer("", record))
-        else:
+        ids = (str(record[key]) for key in IDS if isinstance(record.get(key), str | int))
+        texts = (record[key] for key in QUESTIONS if isinstance(record.get(key), str))
+        query_id = next(filter(None, ids), "")
+        key = (query_id, "") if query_id else ("", _folded(next(texts, "")))
+        if not any(key):
             raise DataError(
                 f"which question? expected 'query_id', or 'query' with its text; "
                 f"found {', '.join(record)}"
             )
+        self._keep(key, read_answer(key[0], record))
 
-    @staticmethod
-    def _keep(answers: dict[str, Answer], key: str, answer: Answer) -> None:
-        if key in answers:
+    def _keep(self, key: tuple[str, str], answer: Answer) -> None:
+        if key in self._answers:
             raise DataError(
-                f"a second answer to {key!r}; record repeated runs in files of their own"
+                f"a second answer to {''.join(key)!r}; record repeated runs in files of their own"
             )
-        answers[key] = answer
+        self._answers[key] = answer
 
 
 def _folded(question: str) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Annotated, Any, NamedTuple, Self
+from dataclasses import replace
+from typing import Annotated, Any, Literal, NamedTuple, Self, cast
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, model_validator
 
-from ragbench.errors import DataError, FailureKind, abridged
+from ragbench.errors import DataError, FailureKind, RagbenchError, abridged
 from ragbench.systems.answer_parser import read_answer
 from ragbench.systems.function import failed
 from ragbench.types import Answer
@@ -44,43 +45,24 @@ def matches(value: Any, path: str) -> list[Any]:
 
 
 def _inside(value: Any, step: str) -> list[Any]:
-    if isinstance(value, Mapping):
-        return [value[step]] if step in value else []
-    if not isinstance(value, list):
-        return []
-    return value if step == "*" else value[int(step) :][:1] if step.isdecimal() else []
+    if isinstance(value, list):
+        return value if step == "*" else value[int(step) :][:1] if step.isdecimal() else []
+    return [value[step]] if isinstance(value, Mapping) and step in value else []
 
 
-class _Paths(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    def named(self) -> dict[str, str]:
-        """Return the paths that are not empty, by the names of their parts."""
-        return {part: path for part, path in self if path and isinstance(path, str)}
-
-
-class ContextPaths(_Paths):
-    """Where the parts of one context are, inside it; each may be left out where the names are the
-    usual ones.
-    """
-
-    id: ReplyPath = ""
-    text: ReplyPath = ""
-    score: ReplyPath = ""
-    doc_id: ReplyPath = ""
-
-
-class ReplyPaths(_Paths):
+class ReplyPaths(BaseModel):
     """Where the parts of an answer are in a reply: what has no path is not read.
 
-    Without any path the reply is read by the usual names (`read_answer`). `usage` is an object with
-    the usual names of tokens. An answer that carries one of `failed_flags` has failed, even if it
+    Without any path the reply is read by the usual names (`read_answer`). `context` has the paths
+    inside each of the contexts, as far as its names are not the usual ones. `usage` is an object
+    with the usual names of tokens. An answer that carries one of `failed_flags` has failed, even if it
     has a text: that is how systems report that they fell back on something else.
     """
 
+    model_config = ConfigDict(extra="forbid")
     answer: ReplyPath = ""
     contexts: ReplyPath = ""
-    context: ContextPaths = Field(default_factory=ContextPaths)
+    context: dict[Literal["id", "text", "score", "doc_id"], ReplyPath] = {}
     citations: ReplyPath = ""
     flags: ReplyPath = ""
     outcome: ReplyPath = ""
@@ -92,11 +74,15 @@ class ReplyPaths(_Paths):
 
     @model_validator(mode="after")
     def _has_contexts(self) -> ReplyPaths:
-        if self.context.named() and not self.contexts:
+        if self.context and not self.contexts:
             raise ValueError(
                 "context has the paths inside each of contexts; give the path of contexts, too"
             )
         return self
+
+    def named(self) -> dict[str, str]:
+        """Return the paths that are not empty, by the names of their parts."""
+        return {part: path for part, path in self if path and isinstance(path, str)}
 
     def parts_of(self, reply: Any) -> dict[str, Any]:
         """Return the parts that a reply has: lists of contexts, citations and flags, values of the
@@ -121,12 +107,9 @@ class ReplyPaths(_Paths):
     def _context(self, entry: Any) -> Any:
         if not isinstance(entry, Mapping):
             return entry
-        paths = self.context.named()
-        context = {key: value for key, value in entry.items() if key not in paths}
-        for part, path in paths.items():
-            for value in matches(entry, path)[:1]:
-                context[part] = value
-        return context
+        parts = {part: matches(entry, path)[:1] for part, path in self.context.items()}
+        usual = {key: value for key, value in entry.items() if key not in parts}
+        return usual | {part: value for part, values in parts.items() for value in values}
 
 
 Paths = Annotated[Mapping[str, Any] | ReplyPaths, BeforeValidator(ReplyPaths.model_validate)]
@@ -160,8 +143,8 @@ class Reply(NamedTuple):
         pieces: list[str] = []
         for event in self.events:
             parts = paths.parts_of(event) if has_paths else event
-            parts = parts if isinstance(parts, Mapping) else {}
-            record |= {part: value for part, value in parts.items() if value or part not in record}
+            if isinstance(parts, Mapping):
+                record |= {part: each for part, each in parts.items() if each or part not in record}
             pieces += [piece for piece in matches(event, delta) if delta and isinstance(piece, str)]
         if pieces:
             record["answer"] = "".join(pieces)
@@ -216,20 +199,12 @@ def _server_sent(text: str) -> Iterator[tuple[str, str]]:
             yield fields.get("event", [""])[0], "\n".join(data)
 
 
-def read_reply(
-    name: str, query_id: str, reply: Reply, paths: ReplyPaths, delta: str = ""
-) -> Answer:
-    """Return the answer in a reply; a failed one where there is none, or it cannot be read."""
-    try:
-        return read_answer(query_id, reply.record(paths, delta), model=name)
-    except (DataError, RecursionError) as exc:
-        return failed(query_id, f"{name}: {exc}", FailureKind.UNREADABLE)
-
-
 class RemoteSystem:
     """What systems by HTTP and by MCP have in common."""
 
     name: str
+    reply: Paths
+    delta = ""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -242,3 +217,20 @@ class RemoteSystem:
 
     def close(self) -> None:
         """End the connections."""
+
+    def read(self, query_id: str, ask: Callable[[], tuple[Reply, dict[str, float]]]) -> Answer:
+        """Return the answer in the reply and the milliseconds that `ask` returns; a failed one where
+        it raises, or the reply cannot be read.
+        """
+        try:
+            reply, latency_ms = ask()
+            record = reply.record(cast(ReplyPaths, self.reply), self.delta)
+            answer = read_answer(query_id, record, model=self.name)
+        except InterruptedError:
+            return failed(query_id, f"{self.name} was closed")
+        except (RagbenchError, RecursionError) as exc:
+            is_unreadable = isinstance(exc, DataError | RecursionError)
+            kind = FailureKind.UNREADABLE if is_unreadable else FailureKind.ERROR
+            reason = str(exc).removeprefix(f"{self.name}: ")
+            return failed(query_id, f"{self.name}: {reason}", getattr(exc, "failure", None) or kind)
+        return replace(answer, latency_ms={**latency_ms, **answer.latency_ms})

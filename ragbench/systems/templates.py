@@ -38,15 +38,22 @@ def fill(template: Any, values: Mapping[str, Any]) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """Write a value inside a longer text: a list as its entries with commas, true and objects as
-    JSON.
+    """Write a value inside a longer text: a list as its entries with commas, messages as lines, true
+    as JSON.
     """
     if isinstance(value, list):
+        if value and isinstance(value[0], Mapping):
+            return "\n".join(f"{message['role']}: {message['content']}" for message in value)
         return ",".join(map(as_text, value))
-    return json.dumps(value) if isinstance(value, bool | Mapping) else str(value)
+    return json.dumps(value) if isinstance(value, bool) else str(value)
 
 
-def question_values(query_id: str, query: str, user_roles: Sequence[str]) -> dict[str, Any]:
+def question_values(
+    query_id: str,
+    query: str,
+    user_roles: Sequence[str] = (),
+    history: Sequence[Mapping[str, str]] = (),
+) -> dict[str, Any]:
     """Return the values of a question that a template may name.
 
     >>> values = question_values("q1", "Why?", ["admin", "hr"])
@@ -57,6 +64,7 @@ def question_values(query_id: str, query: str, user_roles: Sequence[str]) -> dic
         "query": without_surrogates(query),
         "query_id": query_id,
         "user_roles": list(user_roles),
+        "history": [dict(message) for message in history],
     }
 
 
@@ -64,7 +72,7 @@ def check_names(template: Any, strict: Any, example: str) -> None:
     """Raise ValueError where the question is sent nowhere, or a `strict` part names what no
     question has.
     """
-    names = question_values("", "", ())
+    names = question_values("", "")
     for name in set(_PLACEHOLDER.findall(json.dumps(strict))) - names.keys():
         if not name.startswith("env:"):
             raise ValueError(unknown("value", name, names))

@@ -79,6 +79,12 @@ def _fact(value: Any) -> Any:
     return value if isinstance(value, list) else [value]
 
 
+def _turn(value: Any) -> Any:
+    """Return an earlier question and its answer: also of {question, answer}."""
+    is_named = isinstance(value, dict) and value.keys() == {"question", "answer"}
+    return [value["question"], value["answer"]] if is_named else value
+
+
 def _harm(value: Any) -> bool:
     """Return the label of a text; True and 1 are labels too.
 
@@ -178,6 +184,9 @@ class Labels(BaseModel):
     min_citations: Count | None = None
     latency_budget_ms: Budgets = {}
     user_roles: Words = []
+    turns: list[
+        Annotated[list[str], Field(min_length=2, max_length=2), BeforeValidator(_turn)]
+    ] = []
     metadata: dict[str, Any] = {}
 
 
@@ -362,6 +371,7 @@ def entry_of(line: CaseLine, record: Record) -> Entry:
     labels |= {
         "evidence": tuple(Span(piece.doc_id, piece.start, piece.end) for piece in line.evidence),
         "gold_facts": tuple(map(tuple, line.gold_facts)),
+        "turns": tuple((question, answer) for question, answer in line.turns),
         "expected_chunks": tuple(chunk.chunk_id for chunk in chunks if chunk.chunk_id),
         "expected_sections": tuple(
             (chunk.doc_id, chunk.section)

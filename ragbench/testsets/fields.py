@@ -47,14 +47,11 @@ ALIASES = {
     "output_answer": "answer",
     "output_output": "output",
     "reference_output_answer": "reference",
-    "attributes.input.value": "input",
-    "attributes.output.value": "output",
-    "attributes.retrieval.documents": "retrieved_contexts",
 }
-"""Columns of LangSmith and Phoenix -> the field that each is."""
+"""Columns of LangSmith -> the field that each is."""
 
-LISTS = ("tests", "examples", "predictions")
-"""Fields of JSON and YAML files with their records: of promptfoo and LlamaIndex."""
+LISTS = ("tests", "examples", "predictions", "data")
+"""Fields of JSON and YAML files with their records: of promptfoo, LlamaIndex and Langfuse."""
 
 TABLES = (".csv", ".tsv", ".xlsx", ".parquet")
 """How the names of tables end."""
@@ -74,6 +71,14 @@ SIGNATURES: Mapping[str, Sequence[set[str]]] = {
     "deepeval": _DEEPEVAL,
     "langsmith": ({"inputs", "outputs"},),
     "nuggets": ({"query", "nuggets"},),
+    "traces": (
+        {"resourceSpans"},
+        {"observations", "input"},
+        {"traceId", "startTime"},
+        {"trace_id", "run_type"},
+        {"context.trace_id"},
+        {"context", "span_kind"},
+    ),
 }
 """Tool -> sets of fields, of which its records have one."""
 

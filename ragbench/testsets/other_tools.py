@@ -9,7 +9,7 @@
     LlamaIndex JSON          examples: query         reference_answer, _contexts
     - predictions            of rag_dataset.json                                         response, contexts
     LangSmith CSV, JSONL     input_question, inputs  output_answer, outputs              the same, of an experiment
-    Phoenix spans .parquet   input of root spans                                         output, documents of the trace
+    OTLP, Phoenix, Langfuse, LangSmith: the questions and answers of traces (`ragbench.testsets.traces`)
     AutoRAG qa.parquet       query, qid              retrieval_gt, generation_gt
     - corpus.parquet         documents, next to qa.parquet or as corpus=
     TREC nuggets JSONL       query, qid              nuggets: text, importance (vital or okay)
@@ -45,6 +45,7 @@ from ragbench.testsets.assembly import DocumentIds
 from ragbench.testsets.cases import Content, Entry, derived_id, nth_id
 from ragbench.testsets.fields import LISTS, QUESTIONS, TABLES, labels_of, tool_of
 from ragbench.testsets.parser import Keys, Record, UnreadableError, parse, read_bytes
+from ragbench.testsets.traces import trace_records
 from ragbench.types import Case, Document
 
 _EXPECTING = (
@@ -72,7 +73,8 @@ def other_form(path: Path) -> str:
     """
     suffix = path.suffix.lower()
     if suffix in TABLES:
-        return "table"
+        is_spans = suffix == ".parquet" and "traces" in map(tool_of, parquet_rows(path)[:1])
+        return "traces" if is_spans else "table"
     with suppress(DataError, LookupError, TypeError):  # ragbench's own readers name the problem
         if suffix == ".jsonl":
             return next((tool_of(record) for _, record in json_lines(path)), "")
@@ -97,7 +99,9 @@ def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
         DataError: it is not what its form has.
     """
     if path.suffix.lower() == ".jsonl":
-        yield from json_lines(path)
+        lines = json_lines(path)
+        traces = enumerate(trace_records(row for _, row in lines), 1) if form == "traces" else lines
+        yield from traces
         return
     is_table = path.is_dir() or path.suffix.lower() in TABLES
     content = _rows(path) if is_table else _content(path)
@@ -107,7 +111,7 @@ def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
         content = _listed(content, path)
     if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
         raise DataError(f"{path}: expected a list of records{form and f' of {form}'}")
-    yield from enumerate(content, 1)
+    yield from enumerate(trace_records(content) if form == "traces" else content, 1)
 
 
 def _content(path: Path) -> Any:
@@ -123,6 +127,8 @@ def _listed(content: Any, path: Path) -> Any:
     """
     if not isinstance(content, dict):
         return content
+    if tool_of(content) == "traces":
+        return [content]
     questions = path.with_name("rag_dataset.json")
     for name in LISTS:
         if name == "predictions" and name in content and questions.is_file():
@@ -152,7 +158,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
                 saved = saved["test"] if "test" in saved else next(iter(saved.values()))
             return list(saved.to_list())
         if path.suffix.lower() == ".parquet":
-            return _roots(parquet_rows(path))
+            return parquet_rows(path)
         if path.suffix.lower() == ".xlsx":
             require("openpyxl", "xlsx")
             table = pd.read_excel(path, **options)
@@ -171,24 +177,6 @@ def _rows(path: Path) -> list[dict[str, Any]]:
         for row in table.to_dict("records")
     )
     return [row for row in cells if any(row.values())]
-
-
-def _roots(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of a table; of spans the roots, with what was retrieved in their trace."""
-    trace, documents = "context.trace_id", "attributes.retrieval.documents"
-    retrieved = {
-        row.get(trace): [
-            {name.removeprefix("document."): value for name, value in document.items()}
-            for document in row[documents]
-        ]
-        for row in rows
-        if documents in row
-    }
-    return [
-        {**row, documents: retrieved.get(row.get(trace))}
-        for row in rows
-        if trace not in row or "parent_id" not in row
-    ]
 
 
 def _answered(output: Mapping[str, Any], path: Path) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import ragbench as rb
@@ -21,6 +22,7 @@ from ragbench.types import Case, Dataset, Document
 
 TEXT = "It opened in 1881."
 NODE = Obj(node_id="n7", id_="n7", text=TEXT, metadata={}, ref_doc_id="rail")
+TANTIVY = Obj(to_dict=lambda: {"id": ["rail"], "body": [TEXT]})
 TOOL = Obj(
     type="tool",
     content=TEXT,
@@ -44,6 +46,14 @@ RETRIEVED = {
     "Qdrant response": Obj(
         points=None, documents=[{"id": 3, "payload": {"text": TEXT, "source": "rail"}}]
     ),
+    "Qdrant query response": Obj(points=[Obj(id=3, payload={"text": TEXT, "source": "rail"})]),
+    "LanceDB query": Obj(
+        text=lambda text: None, to_list=lambda: [{"id": "rail", "text": TEXT, "_distance": 0.5}]
+    ),
+    "Arrow table": pa.table({"id": ["rail"], "text": [TEXT], "_relevance_score": [0.5]}),
+    "tantivy documents": [TANTIVY],
+    "tantivy documents with scores": [(0.5, TANTIVY)],
+    "row of a database": [("rail", TEXT, 0.5)],
     "PyTerrier frame": pd.DataFrame(
         [{"qid": "1", "docno": "rail", "text": TEXT, "score": 0.5, "rank": 0}]
     ),
@@ -96,6 +106,7 @@ ANSWERED = {
         "documents": RETRIEVED["LangChain documents"],
         "generation": Obj(type="ai", content="In 1881."),
     },
+    "contexts in a table": {"answer": "In 1881.", "contexts": pd.DataFrame([{"text": TEXT}])},
     "Haystack evaluation": {"question": "?", "contexts": [TEXT], "predicted_answer": "In 1881."},
     "replies next to documents": {
         "documents": [Obj(content=TEXT, meta={})],
@@ -105,6 +116,8 @@ ANSWERED = {
 }
 PLAIN = {
     "text": "In 1881.",
+    "completion": {"completion": "In 1881."},
+    "OpenAI responses": Obj(id="x", output_text="In 1881.", output=[], usage=None),
     "LangChain message": Obj(
         type="ai", content=[{"text": "In "}, "1881."], usage_metadata={"input_tokens": 9}
     ),
@@ -190,6 +203,24 @@ async def async_pieces(question: str) -> AsyncIterator[str]:
     yield "1881."
 
 
+def messages(question: str) -> Iterator[Any]:
+    yield from (Obj(type="AIMessageChunk", content=piece) for piece in ("In ", "", "1881."))
+
+
+def choices(question: str) -> Iterator[Any]:
+    for piece in ("In ", "1881.", None):
+        yield Obj(choices=[Obj(delta=Obj(content=piece, role=None))], usage=None)
+    yield Obj(choices=[], usage=Obj(prompt_tokens=3, completion_tokens=2))
+
+
+def parts(question: str) -> Iterator[Any]:
+    yield from ({"question": "?"}, {"context": [TEXT]}, {"answer": "In "}, {"answer": "1881."})
+
+
+def nodes(question: str) -> Any:
+    return Obj(response_gen=pieces(question), source_nodes=[Obj(node=NODE, score=0.5)])
+
+
 async def retrieved(question: str) -> list[str]:
     return [TEXT]
 
@@ -204,15 +235,29 @@ class Engine:
 
 
 @pytest.mark.parametrize(
-    ("given", "text"), [(pieces, "In 1881."), (async_pieces, "In 1881."), (retrieved, "")]
+    ("given", "text", "n_contexts"),
+    [
+        (pieces, "In 1881.", 0),
+        (async_pieces, "In 1881.", 0),
+        (messages, "In 1881.", 0),
+        (choices, "In 1881.", 0),
+        (parts, "In 1881.", 1),
+        (nodes, "In 1881.", 1),
+        (retrieved, "", 1),
+    ],
 )
-def test_generators_and_coroutines_are_read_to_their_end(
-    given: Callable[[str], Any], text: str
+def test_streams_and_coroutines_are_read_to_their_end(
+    given: Callable[[str], Any], text: str, n_contexts: int
 ) -> None:
     system = FunctionSystem(given)
     assert (found := system.answer("q1", "When?")).error is None
-    assert (found.text, len(found.contexts)) == (text, int(not text))
+    assert (found.text, len(found.contexts)) == (text, n_contexts)
+    assert given is not choices or (found.usage and found.usage.input_tokens == 3)
     system.close()
+
+
+def test_a_stream_of_what_is_no_text_is_a_failure() -> None:
+    assert "cannot be read as an answer" in (answer_to(iter([1, 2])).error or "")
 
 
 def test_an_object_with_a_query_method_is_a_system_everywhere(
@@ -228,6 +273,51 @@ def test_an_object_with_a_query_method_is_a_system_everywhere(
     for system in (Engine(), Engine().query, "my_engine:engine"):
         result = rb.evaluate(data, system, perspectives=["retrieval"])  # type: ignore[arg-type]
         assert result.measures.set_index("measure").loc["nDCG@5", "value"] == 1.0
+
+
+GRAPH = Obj(
+    builder=Obj(
+        input_schema="state", schemas={"state": {"question": 0, "messages": 0, "answer": 0}}
+    ),
+    invoke=lambda state: {
+        "messages": [*state["messages"], Obj(type="ai", content=f"{state['question']} 1881.")]
+    },
+)
+CHAIN = Obj(
+    get_input_jsonschema=lambda: {"properties": {"input": {}}},
+    invoke=lambda state: f"{state['input']} 1881.",
+)
+TEXT_CHAIN = Obj(
+    get_input_jsonschema=lambda: {"type": "string"}, invoke=lambda question: f"{question} 1881."
+)
+PIPELINE = Obj(
+    inputs=lambda: {
+        "retriever": {"query": {"is_mandatory": True}, "top_k": {"is_mandatory": False}},
+        "prompt": {"question": {"is_mandatory": False}, "template": {"is_mandatory": False}},
+    },
+    graph=["retriever", "prompt", "llm"],
+    run=lambda data, include_outputs_from: (
+        {
+            "llm": {"replies": [f"{data['prompt']['question']} 1881."]},
+            "retriever": {"documents": [Obj(content=data["retriever"]["query"], meta={})]},
+        }
+        if include_outputs_from == {"retriever", "prompt", "llm"}
+        and "top_k" not in data["retriever"]
+        else {}
+    ),
+)
+
+
+@pytest.mark.parametrize("stack", [GRAPH, CHAIN, TEXT_CHAIN, PIPELINE])
+def test_graphs_chains_and_pipelines_get_the_question_where_they_take_it(stack: Any) -> None:
+    found = FunctionSystem(stack).answer("q1", "In")
+    assert (found.text, found.error) == ("In 1881.", None)
+    assert [passage.text for passage in found.passages] == (["In"] if stack is PIPELINE else [])
+
+
+def test_a_retriever_of_haystack_is_a_system() -> None:
+    retriever = Obj(run=lambda query: {"documents": [Obj(content=query, meta={}, score=0.5)]})
+    assert [one.text for one in FunctionSystem(retriever).answer("q1", "It").passages] == ["It"]
 
 
 def test_a_pair_of_an_id_and_a_score_is_a_context_and_of_nothing_a_clear_error() -> None:
