@@ -69,8 +69,6 @@ SIGNATURES: Mapping[str, Sequence[set[str]]] = {
         {"question", "ground_truths"},
     ),
     "deepeval": _DEEPEVAL,
-    "langsmith": ({"inputs", "outputs"},),
-    "nuggets": ({"query", "nuggets"},),
     "traces": (
         {"resourceSpans"},
         {"observations", "input"},
@@ -79,6 +77,8 @@ SIGNATURES: Mapping[str, Sequence[set[str]]] = {
         {"context.trace_id"},
         {"context", "span_kind"},
     ),
+    "langsmith": ({"inputs", "outputs"},),
+    "nuggets": ({"query", "nuggets"},),
 }
 """Tool -> sets of fields, of which its records have one."""
 

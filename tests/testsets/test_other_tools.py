@@ -406,13 +406,15 @@ def test_a_table_of_spans_gives_the_roots_with_what_was_retrieved(tmp_path: Path
         "context.trace_id": "t1",
         "context.span_id": "s1",
         "parent_id": None,
+        "span_kind": "CHAIN",
         "attributes.input.value": QUESTION,
         "attributes.output.value": "It was 1881.",
         "attributes.retrieval.documents": None,
     }
     found = [{"document.id": "rail.md", "document.content": TEXT, "document.score": 0.5}]
-    retriever = {"context.span_id": "s2", "parent_id": "s1", "attributes.output.value": None}
-    spans = [root, {**root, **retriever, "attributes.retrieval.documents": found}]
+    search = {"context.span_id": "s2", "parent_id": "s1", "span_kind": "RETRIEVER"}
+    result = {"attributes.output.value": None, "attributes.retrieval.documents": found}
+    spans = [root, {**root, **search, **result}]
     path = write(tmp_path / "spans.parquet", spans)
     data = rb.load_testset(path)
     assert list(data.queries.values()) == [QUESTION]
