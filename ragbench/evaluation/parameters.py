@@ -31,6 +31,9 @@ configuration.
 OMITTED = ("measures", "language", "interventions")
 """Parameters that are no part of a configuration, and of its name, where they are \"\"."""
 
+DRAWS = "race_draws"
+"""The parameter of a configuration that answers a part of the questions in a race."""
+
 OF_PIPELINE = (
     "retriever",
     "reranker",

@@ -6,11 +6,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, DataError, RagbenchError, SweepError
 from ragbench.evaluation import check_models, load_results, result_folders, save_baseline
+from ragbench.evaluation.folder import RACE
 from ragbench.evaluation.formats import short
 from ragbench.files import read_json, write_durably
 from ragbench.llms import Settings, active_dry_run, current_settings
@@ -22,6 +24,7 @@ from ragbench.sweep.job import Job, Place, make_job, relative
 from ragbench.sweep.preload import packages_of
 from ragbench.sweep.processes import Executor, LocalExecutor, default_jobs
 from ragbench.sweep.progress import Progress
+from ragbench.sweep.race import contest_of
 from ragbench.sweep.runs import RunOutcomes, run_all
 from ragbench.text import escape_formula
 
@@ -65,6 +68,8 @@ def sweep(
     fork: bool = True,
     only: str = "",
     executor: str = "",
+    race: str = "",
+    margin: float = 0.02,
 ) -> SweepResult:
     """Run every configuration of a grid that is not finished yet, then compare them all.
 
@@ -95,6 +100,11 @@ def sweep(
         executor: where the configurations run: "" is this process's machine, "dask://host:8786" or
             "tls://host:8786" the workers of a Dask scheduler, "dask://local?workers=4" some of them
             started here.
+        race: let the configurations answer in rounds, and drop those that are proven not to be
+            better by this measure, by `margin` or more, than one that leads ("auto": by what a
+            leaderboard is ranked by). What they have answered is their result. With a probability of
+            95 % the best, or one within the margin of it, is left; see `ragbench.statistics.race`.
+        margin: the loss in that measure that does not matter.
 
     Returns:
         What was run, skipped and failed, and where things are.
@@ -128,10 +138,13 @@ def sweep(
     session = _Session(grid, folder, sources_of(grid), settings, Console(stderr=True))
     with _reported(session), folder.locked(), in_force(settings):
         notes = [*grid.notes, *session.check_others()]
+        if force or not (race or only):
+            (folder.path / RACE).unlink(missing_ok=True)
+        contest = contest_of(grid, folder, session.sources, race, margin) if race else None
+        names = [name for name in names if contest is None or name not in contest.race.stopped]
         skipped = [name for name in names if not force and session.is_finished(name)]
-        to_run = session.jobs(
-            [name for name in names if name not in {*skipped}], force, allow_failed
-        )
+        begun = [name for name in names if name not in {*skipped}]
+        to_run = session.jobs(begun, force, allow_failed)
         packages = packages_of(grid.runs[name] for name in to_run)
         side_by_side = min(jobs or default_jobs(), max(1, len(to_run)))
         local = LocalExecutor(packages, side_by_side=side_by_side, fork=fork, log=session.log)
@@ -139,7 +152,14 @@ def sweep(
         with (
             session.cluster(executor, to_run, jobs, packages) if on_cluster else nullcontext(local)
         ) as runs:
-            outcomes = session.run(to_run, runs, skipped)
+            if contest:
+                job_of = partial(session.job, allow_failed=allow_failed)
+                contest, outcomes = contest.hold({*skipped}, job_of, runs, session.console)
+                notes.append(contest.race.summary)
+                left = {*to_run} - {*contest.race.stopped} if contest.race.is_over else set()
+                to_run = {name: job for name, job in to_run.items() if name in left}
+            if contest is None or contest.race.is_over:
+                outcomes = session.run(to_run, runs, skipped)
         unfinished = {*outcomes.failed, *outcomes.left}
         result = SweepResult(
             folder.path,
@@ -202,29 +222,36 @@ class _Session:
 
     def jobs(self, names: Sequence[str], force: bool, allow_failed: bool) -> dict[str, Job]:
         """Return the job of each configuration to run, whose models are there."""
-        location = Place(
-            self.grid.notebook.path,
-            self.grid.notebook.text,
-            working_folder(self.grid),
-            self.grid.run_timeout,
-        )
-        stamp = {"grid": relative(self.grid.path.resolve(), self.folder.path)}
         jobs = {}
         for name in names:
             if force:
                 self.folder.forget_journals(name)
             parameters, source = self.grid.runs[name], self.sources[name]
-            check_models(parameters, folder=location.cwd)
-            jobs[name] = make_job(
-                self.folder,
-                name,
-                location,
-                parameters,
-                source=source,
-                stamp=stamp,
-                allow_failed=allow_failed,
-            )
+            check_models(parameters, folder=working_folder(self.grid))
+            text = self.grid.notebook.text
+            jobs[name] = self.job(name, text, parameters, source, allow_failed=allow_failed)
         return jobs
+
+    def job(
+        self,
+        name: str,
+        text: str,
+        parameters: Mapping[str, Any],
+        source: Mapping[str, str],
+        *,
+        allow_failed: bool,
+    ) -> Job:
+        """Return the job of a notebook with this text."""
+        grid = self.grid
+        return make_job(
+            self.folder,
+            name,
+            Place(grid.notebook.path, text, working_folder(grid), grid.run_timeout),
+            parameters,
+            source=source,
+            stamp={"grid": relative(grid.path.resolve(), self.folder.path)},
+            allow_failed=allow_failed,
+        )
 
     def cluster(
         self, address: str, to_run: Mapping[str, Job], jobs: int | None, packages: Sequence[str]
@@ -290,7 +317,7 @@ def _compare(session: _Session, result: SweepResult, executor: LocalExecutor) ->
         baseline = grid.baseline if grid.baseline in {other.name for other in results} else ""
         if grid.baseline != baseline:
             notes.append(
-                f"the baseline {grid.baseline} failed; the comparison takes the first configuration "
+                f"the baseline {grid.baseline} failed or was dropped; the comparison takes the first configuration "
                 "by name"
             )
         measure, is_one = ranking_measure(results), len(results) < 2
@@ -304,6 +331,10 @@ def _compare(session: _Session, result: SweepResult, executor: LocalExecutor) ->
             measure,
             None if is_one else results.compare(baseline, measures=[measure]),
         )
+        if results.race:
+            reasons = results.race.table["reason"].items()
+            lines = "".join(f"- {name}: {reason}\n" for name, reason in reasons)
+            texts[board.with_suffix(".md")] += f"\nBy the race:\n\n{lines}"
     if grid.compare is None or is_one:
         _write_all(texts)
         return result
