@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.evaluation import (
@@ -105,15 +106,14 @@ class Contest:
         return [values.get(query_id) for query_id in query_ids], each
 
     def hold(
-        self,
-        finished: Collection[str],
-        job_of: Callable[..., Job],
-        executor: Executor,
-        console: Console,
-    ) -> tuple[Contest, RunOutcomes]:
-        """Let the configurations answer round after round, those that have `finished` from what they
-        have answered; return the race, and how the last round ended: where runs of it failed, or the
-        maximum cost was reached, the race is not over.
+        self, jobs: Mapping[str, Job], executor: Executor, console: Console
+    ) -> tuple[dict[str, Job], RunOutcomes, str]:
+        """Let the configurations answer round after round: those of `jobs`, and the others from what
+        they have answered.
+
+        Returns:
+            The jobs of those that are left: none where runs of a round failed, or the maximum cost
+            was reached; how the last round ended; what it has decided, in a sentence.
         """
         race, outcomes = self.race, RunOutcomes({}, [], False)
         while not race.is_over:
@@ -123,50 +123,42 @@ class Contest:
                 name = [*race.scores][arm]
                 if name not in race.stopped:
                     ends[name] = len(race.draws) if arm in race.drops.led else end
-            jobs = dict(self._jobs(ends, finished, job_of))
-            progress = Progress(type(console)(quiet=True), len(jobs))
-            outcomes = run_all(self.folder, jobs, progress, executor)
+            parts = {name: self._part(jobs[name], n) for name, n in ends.items() if name in jobs}
+            asked = {
+                name: job
+                for name, job in parts.items()
+                if not self.folder.is_finished(name, job.configuration, job.source or {})
+            }
+            progress = Progress(type(console)(quiet=True), len(asked))
+            outcomes = run_all(self.folder, asked, progress, executor)
             if outcomes.failed or outcomes.left:
-                break
+                return {}, outcomes, race.summary
             scores, costs = dict(race.scores), dict(race.costs)
             for name, n_draws in ends.items():
                 scores[name], cost = self._answered(name, n_draws)
                 if cost is not None and not race.drawn:
                     costs[name] = cost
-            earlier, race = race.stopped, replace(race, scores=scores, costs=costs, drawn=end)
+            race = replace(race, scores=scores, costs=costs, drawn=end)
+            for name in race.stopped.keys() & parts.keys():
+                path = self.folder.notebook(name)
+                notebook, reason = read_json(path, "delete it"), race.table["reason"][name]
+                note_on_top(notebook, f"**In the race of this sweep:** {reason}.", RACE)
+                write_durably(path, notebook_text(notebook))
             record = {"made_from": self.made_from, "race": asdict(race)}
             write_durably(self.folder.path / RACE, json.dumps(record, ensure_ascii=False) + "\n")
-            _show(race, earlier, console)
-        for name in race.scores:
-            if name not in race.stopped:
-                self._pass_on(name)
-            elif DRAWS in self.folder.config(name).get("parameters", {}):
-                notebook = read_json(self.folder.notebook(name), "delete it")
-                reason = race.table["reason"][name]
-                note_on_top(notebook, f"**In the race of this sweep:** {reason}.", RACE)
-                write_durably(self.folder.notebook(name), notebook_text(notebook))
-        return replace(self, race=race), outcomes
+            _show(race, race.stopped.keys() & ends.keys(), console)
+        left = {name: job for name, job in jobs.items() if name not in race.stopped}
+        return left, outcomes, race.summary
 
-    def _jobs(
-        self, ends: Mapping[str, int], finished: Collection[str], job_of: Callable[..., Job]
-    ) -> Iterator[tuple[str, Job]]:
-        """Yield what is not finished of a round."""
-        for name, end in ends.items():
-            parameters = {**self.grid.runs[name], "race_measure": self.named, DRAWS: end}
-            digest = digest_of(_NOTEBOOK)[0]
-            source = {**self.sources[name], "notebook": "race", "notebook_sha256": digest}
-            if not (name in finished or self.folder.is_finished(name, parameters, source)):
-                self._pass_on(name)
-                yield name, job_of(name, json.dumps(_NOTEBOOK), parameters, source)
-
-    def _pass_on(self, name: str) -> None:
-        """Give the next run the answers of a service that came in earlier rounds."""
-        path, journal = (
-            self.folder.path / name / JOURNAL,
-            self.folder.journal(name, self.sources[name]),
+    def _part(self, job: Job, n_draws: int) -> Job:
+        """Return the part of a job that answers the first draws."""
+        digest = digest_of(_NOTEBOOK)[0]
+        return replace(
+            job,
+            text=json.dumps(_NOTEBOOK),
+            parameters={**job.parameters, "race_measure": self.named, DRAWS: n_draws},
+            source={**(job.source or {}), "notebook": "race", "notebook_sha256": digest},
         )
-        if path.is_file() and not journal.is_file():
-            write_durably(journal, path.read_bytes())
 
 
 def contest_of(
@@ -266,10 +258,10 @@ def answer_round(values: Mapping[str, Any]) -> Result:
     return result
 
 
-def _show(race: Race, earlier: Collection[str], console: Console) -> None:
+def _show(race: Race, dropped: Collection[str], console: Console) -> None:
     """Print what a round has decided, and on a terminal a table of those that lead."""
-    left = {name: scores for name, scores in race.scores.items() if name not in race.stopped}
-    lines = [f"{name} {race.table['reason'][name]}" for name in race.stopped if name not in earlier]
+    left = race.scores.keys() - race.stopped
+    lines = [f"{name} {race.table['reason'][name]}" for name in sorted(dropped)]
     lines.append(
         f"{len(left)} of {len(race.scores)} configurations are in the race by {race.measure} after "
         f"{race.sizes[race.drawn - 1]} of {race.sizes[-1]} questions"
@@ -279,8 +271,7 @@ def _show(race: Race, earlier: Collection[str], console: Console) -> None:
         from rich.table import Table
 
         table = Table("configuration", "mean", "95 % interval")
-        ends = {name: race.limits(name).iloc[-1] for name in left}
-        for name in sorted(left, key=lambda name: -ends[name]["mean"])[:_SHOWN]:
-            mean, low, high = ends[name].round(3)
-            table.add_row(name, f"{mean}", f"[{low}, {high}]")
-        console.print(table, markup=False)
+        ends = pd.DataFrame({name: race.limits(name).iloc[-1] for name in left}).T.round(3)
+        for name, mean, low, high in ends.nlargest(_SHOWN, "mean").itertuples():
+            table.add_row(name, f"{mean}", f"{low} to {high}")
+        console.print(table)

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -143,8 +142,10 @@ def sweep(
         contest = contest_of(grid, folder, session.sources, race, margin) if race else None
         names = [name for name in names if contest is None or name not in contest.race.stopped]
         skipped = [name for name in names if not force and session.is_finished(name)]
-        begun = [name for name in names if name not in {*skipped}]
-        to_run = session.jobs(begun, force, allow_failed)
+        to_run = session.jobs(
+            [name for name in names if name not in {*skipped}], force, allow_failed
+        )
+        outcomes = RunOutcomes({}, [], False)
         packages = packages_of(grid.runs[name] for name in to_run)
         side_by_side = min(jobs or default_jobs(), max(1, len(to_run)))
         local = LocalExecutor(packages, side_by_side=side_by_side, fork=fork, log=session.log)
@@ -153,12 +154,9 @@ def sweep(
             session.cluster(executor, to_run, jobs, packages) if on_cluster else nullcontext(local)
         ) as runs:
             if contest:
-                job_of = partial(session.job, allow_failed=allow_failed)
-                contest, outcomes = contest.hold({*skipped}, job_of, runs, session.console)
-                notes.append(contest.race.summary)
-                left = {*to_run} - {*contest.race.stopped} if contest.race.is_over else set()
-                to_run = {name: job for name, job in to_run.items() if name in left}
-            if contest is None or contest.race.is_over:
+                to_run, outcomes, note = contest.hold(to_run, runs, session.console)
+                notes.append(note)
+            if to_run:
                 outcomes = session.run(to_run, runs, skipped)
         unfinished = {*outcomes.failed, *outcomes.left}
         result = SweepResult(
@@ -222,36 +220,29 @@ class _Session:
 
     def jobs(self, names: Sequence[str], force: bool, allow_failed: bool) -> dict[str, Job]:
         """Return the job of each configuration to run, whose models are there."""
+        location = Place(
+            self.grid.notebook.path,
+            self.grid.notebook.text,
+            working_folder(self.grid),
+            self.grid.run_timeout,
+        )
+        stamp = {"grid": relative(self.grid.path.resolve(), self.folder.path)}
         jobs = {}
         for name in names:
             if force:
                 self.folder.forget_journals(name)
             parameters, source = self.grid.runs[name], self.sources[name]
-            check_models(parameters, folder=working_folder(self.grid))
-            text = self.grid.notebook.text
-            jobs[name] = self.job(name, text, parameters, source, allow_failed=allow_failed)
+            check_models(parameters, folder=location.cwd)
+            jobs[name] = make_job(
+                self.folder,
+                name,
+                location,
+                parameters,
+                source=source,
+                stamp=stamp,
+                allow_failed=allow_failed,
+            )
         return jobs
-
-    def job(
-        self,
-        name: str,
-        text: str,
-        parameters: Mapping[str, Any],
-        source: Mapping[str, str],
-        *,
-        allow_failed: bool,
-    ) -> Job:
-        """Return the job of a notebook with this text."""
-        grid = self.grid
-        return make_job(
-            self.folder,
-            name,
-            Place(grid.notebook.path, text, working_folder(grid), grid.run_timeout),
-            parameters,
-            source=source,
-            stamp={"grid": relative(grid.path.resolve(), self.folder.path)},
-            allow_failed=allow_failed,
-        )
 
     def cluster(
         self, address: str, to_run: Mapping[str, Job], jobs: int | None, packages: Sequence[str]

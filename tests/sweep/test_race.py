@@ -6,7 +6,6 @@ import io
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -66,6 +65,7 @@ class InThisProcess:
         if self.runs < 0:
             self._outcomes.append(Outcome(job.name, 0.0, "too dear", FailureKind.BUDGET))
             return
+        (job.staging / "job.json").write_text(job.to_json())
         answer_round(job.parameters)
         path = job.results / "config.json"
         config = json.loads(path.read_text())
@@ -110,12 +110,17 @@ def contest(path: Path, out: str = "results", margin: float = 0.02) -> Contest:
 def hold(begun: Contest, runs: int = 1000) -> tuple[Contest, RunOutcomes]:
     grid, folder = begun.grid, begun.folder
     folder.path.mkdir(parents=True, exist_ok=True)
-
-    def job_of(name: str, text: str, parameters: Any, source: Any) -> Job:
-        place = Place(grid.notebook.path, text, Path.cwd(), 60.0)
-        return make_job(folder, name, place, parameters, source=source, stamp={})
-
-    return begun.hold(set(), job_of, InThisProcess(runs), CONSOLE)
+    place = Place(grid.notebook.path, grid.notebook.text, Path.cwd(), 60.0)
+    jobs = {
+        name: make_job(folder, name, place, grid.runs[name], source=begun.sources[name], stamp={})
+        for name in grid.runs
+        if name not in begun.race.stopped
+    }
+    left, outcomes, _ = begun.hold(jobs, InThisProcess(runs), CONSOLE)
+    held = contest(grid.path, folder.path.parent.name, begun.race.margin)
+    names = held.race.scores.keys() - held.race.stopped if held.race.is_over else set()
+    assert left.keys() == names
+    return held, outcomes
 
 
 def named(held: Contest, part: str) -> str:
