@@ -235,9 +235,6 @@ def answer_round(values: Mapping[str, Any]) -> Result:
         measures=(values["race_measure"],),
         perspectives=(),
         interventions=(),
-        categories=(),
-        suite="full",
-        limit=0,
         fail_under="",
         baseline=None,
     )

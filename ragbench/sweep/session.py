@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,8 +30,6 @@ from ragbench.text import escape_formula
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
-
-    from ragbench.sweep.cluster import DaskExecutor
 
 
 @dataclass(frozen=True)
@@ -118,13 +116,7 @@ def sweep(
         KeyboardInterrupt: after the runs have been stopped; what is finished stays, and the same
             call continues.
     """
-    if jobs is not None and jobs < 1:
-        raise ConfigError(f"jobs is {jobs}; expected 1 or more")
-    if active_dry_run():
-        raise ConfigError(
-            "sweep: its processes would not be part of this dry run; call ragbench.sweep.plan "
-            "instead"
-        )
+    _check_call(jobs)
     from rich.console import Console
 
     began = time.monotonic()
@@ -146,13 +138,8 @@ def sweep(
             [name for name in names if name not in {*skipped}], force, allow_failed
         )
         outcomes = RunOutcomes({}, [], False)
-        packages = packages_of(grid.runs[name] for name in to_run)
-        side_by_side = min(jobs or default_jobs(), max(1, len(to_run)))
-        local = LocalExecutor(packages, side_by_side=side_by_side, fork=fork, log=session.log)
-        on_cluster = executor and to_run
-        with (
-            session.cluster(executor, to_run, jobs, packages) if on_cluster else nullcontext(local)
-        ) as runs:
+        local, opened = session.executors(executor, to_run, jobs, fork=fork)
+        with opened as runs:
             if contest:
                 to_run, outcomes, note = contest.hold(to_run, runs, session.console)
                 notes.append(note)
@@ -179,6 +166,16 @@ def sweep(
         if is_any and not only:
             result = _compare(session, result, local)
     return replace(result, seconds=time.monotonic() - began)
+
+
+def _check_call(jobs: int | None) -> None:
+    if jobs is not None and jobs < 1:
+        raise ConfigError(f"jobs is {jobs}; expected 1 or more")
+    if active_dry_run():
+        raise ConfigError(
+            "sweep: its processes would not be part of this dry run; call ragbench.sweep.plan "
+            "instead"
+        )
 
 
 @dataclass(frozen=True)
@@ -244,17 +241,22 @@ class _Session:
             )
         return jobs
 
-    def cluster(
-        self, address: str, to_run: Mapping[str, Job], jobs: int | None, packages: Sequence[str]
-    ) -> DaskExecutor:
+    def executors(
+        self, address: str, to_run: Mapping[str, Job], jobs: int | None, *, fork: bool
+    ) -> tuple[LocalExecutor, AbstractContextManager[Executor]]:
+        """Return the executor of this machine, and to be opened the one in which jobs run."""
+        configurations = [self.grid.runs[name] for name in to_run]
+        packages = packages_of(configurations)
+        side_by_side = min(jobs or default_jobs(), max(1, len(to_run)))
+        local = LocalExecutor(packages, side_by_side=side_by_side, fork=fork, log=self.log)
+        if not (address and to_run):
+            return local, nullcontext(local)
         from ragbench.sweep.cluster import DaskExecutor
         from ragbench.sweep.remote import Packer
 
-        store = budget.check_shared(
-            address, [self.grid.runs[name] for name in to_run], self.settings
-        )
+        store = budget.check_shared(address, configurations, self.settings)
         packer = Packer(to_run.values(), store, packages)
-        return DaskExecutor(address, packer, jobs, self.log)
+        return local, DaskExecutor(address, packer, jobs, self.log)
 
     def run(
         self, to_run: Mapping[str, Job], executor: Executor, skipped: Sequence[str]
