@@ -59,7 +59,7 @@ class Results(Sequence[Result]):
     def __getitem__(self, key: slice) -> Results: ...
     def __getitem__(self, key: int | str | slice) -> Result | Results:
         if isinstance(key, slice):
-            return Results(self._results[key], baseline=self.baseline, race=self.race)
+            return Results(self._results[key], baseline=self.baseline)
         if isinstance(key, str):
             by_name = {result.name: result for result in self._results}
             check_known("result", by_name, key)

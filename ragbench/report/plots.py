@@ -16,7 +16,6 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragbench.errors import DataWarning
-from ragbench.statistics.race import Race
 from ragbench.types import Chunk, Dataset, Run
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ __all__ = [
     "new_figure",
     "plot_budget_curves",
     "plot_decision",
-    "plot_race",
     "plot_span_coverage",
     "style_legend",
     "styles",
@@ -265,33 +263,6 @@ _MAX_ROWS = 30
 
 def _short(value: Any, form: str) -> str:
     return "–" if value is None or math.isnan(value) else format(value, form)
-
-
-def plot_race(race: Race) -> Figure:
-    """Draw the mean of each configuration in its interval over the questions of a race, those that it
-    dropped in red, up to the moment (cross) at which it did. At most 30 are drawn, the last first.
-    """
-    n = {name: race.stopped.get(name, race.sizes[-1]) for name in race.scores}
-    names = sorted(n, key=lambda name: -n[name])[:_MAX_ROWS]
-    figure = _figure_type()(
-        figsize=(11, 1.1 + 0.45 * len(names)), layout="constrained", facecolor="white", dpi=80
-    )
-    panels = figure.subplots(len(names), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-    every = {name: race.limits(name) for name in names}
-    ends = [limits.iloc[-1] for limits in every.values()]
-    panels[0].set_ylim(min(end["ci_low"] for end in ends), max(end["ci_high"] for end in ends))
-    for axes, (name, limits) in zip(panels, every.items(), strict=True):
-        colour = VERMILLION if name in race.stopped else BLUE
-        axes.fill_between(
-            limits.index, limits["ci_low"], limits["ci_high"], color=colour, alpha=0.2
-        )
-        axes.plot(limits["mean"], color=colour)
-        if name in race.stopped:
-            axes.plot(limits["mean"].tail(1), "X", color=colour)
-        axes.set_ylabel(name, rotation=0, ha="right", va="center")
-        axes.spines[["top", "right"]].set_visible(False)
-    panels[-1].set_xlabel(f"questions; {race.measure} (1 is best) with its 95 % interval")
-    return figure
 
 
 def plot_span_coverage(

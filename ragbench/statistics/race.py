@@ -38,6 +38,7 @@ from ragbench.errors import ConfigError
 from ragbench.registry import higher_is_better
 from ragbench.statistics.columns import Floats, bounds_of
 
+ALPHA = 0.05
 ROUNDS = 16
 _STAKES = 0.1, 0.95  # fractions of the stake that could ruin
 _STEPS = 500  # supposed means, from the smallest value to the largest
@@ -55,16 +56,16 @@ class Drops(NamedTuple):
 
 
 def round_ends(n: int) -> list[int]:
-    """Return after how many of n draws each round ends; the last is n.
+    """Return after how many of n draws each round ends, but the last, which decides nothing.
 
     >>> round_ends(110)[:4], round_ends(3)
-    ([7, 14, 21, 28], [1, 2, 3])
+    ([7, 14, 21, 28], [1, 2])
     """
-    return sorted({math.ceil(n * i / ROUNDS) for i in range(1, ROUNDS + 1)})
+    return sorted({math.ceil(n * i / ROUNDS) for i in range(1, ROUNDS)} - {n})
 
 
 def run_race(
-    values: Floats, costs: Floats, *, drawn: int, margin: float = 0.02, alpha: float = 0.05
+    values: Floats, costs: Floats, *, drawn: int, margin: float = 0.02, alpha: float = ALPHA
 ) -> Drops:
     """Run a race; higher is better.
 
@@ -85,7 +86,7 @@ def run_race(
     capital, peak = np.zeros((2, n_arms))
     led: list[int] = []
     start = 0
-    for end in round_ends(len(values))[:-1]:
+    for end in round_ends(len(values)):
         if end > drawn:
             break
         if led:
@@ -95,8 +96,10 @@ def run_race(
             growth = _growth(change, shift - 1, control)[start:]
             peak = np.maximum(peak, capital + np.cumsum(growth, axis=0).max(axis=0))
             capital = capital + growth.sum(axis=0)
-            decided = [i for i in np.argsort(-peak) if peak[i] >= -math.log(alpha) and not steps[i]]
-            stopped = [i for i in decided if i not in led][: max((steps == 0).sum() - 2, 0)]
+            decided = (peak >= -math.log(alpha)) & (steps == 0)
+            decided[led] = False
+            order = np.argsort(-np.where(decided, peak, 0), kind="stable")
+            stopped = order[: min(decided.sum(), (steps == 0).sum() - 2)]
             steps[stopped], leaders[stopped] = end, led[-1]
         scored = np.maximum((~np.isnan(values[:end])).sum(axis=(0, 1)), 1)
         means = np.where(steps == 0, np.nansum(values[:end], axis=(0, 1)) / scored, -1)
@@ -161,7 +164,6 @@ class Race:
     scores: Mapping[str, Sequence[float | None]]
     drawn: int = 0
     costs: Mapping[str, float] = field(default_factory=dict)
-    alpha: float = 0.05
 
     @cached_property
     def sizes(self) -> npt.NDArray[np.int_]:
@@ -195,7 +197,7 @@ class Race:
 
     def _run(self, values: Floats, drawn: int) -> Drops:
         costs = np.array([self.costs.get(name, math.inf) for name in self.scores])
-        return run_race(values, costs, drawn=drawn, margin=self.margin, alpha=self.alpha)
+        return run_race(values, costs, drawn=drawn, margin=self.margin)
 
     def simulate(self, orders: int = 50) -> float:
         """Return the mean fraction of all evaluations that races in random orders take, where all
@@ -212,10 +214,11 @@ class Race:
         return {name: int(self.sizes[step - 1]) for name, step in steps if step}
 
     @property
-    def is_over(self) -> bool:
-        """Return True if those that are left answer the rest without a race."""
-        last = [0, *round_ends(len(self.draws))][-2]
-        return len(self.scores) - len(self.stopped) < 3 or self.drawn >= last
+    def next_end(self) -> int:
+        """Return after how many draws the next round ends; 0 where the race is over."""
+        if len(self.scores) - len(self.stopped) < 3:
+            return 0
+        return next((end for end in round_ends(len(self.draws)) if end > self.drawn), 0)
 
     @property
     def summary(self) -> str:
@@ -226,7 +229,7 @@ class Race:
             f"race by {self.measure}: {len(self.stopped)} of {n_arms} configurations were dropped "
             f"before all {n} questions, which takes {answers / n / n_arms:.0%} of the evaluations; the "
             f"best, or one within {self.margin:g} of it, is among the others with a probability of "
-            f"{1 - self.alpha:.0%} or more"
+            f"{1 - ALPHA:.0%} or more"
         )
 
     @cached_property
@@ -241,7 +244,7 @@ class Race:
             arm = names.index(name)
             step, leader = self.drops.steps[arm], self.drops.leaders[arm]
             gain = self.values[:step, :, arm] - self.values[:step, :, leader]
-            low, high = self._interval(gain, -1, self.alpha / (len(names) - 1))
+            low, high = self._interval(gain, -1, ALPHA / (len(names) - 1))
             proven = f"not better than {names[leader]} by {self.margin:g} or more"
             if high[-1] < 0:
                 proven = f"worse than {names[leader]} by at least {-high[-1]:.3f}"
@@ -258,7 +261,7 @@ class Race:
         values = self.values[:n, :, list(self.scores).index(name)]
         scored = (~np.isnan(values)).sum(axis=1).cumsum()
         means = np.nansum(values, axis=1).cumsum() / np.maximum(scored, 1)
-        low, high = self._interval(values, 0, self.alpha)
+        low, high = self._interval(values, 0, ALPHA)
         return pd.DataFrame({"mean": means, "ci_low": low, "ci_high": high}, self.sizes[:n])
 
     def _interval(self, values: Floats, least: int, alpha: float) -> tuple[Floats, Floats]:

@@ -76,7 +76,7 @@ def plan(
     sources, notes = sources_of(grid), list(grid.notes)
     if race:
         contest = contest_of(grid, folder, sources, race, margin)
-        notes.append(contest.race.summary if contest.race.is_over else contest.expected_saving())
+        notes.append(contest.expected_saving() if contest.race.next_end else contest.race.summary)
         names = [name for name in names if name not in contest.race.stopped]
     runs = {name: grid.runs[name] for name in names}
     finished = [

@@ -24,7 +24,6 @@ from ragbench.errors import ConfigError, DataError
 from ragbench.evaluation import (
     EvaluationSpec,
     Result,
-    check_requests,
     evaluate,
     load_result,
     save,
@@ -37,7 +36,7 @@ from ragbench.evaluation.parameters import DRAWS, OF_PIPELINE
 from ragbench.evaluation.results import only
 from ragbench.files import read_json, write_durably
 from ragbench.registry import load_measures
-from ragbench.statistics.race import Race, round_ends
+from ragbench.statistics.race import Race
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.grid import NEEDED, Grid, load_named, working_folder
 from ragbench.sweep.job import Job
@@ -63,22 +62,14 @@ _SHOWN = 10  # configurations, while one watches
 
 @dataclass(frozen=True)
 class Contest:
-    """A race and where it is held; `named` is its measure as the user has named it, `sources` are as
-    in a sweep.
+    """A race and where it is held; `named` is its measure as the user has named it, `made_from` the
+    SHA-256 of everything that decides what is asked.
     """
 
-    grid: Grid
     folder: SweepFolder
-    sources: Mapping[str, Mapping[str, str]]
     named: str
     race: Race
-
-    @property
-    def made_from(self) -> str:
-        """Return the SHA-256 of everything that decides what a race asks."""
-        runs = {name: [self.grid.runs[name], self.sources[name]] for name in self.grid.runs}
-        parts = [runs, self.race.measure, self.race.margin, self.race.draws]
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    made_from: str
 
     def expected_saving(self) -> str:
         """Return which fraction of the evaluations a race takes, by races on stored results."""
@@ -116,10 +107,11 @@ class Contest:
             was reached; how the last round ended; what it has decided, in a sentence.
         """
         race, outcomes = self.race, RunOutcomes({}, [], False)
-        while not race.is_over:
-            end = next(end for end in round_ends(len(race.draws)) if end > race.drawn)
+        while end := race.next_end:
             ends = {}
-            for arm in np.argsort(-race.drops.capital):  # those that are nearest to decided
+            for arm in np.argsort(
+                -race.drops.capital, kind="stable"
+            ):  # those that are nearest to decided
                 name = [*race.scores][arm]
                 if name not in race.stopped:
                     ends[name] = len(race.draws) if arm in race.drops.led else end
@@ -201,9 +193,11 @@ def contest_of(
         loaded.name, margin, draws_of(data, spec_of(first).seed), dict.fromkeys(grid.runs, ())
     )
     race.values  # noqa: B018  # refuses a measure that is not one from 0 to 1
-    contest = Contest(grid, folder, sources, measure, race)
-    stored, made_from = load_race(folder.path)
-    return replace(contest, race=stored) if stored and made_from == contest.made_from else contest
+    parts = json.dumps([grid.runs, sources, race.measure, margin, race.draws], sort_keys=True)
+    made_from = hashlib.sha256(parts.encode()).hexdigest()
+    stored, stored_from = load_race(folder.path)
+    race = stored if stored and stored_from == made_from else race
+    return Contest(folder, measure, race, made_from)
 
 
 def draws_of(dataset: Dataset, seed: int = 0) -> list[list[str]]:
@@ -235,8 +229,6 @@ def answer_round(values: Mapping[str, Any]) -> Result:
         measures=(values["race_measure"],),
         perspectives=(),
         interventions=(),
-        fail_under="",
-        baseline=None,
     )
     folder = Path(values["results_dir"])
     result = evaluate(
@@ -246,7 +238,6 @@ def answer_round(values: Mapping[str, Any]) -> Result:
         parameters=parameters,
         journal=folder,
     )
-    check_requests(result.answers, result.judgements)
     journal = folder / JOURNAL
     answers = journal.read_bytes() if journal.is_file() else b""
     save(result, folder)
