@@ -40,6 +40,8 @@ def sweep_command(
     no_fork: NoFork = False,
     only: Annotated[str, typer.Option(metavar="NAME")] = "",
     executor: Annotated[str, typer.Option(metavar="URL")] = "",
+    race: Annotated[str, typer.Option(metavar="MEASURE")] = "",
+    margin: float = 0.02,
     requests: Requests,
     yes: Yes = False,
 ) -> int:
@@ -59,8 +61,11 @@ def sweep_command(
             for an array of jobs).
         executor: Run on a Dask cluster: dask://host:8786, tls://host:8786, or
             dask://local?workers=4 (extra `dask`).
+        race: Stop configurations once they are proven not to be better by this measure, by the
+            margin or more, than one that leads (auto: by what a leaderboard is ranked by).
+        margin: Loss in that measure that does not matter.
 
-    Example: ragbench sweep pydoc --jobs 2
+    Example: ragbench sweep pydoc --jobs 2 --race auto
     """
     from ragbench.evaluation import load_results
     from ragbench.service import record_finished
@@ -73,6 +78,8 @@ def sweep_command(
         "out": output,
         "only": only,
         "replies": requests.replies,
+        "race": race,
+        "margin": margin,
     }
     if requests.dry_run:
         _print_plan(plan(grid, **options), requests)

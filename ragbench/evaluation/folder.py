@@ -29,6 +29,7 @@ from ragbench.evaluation.formats import (
     scores_to_csv,
     shortened,
 )
+from ragbench.evaluation.parameters import DRAWS
 from ragbench.evaluation.records import Decisions
 from ragbench.evaluation.result import Result
 from ragbench.evaluation.results import Results, check_comparable
@@ -36,6 +37,7 @@ from ragbench.files import STAGING, parse_json, read_json, staged, write_durably
 from ragbench.llms import active_dry_run
 from ragbench.metrics.trec import read_run
 from ragbench.registry import Measure, declare, find_measure
+from ragbench.statistics.race import Race
 from ragbench.types import Answer, Judgement
 
 _Parsed = TypeVar("_Parsed")
@@ -67,6 +69,9 @@ was stopped.
 
 SWEEP = "sweep.json"
 """In the folder of a sweep: which result is the baseline."""
+
+RACE = "race.json"
+"""In the folder of a sweep: how its configurations raced."""
 
 _SEARCH = "search_ms"  # the fact that is a time
 
@@ -237,7 +242,8 @@ def _times(times: Any) -> dict[str, Any]:
 
 
 def load_results(folder: str | Path) -> Results:
-    """Read every result in a folder, by name; all on the same data.
+    """Read every result in a folder, by name; all on the same data and the same questions. Those that
+    a race dropped before the last are in `Results.race`.
 
     The folder is that of a sweep, of evaluations (results/eval), any that holds folders of results,
     or that of one result.
@@ -255,7 +261,12 @@ def load_results(folder: str | Path) -> Results:
         raise DataError(
             f"{folder} is not a folder; expected the folder of a sweep, such as results/quickstart"
         )
-    results = Results(map(load_result, result_folders(folder)), baseline=_stored_baseline(folder))
+    every = map(load_result, result_folders(folder))
+    results = Results(
+        (result for result in every if DRAWS not in result.parameters),
+        baseline=_stored_baseline(folder),
+        race=load_race(folder)[0],
+    )
     if not results and (folder / "config.json").is_file():
         return Results([load_result(folder)])
     if not results:
@@ -264,6 +275,20 @@ def load_results(folder: str | Path) -> Results:
         )
     check_comparable(results)
     return results
+
+
+def load_race(folder: Path) -> tuple[Race | None, str]:
+    """Return how the configurations of a sweep raced, None where they did not, and the digest of what
+    decided it.
+    """
+    path = folder / RACE
+    if not path.is_file():
+        return None, ""
+    try:
+        record = read_json(path, "delete it, and run the sweep again")
+        return Race(**record["race"]), str(record["made_from"])
+    except (KeyError, TypeError) as exc:
+        raise DataError(f"{path} is damaged ({exc!r}); delete it, and run the sweep again") from exc
 
 
 def save_baseline(folder: Path, name: str) -> None:

@@ -32,6 +32,9 @@ configuration.
 OMITTED = ("measures", "language", "interventions", "history")
 """Parameters that are no part of a configuration, and of its name, where they are \"\"."""
 
+DRAWS = "race_draws"
+"""The parameter of a configuration that answers a part of the questions in a race."""
+
 OF_PIPELINE = tuple(
     "retriever reranker chunker chunk_size chunk_overlap tokenizer language depth "
     "k llm prompt max_context_tokens max_tokens temperature history".split()

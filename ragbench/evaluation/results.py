@@ -15,7 +15,9 @@ from ragbench.evaluation.parameters import OMITTED
 from ragbench.evaluation.result import Result
 from ragbench.registry import LEADERBOARD, higher_is_better, named_among
 from ragbench.statistics import compare_all, summarise
+from ragbench.statistics.columns import adjusted_p_values
 from ragbench.statistics.frames import printed_short, with_interval
+from ragbench.statistics.race import Race
 
 ANSWER_MEASURES = ("llm_correctness", "llm_faithfulness", "semantic_similarity", "token_f1")
 """What distinguishes answers, the first that there is."""
@@ -33,12 +35,14 @@ class Results(Sequence[Result]):
 
     `results["bm25-fixed-512-..."]` is a result by name, `results[0]` by place. `baseline` names the
     one that the others are compared with unless another is named: that of the sweep, else the first
-    by name.
+    by name. `race` is the race that these have survived, with those that it dropped.
     """
 
-    def __init__(self, results: Iterable[Result], *, baseline: str = "") -> None:
+    def __init__(
+        self, results: Iterable[Result], *, baseline: str = "", race: Race | None = None
+    ) -> None:
         self._results = tuple(results)
-        self.baseline = baseline
+        self.baseline, self.race = baseline, race
         names = [result.name for result in self._results]
         if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
             raise ConfigError(f"two results are named {twice[0]!r}; give each a name of its own")
@@ -138,11 +142,16 @@ class Results(Sequence[Result]):
         Args:
             baseline: name of a result; "" means that of the sweep, else the first by name.
             measures: which; () means the one that ranks the leaderboard. p-values are adjusted over
-            all rows.
+            all rows, and over those that a race dropped, as if they were 1.
         """
         chosen = list(measures) or [ranking_measure(self)]
         scores = {each.name: _of_measures(each.scores, chosen) for each in self._results}
-        return compare_all(scores, baseline_name(self, baseline), measures=chosen)
+        compared = compare_all(scores, baseline_name(self, baseline), measures=chosen)
+        if self.race and (n_dropped := len(self.race.scores.keys() - scores.keys())):
+            p_values = [*compared["p_value"], *[1.0] * n_dropped * len(chosen)]
+            compared["p_adjusted"] = adjusted_p_values(p_values)[: len(compared)]
+            compared.loc[compared["p_adjusted"] >= 0.05, "decision"] = "undecided"
+        return compared
 
 
 def _together(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -221,14 +230,15 @@ def baseline_name(results: Sequence[Result], baseline: str = "") -> str:
 
 
 def ranking_measure(results: Sequence[Result], measure: str = "") -> str:
-    """Return what a sweep is ranked by: the `measure` named, in any case; else `main_measure`, or a
-    measure of answers where the sweep is about nothing else.
+    """Return what a sweep is ranked by: the `measure` named, in any case; else that of its race; else
+    `main_measure`, or a measure of answers where the sweep is about nothing else.
 
     Configurations that differ in model or prompt only retrieve the same: by evidence they all tie.
     Then correctness as a language model judges it, or else the similarity to the reference answer,
     separates them.
     """
-    if measure:
+    race = getattr(results, "race", None)
+    if measure := measure or (race.measure if race else ""):
         return named_among(measure, dict.fromkeys(map(str, results[0].scores["measure"])))
     main = main_measure(results[0].scores)
     if len(results) < 2 or not any(map(with_language_model, results)):

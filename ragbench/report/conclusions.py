@@ -86,6 +86,8 @@ def conclusion(
         f"{len(results)} configurations{_price(by_name[best])}."
     ]
     lines += known_item_note(by_name[best])
+    if race := getattr(results, "race", None):
+        lines.append(f"**Race:** {race.summary.removeprefix('race ')}.")
     if len(order) < len(results):
         lines.append(f"{len(results) - len(order)} of them could not be scored by it.")
     if len(order) == 1:

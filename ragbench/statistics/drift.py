@@ -270,28 +270,16 @@ def _change(values: pd.DataFrame, kept: Ints, effects: Floats) -> tuple[Change, 
     gains = moves**2 * (splits * (n - splits) / n) * (1 - r) ** 2 / (2 * spread**2 or 1e-300)
     best = int(np.argmax(gains))
     inside = np.flatnonzero(gains >= gains[best] + math.log(1 - math.sqrt(0.95)))
-    table = values.to_numpy(dtype=float)[kept]
-    scored = ~np.isnan(table)
-    means = []
-    for part in (slice(0, best + 1), slice(best + 1, None)):
-        total, count = (
-            np.where(scored[part], table[part], 0.0).sum(axis=0),
-            scored[part].sum(axis=0),
-        )
-        means.append(np.where(count, total / np.maximum(count, 1), math.nan))
-    move = means[1] - means[0]
-    shared = ~np.isnan(move)
-    down = moves[best] < 0
-    order = [
-        i
-        for i in np.argsort(move if down else -move, kind="stable")
-        if shared[i] and (move[i] < 0) == down
-    ]
+    table = values.iloc[kept].astype(float)
+    means = table.iloc[: best + 1].mean(), table.iloc[best + 1 :].mean()
+    shared = (means[1] - means[0]).dropna()
+    down = bool(moves[best] < 0)
+    moved = shared[(shared < 0) == down].sort_values(ascending=down, kind="stable")
     since, earliest, latest = (
         values.index[kept[int(i) + 1]] for i in (best, inside[0], inside[-1])
     )
-    before, after = (float(side[shared].mean()) if shared.any() else math.nan for side in means)
-    most = {str(values.columns[i]): float(move[i]) for i in order[:5]}
+    before, after = (float(side[shared.index].mean()) for side in means)
+    most = {str(question): float(move) for question, move in moved.head(5).items()}
     change = Change(
         "fall" if down else "rise",
         values.index[kept[-1]],

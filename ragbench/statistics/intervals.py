@@ -254,6 +254,7 @@ def score_interval(wins: int, losses: int, n: int, alpha: float) -> tuple[float,
     >>> [round(number, 3) for number in score_interval(1, 7, 21, 0.05)]
     [-0.517, -0.026, 0.034]
     """
+    from scipy.optimize import brentq
     from scipy.special import ndtr, ndtri
 
     z = -float(ndtri(alpha / 2))
@@ -264,14 +265,9 @@ def score_interval(wins: int, losses: int, n: int, alpha: float) -> tuple[float,
         variance = n * (2 * lost + difference * (1 - difference))
         return (wins - losses - n * difference) / math.sqrt(max(variance, 1e-300))
 
-    limits = []
-    for outside in (-1.0, 1.0):
-        inside = (wins - losses) / n
-        for _ in range(_HALVINGS):
-            middle = (outside + inside) / 2
-            if abs(score(middle)) > z:
-                outside = middle
-            else:
-                inside = middle
-        limits.append(inside)
-    return limits[0], limits[1], float(2 * ndtr(-abs(wins - losses) / math.sqrt(wins + losses)))
+    gain = (wins - losses) / n
+    low, high = (
+        brentq(lambda difference: abs(score(difference)) - z, gain, outside, xtol=1e-14)
+        for outside in (-1.0, 1.0)
+    )
+    return low, high, float(2 * ndtr(-abs(wins - losses) / math.sqrt(wins + losses)))

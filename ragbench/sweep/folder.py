@@ -128,11 +128,12 @@ class SweepFolder:
         """
         staging = self.staging(name)
         self.notebook(name).unlink(missing_ok=True)
+        self.forget_journals(name)
+        self._rescue(staging)  # where there is more to ask
         if (staging / name).is_dir():
             swap_in(staging / name, self.path / name, staging / "old")
         (staging / f"{name}.ipynb").replace(self.notebook(name))
         self.failed_notebook(name).unlink(missing_ok=True)
-        self.forget_journals(name)
         flush_folder(self.path)
         shutil.rmtree(staging, ignore_errors=True)
 

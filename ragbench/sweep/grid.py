@@ -22,6 +22,9 @@ from ragbench.types import Dataset
 
 _Table = dict[str, Any]
 
+NEEDED = ("dataset", "retriever", "chunker", "llm")
+"""Parameters with which a notebook is taken to work as evaluate.ipynb does."""
+
 
 class _Sweep(BaseModel):
     """The section [sweep]."""

@@ -203,6 +203,20 @@ def is_path(value: str, name: str, cwd: Path) -> bool:
     )
 
 
+def note_on_top(notebook: dict[str, Any], text: str, tag: str) -> None:
+    """Put a paragraph on top of a notebook, in a cell with a tag, in place of one that has it."""
+    cells = [cell for cell in notebook["cells"] if tag not in cell["metadata"].get("tags", [])]
+    note = {"cell_type": "markdown", "metadata": {"tags": [tag]}, "source": text}
+    # Cells have ids since format 4.5, and must not have any before.
+    note |= {"id": tag} if any("id" in cell for cell in cells) else {}
+    notebook["cells"] = [note, *cells]
+
+
+def notebook_text(notebook: Mapping[str, Any]) -> str:
+    """Return the text of a notebook's file."""
+    return json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+
 def without_machine(
     notebook: dict[str, Any], renamed: Mapping[str, str], folders: Mapping[str, str]
 ) -> dict[str, Any]:

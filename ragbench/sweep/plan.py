@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from ragbench.llms.environment import in_force
 from ragbench.sweep import budget
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.grid import (
+    NEEDED,
     chosen,
     load_named,
     read_grid,
@@ -23,11 +24,10 @@ from ragbench.sweep.grid import (
     sources_of,
     working_folder,
 )
+from ragbench.sweep.race import contest_of
 from ragbench.systems import Pipeline
 from ragbench.systems.loader import RECORDED
 
-# A notebook with these parameters is taken to work as evaluate.ipynb does.
-_NEEDED = ("dataset", "retriever", "chunker", "llm")
 _RETRIEVAL = tuple(
     "chunker chunk_size chunk_overlap tokenizer language retriever reranker depth".split()
 )
@@ -58,6 +58,8 @@ def plan(
     max_cost: float | None = None,
     allow_unpriced: bool = False,
     only: str = "",
+    race: str = "",
+    margin: float = 0.02,
 ) -> SweepPlan:
     """Return what `sweep` with the same arguments would run, send and pay; nothing is run, sent or
     written to `out`.
@@ -68,10 +70,15 @@ def plan(
     settings = current_settings(replies, max_cost, allow_unpriced)
     with in_force(settings):
         grid = read_grid(grid_file)
-    folder = SweepFolder(Path(out).absolute() / grid.name)
+    names = chosen(grid, only)
+    folder = SweepFolder(Path(out).absolute() / grid.name, tuple(names) if only else ())
     settings = budget.on_account(settings, folder.path)
-    runs = {name: grid.runs[name] for name in chosen(grid, only)}
-    sources = sources_of(replace(grid, runs=runs))
+    sources, notes = sources_of(grid), list(grid.notes)
+    if race:
+        contest = contest_of(grid, folder, sources, race, margin)
+        notes.append(contest.expected_saving() if contest.race.next_end else contest.race.summary)
+        names = [name for name in names if name not in contest.race.stopped]
+    runs = {name: grid.runs[name] for name in names}
     finished = [
         name
         for name, parameters in runs.items()
@@ -79,8 +86,8 @@ def plan(
     ]
     to_run = {name: parameters for name, parameters in runs.items() if name not in {*finished}}
     asking = [parameters for parameters in to_run.values() if _asks(parameters)]
-    lacking = [name for name in _NEEDED if name not in grid.notebook.defaults]
-    requests, notes = DryRun(), list(grid.notes)
+    lacking = [name for name in NEEDED if name not in grid.notebook.defaults]
+    requests = DryRun()
     if asking and lacking:
         notes.append(
             f"{grid.notebook.path.name} has no parameter {lacking[0]}, so its requests cannot be "

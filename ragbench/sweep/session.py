@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, DataError, RagbenchError, SweepError
 from ragbench.evaluation import check_models, load_results, result_folders, save_baseline
+from ragbench.evaluation.folder import RACE
 from ragbench.evaluation.formats import short
 from ragbench.files import read_json, write_durably
 from ragbench.llms import Settings, active_dry_run, current_settings
@@ -22,14 +23,13 @@ from ragbench.sweep.job import Job, Place, make_job, relative
 from ragbench.sweep.preload import packages_of
 from ragbench.sweep.processes import Executor, LocalExecutor, default_jobs
 from ragbench.sweep.progress import Progress
+from ragbench.sweep.race import contest_of
 from ragbench.sweep.runs import RunOutcomes, run_all
 from ragbench.text import escape_formula
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
-
-    from ragbench.sweep.cluster import DaskExecutor
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,8 @@ def sweep(
     fork: bool = True,
     only: str = "",
     executor: str = "",
+    race: str = "",
+    margin: float = 0.02,
 ) -> SweepResult:
     """Run every configuration of a grid that is not finished yet, then compare them all.
 
@@ -95,6 +97,11 @@ def sweep(
         executor: where the configurations run: "" is this process's machine, "dask://host:8786" or
             "tls://host:8786" the workers of a Dask scheduler, "dask://local?workers=4" some of them
             started here.
+        race: let the configurations answer in rounds, and drop those that are proven not to be
+            better by this measure, by `margin` or more, than one that leads ("auto": by what a
+            leaderboard is ranked by). What they have answered is their result. With a probability of
+            95 % the best, or one within the margin of it, is left; see `ragbench.statistics.race`.
+        margin: the loss in that measure that does not matter.
 
     Returns:
         What was run, skipped and failed, and where things are.
@@ -109,13 +116,7 @@ def sweep(
         KeyboardInterrupt: after the runs have been stopped; what is finished stays, and the same
             call continues.
     """
-    if jobs is not None and jobs < 1:
-        raise ConfigError(f"jobs is {jobs}; expected 1 or more")
-    if active_dry_run():
-        raise ConfigError(
-            "sweep: its processes would not be part of this dry run; call ragbench.sweep.plan "
-            "instead"
-        )
+    _check_call(jobs)
     from rich.console import Console
 
     began = time.monotonic()
@@ -128,18 +129,22 @@ def sweep(
     session = _Session(grid, folder, sources_of(grid), settings, Console(stderr=True))
     with _reported(session), folder.locked(), in_force(settings):
         notes = [*grid.notes, *session.check_others()]
+        if force or not (race or only):
+            (folder.path / RACE).unlink(missing_ok=True)
+        contest = contest_of(grid, folder, session.sources, race, margin) if race else None
+        names = [name for name in names if contest is None or name not in contest.race.stopped]
         skipped = [name for name in names if not force and session.is_finished(name)]
         to_run = session.jobs(
             [name for name in names if name not in {*skipped}], force, allow_failed
         )
-        packages = packages_of(grid.runs[name] for name in to_run)
-        side_by_side = min(jobs or default_jobs(), max(1, len(to_run)))
-        local = LocalExecutor(packages, side_by_side=side_by_side, fork=fork, log=session.log)
-        on_cluster = executor and to_run
-        with (
-            session.cluster(executor, to_run, jobs, packages) if on_cluster else nullcontext(local)
-        ) as runs:
-            outcomes = session.run(to_run, runs, skipped)
+        outcomes = RunOutcomes({}, [], False)
+        local, opened = session.executors(executor, to_run, jobs, fork=fork)
+        with opened as runs:
+            if contest:
+                to_run, outcomes, note = contest.hold(to_run, runs, session.console)
+                notes.append(note)
+            if to_run:
+                outcomes = session.run(to_run, runs, skipped)
         unfinished = {*outcomes.failed, *outcomes.left}
         result = SweepResult(
             folder.path,
@@ -161,6 +166,16 @@ def sweep(
         if is_any and not only:
             result = _compare(session, result, local)
     return replace(result, seconds=time.monotonic() - began)
+
+
+def _check_call(jobs: int | None) -> None:
+    if jobs is not None and jobs < 1:
+        raise ConfigError(f"jobs is {jobs}; expected 1 or more")
+    if active_dry_run():
+        raise ConfigError(
+            "sweep: its processes would not be part of this dry run; call ragbench.sweep.plan "
+            "instead"
+        )
 
 
 @dataclass(frozen=True)
@@ -226,17 +241,22 @@ class _Session:
             )
         return jobs
 
-    def cluster(
-        self, address: str, to_run: Mapping[str, Job], jobs: int | None, packages: Sequence[str]
-    ) -> DaskExecutor:
+    def executors(
+        self, address: str, to_run: Mapping[str, Job], jobs: int | None, *, fork: bool
+    ) -> tuple[LocalExecutor, AbstractContextManager[Executor]]:
+        """Return the executor of this machine, and to be opened the one in which jobs run."""
+        configurations = [self.grid.runs[name] for name in to_run]
+        packages = packages_of(configurations)
+        side_by_side = min(jobs or default_jobs(), max(1, len(to_run)))
+        local = LocalExecutor(packages, side_by_side=side_by_side, fork=fork, log=self.log)
+        if not (address and to_run):
+            return local, nullcontext(local)
         from ragbench.sweep.cluster import DaskExecutor
         from ragbench.sweep.remote import Packer
 
-        store = budget.check_shared(
-            address, [self.grid.runs[name] for name in to_run], self.settings
-        )
+        store = budget.check_shared(address, configurations, self.settings)
         packer = Packer(to_run.values(), store, packages)
-        return DaskExecutor(address, packer, jobs, self.log)
+        return local, DaskExecutor(address, packer, jobs, self.log)
 
     def run(
         self, to_run: Mapping[str, Job], executor: Executor, skipped: Sequence[str]
@@ -289,7 +309,7 @@ def _compare(session: _Session, result: SweepResult, executor: LocalExecutor) ->
         baseline = grid.baseline if grid.baseline in {other.name for other in results} else ""
         if grid.baseline != baseline:
             notes.append(
-                f"the baseline {grid.baseline} failed; the comparison takes the first configuration "
+                f"the baseline {grid.baseline} failed or was dropped; the comparison takes the first configuration "
                 "by name"
             )
         measure, is_one = ranking_measure(results), len(results) < 2
@@ -303,6 +323,10 @@ def _compare(session: _Session, result: SweepResult, executor: LocalExecutor) ->
             measure,
             None if is_one else results.compare(baseline, measures=[measure]),
         )
+        if results.race:
+            reasons = results.race.table["reason"].items()
+            lines = "".join(f"- {name}: {reason}\n" for name, reason in reasons)
+            texts[board.with_suffix(".md")] += f"\nBy the race:\n\n{lines}"
     if grid.compare is None or is_one:
         _write_all(texts)
         return result

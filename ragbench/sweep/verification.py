@@ -20,6 +20,7 @@ from ragbench.evaluation import (
     load_result,
     result_folders,
 )
+from ragbench.evaluation.folder import RACE
 from ragbench.files import read_json
 from ragbench.llms import current_settings
 from ragbench.llms.environment import in_force
@@ -140,7 +141,7 @@ def _job_of(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[str,
         executed["cells"] = [
             cell | ({"outputs": [], "execution_count": None} if cell["cell_type"] == "code" else {})
             for cell in executed["cells"]
-            if "injected-parameters" not in cell["metadata"].get("tags", [])
+            if not {"injected-parameters", RACE} & {*cell["metadata"].get("tags", [])}
         ]
         digest, _ = digest_of(executed)
         written = path.parent / metadata.get("papermill", {}).get("input_path", "")

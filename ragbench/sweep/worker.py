@@ -20,7 +20,7 @@ from ragbench.evaluation import environment
 from ragbench.files import write_durably
 from ragbench.sweep.folder import tables_of
 from ragbench.sweep.job import Job
-from ragbench.sweep.notebooks import in_place, without_machine
+from ragbench.sweep.notebooks import in_place, note_on_top, notebook_text, without_machine
 from ragbench.systems.loader import RECORDED
 
 
@@ -217,13 +217,7 @@ def _mark(notebook: dict[str, Any], error: str) -> None:
         status = cell["metadata"].get("papermill", {}).get("status")
         if cell["cell_type"] == "code" and status in ("running", "failed"):
             cell["outputs"].append(stopped)
-    note = {
-        "cell_type": "markdown",
-        "metadata": {"tags": [ERROR_MARKER_TAG]},
-        "source": f"**This run failed:** {plain(error)}",
-    }
-    # Cells have ids since format 4.5, and must not have any before.
-    cells.insert(0, note | ({"id": "why-it-failed"} if any("id" in cell for cell in cells) else {}))
+    note_on_top(notebook, f"**This run failed:** {plain(error)}", ERROR_MARKER_TAG)
 
 
 def tidy(job: Job, error: str = "") -> None:
@@ -258,6 +252,4 @@ def tidy(job: Job, error: str = "") -> None:
     notebook["metadata"].setdefault("papermill", {}).update(paths)
     if job.stamp:
         notebook["metadata"]["ragbench"] = job.stamp
-    write_durably(
-        job.output, json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
-    )
+    write_durably(job.output, notebook_text(notebook))

@@ -1,0 +1,265 @@
+"""A race of the configurations of a grid: rounds of questions, until those that are left answer all.
+
+In each round every configuration that is left answers the questions up to its end, in a notebook of
+one cell that scores the measure of the race alone; what earlier rounds have asked is not asked
+again. That of one that is dropped stays as its result; those that are left run their full notebooks.
+What is decided follows from `race.json` alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from ragbench.errors import ConfigError, DataError
+from ragbench.evaluation import (
+    EvaluationSpec,
+    Result,
+    evaluate,
+    load_result,
+    save,
+    select_questions,
+    spec_of,
+    system_of,
+)
+from ragbench.evaluation.folder import JOURNAL, RACE, load_race
+from ragbench.evaluation.parameters import DRAWS, OF_PIPELINE
+from ragbench.evaluation.results import only
+from ragbench.files import read_json, write_durably
+from ragbench.registry import load_measures
+from ragbench.statistics.race import Race
+from ragbench.sweep.folder import SweepFolder
+from ragbench.sweep.grid import NEEDED, Grid, load_named, working_folder
+from ragbench.sweep.job import Job
+from ragbench.sweep.notebooks import digest_of, note_on_top, notebook_text
+from ragbench.sweep.processes import Executor
+from ragbench.sweep.progress import Progress
+from ragbench.sweep.runs import RunOutcomes, run_all
+from ragbench.types import Dataset, grouped
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_SOURCE = "from ragbench.sweep.race import answer_round\n\nanswer_round(globals()).measures"
+_CELL = {"cell_type": "code", "id": "round", "metadata": {}, "outputs": [], "source": _SOURCE}
+_NOTEBOOK = {
+    "nbformat": 4,
+    "nbformat_minor": 5,
+    "metadata": {},
+    "cells": [{**_CELL, "execution_count": None}],
+}
+_SHOWN = 10  # configurations, while one watches
+
+
+@dataclass(frozen=True)
+class Contest:
+    """A race and where it is held; `named` is its measure as the user has named it, `made_from` the
+    SHA-256 of everything that decides what is asked.
+    """
+
+    folder: SweepFolder
+    named: str
+    race: Race
+    made_from: str
+
+    def expected_saving(self) -> str:
+        """Return which fraction of the evaluations a race takes, by races on stored results."""
+        scores: dict[str, Sequence[float | None]] = {}
+        for name in self.race.scores:
+            with suppress(DataError, ConfigError):
+                scores[name] = self._answered(name, len(self.race.draws))[0]
+        scores = {name: values for name, values in scores.items() if None not in values}
+        if len(scores) < 3:
+            return "what a race saves cannot be foreseen: there are no stored scores to race on"
+        used = replace(self.race, scores=scores).simulate()
+        return (
+            f"a race takes about {used:.0%} of the evaluations, by 50 races on the stored scores of "
+            f"{len(scores)} configurations and {self.race.sizes[-1]} questions"
+        )
+
+    def _answered(self, name: str, n_draws: int) -> tuple[list[float | None], float | None]:
+        """Return the scores of the first draws, None where one is unscored, and dollars per question."""
+        result = load_result(self.folder.path / name)
+        rows = only(result.scores, self.race.measure).dropna()
+        values = dict(zip(rows["query_id"], rows["value"], strict=True))
+        query_ids = chain.from_iterable(self.race.draws[:n_draws])
+        cost = result.facts.get("generator_cost_usd")
+        each = None if cost is None else cost / len(result.queries)
+        return [values.get(query_id) for query_id in query_ids], each
+
+    def hold(
+        self, jobs: Mapping[str, Job], executor: Executor, console: Console
+    ) -> tuple[dict[str, Job], RunOutcomes, str]:
+        """Let the configurations answer round after round: those of `jobs`, and the others from what
+        they have answered.
+
+        Returns:
+            The jobs of those that are left: none where runs of a round failed, or the maximum cost
+            was reached; how the last round ended; what it has decided, in a sentence.
+        """
+        race, outcomes = self.race, RunOutcomes({}, [], False)
+        while end := race.next_end:
+            ends = {}
+            for arm in np.argsort(
+                -race.drops.capital, kind="stable"
+            ):  # those that are nearest to decided
+                name = [*race.scores][arm]
+                if name not in race.stopped:
+                    ends[name] = len(race.draws) if arm in race.drops.led else end
+            parts = {name: self._part(jobs[name], n) for name, n in ends.items() if name in jobs}
+            asked = {
+                name: job
+                for name, job in parts.items()
+                if not self.folder.is_finished(name, job.configuration, job.source or {})
+            }
+            progress = Progress(type(console)(quiet=True), len(asked))
+            outcomes = run_all(self.folder, asked, progress, executor)
+            if outcomes.failed or outcomes.left:
+                return {}, outcomes, race.summary
+            scores, costs = dict(race.scores), dict(race.costs)
+            for name, n_draws in ends.items():
+                scores[name], cost = self._answered(name, n_draws)
+                if cost is not None and not race.drawn:
+                    costs[name] = cost
+            race = replace(race, scores=scores, costs=costs, drawn=end)
+            for name in race.stopped.keys() & parts.keys():
+                path = self.folder.notebook(name)
+                notebook, reason = read_json(path, "delete it"), race.table["reason"][name]
+                note_on_top(notebook, f"**In the race of this sweep:** {reason}.", RACE)
+                write_durably(path, notebook_text(notebook))
+            record = {"made_from": self.made_from, "race": asdict(race)}
+            write_durably(self.folder.path / RACE, json.dumps(record, ensure_ascii=False) + "\n")
+            _show(race, race.stopped.keys() & ends.keys(), console)
+        left = {name: job for name, job in jobs.items() if name not in race.stopped}
+        return left, outcomes, race.summary
+
+    def _part(self, job: Job, n_draws: int) -> Job:
+        """Return the part of a job that answers the first draws."""
+        digest = digest_of(_NOTEBOOK)[0]
+        return replace(
+            job,
+            text=json.dumps(_NOTEBOOK),
+            parameters={**job.parameters, "race_measure": self.named, DRAWS: n_draws},
+            source={**(job.source or {}), "notebook": "race", "notebook_sha256": digest},
+        )
+
+
+def contest_of(
+    grid: Grid,
+    folder: SweepFolder,
+    sources: Mapping[str, Mapping[str, str]],
+    measure: str,
+    margin: float,
+) -> Contest:
+    """Return the race of a grid's configurations by a measure, as far as it came in the folder.
+
+    Args:
+        grid: with a notebook that has the parameters of evaluate.ipynb.
+        folder: of the sweep.
+        sources: what each result is made from.
+        measure: that decides; "auto" = evidence recall where the questions have evidence, else
+            nDCG@10. margin: the loss in it that does not matter.
+
+    Raises:
+        ConfigError: a race is not possible.
+    """
+    if folder.only:
+        raise ConfigError("a race is between all configurations of a grid; leave out `only`")
+    if lacking := [name for name in NEEDED if name not in grid.notebook.defaults]:
+        raise ConfigError(
+            f"{grid.notebook.path.name} has no parameter {lacking[0]}; a race takes the parameters "
+            "of evaluate.ipynb"
+        )
+    if not 0 < margin < 1:
+        raise ConfigError(f"margin is {margin}; expected a loss that does not matter, such as 0.02")
+    first = next(iter(grid.runs.values()))
+    if any(run.get("seed") != first.get("seed") for run in grid.runs.values()):
+        raise ConfigError("seed takes several values; a race has one order of questions")
+    data = select_questions(load_named(first, working_folder(grid)), spec_of(first))
+    if measure == "auto":
+        has_evidence = any(case.evidence for case in data.cases)
+        measure = "span_recall_auc" if has_evidence else "nDCG@10"
+    [loaded] = load_measures((measure,))
+    race = Race(
+        loaded.name, margin, draws_of(data, spec_of(first).seed), dict.fromkeys(grid.runs, ())
+    )
+    race.values  # noqa: B018  # refuses a measure that is not one from 0 to 1
+    parts = json.dumps([grid.runs, sources, race.measure, margin, race.draws], sort_keys=True)
+    made_from = hashlib.sha256(parts.encode()).hexdigest()
+    stored, stored_from = load_race(folder.path)
+    race = stored if stored and stored_from == made_from else race
+    return Contest(folder, measure, race, made_from)
+
+
+def draws_of(dataset: Dataset, seed: int = 0) -> list[list[str]]:
+    """Return the questions in random order, those of one cluster (`metadata["cluster"]`) together.
+
+    The order depends on the seed and on the names of the clusters alone, which are ids where there
+    are none.
+
+    >>> from ragbench.types import Case
+    >>> cases = [Case(name, "?", metadata={"cluster": name[0]}) for name in ("a1", "b1", "a2")]
+    >>> draws_of(Dataset("demo", "test", {}, cases, {}))
+    [['b1'], ['a1', 'a2']]
+    """
+    clusters = grouped(dataset.cases, lambda case: str(case.metadata.get("cluster", case.query_id)))
+    order = sorted(clusters, key=lambda name: hashlib.sha256(f"{seed} {name}".encode()).digest())
+    return [[case.query_id for case in clusters[name]] for name in order]
+
+
+def answer_round(values: Mapping[str, Any]) -> Result:
+    """Evaluate a configuration on the questions of the first rounds by the measure of a race, and save
+    the result; `values` are the parameters of a run of `Contest`.
+    """
+    names = {*EvaluationSpec.model_fields, *OF_PIPELINE, "dataset", "corpus", "split", "system"}
+    parameters = {name: values[name] for name in names if name in values}
+    data, spec = load_named(parameters, Path()), spec_of(parameters)
+    data = select_questions(data, spec)
+    draws = draws_of(data, spec.seed)[: values[DRAWS]]
+    spec = spec.replaced(
+        measures=(values["race_measure"],),
+        perspectives=(),
+        interventions=(),
+    )
+    folder = Path(values["results_dir"])
+    result = evaluate(
+        data.select([*chain.from_iterable(draws)]),
+        system_of(parameters, data),
+        spec,
+        parameters=parameters,
+        journal=folder,
+    )
+    journal = folder / JOURNAL
+    answers = journal.read_bytes() if journal.is_file() else b""
+    save(result, folder)
+    if answers:  # the next rounds need them
+        write_durably(journal, answers)
+    return result
+
+
+def _show(race: Race, dropped: Collection[str], console: Console) -> None:
+    """Print what a round has decided, and on a terminal a table of those that lead."""
+    left = race.scores.keys() - race.stopped
+    lines = [f"{name} {race.table['reason'][name]}" for name in sorted(dropped)]
+    lines.append(
+        f"{len(left)} of {len(race.scores)} configurations are in the race by {race.measure} after "
+        f"{race.sizes[race.drawn - 1]} of {race.sizes[-1]} questions"
+    )
+    console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+    if console.is_terminal:
+        from rich.table import Table
+
+        table = Table("configuration", "mean", "95 % interval")
+        ends = pd.DataFrame({name: race.limits(name).iloc[-1] for name in left}).T.round(3)
+        for name, mean, low, high in ends.nlargest(_SHOWN, "mean").itertuples():
+            table.add_row(name, f"{mean}", f"{low} to {high}")
+        console.print(table)
