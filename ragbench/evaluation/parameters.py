@@ -7,7 +7,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,14 +48,13 @@ _READABLE = "system collection verdicts retriever reranker chunker chunk_size ll
 _MINIMUM = dict.fromkeys(("chunk_size", "depth", "k", "max_tokens"), 1)
 _MINIMUM |= dict.fromkeys(("chunk_overlap", "max_context_tokens", "temperature"), 0)
 
-_CHECKS: dict[str, Callable[[Any], Any]] = {
+_CHECKS = {
     "chunker": check_chunker,
     "retriever": check_retriever,
     "language": find_language,
     "prompt": check_prompt,
     "measures": load_measures,
     "llm": check_generator,
-    "reranker": lambda name: name and check_reranker(name),
 }
 _WORDS = {
     str: "text",
@@ -233,6 +232,8 @@ def check_parameters(parameters: Mapping[str, Any], *, folder: str | Path = "") 
     for name, check in _CHECKS.items():
         if name in parameters:
             check(parameters[name])
+    if parameters.get("reranker"):
+        check_reranker(parameters["reranker"])
     if judge := spec_of(parameters).judge:
         check_llm(judge)
     for name, least in _MINIMUM.items():
