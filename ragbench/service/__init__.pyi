@@ -32,6 +32,7 @@ from .scheduler import (
 from .trends import (
     WATCHED,
     compare_runs,
+    drifts,
     history,
     run_of,
     trend,
@@ -46,6 +47,7 @@ __all__ = [
     "api_keys",
     "compare_runs",
     "database_url",
+    "drifts",
     "history",
     "import_results",
     "import_schedules",

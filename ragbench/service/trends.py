@@ -127,6 +127,20 @@ def trend(
     return frame.astype({"passed": "boolean", **numbers})
 
 
+def drifts(
+    measure: str, *, series: str = "", client: str | None = None, database: str = ""
+) -> dict[str, Drift]:
+    """Return the drift of each epoch, by the id of its newest run.
+
+    Raises:
+        ConfigError, DataError: as `trend`.
+    """
+    with connected(database) as connection:
+        rows = _measured(connection, measure, series, client)
+        streams = _streams(connection, newest_runs(connection, client, series))
+        return {members[-1]["id"]: each for members, each in _drifts(connection, rows, streams)}
+
+
 def alarms(connection: Connection, run: _Row) -> list[tuple[str, Change]]:
     """Return the watched measures that got worse with this run, each with its change."""
     streams = _streams(connection, newest_runs(connection, run["client_id"], run["series"]))

@@ -300,31 +300,23 @@ def _described(spec: str) -> tuple[str, Mapping[str, Any]]:
 
 def _skip_without(spec: str) -> None:
     """Skip the test where a system lacks a key or a server."""
-    if reason := _lacking(spec):
-        pytest.skip(f"the system {spec}: {reason}")
-
-
-def _lacking(spec: str) -> str:
-    """Return the missing key or server of a system's file; "" for none."""
-    kind, table = _described(spec)  # load_system reports its other errors
-    if not kind:
-        return ""
     from ragbench.systems.credentials import from_environment, variables_in
 
+    kind, table = _described(spec)  # load_system reports its other errors
     needed = [*variables_in(table), *(table.get("env", []) if kind == "mcp" else [])]
-    if missing := [name for name in needed if not os.environ.get(name, "").strip()]:
-        return f"set {' and '.join(missing)} in the environment"
     model = str(table.get("llm" if kind == "pipeline" else "sampling", "") or "extractive")
-    if model != "extractive" and (reason := llms.unavailable(model)):
-        return reason
-    where, _ = from_environment(table.get("url" if kind == "http" else "server", ""), spec)
-    if (
-        isinstance(where, str)
-        and where.startswith(("http://", "https://"))
-        and not llms.listens(where)
-    ):
-        return "no server takes connections at its address"
-    return ""
+    if missing := [name for name in needed if not os.environ.get(name, "").strip()]:
+        reason = f"set {' and '.join(missing)} in the environment"
+    elif not (reason := llms.unavailable(model) if kind and model != "extractive" else ""):
+        where, _ = from_environment(table.get("url" if kind == "http" else "server", ""), spec)
+        is_url = isinstance(where, str) and where.startswith(("http://", "https://"))
+        reason = (
+            ""
+            if not is_url or llms.listens(where)
+            else "no server takes connections at its address"
+        )
+    if reason:
+        pytest.skip(f"the system {spec}: {reason}")
 
 
 # At the end of the session.

@@ -27,6 +27,7 @@ from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.evaluation import new_result
 from ragbench.service import (
     compare_runs,
+    drifts,
     history,
     history_database,
     import_results,
@@ -156,6 +157,8 @@ def test_drift_is_found_with_its_date_and_another_dataset_starts_an_epoch(databa
     [(alarm, moved)] = rows.loc[rows["state"] == "fall", ["note", "moved"]].to_numpy()
     assert alarm.startswith("worse: fall from 0.")
     assert "since 2026-01-31" in alarm
+    [found] = drifts("nDCG@10", database=database).values()
+    assert len(found.changes[0].questions) == 5
     assert re.fullmatch(r"(?:q\d+ -0\.\d\d(?:, )?){5}", moved)
     assert set(rows.loc[rows["state"] != "fall", "moved"]) == {""}
     more = [(result(np.full(70, 0.5), "2026-03-01T00:00:00+00:00"), None)]
