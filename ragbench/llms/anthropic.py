@@ -96,10 +96,8 @@ class Claude:
         if request.schema is not None and self._takes_schema:
             extra["output_config"] = {"format": {"type": "json_schema", "schema": request.schema}}
         elif request.schema is not None:
-            described = "Give the reply in this form."
-            extra["tools"] = [
-                {"name": _TOOL, "description": described, "input_schema": request.schema}
-            ]
+            tool = {"name": _TOOL, "description": "Give the reply in this form."}
+            extra["tools"] = [tool | {"input_schema": request.schema}]
             extra["tool_choice"] = {"type": "tool", "name": _TOOL}
         return extra
 

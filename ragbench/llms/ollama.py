@@ -66,10 +66,9 @@ class Ollama:
         reply = self.server.post("/api/chat", payload, timeout_s, OllamaReply)
         latency_s = time.perf_counter() - start
         finish = "length" if reply.done_reason == "length" else "stop"
-        read, written = reply.prompt_eval_count, reply.eval_count
-        return Reply(
-            reply.message.content, reply.model or self._model, read, written, latency_s, finish
-        )
+        counts = reply.prompt_eval_count, reply.eval_count
+        model = reply.model or self._model
+        return Reply(reply.message.content, model, *counts, latency_s, finish)
 
     def _context_for(self, request: Request) -> int:
         """Return the window to ask for, by the prompt's size: Ollama cuts a prompt that does not

@@ -120,8 +120,8 @@ class OpenAI:
         )
         if refusal:
             text, finish = text or refusal, "refusal"
-        read, written = usage.prompt_tokens, usage.completion_tokens
-        return Reply(text, reply.model or self._model, read, written, latency_s, finish)
+        counts = usage.prompt_tokens, usage.completion_tokens
+        return Reply(text, reply.model or self._model, *counts, latency_s, finish)
 
 
 def warn_of_temperature(name: str) -> None:

@@ -65,7 +65,7 @@ class StoredLLM:
         system: str | None = None,
         max_tokens: int = 512,
         temperature: float = 0.0,
-        schema: Mapping[str, Any] | None = None,
+        schema: Schema = None,
         sample: int = 0,
     ) -> Completion:
         """Return the model's reply, from the store if the same was asked before; raises ModelError

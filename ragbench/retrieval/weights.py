@@ -137,9 +137,8 @@ def quietly() -> Iterator[None]:
     """Load without the libraries' bars and reports; what was set before is set again after."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        transformers_logging: Any = importlib.import_module(
-            "transformers.utils.logging"
-        )  # only half of it is typed
+        # only half of it is typed
+        transformers_logging: Any = importlib.import_module("transformers.utils.logging")
         disabled, bars = (
             logging.root.manager.disable,
             transformers_logging.is_progress_bar_enabled(),
