@@ -49,3 +49,4 @@ class PipelineOptions(EvaluationOptions, total=False):
     max_context_tokens: int | None
     max_tokens: int
     temperature: float
+    history: str

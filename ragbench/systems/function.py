@@ -90,12 +90,7 @@ class FunctionSystem:
         itself reports.
         """
         start = perf_counter()
-        try:
-            returned = self.returned(query, **options)
-        except Exception as exc:  # any exception of a user's system is an outcome of that system
-            answer = failed(query_id, f"{type(exc).__name__}: {exc}")
-        else:
-            answer = to_answer(query_id, returned, self.name)
+        answer = attempt(query_id, self.name, lambda: self.returned(query, **options))
         return replace(
             answer, latency_ms={"total": 1000 * (perf_counter() - start), **answer.latency_ms}
         )
@@ -184,6 +179,15 @@ def keywords(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
         return {}
     named = {str(each).partition(":")[0].partition("=")[0] for each in parameters}
     return {name: value for name, value in options.items() if {name, "**options"} & named}
+
+
+def attempt(query_id: str, name: str, ask: Callable[[], object]) -> Answer:
+    """Return what a system gives as an Answer; a failed one with the reason where it raises."""
+    try:
+        return to_answer(query_id, ask(), name)
+    except Exception as exc:  # any exception of a user's system is an outcome of that system
+        failure = getattr(exc, "failure", None) or FailureKind.ERROR
+        return failed(query_id, f"{type(exc).__name__}: {exc}", failure)
 
 
 def to_answer(query_id: str, returned: object, name: str) -> Answer:

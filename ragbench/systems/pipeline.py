@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -165,20 +166,13 @@ class Pipeline:
         """Answer one question; `latency_ms` has "search", "generate" and "total", as a user would
         wait: its search takes nothing from the cache.
         """
-        start = perf_counter()
-        new = self._standalone({query_id: query}, {query_id: history})
-        queries = {query_id: query, **new}
-        with store.bypassed():
-            run = self.retrieve(queries)
-        searched = perf_counter()
-        [answer] = self._answers(queries, run, new)
-        ended = perf_counter()
-        latency_ms = {"search": 1000 * (searched - start)}
+        [answer], seconds = self._ask({query_id: query}, {query_id: history}, store.bypassed())
+        seconds["total"] = sum(seconds.values())
         # A reply of the store took the model no time now: without a "generate" of its own there is
         # no total either.
-        if self.llm == "extractive" or "generate" in answer.latency_ms or answer.usage is None:
-            latency_ms |= {"generate": 1000 * (ended - searched), "total": 1000 * (ended - start)}
-        return replace(answer, latency_ms=latency_ms)
+        is_timed = "generate" in answer.latency_ms or answer.usage is None
+        stages = seconds if is_timed or self.llm == "extractive" else ("search",)
+        return replace(answer, latency_ms={stage: 1000 * seconds[stage] for stage in stages})
 
     def answer_many(
         self,
@@ -190,13 +184,7 @@ class Pipeline:
 
         `latency_ms` holds only what a language model took for each; no user waits for a batch.
         """
-        start = perf_counter()
-        new = self._standalone(queries, histories or {})
-        queries = {**queries, **new}
-        run = self.retrieve(queries)
-        searched = perf_counter()
-        answers = self._answers(queries, run, new)
-        took = {"search": searched - start, "generate": perf_counter() - searched}
+        answers, took = self._ask(queries, histories or {}, nullcontext())
         with self._lock:
             for stage, seconds in took.items():
                 self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
@@ -281,16 +269,27 @@ class Pipeline:
     def _by_id(self) -> Mapping[str, Chunk]:
         return chunks_by_id(self.chunks)
 
-    def _answers(
-        self, queries: Mapping[str, str], run: Run, new: Mapping[str, str]
-    ) -> list[Answer]:
+    def _ask(
+        self,
+        queries: Mapping[str, str],
+        histories: Mapping[str, Sequence[Message]],
+        around_search: AbstractContextManager[None],
+    ) -> tuple[list[Answer], dict[str, float]]:
+        """Return the answers, and the seconds of the stages "search" and "generate"."""
+        start = perf_counter()
+        new = self._standalone(queries, histories)
+        queries = {**queries, **new}
+        with around_search:
+            run = self.retrieve(queries)
+        searched = perf_counter()
         with self._lock:
             self.run = {**self.run, **run}
         cases = [Case(query_id, query) for query_id, query in queries.items()]
         dataset = replace(self._dataset, cases=cases, qrels={})
         answers = generate_answers(dataset, run, self.chunks, self.llm, **self._generation)
         calls = {query_id: (Call(self._parts["history"], text),) for query_id, text in new.items()}
-        return [replace(each, calls=calls.get(each.query_id, ())) for each in answers]
+        answers = [replace(each, calls=calls.get(each.query_id, ())) for each in answers]
+        return answers, {"search": searched - start, "generate": perf_counter() - searched}
 
     def _standalone(
         self, queries: Mapping[str, str], histories: Mapping[str, Sequence[Message]]

@@ -19,7 +19,7 @@ from ragbench.errors import ConfigError, DataError, DataWarning, FailureKind
 from ragbench.files import LineFile, parse_json
 from ragbench.llms import active_dry_run
 from ragbench.progress import ThreadedCalls, progress_bar
-from ragbench.systems.function import Asker, failed, keywords, to_answer
+from ragbench.systems.function import Asker, attempt, failed, keywords
 from ragbench.types import Answer, Case, Dataset, System
 
 _ANSWER = TypeAdapter(Answer)
@@ -108,16 +108,8 @@ def ask_one(system: System, query_id: str, query: str, **options: Unpack[Asker])
     if (plan := active_dry_run()) and not getattr(system, "sends_nothing", False):
         plan.note_question(system.name)
         return failed(query_id, "a dry run: nothing was sent", FailureKind.DRY_RUN)
-    start = time.perf_counter()
-    try:
-        returned = system.answer(query_id, query, **keywords(system.answer, **options))
-        answer = to_answer(query_id, returned, system.name)
-    except Exception as exc:  # any exception of a user's system is an outcome of that system
-        answer = failed(
-            query_id,
-            f"{type(exc).__name__}: {exc}",
-            getattr(exc, "failure", None) or FailureKind.ERROR,
-        )
+    start, accepted = time.perf_counter(), keywords(system.answer, **options)
+    answer = attempt(query_id, system.name, lambda: system.answer(query_id, query, **accepted))
     total = 1000 * (time.perf_counter() - start)
     return answer if answer.latency_ms else replace(answer, latency_ms={"total": total})
 

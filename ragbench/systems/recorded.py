@@ -44,7 +44,7 @@ class RecordedSystem:
     def __init__(
         self, source: str | Path | Iterable[Answer | Mapping[str, Any]], *, name: str = ""
     ) -> None:
-        self._answers: dict[tuple[str, str], Answer] = {}  # of (id, "") or ("", question)
+        self._answers: dict[str, Answer] = {}  # by id or, where there is none, by question
         self._is_run = False
         if isinstance(source, str | Path):
             self.name = name or Path(source).stem
@@ -53,7 +53,7 @@ class RecordedSystem:
             self.name = name or "recorded"
             for answer in source:
                 if isinstance(answer, Answer):
-                    self._keep((answer.query_id, ""), answer)
+                    self._keep(answer.query_id, answer)
                 else:
                     self._take(outputs_of(answer))
 
@@ -62,7 +62,7 @@ class RecordedSystem:
 
     def answer(self, query_id: str, query: str) -> Answer:
         """Return the recorded answer to this question."""
-        answer = self._answers.get((query_id, "")) or self._answers.get(("", _folded(query)))
+        answer = self._answers.get(query_id) or self._answers.get(_folded(query))
         if answer is None and self._is_run:  # nothing was retrieved
             return read_answer(query_id, {"contexts": [], "flags": [RETRIEVAL_ONLY]})
         if answer is None:
@@ -83,8 +83,7 @@ class RecordedSystem:
         ['q7']
         """
         asked = {*queries, *map(_folded, queries.values())}
-        keys = (query_id or question for query_id, question in self._answers)
-        return [key for key in keys if key not in asked]
+        return [key for key in self._answers if key not in asked]
 
     def _read(self, path: Path) -> None:
         if path.suffix in SUFFIXES:
@@ -94,7 +93,7 @@ class RecordedSystem:
                     {"id": doc_id, "doc_id": doc_id, "score": scores[doc_id]}
                     for doc_id in ranking(scores)
                 ]
-                self._answers[query_id, ""] = read_answer(query_id, {"contexts": ranked})
+                self._answers[query_id] = read_answer(query_id, {"contexts": ranked})
             return
         unit = "line" if path.suffix == ".jsonl" else "record"
         for number, record in records(path, other_form(path)):
@@ -104,9 +103,9 @@ class RecordedSystem:
         if path.name == "answers.jsonl" and times.is_file():
             latency = read_json(times, "it is of a result").get("answers", {})
             self._answers |= {
-                key: replace(answer, latency_ms=latency[key[0]])
+                key: replace(answer, latency_ms=latency[key])
                 for key, answer in self._answers.items()
-                if key[0] in latency
+                if key in latency
             }
         if not self._answers:
             raise DataError(f"{path} holds no answer; expected one JSON object on each line")
@@ -114,19 +113,18 @@ class RecordedSystem:
     def _take(self, record: Mapping[str, Any]) -> None:
         ids = (str(record[key]) for key in IDS if isinstance(record.get(key), str | int))
         texts = (record[key] for key in QUESTIONS if isinstance(record.get(key), str))
-        query_id = next(filter(None, ids), "")
-        key = (query_id, "") if query_id else ("", _folded(next(texts, "")))
-        if not any(key):
+        key = next(filter(None, ids), "") or _folded(next(texts, ""))
+        if not key:
             raise DataError(
                 f"which question? expected 'query_id', or 'query' with its text; "
                 f"found {', '.join(record)}"
             )
-        self._keep(key, read_answer(key[0], record))
+        self._keep(key, read_answer(key, record))
 
-    def _keep(self, key: tuple[str, str], answer: Answer) -> None:
+    def _keep(self, key: str, answer: Answer) -> None:
         if key in self._answers:
             raise DataError(
-                f"a second answer to {''.join(key)!r}; record repeated runs in files of their own"
+                f"a second answer to {key!r}; record repeated runs in files of their own"
             )
         self._answers[key] = answer
 

@@ -256,6 +256,15 @@ def test_streams_and_coroutines_are_read_to_their_end(
     system.close()
 
 
+def broken(question: str) -> Iterator[str]:
+    yield "In "
+    raise ConnectionError("gone")
+
+
+def test_a_stream_that_breaks_is_a_failed_answer() -> None:
+    assert FunctionSystem(broken).answer("q1", "When?").error == "ConnectionError: gone"
+
+
 def test_a_stream_of_what_is_no_text_is_a_failure() -> None:
     assert "cannot be read as an answer" in (answer_to(iter([1, 2])).error or "")
 
