@@ -29,7 +29,7 @@ _MODULES = (
     "IPython.core.completerlib IPython.core.debugger IPython.core.magics "
     "IPython.extensions.storemagic tornado.platform.asyncio bm25s matplotlib.pyplot "
     "matplotlib.backends.backend_agg pandas.io.formats.html phonenumbers PIL.JpegImagePlugin "
-    "pyarrow.pandas_compat scipy.stats sentencex sklearn.feature_extraction.text "
+    "pyarrow.pandas_compat scipy.stats sentencex "
     "stdnum.us.ssn Stemmer tokenizers ragbench.datasets.pydoc"
 ).split()
 _ROOMS = ("ragbench", "ragbench.evaluation", "ragbench.report", "ragbench.report.plots")
