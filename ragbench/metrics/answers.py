@@ -14,7 +14,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -213,8 +213,6 @@ def _states(answer: str, text: str, wording: str) -> bool:
 
 ANSWER_MEASURES = ("semantic_similarity", "token_f1", "gold_fact_coverage")
 
-_KEYWORD_MEASURES = ("required_keywords", "contains_all")
-
 
 def score_answers(
     dataset: Dataset, answers: Sequence[Answer], *, embedder: str | Embedder = "minilm"
@@ -253,38 +251,37 @@ def score_answers(
     """
     answered = answered_cases(dataset, answers)
     words = {query_id: wording(answer) for query_id, (_, answer) in answered.items()}
-    references = {q: case.reference_answer or "" for q, (case, _) in answered.items()}
     compared = {
-        q: (words[q], reference) for q, reference in references.items() if reference.strip()
+        q: (words[q], reference)
+        for q, (case, _) in answered.items()
+        if (reference := case.reference_answer or "").strip()
     }
-    rows = {
-        q: {
+    rows = {}
+    for q, (case, _) in answered.items():
+        rows[q] = {
             "gold_fact_coverage": gold_fact_coverage(words[q], case.gold_facts),
             "vital_fact_coverage": gold_fact_coverage(words[q], vital_facts(case)),
         }
-        for q, (case, _) in answered.items()
-    }
+        if case.required_keywords:
+            coverage = keyword_coverage(words[q], case.required_keywords)
+            rows[q] |= {"required_keywords": coverage, "contains_all": float(coverage == 1)}
     is_known = knows(embedder, answer_language(dataset, answers))
     if compared:
-        texts = list(dict.fromkeys(text for pair in compared.values() for text in pair))
+        texts = list(dict.fromkeys(chain(*compared.values())))
         row_of = {text: row for row, text in enumerate(texts)}
         vectors = np.asarray(load_embedder(embedder).encode(texts))  # one batch, each text once
         left, right = (
             vectors[[row_of[pair[side]] for pair in compared.values()]] for side in (0, 1)
         )
-        for (query_id, pair), value in zip(
-            compared.items(), semantic_similarity(left, right).tolist(), strict=True
-        ):
-            similarity = value if is_known else math.nan
-            rows[query_id] |= {"semantic_similarity": similarity, "token_f1": token_f1(*pair)}
-    for query_id, (case, _) in answered.items():
-        if case.required_keywords:
-            coverage = keyword_coverage(words[query_id], case.required_keywords)
-            rows[query_id] |= {"required_keywords": coverage, "contains_all": float(coverage == 1)}
-    keywords = any(case.required_keywords for case in dataset.cases)
-    vital = any("okay_facts" in case.metadata for case in dataset.cases)
-    asked = (*_KEYWORD_MEASURES * keywords, *("vital_fact_coverage",) * vital)
-    return tidy_cases(dataset.cases, (*ANSWER_MEASURES, *asked), rows)
+        values = semantic_similarity(left, right) if is_known else np.full(len(left), math.nan)
+        for (q, pair), value in zip(compared.items(), values.tolist(), strict=True):
+            rows[q] |= {"semantic_similarity": value, "token_f1": token_f1(*pair)}
+    measures = list(ANSWER_MEASURES)
+    if any(case.required_keywords for case in dataset.cases):
+        measures += ["required_keywords", "contains_all"]
+    if any("okay_facts" in case.metadata for case in dataset.cases):
+        measures.append("vital_fact_coverage")
+    return tidy_cases(dataset.cases, measures, rows)
 
 
 def vital_facts(case: Case) -> list[Sequence[str]]:
