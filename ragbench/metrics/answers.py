@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 
 import numpy as np
 import numpy.typing as npt
@@ -207,8 +207,6 @@ def _states(answer: str, text: str, wording: str) -> bool:
 
 ANSWER_MEASURES = ("semantic_similarity", "token_f1", "gold_fact_coverage")
 
-_KEYWORD_MEASURES = ("required_keywords", "contains_all")
-
 
 def score_answers(
     dataset: Dataset, answers: Sequence[Answer], *, embedder: str | Embedder = "minilm"
@@ -252,31 +250,32 @@ def score_answers(
         for q, (case, _) in answered.items()
         if (reference := case.reference_answer or "").strip()
     }
-    rows = {
-        q: {
+    rows = {}
+    for q, (case, _) in answered.items():
+        rows[q] = {
             "gold_fact_coverage": gold_fact_coverage(words[q], case.gold_facts),
             "vital_fact_coverage": gold_fact_coverage(words[q], vital_facts(case)),
         }
-        for q, (case, _) in answered.items()
-    }
+        if case.required_keywords:
+            coverage = keyword_coverage(words[q], case.required_keywords)
+            rows[q] |= {"required_keywords": coverage, "contains_all": float(coverage == 1)}
     is_known = knows(embedder, answer_language(dataset, answers))
     if compared:
-        texts = list(dict.fromkeys(text for pair in compared.values() for text in pair))
-        vectors = load_embedder(embedder).encode(texts)  # one batch, each text once
-        vector_of = dict(zip(texts, vectors, strict=True))
-        pairs = np.array([[vector_of[text] for text in pair] for pair in compared.values()])
-        values = semantic_similarity(pairs[:, 0], pairs[:, 1]).tolist()
-        for (query_id, pair), value in zip(compared.items(), values, strict=True):
-            similarity = value if is_known else math.nan
-            rows[query_id] |= {"semantic_similarity": similarity, "token_f1": token_f1(*pair)}
-    for query_id, (case, _) in answered.items():
-        if case.required_keywords:
-            coverage = keyword_coverage(words[query_id], case.required_keywords)
-            rows[query_id] |= {"required_keywords": coverage, "contains_all": float(coverage == 1)}
-    keywords = any(case.required_keywords for case in dataset.cases)
-    vital = any("okay_facts" in case.metadata for case in dataset.cases)
-    asked = (*_KEYWORD_MEASURES * keywords, *("vital_fact_coverage",) * vital)
-    return tidy_cases(dataset.cases, (*ANSWER_MEASURES, *asked), rows)
+        texts = list(dict.fromkeys(chain(*compared.values())))
+        row_of = {text: row for row, text in enumerate(texts)}
+        vectors = np.asarray(load_embedder(embedder).encode(texts))  # one batch, each text once
+        left, right = (
+            vectors[[row_of[pair[side]] for pair in compared.values()]] for side in (0, 1)
+        )
+        values = semantic_similarity(left, right) if is_known else np.full(len(left), math.nan)
+        for (q, pair), value in zip(compared.items(), values.tolist(), strict=True):
+            rows[q] |= {"semantic_similarity": value, "token_f1": token_f1(*pair)}
+    measures = list(ANSWER_MEASURES)
+    if any(case.required_keywords for case in dataset.cases):
+        measures += ["required_keywords", "contains_all"]
+    if any("okay_facts" in case.metadata for case in dataset.cases):
+        measures.append("vital_fact_coverage")
+    return tidy_cases(dataset.cases, measures, rows)
 
 
 def vital_facts(case: Case) -> list[Sequence[str]]:

@@ -91,7 +91,7 @@ def headings_of(document: Document) -> list[Heading]:
     return _headings(without_front_matter(document))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _headings(text: str) -> list[Heading]:
     lines = lines_of(text)
     headings = {}
