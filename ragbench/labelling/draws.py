@@ -119,7 +119,7 @@ def draw_items(
         items = items_by_query(results, criterion, dataset, chunks)
     else:
         items = document_items(dataset, [result.run for result in results], criterion)
-    numbers: dict[str, int] = {}
+    numbers: dict[Any, int] = {}
     mine: set[str] = set()
     if sheet and Path(sheet).exists():
         rows = read_sheet(sheet)
