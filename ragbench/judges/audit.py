@@ -114,8 +114,6 @@ def judge_audit(
         )
     if n < 2:
         raise ConfigError(f"n is {n}; expected 2 or more")
-    if not chunks and "documents" not in NEEDS[criterion]:
-        answers = [replace(answer, contexts=()) for answer in answers]
     every = judgeable(answers, criterion, dataset, chunks)
     # evenly spread, as the first ones of a dataset are often all of one kind
     plain = [every[i * len(every) // n] for i in range(n)] if n < len(every) else every

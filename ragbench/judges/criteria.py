@@ -246,7 +246,8 @@ def judgeable(
     answers: Sequence[Answer], criterion: str, dataset: Dataset, chunks: Sequence[Chunk]
 ) -> list[Material]:
     """Return the material of each answer that needs a request."""
-    materials = materials_of(answers, dataset, chunks)
+    needed = bool(chunks) or "documents" in NEEDS[criterion]
+    materials = materials_of(answers, dataset, chunks, contexts=needed)
     return [
         material
         for answer, material in zip(answers, materials, strict=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
@@ -28,6 +28,7 @@ PROXIES = {
 }
 """Criterion -> the measures that may follow people's verdicts by it, a judge's first."""
 
+_Values = TypeVar("_Values", pd.DataFrame, "pd.Series[float]")
 _DRAWN = re.compile(r"drawn (\d+)")
 
 
@@ -44,8 +45,8 @@ def trust(
     """Return what labels by people show of the difference of two systems, second minus first, and how
     many more are needed; of one system, what they show of its mean.
 
-    The interval is valid whenever one stops labelling, and holds for people's verdicts over all
-    questions, however biased the judge is: see `ragbench.statistics.estimate_difference`. By
+    The interval is valid where one stops when it is decided, or before, and holds for people's verdicts
+    over all questions, however biased the judge is: see `ragbench.statistics.estimate_difference`. By
     correctness and relevance an answer that is missing counts 0, and two answers of the same text
     are settled without a label; by faithfulness only questions that both answered count.
 
@@ -119,7 +120,7 @@ def draw_items(
         items = items_by_query(results, criterion, dataset, chunks)
     else:
         items = document_items(dataset, [result.run for result in results], criterion)
-    numbers: dict[str, int] = {}
+    numbers: dict[Any, int] = {}
     mine: set[str] = set()
     if sheet and Path(sheet).exists():
         rows = read_sheet(sheet)
@@ -173,7 +174,7 @@ def proxy_differences(
     for frame, answers in zip(frames, texts, strict=True):
         if missing_is_wrong:
             frame[~frame.index.isin([*answers])] = 0.0
-    frame = (frames[0] if len(results) == 1 else frames[1] - frames[0]).dropna(axis=1, how="all")
+    frame = _last_minus_first(frames).dropna(axis=1, how="all")
     if len(results) == 1 or not missing_is_wrong:
         return frame, []
     same = frame.index.map(lambda i: texts[0].get(i) == texts[1].get(i)).to_numpy(dtype=bool)
@@ -201,12 +202,16 @@ def _difference(results: Sequence[Result], measure: str, qrels: Qrels) -> pd.Ser
     """Return question -> the difference of a ranking measure by these labels."""
     if not qrels:
         return pd.Series(dtype=float)
-    values = [
-        score_run(qrels, {query_id: result.run.get(query_id, {}) for query_id in qrels}, [measure])
-        .set_index("query_id")["value"]
-        .fillna(0.0)
-        for result in results
-    ]
+    return _last_minus_first(
+        [
+            score_run(qrels, result.run, [measure]).set_index("query_id")["value"].fillna(0.0)
+            for result in results
+        ]
+    )
+
+
+def _last_minus_first(values: Sequence[_Values]) -> _Values:
+    """Return the difference of the two, or the only one."""
     return values[0] if len(values) == 1 else values[1] - values[0]
 
 
@@ -248,8 +253,7 @@ def _of_answers(results: Sequence[Result], labels: Any, criterion: str) -> pd.Se
         values.loc[~values.index.isin([*_texts(result)]), result.name] = 0.0
     values = values.dropna()
     values = values.loc[_in_turn([*values.index], table)]
-    first = 0.0 if len(results) == 1 else values[results[0].name]
-    return (values[results[-1].name] - first).rename("value")
+    return _last_minus_first([values[result.name] for result in results])
 
 
 def _of_documents(

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.evaluation import Result
-from ragbench.types import Answer, Case, Chunk, Dataset
+from ragbench.judges.criteria import materials_of
+from ragbench.types import Case, Chunk, Dataset
 
 YES_NO: Mapping[str, tuple[float, str]] = {"y": (1.0, "yes"), "n": (0.0, "no")}
 _DEGREES = ("not at all", "a little", "about half", "mostly", "fully")
@@ -105,32 +106,22 @@ def items_by_query(
             stacklevel=2,
         )
     cases = {case.query_id: case for case in dataset.cases}
-    texts = {
-        name: {chunk.chunk_id: chunk.text for chunk in pieces}
-        for name, pieces in (chunks or {}).items()
-    }
-    # query_id -> what identifies an answer -> the configurations that gave it, with its contexts
-    groups: dict[str, dict[tuple[str, ...], list[tuple[str, tuple[str, ...]]]]] = {
-        query_id: {} for query_id in cases
-    }
+    # what identifies an answer -> the configurations that gave it, with its contexts
+    groups: dict[tuple[str, ...], list[tuple[str, tuple[str, ...]]]] = {}
     for result in results:
-        for answer in result.answers:
-            case = cases.get(answer.query_id)
-            if case is None:
-                raise DataError(
-                    f"{result.name!r} answers query {answer.query_id!r}, which is not "
-                    f"in {dataset!r}; pass the dataset that was answered"
-                )
-            lacks = criterion == "correctness" and not _reference(case)
+        pieces = (chunks or {}).get(result.name)
+        at_hand = pieces is not None or any(answer.passages for answer in result.answers)
+        materials = materials_of(result.answers, dataset, pieces or (), contexts=at_hand)
+        for answer, material in zip(result.answers, materials, strict=True):
+            lacks = criterion == "correctness" and not _reference(cases[answer.query_id])
             if answer.attempted and not lacks:
-                contexts = _contexts(result.name, answer, texts)
-                key = (answer.text.strip(), *(contexts if by_documents else ()))
-                groups[answer.query_id].setdefault(key, []).append((result.name, contexts))
-    items = {
-        query_id: [make_item(cases[query_id], criterion, *pair) for pair in group.items()]
-        for query_id, group in groups.items()
-        if group
-    }
+                documents = material.documents if by_documents else ()
+                key = (answer.query_id, answer.text.strip(), *documents)
+                groups.setdefault(key, []).append((result.name, material.documents))
+    items: dict[str, list[LabelItem]] = {}
+    for (query_id, *texts), origins in groups.items():
+        item = make_item(cases[query_id], criterion, texts, origins)
+        items.setdefault(query_id, []).append(item)
     if not items:
         raise DataError(
             f"no answer of {len(results)} results can be labelled by {criterion}: all failed, "
@@ -143,20 +134,6 @@ def _reference(case: Case) -> str:
     """Return what a labeller compares an answer with: the reference answer, else the gold facts."""
     facts = "; ".join(" or ".join(forms) for forms in case.gold_facts)
     return (case.reference_answer or "").strip() or facts
-
-
-def _contexts(name: str, answer: Answer, texts: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
-    if answer.passages:
-        return tuple(passage.text for passage in answer.passages)
-    if name not in texts:
-        return ()
-    if missing := [chunk_id for chunk_id in answer.contexts if chunk_id not in texts[name]]:
-        raise DataError(
-            f"{name!r}: the answer to query {answer.query_id!r} has the context {missing[0]!r}, "
-            f"which is not among its {len(texts[name])} chunks; was it made from another "
-            "chunking? Cut the documents as that configuration did"
-        )
-    return tuple(texts[name][chunk_id] for chunk_id in answer.contexts)
 
 
 def make_item(

@@ -157,18 +157,15 @@ def load_labels(
         codes = {source_code(name): name for name in answers}
         labels["configuration"] = labels["configuration"].map(codes)
         labels = labels.dropna(subset="configuration")
-        texts = {(name, a.query_id): _normal(a.text) for name in answers for a in answers[name]}
-        keys = zip(labels["configuration"], labels["query_id"], strict=True)
-        current = labels["answer"].map(_normal) == pd.Series(
-            [texts.get(key) for key in keys], labels.index, dtype=object
-        )
-        changed, labels = labels[~current], labels[current]
+        texts = {(name, a.query_id, _normal(a.text)) for name in answers for a in answers[name]}
+        keys = [labels["configuration"], labels["query_id"], labels["answer"].map(_normal)]
+        current = [key in texts for key in zip(*keys, strict=True)]
+        changed, labels = labels[[not each for each in current]], labels[current]
         if n_labels and labels.empty:
-            since = f"; {len(changed)} belong to texts that have changed since" * (len(changed) > 0)
             raise DataError(
                 f"none of {n_labels} labels belongs to an answer of "
-                f"{', '.join(map(repr, answers))}{since}; pass the results that were labelled, or "
-                "label these"
+                f"{', '.join(map(repr, answers))}; {len(changed)} belong to texts that have "
+                "changed since; pass the results that were labelled, or label these"
             )
         if len(changed):
             first = changed.iloc[0]

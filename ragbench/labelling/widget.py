@@ -64,9 +64,8 @@ class LabelWidget:
             raise DataError(
                 f"{self._path.name} has no row for {annotator!r}; write them with label_sheet first"
             )
-        self._rows: list[dict[Any, Any]] = sheet.astype(object).to_dict("records")
-        for row in self._rows:
-            row["value"] = None if row["verdict"] == "" else float(row["value"])
+        values = sheet["value"].astype(object).where(sheet["value"].notna(), None)
+        self._rows: list[dict[Any, Any]] = sheet.assign(value=values).to_dict("records")
         self._place = self._first
         self.box: VBox = self._build()
         self._show()
@@ -143,38 +142,22 @@ class LabelWidget:
         moves = {"back (b)": _BACK, "skip (s)": _NEXT, "first unlabelled (u)": _FIRST}
         self._moves = [button(text, lambda key=key: self.press(key)) for text, key in moves.items()]  # type: ignore[misc]
         self._choices = HBox(layout=Layout(flex_flow="row wrap"))
-        parts = [
-            HBox([self._progress, self._count]),
-            self._text,
-            self._asked,
-            self._choices,
-            self._note,
-            self._keys,
-        ]
-        box = VBox(parts)
+        top = HBox([self._progress, self._count])
+        box = VBox([top, self._text, self._asked, self._choices, self._note, self._keys])
         box.add_class("rb-label")
         return box
 
     def _show(self) -> None:
         row = self._rows[self._place]
         scale = LABELLED[row["criterion"]]
-        verdict = next(
-            (name for value, name in scale.verdicts.values() if value == row["value"]), row["value"]
-        )
+        verdict = dict(scale.verdicts.values()).get(row["value"], row["value"])
         state = "" if row["value"] is None else f", labelled: <b>{escape(str(verdict))}</b>"
         self._progress.value = self.labelled
-        self._count.value = (
-            f"{self.labelled} of {len(self._rows)} labelled; this is "
-            f"number {self._place + 1}{state}"
-        )
-        parts = [
-            ("Question", row["question"]),
-            ("Reference answer", row.get("reference")),
-            ("Answer", row["answer"]),
-        ]
-        self._text.value = "".join(_block(name, text) for name, text in parts if text) + _folded(
-            row.get("context", "")
-        )
+        place = f"this is number {self._place + 1}{state}"
+        self._count.value = f"{self.labelled} of {len(self._rows)} labelled; {place}"
+        parts = {"Question": "question", "Reference answer": "reference", "Answer": "answer"}
+        blocks = [_block(title, row[name]) for title, name in parts.items() if row.get(name)]
+        self._text.value = "".join(blocks) + _folded(row.get("context", ""))
         self._choices.children = (*self._verdicts[row["criterion"]], *self._moves)
         self._asked.value = f"<b>{escape(scale.question)}</b>"
         self._note.value = row.get("note", "")

@@ -200,11 +200,11 @@ def test_faithfulness_items_depend_on_documents() -> None:
     assert len(items_by_query([a, b], "relevance", DATA, chunks)["q0"]) == 1
     with pytest.raises(ConfigError, match="judged by the documents"):
         items_by_query([a], "faithfulness", DATA, None)
-    with pytest.raises(DataError, match=r"has the context 'd#0', which is not among its 0 chunks"):
+    with pytest.raises(DataError, match=r"has the context 'd#0', which is not among the 0 chunks"):
         items_by_query([a], "faithfulness", DATA, {"a": []})
     with pytest.raises(ConfigError, match="judged by the documents"):
         items_by_query([a], "faithfulness", DATA, {})
-    passages = [Answer("q0", "t", passages=(Passage("p", "Passage."),))]
+    passages = [Answer("q0", "t", ("p",), passages=(Passage("p", "Passage."),))]
     outside = Result("x", a.config, {}, NO_SCORES, passages)
     [item] = items_by_query([outside], "faithfulness", DATA, None)["q0"]
     assert item.contexts == ("Passage.",)
@@ -237,7 +237,7 @@ def test_what_cannot_be_labelled_is_refused() -> None:
         trust([made], criterion="correctnes")
     with pytest.raises(ConfigError, match="3 results; expected one, or the two"):
         trust([made] * 3)
-    with pytest.raises(DataError, match="answers query 'q0'"):
+    with pytest.raises(DataError, match="answer to query 'q0'"):
         items_by_query([replace(made, config={})], "relevance", replace(DATA, cases=()), None)
     with pytest.warns(DataWarning, match="made from other data"):
         items_by_query([made], "relevance", Dataset("set", "test", {}, CASES, {}), None)
