@@ -1,11 +1,11 @@
 """A folder in BEIR's format: corpus.jsonl, queries.jsonl, qrels/<split>.tsv, maybe answers.jsonl,
 questions.jsonl.
 
-The package `beir` reads the documents (`GenericDataLoader`). It drops metadata, takes the second of
-two documents with one id without a warning, holds `None` where a text is missing, and stops at a
-blank line or a byte order mark. So the file is checked first, with the line of each error; what the
-loader drops is kept from there, and where it would stop it reads a copy. Its reader of judgements
-drops the queries that a split does not judge, and names no line.
+The package `beir` reads it (`GenericDataLoader`). It drops metadata and the queries that a split
+does not judge, takes the second of two documents with one id without a warning, holds `None` where
+a text is missing, and stops at a blank line or a byte order mark. So the same files are checked
+first, with the line of each error; what the loader drops is kept from there, and where it would
+stop it reads a copy.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def load_beir_folder(
 
     corpus = read_corpus(folder / "corpus.jsonl")
     cases = unique_records(folder / "queries.jsonl", case, "query")
-    qrels = read_qrels(splits[split])
+    qrels = read_qrels(splits[split], corpus)
 
     labels = []
     unjudged = list(kept)
@@ -108,10 +108,7 @@ def read_corpus(path: Path) -> Mapping[str, Document]:
         return large.large_corpus(path)
     dropped = unique_records(path, lambda record: document(record).metadata, "document")
     with _readable(path) as file, warnings.catch_warnings(action="ignore"):
-        from beir.datasets import data_loader
-
-        data_loader.tqdm = lambda lines, **_: lines  # the check before shows how far it is
-        fields = data_loader.GenericDataLoader(corpus_file=file).load_corpus()
+        fields = _loader(corpus_file=file).load_corpus()
     return {
         doc_id: Document(doc_id, each["text"], each["title"] or "", metadata)
         for (doc_id, metadata), each in zip(dropped.items(), fields.values(), strict=True)
@@ -124,7 +121,29 @@ def qrels_files(folder: Path) -> dict[str, Path]:
     return {path.stem: path for path in files if path.suffix in (".tsv", ".jsonl")}
 
 
-def read_qrels(path: Path) -> Qrels:
+def read_qrels(path: Path, corpus: Mapping[str, Document]) -> Qrels:
+    """Return the judgements of a split; the loader, which has the documents already, reads the
+    queries with those of a .tsv file.
+    """
+    checked = check_qrels(path)
+    if path.suffix == ".jsonl":
+        return checked
+    folder = path.parents[1]
+    with (
+        _readable(folder / "queries.jsonl") as queries,
+        _readable(path) as table,
+        warnings.catch_warnings(action="ignore"),
+    ):
+        files = {"query_file": queries, "qrels_file": table}
+        loader = _loader(**files, corpus_file=str(folder / "corpus.jsonl"))
+        loader.corpus = corpus
+        with suppress(LookupError):  # a judged query that is not there; all files are read by then
+            loader.load_custom()
+    qrels: Qrels = loader.qrels
+    return qrels
+
+
+def check_qrels(path: Path) -> Qrels:
     """Return the judgements of a tab-separated file whose first line is `query-id corpus-id score`,
     or of lines of JSON with these fields.
 
@@ -169,22 +188,38 @@ def unique_records(path: Path, parse: Callable[[dict[str, Any]], T], what: str) 
     return items
 
 
+def _loader(**files: str) -> Any:
+    """Return BEIR's loader of these files, without its progress bar."""
+    from beir.datasets import data_loader
+
+    data_loader.tqdm = lambda lines, **_: lines  # the check before shows how far it is
+    return data_loader.GenericDataLoader(**files)
+
+
 @contextmanager
 def _readable(path: Path) -> Iterator[str]:
-    """Give the path of a checked file, or of a copy without what the loader does not read: a byte
-    order mark, a blank line, a carriage return within a line.
+    """Give the path of a checked file, or of a copy without what the loader does not read.
+
+    That is a byte order mark, a blank line, a carriage return within a line, and in qrels an odd
+    quotation mark.
     """
+    is_table = path.suffix == ".tsv"
     with path.open("rb") as file:
         is_plain = not file.peek(3).startswith(b"\xef\xbb\xbf") and all(
-            line.strip() and b"\r" not in line.rstrip() for line in file
+            line.strip() and b"\r" not in line.rstrip() and not (is_table and b'"' in line)
+            for line in file
         )
-    if is_plain and path.suffix == ".jsonl":
+    if is_plain and path.suffix in (".tsv", ".jsonl"):
         yield str(path)
         return
     with TemporaryDirectory(prefix="ragbench-beir-") as folder:
-        copy = Path(folder, "copy.jsonl")
+        copy = Path(folder, f"copy{path.suffix}")
         with copy.open("w", encoding="utf-8", newline="\n") as out:
-            out.writelines(line.replace("\r", " ") + "\n" for _, line in lines(path))
+            if is_table:
+                table = csv.writer(out, delimiter="\t", lineterminator="\n")
+                table.writerows(row for _, row in _rows(path))
+            else:
+                out.writelines(line.replace("\r", " ") + "\n" for _, line in lines(path))
         yield str(copy)
 
 

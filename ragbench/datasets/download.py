@@ -1,9 +1,10 @@
-"""Public BEIR sets: downloaded by `beir.util`, within bounds, once, into the cache folder.
+"""Public BEIR sets: downloaded and unpacked by `beir.util`, within bounds, once, into the cache
+folder.
 
 `beir.util` waits without end, follows any redirect, keeps error pages and unpacks anything. So it
 runs in a process of its own, which is ended when nothing arrives any more; the address, the
-archive's size before and after unpacking and its MD5 where BEIR documents one are checked before
-the next step. What was cut off or damaged starts again. The set appears as a whole.
+archive's size, its MD5 where BEIR documents one and every member are checked before the next step.
+What was cut off or damaged starts again. The set appears as a whole.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import time
 import tomllib
 import zipfile
-import zlib
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ragbench import store
 from ragbench.errors import ConfigError, DataError, DownloadError, nearest, unknown
@@ -44,11 +45,11 @@ _WAY_OUT = (
     "check the connection, set RAGBENCH_BEIR_URL to a mirror that serves <name>.zip, or unpack "
     "the archive yourself and name its folder"
 )
-_DOWNLOAD = (
+_RUN_UTIL = (
     "import sys, types\n"
     "sys.modules['torch'] = types.SimpleNamespace()  # 2 s, for other functions of the module\n"
     "from beir import util\n"
-    "util.download_url(*sys.argv[1:])"
+    "getattr(util, sys.argv[1])(*sys.argv[2:])"
 )
 
 
@@ -79,8 +80,12 @@ def beir_folder(name: str) -> Path:
     if is_misspelt or not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", name, re.ASCII):
         raise ConfigError(unknown("BEIR set", name, MD5))
     try:
-        origin = "beir" if official else f"beir-{store.digest(base)[:8]}"
-        folder = (home := store.cache_folder() / "datasets" / origin) / archive
+        home = (
+            store.cache_folder()
+            / "datasets"
+            / ("beir" if official else f"beir-{store.digest(base)[:8]}")
+        )
+        folder = home / archive
         if not folder.is_dir():
             home.mkdir(parents=True, exist_ok=True)
             with locked(home / f"{archive}.lock"):
@@ -137,11 +142,12 @@ def _download(url: str, archive: Path) -> None:
     """Save what is at `url`, by `beir.util.download_url`."""
     url, total = _look_up(url)
     log = archive.with_name("log")
-    command = [sys.executable, "-P", "-c", _DOWNLOAD, url, str(archive)]
     with (
         log.open("wb") as output,
         progress_bar(total, url.rpartition("/")[2], "bytes") as bar,
-        subprocess.Popen(command, stdout=output, stderr=output) as process,
+        subprocess.Popen(
+            _command("download_url", url, archive), stdout=output, stderr=output
+        ) as process,
     ):
         try:
             size, since = 0, time.monotonic()
@@ -150,7 +156,9 @@ def _download(url: str, archive: Path) -> None:
                 arrived = _size(archive)
                 bar.update(arrived - bar.n)
                 if arrived > (total or _MAX_ARCHIVE_BYTES):
-                    raise _FailedTryError(f"more than {total or _MAX_ARCHIVE_BYTES} bytes arrived")
+                    raise _FailedTryError(
+                        f"{arrived} bytes arrived, {total or 'far fewer'} were expected"
+                    )
                 if (waited := time.monotonic() - since) > _STALL_S:
                     if arrived - size < _MIN_RATE * waited:
                         raise _FailedTryError(
@@ -160,7 +168,9 @@ def _download(url: str, archive: Path) -> None:
         finally:
             process.kill()
     if process.returncode:
-        raise _FailedTryError(log.read_text(errors="replace").strip().rpartition("\n")[2][:300])
+        raise _FailedTryError(_last_line(log.read_bytes()))
+    if total not in (None, size := _size(archive)):
+        raise _FailedTryError(f"{size} of {total} bytes arrived")
 
 
 def _look_up(url: str) -> tuple[str, int | None]:
@@ -191,6 +201,16 @@ def _look_up(url: str) -> tuple[str, int | None]:
         return str(response.url), total
 
 
+def _command(function: str, *arguments: object) -> list[str]:
+    """Return the command that calls a function of `beir.util` in a process of its own."""
+    return [sys.executable, "-P", "-c", _RUN_UTIL, function, *map(str, arguments)]
+
+
+def _last_line(output: bytes) -> str:
+    lines = output.decode(errors="replace").splitlines()
+    return next((line[:300] for line in reversed(lines) if line.strip()), "it failed")
+
+
 def _size(file: Path) -> int:
     return file.stat().st_size if file.exists() else 0
 
@@ -202,34 +222,71 @@ def _check_archive(archive: Path, md5: str | None) -> None:
                 f"it is not a whole zip archive: it starts with {file.read(40)!r}"
             )
     with archive.open("rb") as file:
-        md5_of = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-    if md5 not in (None, md5_of):
-        raise _FailedTryError(f"its MD5 is {md5_of}, not {md5} as BEIR documents")
+        digest = (
+            hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+            if md5
+            else None
+        )
+    if digest != md5:
+        raise _FailedTryError(f"its MD5 is {digest}, not {md5} as BEIR documents")
 
 
 def _unpack(archive: Path, folder: Path, source: str) -> None:
-    """Put the set in `archive` into `folder`; zipfile writes no member elsewhere, and no links."""
-    unpacked = folder.with_name(f"unpacked {folder.name}")
+    """Put the set in `archive` into `folder`, by `beir.util.unzip`; every member is checked before
+    that.
+    """
     try:
         with zipfile.ZipFile(archive) as packed:
             members = packed.infolist()
-            size, needed = _size(archive), sum(member.file_size for member in members)
-            if needed > min(_MAX_UNPACKED_BYTES, max(_SMALL_BYTES, _MAX_RATIO * size)):
-                raise DataError(
-                    f"{source} would unpack to {needed:,} bytes from {size:,}; expected at "
-                    f"most {_MAX_RATIO} times its size and {_MAX_UNPACKED_BYTES:,} bytes, as texts "
-                    "do: is it a zip bomb?"
-                )
-            if needed > (free := shutil.disk_usage(folder.parent).free):
-                raise OSError(f"unpacked it needs {needed:,} bytes, {free:,} are free")
-            packed.extractall(unpacked)
-    except (zipfile.BadZipFile, zlib.error, RuntimeError, UnicodeDecodeError) as exc:
+    except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError) as exc:
         raise _FailedTryError(f"it is not a whole zip archive: {exc}") from exc
+    paths: set[PurePosixPath] = set()
+    for member in members:
+        _check_member(member, source, paths)
+    size, needed = _size(archive), sum(member.file_size for member in members)
+    if needed > min(_MAX_UNPACKED_BYTES, max(_SMALL_BYTES, _MAX_RATIO * size)):
+        raise DataError(
+            f"{source} would unpack to {needed:,} bytes from {size:,}; expected at "
+            f"most {_MAX_RATIO} times its size and {_MAX_UNPACKED_BYTES:,} bytes, as texts do: "
+            "is it a zip bomb?"
+        )
+    if needed > (free := shutil.disk_usage(folder.parent).free):
+        raise OSError(f"unpacked it needs {needed:,} bytes, {free:,} are free")
+    unpacked = folder.with_name(f"unpacked {folder.name}")
+    done = subprocess.run(_command("unzip", archive, unpacked), capture_output=True)
+    if done.returncode:
+        raise _FailedTryError(f"it is not a whole zip archive: {_last_line(done.stderr)}")
     inside = [path for path in unpacked.iterdir() if path.is_dir() and path.name != "__MACOSX"]
-    is_inside = len(inside) == 1 and not (unpacked / "corpus.jsonl").is_file()
-    if not any(unpacked.rglob("corpus.jsonl")):
+    dataset = (
+        inside[0] if len(inside) == 1 and not (unpacked / "corpus.jsonl").is_file() else unpacked
+    )
+    if not any(dataset.rglob("corpus.jsonl")):
         names = ", ".join(member.filename for member in members[:5]) or "nothing"
         raise DataError(
             f"{source} holds no corpus.jsonl but {names}; expected a set in BEIR's format"
         )
-    (inside[0] if is_inside else unpacked).rename(folder)
+    dataset.rename(folder)
+
+
+def _check_member(member: zipfile.ZipInfo, source: str, paths: set[PurePosixPath]) -> None:
+    """Refuse a member that would be written elsewhere, is no plain file, or is there already; note
+    its path.
+    """
+    name = member.filename.replace("\\", "/")
+    path = PurePosixPath(name)
+    kind = stat.S_IFMT(member.external_attr >> 16)
+    if path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", name):
+        fault = "points outside its folder"
+    elif kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+        fault = "is a link or a special file"
+    elif member.flag_bits & 1:
+        fault = "is encrypted"
+    elif path in paths:
+        fault = "is there twice"
+    else:
+        paths.add(path)
+        return
+    raise DataError(
+        f"{source}: member {member.filename!r} {fault}; nothing was unpacked. Get the archive "
+        "from a place you trust"
+    )

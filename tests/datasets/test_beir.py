@@ -162,10 +162,12 @@ def test_the_package_beir_reads_the_texts(
 
     monkeypatch.setattr(GenericDataLoader, "__init__", noted)
     dataset = load_beir_folder(write_folder())
-    [corpus] = loaders
+    corpus, judgements = loaders
     assert {doc_id: fields["text"] for doc_id, fields in corpus.corpus.items()} == {
         document.doc_id: document.text for document in dataset.corpus.values()
     }
+    assert judgements.qrels == dataset.qrels
+    assert judgements.queries == dataset.queries
 
 
 def test_line_separators_of_unicode_do_not_end_a_line(write_folder: WriteFolder) -> None:

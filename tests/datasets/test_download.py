@@ -238,20 +238,29 @@ LINK.external_attr = (stat.S_IFLNK | 0o777) << 16
 
 
 @pytest.mark.parametrize(
-    "member",
-    ["../evil.txt", "small/../../evil.txt", "/evil.txt", "..\\evil.txt", LINK],
+    ("member", "fault"),
+    [
+        ("../evil.txt", "points outside"),
+        ("small/../../evil.txt", "points outside"),
+        ("/evil.txt", "points outside"),
+        ("..\\evil.txt", "points outside"),
+        ("C:\\evil.txt", "points outside"),
+        (LINK, "is a link"),
+        ("small//corpus.jsonl", "is there twice"),
+    ],
 )
-def test_no_member_leaves_the_folder_of_its_set(
-    server: Server, write_folder: WriteFolder, tmp_path: Path, member: str | zipfile.ZipInfo
+def test_member_that_leaves_its_folder_is_refused(
+    server: Server, tmp_path: Path, member: str | zipfile.ZipInfo, fault: str
 ) -> None:
-    held = io.BytesIO(packed(write_folder()))
-    with zipfile.ZipFile(held, "a") as archive:
-        archive.writestr(member, b"../../evil.txt")
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr("small/corpus.jsonl", b"{}")
+        archive.writestr(member, b"evil")
     server.files["small.zip"] = held.getvalue()
-    folder = beir_folder("small")
-    assert all(folder in path.parents for path in tmp_path.rglob("*evil*"))
-    assert not Path("/evil.txt").exists()
-    assert not any(path.is_symlink() for path in folder.rglob("*"))
+    with pytest.raises(DataError, match=rf"sets/small.zip: member .*{fault}.*nothing was unpacked"):
+        beir_folder("small")
+    assert left_over() == []
+    assert not list(tmp_path.rglob("evil*"))
 
 
 def test_an_archive_that_unpacks_to_far_more_than_texts_do_is_refused(server: Server) -> None:
