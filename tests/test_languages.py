@@ -319,3 +319,8 @@ def test_most_sections_have_a_draft(code: str) -> None:
     corpus = dict(list(rb.load_dataset(str(XQUAD / code)).corpus.items())[:40])
     drafted = draft_known_items(Dataset("x", "test", corpus, [], {}), 40)
     assert len({case.evidence[0].doc_id for case in drafted.cases}) >= 30
+
+
+def test_a_digit_that_python_does_not_know_is_a_word() -> None:
+    """Kawi has digits since Unicode 15; the tables of Python 3.11 end at 14."""
+    assert words("\u0663 \U00011f50")[0] == "3"
