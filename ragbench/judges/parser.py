@@ -230,7 +230,6 @@ _SCORE = (
     r"(?:final )?(?:relevance )?(?:score|relevance)[^\w\n]+(\d+(?:\.\d+)?)(?:\s*(?:/|out "
     r"of)\s*1(?:\.0+)?)?"
 )
-_LABELLED = {"correctness": f"{_LABEL}{_WORD}", "relevance": _SCORE}
 _BEGINS_WITH_OBJECT = re.compile(r"\[?\s*\{")
 
 
@@ -239,8 +238,8 @@ def _in_words(criterion: str, text: str) -> list[str]:
     a truth value.
     """
     forms = {
-        "correctness": (rf"\A[^\w\n]*{_WORD}\s*[,.:;!]", rf"\b{_LABELLED['correctness']}\b"),
-        "relevance": (rf"\b{_LABELLED['relevance']}\b",),
+        "correctness": (rf"\A[^\w\n]*{_WORD}\s*[,.:;!]", rf"\b{_LABEL}{_WORD}\b"),
+        "relevance": (rf"\b{_SCORE}\b",),
     }
     return [hit for form in forms.get(criterion, ()) for hit in re.findall(form, text, re.I)]
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -91,7 +91,7 @@ def draw_order(proxies: pd.DataFrame, *, seed: int = 0) -> list[str]:
     """
     rng = np.random.default_rng(seed)
     keys = np.empty(len(proxies))
-    strata = _strata(proxies)
+    strata = _strata(_standardised(proxies))
     for stratum in np.unique(strata):
         [rows] = np.nonzero(strata == stratum)
         keys[rng.permutation(rows)] = (np.arange(len(rows)) + rng.random()) / len(rows)
@@ -155,16 +155,15 @@ def estimate_difference(
         )
     share, known = n_open / size, sum(settled) / size
     naive = proxies.mean() * share + known
-    about: tuple[str, float | None] = ("", None)
-    if len(naive):
-        about = (str(naive.index[0]), float(naive.iloc[0]))
+    about: tuple[Any, Any] = next(zip(naive.index, naive.tolist(), strict=True), ("", None))
     if n < min(FIRST, n_open):
         return Trust(size, n, None, None, None, "undecided", None, *about)
     if n == n_open:
         middle = float(labels.sum()) / size + known
         decision = _decision(middle, 0.0, 0.0)
         return Trust(size, n, middle, middle, middle, decision, 0, *about)
-    looks, x, strata = _looks(n_open, alpha), _standardised(proxies), _strata(proxies)
+    looks, x = _looks(n_open, alpha), _standardised(proxies)
+    strata = _strata(x)
     rows = proxies.index.get_indexer(labels.index)
     y = np.asarray(labels, dtype=np.float64)
     now = int(np.searchsorted(looks.counts, n, side="right")) - 1
@@ -183,9 +182,9 @@ def estimate_difference(
         below, above = error * t.isf(norm.sf(_distances(z, now, looks, alpha)), freedom)
     # from here on the error falls as that of n draws without replacement
     reaches *= np.sqrt(looks.information[now] / looks.information)
-    later = [_decision(middle, reach, margin) != "undecided" for reach in reaches[now:]]
-    until = looks.counts[now + later.index(True)] if any(later) else n_open
-    more = max(int(until) - n, 0)
+    later = zip(looks.counts[now:], reaches[now:], strict=True)
+    until = (int(each) for each, reach in later if _decision(middle, reach, margin) != "undecided")
+    more = max(next(until, n_open) - n, 0)
     limits = float(middle - below), float(middle + above)
     return Trust(size, n, middle, *limits, decision, more, *about, decided_after)
 
@@ -196,11 +195,9 @@ def _decision(middle: float, reach: float, margin: float) -> str:
     return "within the margin" if abs(middle) + reach <= margin else "undecided"
 
 
-def _strata(proxies: pd.DataFrame) -> Ints:
-    """Return the number of each question's stratum."""
-    if not proxies.shape[1]:
-        return np.zeros(len(proxies), dtype=np.int64)
-    first = proxies.iloc[:, 0].fillna(proxies.iloc[:, 0].mean()).fillna(0.0).round(9)
+def _strata(x: Floats) -> Ints:
+    """Return the number of each question's stratum, by the first proxy."""
+    first = x[:, :2][:, -1].round(9)
     levels = np.unique(first)
     if len(levels) > _MAX_LEVELS:
         levels = np.quantile(first, [1 / 3, 2 / 3])
@@ -266,7 +263,7 @@ def _distances(z: float, now: int, looks: _Looks, alpha: float) -> Floats:
 def _standardised(proxies: pd.DataFrame) -> Floats:
     """Return the proxies in standard deviations, the mean for what is missing, after a column of 1."""
     x = proxies.fillna(proxies.mean()).to_numpy(float)
-    deviations = x.std(axis=0)
+    deviations = x.std(axis=0) if len(x) else np.zeros(x.shape[1])
     x = x[:, deviations > 1e-9] / deviations[deviations > 1e-9]
     return np.column_stack([np.ones(len(x)), x])
 
