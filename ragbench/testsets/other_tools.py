@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.datasets.corpus import parquet_rows
-from ragbench.datasets.jsonl import json_lines
+from ragbench.datasets.jsonl import json_lines, located
 from ragbench.datasets.passages import NOWHERE, Texts
 from ragbench.datasets.records import Flaws, warn_all
 from ragbench.errors import DataError, MissingExtraError, require
@@ -98,20 +98,25 @@ def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
     Raises:
         DataError: it is not what its form has.
     """
-    if path.suffix.lower() == ".jsonl":
-        lines = json_lines(path)
-        traces = enumerate(trace_records(row for _, row in lines), 1) if form == "traces" else lines
-        yield from traces
+    is_lines = path.suffix.lower() == ".jsonl"
+    if is_lines and form != "traces":
+        yield from json_lines(path)
         return
     is_table = path.is_dir() or path.suffix.lower() in TABLES
-    content = _rows(path) if is_table else _content(path)
+    content: Any
+    if is_lines:
+        content = [row for _, row in json_lines(path)]
+    else:
+        content = _rows(path) if is_table else _content(path)
     if isinstance(content, dict) and "results" in _part(content, "results"):
         content = _answered(content, path)
     with suppress(LookupError, TypeError):
         content = _listed(content, path)
     if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
         raise DataError(f"{path}: expected a list of records{form and f' of {form}'}")
-    yield from enumerate(trace_records(content) if form == "traces" else content, 1)
+    with located(str(path)):
+        content = [*trace_records(content)] if form == "traces" else content
+    yield from enumerate(content, 1)
 
 
 def _content(path: Path) -> Any:
