@@ -102,12 +102,13 @@ def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
     if is_lines and form != "traces":
         yield from json_lines(path)
         return
-    is_table = path.is_dir() or path.suffix.lower() in TABLES
     content: Any
     if is_lines:
         content = [row for _, row in json_lines(path)]
+    elif path.is_dir() or path.suffix.lower() in TABLES:
+        content = _rows(path)
     else:
-        content = _rows(path) if is_table else _content(path)
+        content = _content(path)
     if isinstance(content, dict) and "results" in _part(content, "results"):
         content = _answered(content, path)
     with suppress(LookupError, TypeError):
