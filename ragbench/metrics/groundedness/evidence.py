@@ -89,6 +89,7 @@ _TELLING = 0.35
 _LONGER_WINDOW = 0.02  # what a further sentence has to add to a window
 _SENTENCES = 3
 _PLAIN_GRAM = 3
+_DIGITS = 9  # of sums that are compared: equal ones differ by less, and differently on each machine
 _MORE = 2
 _COPIED = 0.9
 
@@ -175,7 +176,7 @@ def _best_window(page: Page, weight: Floats, hits: Bools) -> tuple[range, float]
             covered = covered[:, :-1] | hits[:, size - 1 :]
         if covered.shape[1] == 0:
             break
-        shares = weight @ covered / weight.sum()
+        shares = np.round(weight @ covered / weight.sum(), _DIGITS)
         inside = context_of[: covered.shape[1]] == context_of[size - 1 :]
         values = np.where(inside, shares - _LONGER_WINDOW * (size - 1), -1.0)
         start = int(values.argmax())
@@ -194,13 +195,13 @@ def _looked_at(weight: Floats, hits: Bools, window: range) -> list[int]:
     """
     frequency = hits.sum(axis=1)
     rarity = np.log1p(hits.shape[1] / np.maximum(frequency, 1)) * (frequency > 0)
-    worth = (weight * rarity) @ hits + 1e-6 * (weight @ hits)
+    worth = np.round((weight * rarity) @ hits + 1e-6 * (weight @ hits), _DIGITS)
     chosen = list(
         dict.fromkeys([*np.argsort(-worth, kind="stable")[:_SENTENCES].tolist(), *window])
     )
     covered = hits[:, chosen].any(axis=1)
     for _ in range(_MORE):
-        gain = (weight * ~covered) @ hits
+        gain = np.round((weight * ~covered) @ hits, _DIGITS)
         best = int(gain.argmax())
         if gain[best] <= 0.3:
             break
@@ -285,7 +286,7 @@ def semantic_evidence(reading: Reading) -> dict[str, float]:
         nearest = (own_words @ other.T).max(axis=1).astype(np.float64)
         alignment = max(alignment, float(weight @ nearest / weight.sum()))
         best = np.maximum(best, nearest)
-    worst_first = np.argsort(best, kind="stable")
+    worst_first = np.argsort(np.round(best, 5), kind="stable")
     mass = np.cumsum(weight[worst_first])
     quarter = worst_first[mass <= max(0.25 * weight.sum(), mass[0])]
     telling = weight > _TELLING
