@@ -108,19 +108,18 @@ class Contest:
         """
         race, outcomes = self.race, RunOutcomes({}, [], False)
         while end := race.next_end:
-            ends = {}
+            ends, asked = {}, {}
             for arm in np.argsort(
                 -race.drops.capital, kind="stable"
             ):  # those that are nearest to decided
                 name = [*race.scores][arm]
-                if name not in race.stopped:
-                    ends[name] = len(race.draws) if arm in race.drops.led else end
-            parts = {name: self._part(jobs[name], n) for name, n in ends.items() if name in jobs}
-            asked = {
-                name: job
-                for name, job in parts.items()
-                if not self.folder.is_finished(name, job.configuration, job.source or {})
-            }
+                if name in race.stopped:
+                    continue
+                ends[name] = len(race.draws) if arm in race.drops.led else end
+                if name in jobs:
+                    job = self._part(jobs[name], ends[name])
+                    if not self.folder.is_finished(name, job.configuration, job.source or {}):
+                        asked[name] = job
             progress = Progress(type(console)(quiet=True), len(asked))
             outcomes = run_all(self.folder, asked, progress, executor)
             if outcomes.failed or outcomes.left:
@@ -131,14 +130,15 @@ class Contest:
                 if cost is not None and not race.drawn:
                     costs[name] = cost
             race = replace(race, scores=scores, costs=costs, drawn=end)
-            for name in race.stopped.keys() & parts.keys():
+            dropped = race.stopped.keys() & ends.keys()
+            for name in dropped & jobs.keys():
                 path = self.folder.notebook(name)
                 notebook, reason = read_json(path, "delete it"), race.table["reason"][name]
                 note_on_top(notebook, f"**In the race of this sweep:** {reason}.", RACE)
                 write_durably(path, notebook_text(notebook))
             record = {"made_from": self.made_from, "race": asdict(race)}
             write_durably(self.folder.path / RACE, json.dumps(record, ensure_ascii=False) + "\n")
-            _show(race, race.stopped.keys() & ends.keys(), console)
+            _show(race, dropped, console)
         left = {name: job for name, job in jobs.items() if name not in race.stopped}
         return left, outcomes, race.summary
 
