@@ -92,6 +92,18 @@ def test_it_runs_as_it_is_on_the_results_of_the_repository(
     assert read_sheet(tmp_path / "notebooks" / "labels.csv")["context"].str.startswith("[1] ").all()
 
 
+def test_documents_are_drawn_for_a_ranking_measure(
+    tmp_path: Path, execute_notebook: Execute
+) -> None:
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "results").symlink_to(ROOT / "results")
+    shown = executed(execute_notebook, tmp_path / "notebooks", criterion="nDCG@10", n=2)
+    assert "nDCG@10 by the labels at hand (people's: Judged@10 0." in shown
+    sheet = read_sheet(tmp_path / "notebooks" / "labels.csv")
+    assert {*sheet["criterion"]} == {"document"}
+    assert sheet["query_id"].nunique() == 2
+
+
 def test_compare_holds_the_judge_against_the_people_of_a_sheet(
     tmp_path: Path, execute_notebook: Execute
 ) -> None:
