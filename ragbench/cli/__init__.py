@@ -12,9 +12,9 @@ from ragbench.cli.alert import alert_app
 from ragbench.cli.answers import answers_command
 from ragbench.cli.cache import cache_app
 from ragbench.cli.compare import compare_command
-from ragbench.cli.eval import EvalCommand, eval_command
+from ragbench.cli.eval import eval_command
 from ragbench.cli.explore import explore_command
-from ragbench.cli.help import FIRST_STEPS, Command, Commands
+from ragbench.cli.help import FIRST_STEPS, Commands
 from ragbench.cli.history import history_app
 from ragbench.cli.init import init_command, notebooks_command
 from ragbench.cli.key import key_app
@@ -77,7 +77,7 @@ for function in (
     notebooks_command,
     serve_command,
 ):
-    app.register(cls=EvalCommand if function is eval_command else Command)(function)
+    app.register()(function)
 for name, group in {
     "testset": testset_app,
     "history": history_app,

@@ -17,7 +17,6 @@ import typer
 
 from ragbench import evaluation, llms, service
 from ragbench.cli.console import shown
-from ragbench.cli.help import Command
 from ragbench.cli.options import Corpus, Force, Requests, TestSetName, Yes, print_plan
 from ragbench.errors import ConfigError, DataError, ModelError, printable, unknown
 from ragbench.files import expanded
@@ -26,20 +25,6 @@ from ragbench.types import Case, Dataset
 
 RESULTS = Path("results", "eval")
 _WIDTH = 110  # columns, where the output is not a terminal
-
-
-class EvalCommand(Command):
-    """Takes --judge without a value too; --judge-provider and --judge-model, or RAG_EVAL_*, then
-    name the judge.
-    """
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        pairs = zip(args, [*args[1:], "--"], strict=True)
-        named = [
-            "--judge=env" if arg == "--judge" and following.startswith("-") else arg
-            for arg, following in pairs
-        ]
-        return super().parse_args(ctx, named)
 
 
 def eval_command(

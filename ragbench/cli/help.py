@@ -75,8 +75,22 @@ class _ShortTypes:
         return params
 
 
+_WITHOUT_VALUE = {"--judge": "env", "--race": "auto"}
+"""Options that need no value -> their value then."""
+
+
 class Command(_ShortTypes, TyperCommand):
     """A command whose errors are printed in one line each; what it returns is its exit status."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        pairs = zip(args, [*args[1:], "--"], strict=True)
+        named = [
+            f"{arg}={_WITHOUT_VALUE[arg]}"
+            if arg in _WITHOUT_VALUE and following.startswith("-")
+            else arg
+            for arg, following in pairs
+        ]
+        return super().parse_args(ctx, named)
 
     def invoke(self, ctx: Any) -> None:
         with clean_errors():
@@ -97,16 +111,14 @@ class Commands(typer.Typer):
             **{"cls": Group, "no_args_is_help": True, **options},
         )
 
-    def register(
-        self, name: str = "", cls: type[Command] = Command
-    ) -> Callable[[Function], Function]:
+    def register(self, name: str = "") -> Callable[[Function], Function]:
         """Make a command of a function, whose name it has unless another is given."""
 
         def add(function: Function) -> Function:
             doc = inspect.getdoc(function) or ""
             command = self.command(
                 name or function.__name__.removesuffix("_command").replace("_", "-"),
-                cls=cls,
+                cls=Command,
                 help=joined(doc),
                 epilog=doc[doc.rfind("Example: ") :],
             )

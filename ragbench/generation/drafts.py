@@ -264,8 +264,8 @@ def generate_drafts(
         state, reason = _verdict(reply)
         drafts[i] = replace(drafts[i], state=state, reason=reason, checker=reply.model)
     left = [i for i in left if drafts[i].state == "accepted"]
-    known = list(dataset.queries.values())
-    twins = duplicates([drafts[i].question for i in left], known, load_embedder(embedder))
+    existing = list(dataset.queries.values())
+    twins = duplicates([drafts[i].question for i in left], existing, load_embedder(embedder))
     for i, twin in zip(left, twins, strict=True):
         if twin:
             drafts[i] = replace(drafts[i], state="duplicate", reason=f"asks the same as {twin!r}")

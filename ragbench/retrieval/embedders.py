@@ -291,15 +291,15 @@ def _own(given: Any) -> Embedder:
         return model
     name = object_name(given)
     if callable(encode := getattr(model, "encode", model)):
-        own = OwnModel(encode, getattr(model, "encode_query", encode), name)
+        embedder = OwnModel(encode, getattr(model, "encode_query", encode), name)
     elif callable(embed := getattr(model, "embed_documents", None)):
-        own = OwnModel(embed, lambda texts: list(map(model.embed_query, texts)), name)
+        embedder = OwnModel(embed, lambda texts: list(map(model.embed_query, texts)), name)
     else:
         raise ConfigError(
             f"embedder {model!r}: expected a name, a function of a list of texts, or an object with "
             "encode(texts)"
         )
-    return TextEmbedder(name, own)
+    return TextEmbedder(name, embedder)
 
 
 @lru_cache(maxsize=16)

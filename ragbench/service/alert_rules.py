@@ -210,9 +210,9 @@ def raise_alerts(connection: Connection, run: Json) -> None:
         alert_rule.c.series.in_((run["series"], "" if run["kind"] == "eval" else run["series"])),
     )
     client = f" of {run['client_id']}" if run["client_id"] else ""
-    made = f"made {run['made_at'][:16]} UTC on {run['dataset']}"
+    origin = f"made {run['made_at'][:16]} UTC on {run['dataset']}"
     places = filter(None, [run["location"], f"ragbench history show {run['id'][:10]}"])
-    about = f"{run['configuration']}{client}, {made}", f"Look: {'; '.join(places)}"
+    about = f"{run['configuration']}{client}, {origin}", f"Look: {'; '.join(places)}"
     for rule in connection.execute(query).all():
         if lines := [*_lines(connection, run, rule)]:
             title = f"{run['series']}: {lines[0]}"

@@ -141,7 +141,7 @@ def start_run(session: Session, body: RunBody) -> Json:
 
 
 async def run_job(session: Session, body: RunBody, wait: float) -> Json:
-    """Return the job of an evaluation when it has ended, or after so many seconds."""
+    """Return the job of an evaluation when it has ended, or after `wait` seconds."""
     return await waited(session, await run_in_threadpool(start_run, session, body), wait)
 
 

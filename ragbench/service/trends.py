@@ -203,21 +203,21 @@ def overview(
     """
     with connected(database) as connection:
         lines = newest_runs(connection, client)
-        shown, score = lines[:_LINES], tables.score.c
+        listed, score = lines[:_LINES], tables.score.c
         streams = _streams(connection, lines)
         columns = [score[name] for name in ("run_id", "measure", *_VALUE)]
-        of_shown = score.run_id.in_([row["id"] for row in shown])
-        query = select(*columns).where(of_shown, score.measure.in_({measure, *MAIN}))
-        values: dict[str, Json] = {row["id"]: {} for row in shown}
+        of_listed = score.run_id.in_([row["id"] for row in listed])
+        query = select(*columns).where(of_listed, score.measure.in_({measure, *MAIN}))
+        values: dict[str, Json] = {row["id"]: {} for row in listed}
         for value in connection.execute(query).mappings():
             values[value["run_id"]][value["measure"]] = dict(value)
-    for row in shown:
+    for row in listed:
         scores, line = values[row["id"]], (row["client_id"], row["series"])
         row["measure"] = next((name for name in (measure, *MAIN) if name in scores), "")
         row |= {"value": scores.get(row["measure"]), "pass_rate": scores.get("pass_rate")}
         runs = (row[name] for name in ("measure", "epoch", "n", "recorded"))
         row["state"] = _state(database, line, streams[line], *runs)
-    return shown, len(lines)
+    return listed, len(lines)
 
 
 @lru_cache(maxsize=10_000)
@@ -231,9 +231,9 @@ def _state(
     if measure:
         with connected(database) as connection:
             rows = _measured(connection, measure, series, client, epoch)
-            for _, found in _drifts(connection, rows, {line: streams}):
-                moved = found.changes and _worse(measure, found.changes[-1].direction)
-                state = State(moved or "steady", found.text)
+            for _, drift in _drifts(connection, rows, {line: streams}):
+                moved = drift.changes and _worse(measure, drift.changes[-1].direction)
+                state = State(moved or "steady", drift.text)
     return state
 
 

@@ -121,16 +121,16 @@ def _growth(change: Floats, low: Floats, control: Floats) -> Floats:
     size, n = change.shape[1], len(control)
     change = np.nan_to_num(change).sum(axis=1)
     drawn = np.arange(len(change))[:, None]
-    known = (control - control.mean())[: len(change), None]
-    ahead, supposed = (-_earlier(each) / (n - drawn) for each in (known, change))
-    both, squares = _earlier(change * known), _earlier(known**2)
+    centred = (control - control.mean())[: len(change), None]
+    ahead, supposed = (-_earlier(each) / (n - drawn) for each in (centred, change))
+    both, squares = _earlier(change * centred), _earlier(centred**2)
     slope = np.clip(both / np.maximum(squares + control.var(), 1e-12), 0, -low)
     least = size * low + slope * (control.mean() + ahead)
     room = np.maximum(supposed - least, 1e-9)
     rest = _earlier(change**2) - 2 * slope * both + slope**2 * squares + np.square(size * low)
     expected = _earlier(change) / np.maximum(drawn, 1) - supposed
     stake = np.clip(expected / (rest / (drawn + 1)) * room, *_STAKES)
-    gains = 1 + stake * (change - slope * (known - ahead) - supposed) / room
+    gains = 1 + stake * (change - slope * (centred - ahead) - supposed) / room
     return np.log(np.where(supposed < least - 1e-9, 1e6, np.clip(gains, 1e-6, 1e6)))
 
 

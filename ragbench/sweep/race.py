@@ -108,7 +108,7 @@ class Contest:
         """
         race, outcomes = self.race, RunOutcomes({}, [], False)
         while end := race.next_end:
-            ends, asked = {}, {}
+            ends, to_ask = {}, {}
             for arm in np.argsort(
                 -race.drops.capital, kind="stable"
             ):  # those that are nearest to decided
@@ -119,9 +119,9 @@ class Contest:
                 if name in jobs:
                     job = self._part(jobs[name], ends[name])
                     if not self.folder.is_finished(name, job.configuration, job.source or {}):
-                        asked[name] = job
-            progress = Progress(type(console)(quiet=True), len(asked))
-            outcomes = run_all(self.folder, asked, progress, executor)
+                        to_ask[name] = job
+            progress = Progress(type(console)(quiet=True), len(to_ask))
+            outcomes = run_all(self.folder, to_ask, progress, executor)
             if outcomes.failed or outcomes.left:
                 return {}, outcomes, race.summary
             scores, costs = dict(race.scores), dict(race.costs)

@@ -186,7 +186,7 @@ def _first(table: Mapping[str, Any], names: Iterable[str]) -> Any:
 
 
 def _answer_of(table: Mapping[str, Any]) -> Any:
-    """Return the answer among the fields, if any; a table is not one, a list a mistake."""
+    """Return the answer among the fields, if any; a table is not one, nor is a list."""
     for name in ANSWER_FIELDS:
         value = table.get(name)
         if isinstance(value, str | Real) or (isinstance(value, list) and name != "result"):
