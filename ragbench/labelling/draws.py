@@ -264,11 +264,13 @@ def _of_documents(
     if dataset is not None and "doc_id" not in labels:
         pools = unjudged(dataset, [result.run for result in results], measure)
         table = _table(labels, "document")
-        doc_ids = {source_code(doc_id): doc_id for doc_id in dataset.corpus}
+        doc_ids = {source_code(doc_id): doc_id for pool in pools.values() for doc_id in pool}
         means = table.groupby(["query_id", table["configuration"].map(doc_ids)])["human"].mean()
         qrels = with_labels(dataset, means.items())
         labelled = [q for q, pool in pools.items() if pool and {*pool} <= {*qrels[q]}]
         return _difference(results, measure, {q: qrels[q] for q in _in_turn(labelled, table)})
+    if "doc_id" not in labels:
+        raise ConfigError(f"{measure} by a sheet of documents takes the dataset; pass dataset=")
     qrels = {}
     for row in labels.sample(frac=1, random_state=0).to_dict("records"):
         qrels.setdefault(str(row["query_id"]), {})[str(row["doc_id"])] = int(row["value"])

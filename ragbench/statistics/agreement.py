@@ -249,10 +249,8 @@ def _statistics(
 
 def _on_scale(values: Floats, scale: str) -> Floats:
     """Round values to the nearest level of the scale, 0.5 to 1 on the nominal one."""
-    rounded: Floats = (
-        np.floor(values + 0.5) if scale == "nominal" else np.ceil(4 * values - 0.5) / 4
-    )
-    return rounded
+    level: Floats = np.floor(values + 0.5) if scale == "nominal" else np.ceil(4 * values - 0.5) / 4
+    return level
 
 
 def _kappa(rates: Floats, distance: Floats) -> Floats:

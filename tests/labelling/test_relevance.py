@@ -94,6 +94,8 @@ def test_documents_are_drawn_labelled_and_decide(tmp_path: Path) -> None:
     assert state.difference == pytest.approx(0.5)
     assert state.proxy == "P@1 by the labels at hand (people's: Judged@1 0.00)"
     assert state.naive == 0.0, "the model calls all relevant"
+    with pytest.raises(ConfigError, match="pass dataset="):
+        trust(arms, sheet, criterion="P@1")
     alone = trust(arms[:1], sheet, criterion="P@1", dataset=data)
     assert alone.decision == "mean"
     assert alone.difference == pytest.approx(0.5)
