@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable
 from copy import copy
 from dataclasses import is_dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -83,12 +84,11 @@ class Command(_ShortTypes, TyperCommand):
     """A command whose errors are printed in one line each; what it returns is its exit status."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        pairs = zip(args, [*args[1:], "--"], strict=True)
         named = [
             f"{arg}={_WITHOUT_VALUE[arg]}"
             if arg in _WITHOUT_VALUE and following.startswith("-")
             else arg
-            for arg, following in pairs
+            for arg, following in zip_longest(args, args[1:], fillvalue="--")
         ]
         return super().parse_args(ctx, named)
 

@@ -76,6 +76,13 @@ def test_paragraphs_are_wrapped_by_the_terminal_alone() -> None:
     assert all(len(line) > 60 for line in lines[:-1]), lines
 
 
+def test_a_race_needs_no_measure(tmp_path: Path) -> None:
+    for words in (["--race"], ["--race", "--margin", "0.02"], ["--race", "R@5"]):
+        done = runner.invoke(app, ["sweep", str(tmp_path / "absent.toml"), *words])
+        assert done.exit_code == 2
+        assert "absent.toml" in done.output
+
+
 def test_without_arguments_the_first_steps_are_shown() -> None:
     done = runner.invoke(app, [])
     assert done.exit_code == 0
