@@ -14,8 +14,8 @@ from ragbench.statistics.frames import with_interval
 
 COSTS = {
     "cost_per_1000_usd": ("cheapest", "dollars per 1,000 questions"),
-    "latency_p50_ms": ("quickest to answer", "ms until half of the answers are complete"),
-    "latency_p95_ms": ("quickest at its slowest", "ms until 95 % of the answers are complete"),
+    "latency_p50_ms": ("quickest to answer", "ms per answer, median"),
+    "latency_p95_ms": ("quickest at its slowest", "ms per answer, 95th percentile"),
     "search_ms": ("fastest to search", "ms per search"),
     "chunks": ("smallest", "chunks in the index"),
 }

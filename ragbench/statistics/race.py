@@ -20,6 +20,10 @@ variables by betting", Journal of the Royal Statistical Society B 86(1)). Where 
 other can lose to it, and where it is right none can win, so that its answers to the question, whose
 mean is known, are a control variate of the difference. The two that are left at the end answer
 everything, for a comparison of the usual kind.
+
+Of the evaluations of a whole grid a race took on stored scores of `span_recall_auc` (1,000 orders each,
+margin 0.02): 25 % of 31 configurations and 472 questions of the chunking study, 25 % of 25 on CLAP NQ,
+39 and 43 % on two sets of SQuAD, 52 % on the 93 questions of pydoc. None lost the best by more.
 """
 
 from __future__ import annotations
