@@ -168,7 +168,7 @@ def _inputs_of(value: Any) -> list[str]:
 
 
 def keywords(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
-    """Return those of the options that a function takes as keywords: all where it takes `**options`.
+    """Return those of the options that a function takes as keywords: all where it takes an `Asker`.
 
     >>> keywords(lambda question, history: question, history=(), user_roles=()), keywords(print, history=())
     ({'history': ()}, {})
@@ -177,8 +177,9 @@ def keywords(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some built-in functions have no signature
         return {}
-    named = {str(each).partition(":")[0].partition("=")[0] for each in parameters}
-    return {name: value for name, value in options.items() if {name, "**options"} & named}
+    names = {each.name for each in parameters if each.kind is not each.POSITIONAL_ONLY}
+    takes_all = any("Unpack[Asker]" in str(each) for each in parameters)
+    return {name: value for name, value in options.items() if takes_all or name in names}
 
 
 def attempt(query_id: str, name: str, ask: Callable[[], object]) -> Answer:

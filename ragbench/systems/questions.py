@@ -15,12 +15,13 @@ from typing import Any, Unpack
 
 from pydantic import TypeAdapter
 
+from ragbench.datasets.records import warn
 from ragbench.errors import ConfigError, DataError, DataWarning, FailureKind
 from ragbench.files import LineFile, parse_json
 from ragbench.llms import active_dry_run
 from ragbench.progress import ThreadedCalls, progress_bar
 from ragbench.systems.function import Asker, attempt, failed, keywords
-from ragbench.types import Answer, Case, Dataset, System
+from ragbench.types import TURN_MARK, Answer, Case, Dataset, System
 
 _ANSWER = TypeAdapter(Answer)
 _OTHER_OUTPUT = "name another output, or start over with --force"
@@ -65,6 +66,12 @@ def ask(
             f"ask: {system!r} is not a system; expected an object with name and answer(query_id, "
             "query)"
         )
+    warn(
+        dataset.name,
+        f"questions have turns and ids without {TURN_MARK!r}, so that comparisons take them for "
+        "independent; name them as in 'rail<::>2'",
+        [case.query_id for case in dataset.cases if case.turns and TURN_MARK not in case.query_id],
+    )
     answers, label = dict(known or {}), label or system.name
     queries = {q: text for q, text in dataset.queries.items() if q not in answers}
     many = getattr(system, "answer_many", None)

@@ -29,7 +29,7 @@ from pydantic import (
 from ragbench.datasets.jsonl import shown
 from ragbench.testsets.parser import Keys, Record
 from ragbench.testsets.problems import Problem, nearest, suggestion
-from ragbench.types import Case, Dataset, Document, SafetySample, Span
+from ragbench.types import TURN_MARK, Case, Dataset, Document, SafetySample, Span
 
 HARMFUL = "attack injection jailbreak malicious unsafe harmful leak leaked positive".split()
 HARMLESS = "benign safe harmless clean legitimate no_leak none negative".split()
@@ -188,14 +188,18 @@ class Labels(BaseModel):
 
 
 class CaseLine(Labels):
-    """A case: its question and its labels. A missing id is made from the question."""
+    """A case: its question and its labels. A missing id is made from the question, in a conversation
+    from the first one.
+    """
 
     query_id: Word = _named("", "query_id", "id", "case_id")
     text: Word = _named(..., "text", "query", "question")
 
     @model_validator(mode="after")
     def _with_id(self) -> CaseLine:
-        self.query_id = self.query_id or derived_id(self.text)
+        first, *_ = (*(question for question, _ in self.turns), self.text)
+        turn = f"{TURN_MARK}{len(self.turns) + 1}" if self.turns else ""
+        self.query_id = self.query_id or derived_id(first) + turn
         return self
 
 

@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ragbench.datasets.jsonl import json_lines
+from ragbench.datasets.jsonl import json_lines, located
 from ragbench.datasets.passages import NOWHERE, Place, Texts
 from ragbench.datasets.records import warn
 from ragbench.errors import DataError, MissingExtraError, require
@@ -78,18 +78,21 @@ def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
     Raises:
         DataError: it is not what its form has.
     """
-    if path.suffix.lower() == ".jsonl":
-        lines = json_lines(path)
-        traces = enumerate(trace_records(row for _, row in lines), 1) if form == "traces" else lines
-        yield from traces
+    is_lines = path.suffix.lower() == ".jsonl"
+    if is_lines and form != "traces":
+        yield from json_lines(path)
         return
-    content = _rows(path) if path.suffix.lower() in TABLES else _content(path)
+    content: Any = [row for _, row in json_lines(path)] if is_lines else None
+    if not is_lines:
+        content = _rows(path) if path.suffix.lower() in TABLES else _content(path)
     if isinstance(content, dict):
         is_output = "results" in _part(content, "results")
         content = _answered(content, path) if is_output else _rows_in(content)
     if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
         raise DataError(f"{path}: expected a list of records{form and f' of {form}'}")
-    yield from enumerate(trace_records(content) if form == "traces" else content, 1)
+    with located(str(path)):
+        content = [*trace_records(content)] if form == "traces" else content
+    yield from enumerate(content, 1)
 
 
 def _rows_in(content: dict[str, Any]) -> Any:

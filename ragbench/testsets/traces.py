@@ -18,6 +18,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
+from ragbench.errors import DataError
 from ragbench.testsets.fields import CONTEXTS, QUESTIONS, REPLIES, RETRIEVED
 
 _FIELDS = {
@@ -71,14 +72,20 @@ def trace_records(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]
     ('When?', '1881', {'search': 1000.0})
     >>> record["calls"]
     [{'name': '', 'query': '', 'contexts': [{'page_content': 'It opened.'}]}]
+
+    Raises:
+        DataError: a span has another form.
     """
     traces: dict[str, list[_Span]] = {}
-    for span in (_span(fields) for row in rows for fields in _spans(row)):
-        traces.setdefault(span["trace"] or span["id"], []).append(span)
-    for spans in traces.values():
-        record = _record(sorted(spans, key=lambda span: _ns(span["start"])))
-        if record["query"]:
-            yield {name: value for name, value in record.items() if value is not None}
+    try:
+        for span in (_span(fields) for row in rows for fields in _spans(row)):
+            traces.setdefault(span["trace"] or span["id"], []).append(span)
+        for spans in traces.values():
+            record = _record(sorted(spans, key=lambda span: _ns(span["start"])))
+            if record["query"]:
+                yield {name: value for name, value in record.items() if value is not None}
+    except (LookupError, TypeError, ValueError, AttributeError) as exc:
+        raise DataError(f"not a trace that can be read ({type(exc).__name__}: {exc})") from exc
 
 
 def _spans(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -87,10 +94,11 @@ def _spans(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield row
     for child in (*(row.get("observations") or ()), *(row.get("child_runs") or ())):
         yield from _spans(child)
-    for resource in row.get("resourceSpans", ()):
-        for span in (span for scope in resource["scopeSpans"] for span in scope["spans"]):
-            values = {each["key"]: [*each["value"].values()] for each in span["attributes"]}
-            yield {**span, "attributes": {key: value for key, [value] in values.items()}}
+    scopes = [each for part in row.get("resourceSpans", ()) for each in part.get("scopeSpans", ())]
+    for span in (span for scope in scopes for span in scope.get("spans", ())):
+        attributes = span.get("attributes", ())
+        values = {each["key"]: value for each in attributes for value in each["value"].values()}
+        yield {**span, "attributes": values}
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -134,7 +142,7 @@ def _text(value: Any, names: Sequence[str], others: set[str]) -> str:
     """Return the text under the first of these names, of messages the last not of other roles."""
     if isinstance(value, list):
         for entry in reversed(value):
-            roles = {entry.get("role"), entry.get("type")} if isinstance(entry, dict) else set()
+            roles = {*map(entry.get, ("role", "type"))} if isinstance(entry, dict) else set()
             if not roles & others:
                 return _text(entry, names, others)
     if isinstance(value, Mapping):

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import ragbench as rb
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.systems import FunctionSystem, HttpSystem, McpSystem, Pipeline, ask
 from ragbench.systems.questions import JournaledSystem
 from ragbench.types import Call, Case, Dataset, Document
@@ -182,10 +182,20 @@ def test_turns_by_name_and_what_is_no_turn(tmp_path: Path) -> None:
     path.write_text(
         "cases:\n- query: When?\n  turns: [{question: Who?, answer: Brunel.}, [Where?, '']]\n"
     )
-    assert rb.load_testset(path).cases[0].turns == (("Who?", "Brunel."), ("Where?", ""))
+    [case] = rb.load_testset(path).cases
+    assert case.turns == (("Who?", "Brunel."), ("Where?", ""))
+    path.write_text("cases:\n- query: Who?\n")
+    [first] = rb.load_testset(path).cases
+    assert case.query_id == f"{first.query_id}<::>3", "one conversation"
     path.write_text("cases:\n- query: When?\n  turns: [[Who?]]\n")
     with pytest.raises(DataError, match="turns"):
         rb.load_testset(path)
+
+
+def test_turns_whose_ids_name_no_conversation_are_a_warning() -> None:
+    data = Dataset("demo", "test", CORPUS, [Case("q7", "When?", turns=TURNS)], {})
+    with pytest.warns(DataWarning, match="comparisons take them for independent.*'q7'"):
+        ask(FunctionSystem(str.upper), data)
 
 
 def scores(values: Mapping[str, float]) -> pd.DataFrame:

@@ -16,6 +16,13 @@ from ragbench.types import Answer, Case, Dataset
 DATA = Dataset("demo", "test", {}, [Case(f"q{i}", f"question {i}?") for i in range(20)], {})
 
 
+def test_a_function_of_any_keywords_gets_none() -> None:
+    def answer(question: str, **options: object) -> str:
+        return f"{question} {options}"
+
+    assert FunctionSystem(answer).answer("q1", "Why?", history=()).text == "Why? {}"
+
+
 def test_a_text_a_dict_and_an_answer_are_answers() -> None:
     assert FunctionSystem(lambda q: f"{q} Yes.").answer("q1", "Why?").text == "Why? Yes."
     found = FunctionSystem(

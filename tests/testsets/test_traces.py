@@ -242,6 +242,31 @@ def test_lines_of_otlp_and_a_question_with_an_id(tmp_path: Path) -> None:
     assert (answer.text, answer.contexts, answer.calls) == ("1881", (), ())
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"startTimeUnixNano": "soon"}, "not a trace that can be read .ValueError: .*soon"),
+        ({"attributes": [{"value": {}, "name": "x"}, 3]}, "traces.json: not a trace"),
+    ],
+)
+def test_what_is_no_trace_is_one_error_with_its_file(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    traces = {"resourceSpans": [{"scopeSpans": [{"spans": [{**OPENINFERENCE[2], **change}]}]}]}
+    with pytest.raises(DataError, match=message):
+        RecordedSystem(written(tmp_path, traces))
+
+
+def test_spans_and_scopes_without_attributes_are_passed_over(tmp_path: Path) -> None:
+    bare = {"traceId": "t1", "spanId": "b", "parentSpanId": "root", "startTimeUnixNano": "1"}
+    spans = [*OPENINFERENCE, bare]
+    resources = [{"scopeSpans": [{"spans": spans}, {}]}, {}]
+    answer = RecordedSystem(written(tmp_path, {"resourceSpans": resources})).answer(
+        "q1", "When did it open?"
+    )
+    assert (answer.text, answer.contexts) == ("In 1881.", ("fire", "rail"))
+
+
 def test_messages_of_an_agent_are_no_contexts(tmp_path: Path) -> None:
     """As OpenTelemetry's conventions for generative AI write them."""
 
