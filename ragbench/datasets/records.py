@@ -77,10 +77,10 @@ def _turns(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     """
     start, *parts = _SPEAKER.split(text)
     words = [*map(str.strip, parts[1::2])]
-    asked = [number for number, speaker in enumerate(parts[::2]) if speaker == "user"]
-    if start or not asked:
+    questions = [number for number, speaker in enumerate(parts[::2]) if speaker == "user"]
+    if start or not questions:
         return text, ()
-    turns = [(words[i], " ".join(words[i + 1 : j])) for i, j in pairwise([*asked, len(words)])]
+    turns = [(words[i], " ".join(words[i + 1 : j])) for i, j in pairwise([*questions, len(words)])]
     return turns[-1][0], tuple(turns[:-1])
 
 

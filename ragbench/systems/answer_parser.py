@@ -186,7 +186,7 @@ def _first(table: Mapping[str, Any], names: Iterable[str]) -> Any:
 
 
 def _answer_of(table: Mapping[str, Any]) -> Any:
-    """Return the answer among the fields, if any; a table is not one, a list a mistake."""
+    """Return the answer among the fields, if any; a table is not one; a list is, to be refused."""
     for name in ANSWER_FIELDS:
         value = table.get(name)
         if isinstance(value, str | Real) or (isinstance(value, list) and name != "result"):
@@ -260,8 +260,8 @@ def _as_record(value: Any) -> Mapping[str, Any] | None:
         return {"contexts": [table], "flags": [RETRIEVAL_ONLY]}
     fields = {"answer": _answer_of(table), "contexts": _contexts_of(table)}
     if fields["answer"] is None:
-        is_told = fields["contexts"] is not None or table.get("error") is not None
-        status = {name for name in _STATUS if is_told and isinstance(table.get(name), str)}
+        is_status = fields["contexts"] is not None or table.get("error") is not None
+        status = {name for name in _STATUS if is_status and isinstance(table.get(name), str)}
         others = {name: entry for name, entry in table.items() if name not in status}
         table = {**table, **_inside(others)}
     elif "answer" not in table and "text" in table and fields["contexts"]:  # as ragbench stores it

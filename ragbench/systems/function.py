@@ -30,7 +30,7 @@ Message = Mapping[str, str]
 
 
 class Asker(TypedDict, total=False):
-    """Who asks a question, and what was said before: the options of `answer`."""
+    """Who asks a question, and the messages before it: the options of `answer`."""
 
     user_roles: Sequence[str]
     history: Sequence[Message]

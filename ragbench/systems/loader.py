@@ -196,7 +196,7 @@ def _from_file(path: Path) -> Callable[[Dataset], System]:
     confirm(path, table)
     makers = {"http": HttpSystem, "mcp": McpSystem, "pipeline": pipeline_options()}
     try:
-        made: Any = makers[kind](**{"name": path.stem, **table})
+        system: Any = makers[kind](**{"name": path.stem, **table})
     except (OptionsError, ValidationError) as exc:
         problems = exc.problems if isinstance(exc, OptionsError) else problems_of(exc)
         text = path.read_text(encoding="utf-8-sig")
@@ -208,11 +208,10 @@ def _from_file(path: Path) -> Callable[[Dataset], System]:
     check_llm(table.get("llm") or table.get("sampling") or "extractive")
 
     def load(dataset: Dataset) -> System:
-        if isinstance(made, BaseModel):
-            return Pipeline(dataset, **made.model_dump())
+        if isinstance(system, BaseModel):
+            return Pipeline(dataset, **system.model_dump())
         check_servers(table.get("sampling") or "")
-        system: System = made
-        return system
+        return system  # type: ignore[no-any-return]
 
     return load
 

@@ -117,12 +117,12 @@ def match_passages(
     ]
     used = [place_of[passage] for passages in lists for passage in passages]
     kinds = ("by id", "exact", "white space", "fuzzy", "not attributable")
-    counts = {how: sum(place.how == how for place in used) for how in kinds}
+    counts = {how: sum(each.how == how for each in used) for how in kinds}
     return PassageMatches(
         [answer for answer, _ in matched],
         {answer.query_id: ranking for answer, ranking in matched},
         chunks,
-        {**counts, "several": sum(len(place.holders) > 1 for place in used)},
+        {**counts, "several": sum(len(each.holders) > 1 for each in used)},
         is_foreign={*places.values()} == {NOWHERE} and any(relevant.values()),
     )
 
@@ -183,23 +183,23 @@ def _attributable(
     are not whole chunks."""
     few = {
         passage
-        for passage, place in places.items()
-        if place != NOWHERE and len(place.holders) <= _MAX_HOLDERS
+        for passage, holding in places.items()
+        if holding != NOWHERE and len(holding.holders) <= _MAX_HOLDERS
     }
     long = {passage for passage in few if len(" ".join(passage.text.split())) >= _MIN_CHARACTERS}
     spans = {span for passage in long for span in places[passage].holders}
     return {
-        passage: place
+        passage: holding
         if passage in long
         or (
             passage in few
             and (
-                place.how == "by id"
-                or any(_is_chunk(span, corpus[span.doc_id], spans) for span in place.holders)
+                holding.how == "by id"
+                or any(_is_chunk(span, corpus[span.doc_id], spans) for span in holding.holders)
             )
         )
         else _ANYWHERE
-        for passage, place in places.items()
+        for passage, holding in places.items()
     }
 
 

@@ -48,6 +48,15 @@ from ragbench.types import (
 HISTORIES = ("", "last", "all", "rewrite")
 
 
+def _name_of(retriever: Any, reranker: Any, chunker: Any, chunk_size: int, llm: Any) -> str:
+    first, reranked, cut, model = (
+        part if isinstance(part, str) else object_name(part)
+        for part in (retriever, reranker, chunker, llm)
+    )
+    parts = [first, f"reranked by {reranked}" if reranked else "", f"{cut} {chunk_size}", model]
+    return ", ".join(filter(None, parts))
+
+
 class Pipeline:
     """Chunks of a corpus, indexed, and answers made from the best `k`: the steps of
     `evaluate.ipynb` as one system.
@@ -118,13 +127,8 @@ class Pipeline:
             "chunk_overlap": chunk_overlap,
             "tokenizer": tokenizer,
         }
-        self._parts = {
-            **cut_as,
-            "retriever": retriever,
-            "reranker": reranker,
-            "depth": depth,
-            "history": history,
-        }
+        others = {"retriever": retriever, "reranker": reranker, "depth": depth, "history": history}
+        self._parts = {**cut_as, **others}
         self._generation: dict[str, Any] = {
             "prompt": prompt,
             "k": k,
@@ -138,12 +142,7 @@ class Pipeline:
         self.depth, self.tokenizer = depth, tokenizer
         chunked = perf_counter()
         llm = llm if isinstance(llm, str) else load_llm(llm)
-        first, reranked, cut, model = (
-            part if isinstance(part, str) else object_name(part)
-            for part in (retriever, reranker, chunker, llm)
-        )
-        parts = [first, f"reranked by {reranked}" if reranked else "", f"{cut} {chunk_size}", model]
-        self.name = name or ", ".join(filter(None, parts))
+        self.name = name or _name_of(retriever, reranker, chunker, chunk_size, llm)
         self._dataset = dataset
         self.language = language_of(self.chunks, language).code
         self._index = make_retriever(retriever, self.chunks, language=self.language)

@@ -82,8 +82,8 @@ class RecordedSystem:
         >>> RecordedSystem([Answer("q1", "In 1881."), Answer("q7", "No.")]).unasked({"q1": "When?", "q2": "Where?"})
         ['q7']
         """
-        asked = {*queries, *map(_folded, queries.values())}
-        return [key for key in self._answers if key not in asked]
+        keys = {*queries, *map(_folded, queries.values())}
+        return [key for key in self._answers if key not in keys]
 
     def _read(self, path: Path) -> None:
         if path.suffix in SUFFIXES:

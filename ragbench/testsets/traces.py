@@ -126,8 +126,8 @@ def _span(fields: Mapping[str, Any]) -> _Span:
     if not isinstance(output, Mapping):
         output = {"contexts": output} if span["stage"] else {}
     lists = (output.get(name) for name in (*CONTEXTS, *RETRIEVED, "documents", "source_documents"))
-    found = next((each for each in lists if isinstance(each, list)), [])
-    return {**span, "documents": [*documents.values()] or found}
+    listed = next((each for each in lists if isinstance(each, list)), [])
+    return {**span, "documents": [*documents.values()] or listed}
 
 
 def _value(value: Any) -> Any:
