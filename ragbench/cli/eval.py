@@ -74,8 +74,8 @@ def eval_command(
         judge_model: The judge's model; default: that of its provider.
 
     Output:
-        output: Folder, name of one in results/eval, or a file ending in .json, .md, .html or .xml
-            (JUnit).
+        output: Folder, name of one in results/eval, or a file ending in .json, .md, .html, .xml
+            (JUnit) or .jsonl (traces as OTLP JSON).
         force: Replace what is there.
         verbose: Print the whole report.
         as_json: Print the report as JSON, and nothing else.

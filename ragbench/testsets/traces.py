@@ -31,6 +31,7 @@ _FIELDS = {
     "input": "input.value inputs input gen_ai.input.messages gen_ai.retrieval.query.text",
     "output": "output.value outputs output gen_ai.output.messages gen_ai.retrieval.documents",
     "query_id": "ragbench.query_id metadata.query_id extra.metadata.query_id",
+    "answer": "ragbench.answer",
     "name": "tool.name gen_ai.tool.name name",
     "model": "llm.model_name gen_ai.response.model gen_ai.request.model model extra.metadata.ls_model_name",
     "input_tokens": "llm.token_count.prompt gen_ai.usage.input_tokens usageDetails.input usage.input prompt_tokens",
@@ -194,4 +195,5 @@ def _record(spans: Sequence[_Span]) -> dict[str, Any]:
             for span in spans
             if span["stage"] in ("search", "tool")
         ],
+        **(root["answer"] or {}),  # what ragbench wrote
     }

@@ -13,7 +13,11 @@ from ragbench.files import STAGING, check_writable, write_durably
 from ragbench.report.page.html import report_html
 from ragbench.report.page.junit import report_junit
 from ragbench.report.page.markdown import report_markdown
+<<<<<<< HEAD
 from ragbench.report.page.report_json import report_json
+=======
+from ragbench.report.page.otlp import report_traces
+>>>>>>> stacks-otlp
 from ragbench.report.several import results_html, results_json, results_markdown
 
 _OF_ONE = {
@@ -21,11 +25,13 @@ _OF_ONE = {
     ".md": report_markdown,
     ".html": report_html,
     ".xml": report_junit,
+    ".jsonl": report_traces,
 }
 _OF_SEVERAL = {".json": results_json, ".md": results_markdown, ".html": results_html}
 _BEGINNINGS = (
     '<?xml version="1.0" encoding="utf-8"?>\n<!-- ragbench -->',
     '{\n "ragbench":',
+    '{"resourceSpans":',
     '{\n "leaderboard":',
     "# Evaluation: ",
     "# Comparison of ",
@@ -34,8 +40,8 @@ _GENERATOR = '<meta name="generator" content="ragbench">'
 
 
 def is_report_file(path: str | Path) -> bool:
-    """Return True if a path names one report and not a folder: it ends in .json, .md, .html or
-    .xml.
+    """Return True if a path names one report and not a folder: it ends in .json, .md, .html,
+    .xml or .jsonl.
 
     >>> is_report_file("out/report.html"), is_report_file("out/mine")
     (True, False)
@@ -92,8 +98,8 @@ def write_report(
         result: what `evaluate`, `load_result` or `read_report` gave; or several, as from
         `load_results`: their
             leaderboard and their comparison with the first by name.
-        path: a file that ends in .json, .md, .html or .xml (JUnit, of one result); or a folder,
-        which is made if need
+        path: a file that ends in .json, .md, .html, .xml (JUnit, of one result) or .jsonl (traces as
+        OTLP's JSON, of one result); or a folder, which is made if need
             be: report.json, report.md and report.html are written there, next to the files of the
             result if they are there.
         force: replace reports that are there.
@@ -105,6 +111,7 @@ def write_report(
     forms: Mapping[str, Callable[[Any], str]] = _OF_ONE
     if not isinstance(result, Result):
         result, forms = Results(result), _OF_SEVERAL
+<<<<<<< HEAD
     files = {path / f"report{form}": form for form in _OF_SEVERAL}
     if is_report_file(path):
         files = {path: suffix}
@@ -112,6 +119,15 @@ def write_report(
             raise ConfigError(
                 f"{path}: JUnit XML is of one result; write several as .html, .md or .json"
             )
+=======
+    if is_report_file(path) and suffix not in forms:
+        raise ConfigError(
+            f"{path}: JUnit XML and traces are of one result; write several as .html, .md or .json"
+        )
+    files = {path: suffix}
+    if not is_report_file(path):
+        files = {path / f"report{form}": form for form in _OF_SEVERAL}
+>>>>>>> stacks-otlp
     texts = {file: forms[form](result) for file, form in files.items()}
     try:
         for file in texts:
