@@ -2,8 +2,6 @@
 instant.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

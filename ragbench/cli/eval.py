@@ -2,8 +2,6 @@
 exit status.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import time

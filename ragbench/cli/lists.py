@@ -2,8 +2,6 @@
 themselves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated
 

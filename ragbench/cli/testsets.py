@@ -1,7 +1,5 @@
 """`ragbench testset`: made from documents, converted, checked."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

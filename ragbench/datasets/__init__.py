@@ -3,8 +3,6 @@
 `ragbench.testsets.load_dataset` adds folders, files and test sets to these.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

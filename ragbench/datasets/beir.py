@@ -8,8 +8,6 @@ first, with the line of each error; what the loader drops is kept from there, an
 stop it reads a copy.
 """
 
-from __future__ import annotations
-
 import csv
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Documents without questions: what a test set is generated from."""
 
-from __future__ import annotations
-
 import json
 import os
 import warnings

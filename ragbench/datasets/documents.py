@@ -1,7 +1,5 @@
 """Text of PDF and DOCX files, with lines, hyphens and pages undone and headings as in Markdown."""
 
-from __future__ import annotations
-
 import io
 import re
 import unicodedata

@@ -7,8 +7,6 @@ archive's size, its MD5 where BEIR documents one and every member are checked be
 What was cut off or damaged starts again. The set appears as a whole.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

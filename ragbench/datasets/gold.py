@@ -14,8 +14,6 @@ every quote is compared with the text at its place: misplaced evidence would mak
 wrong without a sign.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

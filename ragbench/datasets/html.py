@@ -1,7 +1,5 @@
 """Text of HTML pages, with headings as in Markdown."""
 
-from __future__ import annotations
-
 import re
 import warnings
 

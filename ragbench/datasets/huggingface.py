@@ -6,8 +6,6 @@ Two layouts are usual: the judgements in the repository itself, as the configura
 repository is never run.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping

@@ -2,8 +2,6 @@
 (`IR_DATASETS_HOME`).
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress

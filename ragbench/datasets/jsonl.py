@@ -5,8 +5,6 @@ A byte order mark, CRLF and blank lines are no errors. Lines are counted from 1,
 included, so that the number is the one an editor shows.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

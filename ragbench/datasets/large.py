@@ -1,7 +1,5 @@
 """A corpus that is read from the disk, for collections that do not fit in memory."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sqlite3

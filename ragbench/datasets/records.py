@@ -5,8 +5,6 @@ A record that is wrong is an error; a flaw that real collections have is one Dat
 count.
 """
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections import defaultdict

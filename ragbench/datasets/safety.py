@@ -8,8 +8,6 @@ keys are invented, their checksums are valid. In the files "~~" is inside keys, 
 repositories stay calm; it is removed when they are read.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -6,8 +6,6 @@ checked first: where the labels show that the answer is right and a judge calls 
 is the suspect.
 """
 
-from __future__ import annotations
-
 import re
 from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A result against an earlier one, case by case: regressions, newly failing cases and fixed cases."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 

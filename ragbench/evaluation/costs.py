@@ -1,7 +1,5 @@
 """What was asked of language models, and what that costs."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 

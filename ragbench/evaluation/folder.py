@@ -6,8 +6,6 @@ A folder holds `config.json` (parameters, dataset, questions, facts, environment
 `timings.json`, so that the others have the same bytes whenever the numbers are the same.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace

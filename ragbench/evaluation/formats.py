@@ -2,8 +2,6 @@
 equal bytes.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import math

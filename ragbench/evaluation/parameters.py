@@ -1,7 +1,5 @@
 """What a configuration is: its parameters, its name, what else decides its numbers."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

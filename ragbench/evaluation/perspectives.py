@@ -1,7 +1,5 @@
 """Each perspective: which labels it needs, and the scores of every question by its measures."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

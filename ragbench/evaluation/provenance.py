@@ -1,7 +1,5 @@
 """What a result was made with."""
 
-from __future__ import annotations
-
 import os
 import platform
 from contextlib import suppress

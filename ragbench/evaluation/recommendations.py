@@ -5,8 +5,6 @@ These are the first things an experienced engineer would check, not proofs: only
 whether they help. Their rules and texts are in advice.toml.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache

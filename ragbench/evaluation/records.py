@@ -1,7 +1,5 @@
 """What an evaluation decides, in records: rows of measures, verdicts, changes, costs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields

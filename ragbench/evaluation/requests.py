@@ -5,8 +5,6 @@ The answers are in the same form for every kind of system. `evaluate` and a dry 
 same functions.
 """
 
-from __future__ import annotations
-
 import hashlib
 import time
 import warnings

@@ -2,8 +2,6 @@
 classified correctly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 

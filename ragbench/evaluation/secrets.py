@@ -1,7 +1,5 @@
 """Texts that may hold secrets, before they are written anywhere."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from ragbench.metrics.safety import leakage_findings

@@ -1,7 +1,5 @@
 """Which part of a test set is evaluated: all of it, or a sample that is soon done."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

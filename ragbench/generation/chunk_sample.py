@@ -1,7 +1,5 @@
 """Sampling of the chunks to draft questions from."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Citations as answers write them: what they cite, and the text without them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

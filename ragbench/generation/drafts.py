@@ -2,8 +2,6 @@
 made of them.
 """
 
-from __future__ import annotations
-
 import datetime
 import json
 import re

@@ -4,8 +4,6 @@ It answers with the sentences of the retrieved chunks that match the question be
 chunk of each: free, deterministic, and the lower bound for a language model.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

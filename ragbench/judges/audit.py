@@ -1,7 +1,5 @@
 """`judge_audit`: is a judge consistent, and is it biased by what should not matter?"""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

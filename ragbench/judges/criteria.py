@@ -1,7 +1,5 @@
 """`judge`: the judgement of single answers by criteria."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Mapping, Sequence

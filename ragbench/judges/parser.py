@@ -2,8 +2,6 @@
 of the reply.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any

@@ -2,8 +2,6 @@
 probes of the audit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ragbench.language import detect_language

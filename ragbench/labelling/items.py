@@ -1,7 +1,5 @@
 """The answers that people should label."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import warnings

@@ -1,7 +1,5 @@
 """Relevance of documents to questions: grades by a language model, and what people should label."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any

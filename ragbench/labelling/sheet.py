@@ -4,8 +4,6 @@ It is UTF-8 with a byte order mark, for Excel. A cell that a spreadsheet would t
 number or a date gets an apostrophe in front, which is removed when the sheet is read.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io

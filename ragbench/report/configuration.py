@@ -1,7 +1,5 @@
 """Tables and sentences about one configuration: what `evaluate.ipynb` shows between its figures."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping

@@ -2,8 +2,6 @@
 is.
 """
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Mapping

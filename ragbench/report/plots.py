@@ -5,8 +5,6 @@ notebook; the palette is Okabe and Ito's, which people with any colour vision ca
 distinguish (https://jfly.uni-koeln.de/color/).
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress

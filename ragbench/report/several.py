@@ -1,7 +1,5 @@
 """Several results in one report: their leaderboard, their comparison, what follows."""
 
-from __future__ import annotations
-
 import base64
 import html
 import json

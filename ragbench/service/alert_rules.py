@@ -7,8 +7,6 @@ it in the state "sending", and it is not sent again. What a target refused is tr
 `run_due` for a day, at the targets that did not get it.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """/api/v1: data sets, runs and jobs, metrics over time, schedules and alerts."""
 
-from __future__ import annotations
-
 import shutil
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The application: routers, errors, limits of requests, and the headers that every answer has."""
 
-from __future__ import annotations
-
 import logging
 import math
 import re

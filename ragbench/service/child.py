@@ -3,8 +3,6 @@
 It limits its own memory, and ends when the server does: then its input ends.
 """
 
-from __future__ import annotations
-
 import os
 import runpy
 import signal

@@ -1,7 +1,5 @@
 """The connections of a server, within bounds."""
 
-from __future__ import annotations
-
 from asyncio import Transport
 from typing import Any
 

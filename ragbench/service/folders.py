@@ -8,8 +8,6 @@ them, and give no paths.
     ROOT/clients/acme/testsets/ ...                  of client "acme"; it may use the systems in ROOT/systems/, too
 """
 
-from __future__ import annotations
-
 import json
 import re
 import tempfile

@@ -2,8 +2,6 @@
 functions.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from datetime import datetime

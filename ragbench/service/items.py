@@ -1,7 +1,5 @@
 """The cases and documents that clients send, one row each; commands get them as files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

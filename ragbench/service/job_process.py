@@ -1,7 +1,5 @@
 """The process of a job: its command, started, watched and killed with all that it started."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -6,8 +6,6 @@ Sweeps record what they finish by themselves; the configurations that a dead wor
 the same runs to the next one. A command that is requested once is a schedule without times.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -2,8 +2,6 @@
 Only their SHA-256 is stored.
 """
 
-from __future__ import annotations
-
 import hmac
 import re
 import secrets

@@ -4,8 +4,6 @@ The files are the truth: everything in the database can be made again from the f
 and is then equal but for the time of recording and the numbers of runs and datasets.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress

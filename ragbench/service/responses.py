@@ -1,7 +1,5 @@
 """Runs and jobs as responses have them."""
 
-from __future__ import annotations
-
 import json
 import time
 from contextlib import suppress

@@ -4,8 +4,6 @@
 machines.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -6,8 +6,6 @@ MySQL's indexes hold; text of any length is LONGTEXT there. Tables of another ve
 migration from this one on finds it in `alembic_version`.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

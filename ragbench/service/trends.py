@@ -1,7 +1,5 @@
 """Runs out of the database, as frames: the newest, a measure over time, two side by side."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Which configuration to choose: the cheapest within a margin, the Pareto front, held-out queries."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Means of measures with intervals, and paired comparisons of configurations."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

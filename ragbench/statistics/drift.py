@@ -32,8 +32,6 @@ histories of 400 nights without a change, 0.9 million nights each (30 questions)
 once in 15,000 nights without autocorrelation, in 6,300 with .5 and in 5,500 with .9.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -26,8 +26,6 @@ margin 0.02): 25 % of 31 configurations and 472 questions of the chunking study,
 39 and 43 % on two sets of SQuAD, 52 % on the 93 questions of pydoc. None lost the best by more.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -20,8 +20,6 @@ deleted. A folder that cannot be written, or a full disk, costs one warning and 
 it is never an error.
 """
 
-from __future__ import annotations
-
 import atexit
 import hashlib
 import math

@@ -7,8 +7,6 @@ killed: the request may have been paid) counts until the same request is answere
 passes the maximum.
 """
 
-from __future__ import annotations
-
 import time
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What the local and the shared database of replies have in common: tables, statements, errors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Databases by their URLs: PostgreSQL, MySQL, and files of SQLite."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from contextlib import suppress

@@ -12,8 +12,6 @@ cassette which a colleague can play without our servers and files, a lookup with
 Keys for the providers are never given to this module and so never in its file.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import threading

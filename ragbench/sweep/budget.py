@@ -1,7 +1,5 @@
 """What a sweep may spend: one account for all runs into its folder."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

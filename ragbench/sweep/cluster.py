@@ -2,8 +2,6 @@
 dask://host:8786`.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import time

@@ -6,8 +6,6 @@ which a configuration becomes finished. A process killed before it leaves a stag
 never read and that the next sweep removes.
 """
 
-from __future__ import annotations
-
 import glob
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """A grid file: which configurations of a notebook to run, and what their results are made from."""
 
-from __future__ import annotations
-
 import fnmatch
 import itertools
 from collections.abc import Iterable, Mapping, Sequence

@@ -2,8 +2,6 @@
 paths out of it.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json

@@ -4,8 +4,6 @@ papermill loads its entry points while it is imported itself, when no module tha
 can be complete.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 

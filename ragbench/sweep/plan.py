@@ -1,7 +1,5 @@
 """What a sweep would run, send and cost, found out by a dry run."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

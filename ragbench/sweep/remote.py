@@ -6,8 +6,6 @@ folder, so that the notebook and its result are what a run on the client's machi
 Nothing here knows what carries the data.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import platform

@@ -1,7 +1,5 @@
 """Runs side by side, and what becomes of what they leave."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections import Counter

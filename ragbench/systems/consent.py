@@ -5,8 +5,6 @@ A person at a terminal is shown them and asked once per content of a file; RAGBE
 is consent to all.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -2,8 +2,6 @@
 shown nowhere.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -38,8 +38,6 @@ for note_id in ours:  # take it out again, and delete the ledger
 ```
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time

@@ -1,7 +1,5 @@
 """From a name or a file to a system under test."""
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import sys

@@ -1,7 +1,5 @@
 """Passages of a system with documents of its own, found again in the documents of the dataset."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -3,8 +3,6 @@
 A journal has the answers on disk as they come, so that a crash or Ctrl-C loses none of them.
 """
 
-from __future__ import annotations
-
 import json
 import time
 import warnings

@@ -1,7 +1,5 @@
 """Answers that a system gave earlier: ragbench's own files, and the logs of others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path

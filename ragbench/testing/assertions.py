@@ -4,8 +4,6 @@ A failure shows the question, the expectation, the result, and the ceiling. A th
 system can reach is an error of the test (ConfigError), not a failure of the system.
 """
 
-from __future__ import annotations
-
 import operator
 import re
 import warnings

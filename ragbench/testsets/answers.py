@@ -5,8 +5,6 @@ A generated answer carries the digest of its own text, so a line whose text has 
 that has none, is a person's, and so is one with `"reviewed": true`.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -7,8 +7,6 @@ safety_inputs.jsonl and safety_outputs.jsonl are those of perspectives. Reading 
 `datasets.beir`'s, writing is `writer`'s.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections import defaultdict
 from dataclasses import replace

@@ -6,8 +6,6 @@ New cases leave the rest of a YAML file as it is; other changes write it anew, w
 where that would lose comments.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace

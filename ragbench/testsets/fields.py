@@ -5,8 +5,6 @@ system gave. What else is in the record decides, see `labels_of` and `outputs_of
 compared in any case, with blanks as underscores.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain

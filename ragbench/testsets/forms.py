@@ -37,8 +37,6 @@ Files of other tools (ragas, deepeval, promptfoo, table) are read by
 like a misspelt label is a problem.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

@@ -10,8 +10,6 @@ state, `forbidden_claims` texts that the answer must not hold; unchanged labels 
 correct.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence

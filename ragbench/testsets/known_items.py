@@ -6,8 +6,6 @@ those of its passage, which favours lexical search and says little about questio
 them: all are drafts, in a category of their own.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import re

@@ -23,8 +23,6 @@ contexts are looked for in the documents and become evidence; one that no docume
 the case's metadata, with a warning. A source is a relevant document.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import tokenize

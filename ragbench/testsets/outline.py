@@ -1,7 +1,5 @@
 """The lines and headings of Markdown and of plain text in its manner (reStructuredText, pydoc)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple

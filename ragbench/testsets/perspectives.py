@@ -16,8 +16,6 @@ fact is a text, [text, alias, ...] or {fact, aliases}; an expected chunk is an i
 section}. A latency budget is {stage: milliseconds}, or one number for the total.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path

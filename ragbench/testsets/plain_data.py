@@ -1,7 +1,5 @@
 """Data in hand as a dataset: rows of a frame or a list, test cases, the three mappings of `beir`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any

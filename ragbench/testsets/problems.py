@@ -1,7 +1,5 @@
 """What is wrong in a file: every problem with its place, and all of them in one error."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

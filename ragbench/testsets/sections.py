@@ -1,7 +1,5 @@
 """Sections of documents as evidence: from a document and a heading to characters."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import NamedTuple

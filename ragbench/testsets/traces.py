@@ -9,8 +9,6 @@ a ranked list with scores; durations add up by stage, tokens over all requests t
 The names of fields are tables here; nothing else knows who wrote a trace.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -2,8 +2,6 @@
 never replaced.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """A report as JUnit XML, which CI servers show as tests: one for each question and target."""
 
-from __future__ import annotations
-
 from ragbench.evaluation import Result
 from ragbench.report.page.sentences import templates
 

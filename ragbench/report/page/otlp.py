@@ -6,8 +6,6 @@ contexts. A result holds how long things took, not when they began: a trace begi
 was made, the request to a model follows the search, and what was not timed takes a nanosecond.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -2,8 +2,6 @@
 its contexts.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Sequence

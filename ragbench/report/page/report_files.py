@@ -1,7 +1,5 @@
 """Reports as files for readers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,11 +11,8 @@ from ragbench.files import STAGING, check_writable, write_durably
 from ragbench.report.page.html import report_html
 from ragbench.report.page.junit import report_junit
 from ragbench.report.page.markdown import report_markdown
-<<<<<<< HEAD
-from ragbench.report.page.report_json import report_json
-=======
 from ragbench.report.page.otlp import report_traces
->>>>>>> stacks-otlp
+from ragbench.report.page.report_json import report_json
 from ragbench.report.several import results_html, results_json, results_markdown
 
 _OF_ONE = {
@@ -111,23 +106,14 @@ def write_report(
     forms: Mapping[str, Callable[[Any], str]] = _OF_ONE
     if not isinstance(result, Result):
         result, forms = Results(result), _OF_SEVERAL
-<<<<<<< HEAD
     files = {path / f"report{form}": form for form in _OF_SEVERAL}
     if is_report_file(path):
         files = {path: suffix}
         if suffix not in forms:
             raise ConfigError(
-                f"{path}: JUnit XML is of one result; write several as .html, .md or .json"
+                f"{path}: JUnit XML and traces are of one result; write several as .html, .md or "
+                ".json"
             )
-=======
-    if is_report_file(path) and suffix not in forms:
-        raise ConfigError(
-            f"{path}: JUnit XML and traces are of one result; write several as .html, .md or .json"
-        )
-    files = {path: suffix}
-    if not is_report_file(path):
-        files = {path / f"report{form}": form for form in _OF_SEVERAL}
->>>>>>> stacks-otlp
     texts = {file: forms[form](result) for file, form in files.items()}
     try:
         for file in texts:

@@ -1,7 +1,5 @@
 """report.json: everything that a result shows, as one text for other programs."""
 
-from __future__ import annotations
-
 import json
 
 from ragbench.evaluation import Result

@@ -2,8 +2,6 @@
 a page.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The pages: runs, series, a run, comparisons, schedules with jobs and alerts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib.resources import files
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """What the page of a series shows: its measures over time, and whether each moved."""
 
-from __future__ import annotations
-
 import pandas as pd
 from sqlalchemy import select
 
