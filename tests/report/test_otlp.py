@@ -48,7 +48,9 @@ def test_traces_of_a_service_get_the_same_scores_to_the_last_digit(
         if question == broken:
             raise RuntimeError("no index")
         ranked = rb.retrieve(retriever, {"q": question}, chunks, depth=7)["q"].items()
-        found = [{"text": texts[each].text, "score": score / 3} for each, score in ranked]
+        found: list[dict[str, Any]] = [
+            {"text": texts[each].text, "score": score / 3} for each, score in ranked
+        ]
         return {
             "answer": ""
             if question in (silent, empty)
