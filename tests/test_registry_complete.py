@@ -43,6 +43,7 @@ def every_label(query_id: str) -> rb.Case:
         forbidden_flags=("guessed",),
         min_citations=1,
         latency_budget_ms={"total": 60_000.0},
+        metadata={"okay_facts": ["purring"]},
     )
 
 

@@ -266,8 +266,8 @@ class Race:
         low, high = self._interval(values, 0, ALPHA)
         return pd.DataFrame({"mean": means, "ci_low": low, "ci_high": high}, self.sizes[:n])
 
-    def _interval(self, values: Floats, least: int, alpha: float) -> tuple[Floats, Floats]:
-        """Return the limits of the mean of values from `least` to 1 after each draw."""
+    def _interval(self, values: Floats, lowest: int, alpha: float) -> tuple[Floats, Floats]:
+        """Return the limits of the mean of values from `lowest` to 1 after each draw."""
         n = len(self.draws)
-        low = _lower_limits(values, (least, 1), n, alpha / 2)
-        return low, -_lower_limits(-values, (-1, -least), n, alpha / 2)
+        low = _lower_limits(values, (lowest, 1), n, alpha / 2)
+        return low, -_lower_limits(-values, (-1, -lowest), n, alpha / 2)

@@ -62,18 +62,18 @@ def rare(rng: np.random.Generator, gap: float) -> tuple[Values, Values]:
 
 
 def labelled_until_decided(
-    values: Values, judge: Values | None, seed: int, patience: int = N
+    values: Values, judge: Values | None, seed: int, stop: int = N
 ) -> tuple[int, float, float]:
-    """Labels, and the limits when it is decided, or after `patience` labels."""
+    """Labels, and the limits when it is decided, or after `stop` labels."""
     proxies = pd.DataFrame(index=[f"q{i}" for i in range(N)])
     if judge is not None:
         proxies["judge"] = judge
     people = pd.Series(values, index=proxies.index)
     order = draw_order(proxies, seed=seed)
     decided_after = estimate_difference(proxies, people[order[: N - 1]]).decided_after
-    n = min(decided_after or N, patience)
+    n = min(decided_after or N, stop)
     state = estimate_difference(proxies, people[order[:n]])
-    assert (state.decision != "undecided") == (n != patience or n in (N, decided_after))
+    assert (state.decision != "undecided") == (n != stop or n in (N, decided_after))
     assert state.ci_low is not None
     assert state.ci_high is not None
     return n, state.ci_low, state.ci_high
