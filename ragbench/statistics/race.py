@@ -226,11 +226,14 @@ class Race:
     def summary(self) -> str:
         """Return what the answers so far have decided, in a sentence."""
         n, n_arms = int(self.sizes[-1]), len(self.scores)
-        answers = sum(self.stopped.get(name, n) for name in self.scores)
+        asked_of = {name: self.stopped.get(name, n) for name in self.scores}
+        answers = sum(asked_of.values())
+        dollars = sum(self.costs.get(name, 0) * count for name, count in asked_of.items())
+        paid = f" and about ${dollars:.2f}" * (dollars > 0)
         return (
             f"race by {self.measure}: {len(self.stopped)} of {n_arms} configurations were dropped "
-            f"before all {n} questions, which takes {answers / n / n_arms:.0%} of the evaluations; the "
-            f"best, or one within {self.margin:g} of it, is among the others with a probability of "
+            f"before all {n} questions, which takes {answers / n / n_arms:.0%} of the evaluations{paid}; "
+            f"the best, or one within {self.margin:g} of it, is among the others with a probability of "
             f"{1 - ALPHA:.0%} or more"
         )
 

@@ -77,7 +77,8 @@ class Contest:
         for name in self.race.scores:
             with suppress(DataError, ConfigError):
                 scores[name] = self._answered(name, len(self.race.draws))[0]
-        scores = {name: values for name, values in scores.items() if None not in values}
+        least = min((values.count(None) for values in scores.values()), default=0)
+        scores = {name: each for name, each in scores.items() if each.count(None) == least}
         if len(scores) < 3:
             return "what a race saves cannot be foreseen: there are no stored scores to race on"
         used = replace(self.race, scores=scores).simulate()

@@ -1,5 +1,6 @@
 """A race of configurations: the best survives, and most questions are saved."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
@@ -155,6 +156,11 @@ def test_one_that_is_always_worse_stops_first_and_the_reason_names_by_how_much()
         "race by RR: 2 of 4 configurations were dropped before all 60 questions"
     )
     assert race.next_end == 0
+    dollars = {"good": 0.01, "fair": 0.01, "poor": 0.01, "best": 0.01}
+    paid = dataclasses.replace(race, costs=dollars)
+    n_answers = 60 + 60 + paid.stopped["fair"] + paid.stopped["poor"]
+    assert f"of the evaluations and about ${n_answers / 100:.2f};" in paid.summary
+    assert "$" not in race.summary
 
 
 def test_what_is_not_proven_worse_is_proven_not_to_be_better() -> None:

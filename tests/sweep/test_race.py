@@ -241,3 +241,12 @@ def test_questions_of_a_cluster_are_drawn_together() -> None:
     draws = draws_of(Dataset("d", "test", {}, cases, {}), seed=3)
     assert sorted(map(len, draws)) == [3, 3, 3]
     assert draws != draws_of(Dataset("d", "test", {}, cases, {}), seed=4)
+
+
+def test_a_race_is_foreseen_from_stored_results_though_questions_without_evidence_have_no_score() -> (
+    None
+):
+    note = plan(NOTEBOOKS / "quickstart.toml", race="auto", out=NOTEBOOKS.parent / "results").notes[
+        -1
+    ]
+    assert "50 races on the stored scores of 6 configurations and 110 questions" in note
