@@ -196,12 +196,13 @@ def compare_all(
     ]
     pilots = [pilot for _, pilot in clusters]
     low, high, p, method = difference_intervals([each for each, _ in clusters], pilots, alpha)
+    widths = [Pilot.of(pair, measure).width for pair, (_, measure) in zip(pairs, rows, strict=True)]
     result = pd.DataFrame(
         [_row(pair, measure) for pair, (_, measure) in zip(pairs, rows, strict=True)]
     ).assign(
         name=[name for name, _ in rows],
-        ci_low=low,
-        ci_high=high,
+        ci_low=np.fmax(low, np.negative(widths)),
+        ci_high=np.fmin(high, widths),
         p_value=p,
         p_adjusted=adjusted_p_values(p),
         mde=[pilot.detectable(alpha) for pilot in pilots],

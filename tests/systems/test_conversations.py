@@ -217,6 +217,15 @@ def test_conversations_are_compared_as_one_value_each() -> None:
     assert (row["n"], row["losses"], row["interval"]) == (6, 6, "t")
 
 
+def test_the_interval_of_conversations_stays_within_the_measure() -> None:
+    values = [1.0, 0.5, 1.0]
+    one = pd.DataFrame(
+        {"query_id": ["a<::>1", "a<::>2", "b<::>1"], "measure": "RR", "value": values}
+    )
+    [row] = rb.compare(one, one.assign(value=[0.5, 1.0, 1.0])).to_dict("records")
+    assert -1 <= row["ci_low"] <= row["difference"] <= row["ci_high"] <= 1
+
+
 @pytest.mark.simulation
 @pytest.mark.parametrize(
     ("measure", "low", "high"), [("latency_total_ms", 0.035, 0.065), ("RR", 0.0, 0.05)]
