@@ -201,8 +201,8 @@ def compare_all(
         [_row(pair, measure) for pair, (_, measure) in zip(pairs, rows, strict=True)]
     ).assign(
         name=[name for name, _ in rows],
-        ci_low=np.fmax(low, np.negative(widths)),
-        ci_high=np.fmin(high, widths),
+        ci_low=np.maximum(low, np.negative(widths)),
+        ci_high=np.minimum(high, widths),
         p_value=p,
         p_adjusted=adjusted_p_values(p),
         mde=[pilot.detectable(alpha) for pilot in pilots],
