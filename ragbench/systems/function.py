@@ -178,7 +178,7 @@ def keywords(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
     except (TypeError, ValueError):  # some built-in functions have no signature
         return {}
     names = {each.name for each in parameters if each.kind is not each.POSITIONAL_ONLY}
-    takes_all = any("Unpack[Asker]" in str(each) for each in parameters)
+    takes_all = any("Asker" in str(each) for each in parameters)
     return {name: value for name, value in options.items() if takes_all or name in names}
 
 
