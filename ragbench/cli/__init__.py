@@ -2,6 +2,8 @@
 instant.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 import typer

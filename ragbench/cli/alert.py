@@ -1,5 +1,7 @@
 """`ragbench alert`: who is told when runs get worse or fail."""
 
+from __future__ import annotations
+
 import typer
 
 from ragbench import service

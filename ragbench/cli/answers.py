@@ -1,5 +1,7 @@
 """`ragbench answers`: reference answers for a dataset that lacks them."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import typer

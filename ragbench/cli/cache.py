@@ -1,5 +1,7 @@
 """`ragbench cache`: what is kept on disk between runs."""
 
+from __future__ import annotations
+
 import typer
 
 from ragbench.cli.help import Commands

@@ -1,5 +1,7 @@
 """`ragbench compare`: which of several results is better, by how much, and how sure that is."""
 
+from __future__ import annotations
+
 from typing import Annotated
 
 import typer

@@ -2,6 +2,8 @@
 exit status.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import time

@@ -1,5 +1,7 @@
 """`ragbench explore`: every question of one result, or of two side by side, as one HTML file."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Annotated
 

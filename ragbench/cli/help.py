@@ -6,6 +6,8 @@ docstring, below `Args:` or the heading of a panel. Of a parameter whose type is
 dataclass every field is an option. The docstring ends with an example.
 """
 
+from __future__ import annotations
+
 import functools
 import inspect
 import re

@@ -1,5 +1,7 @@
 """`ragbench init` and `notebooks`: files to begin with."""
 
+from __future__ import annotations
+
 import json
 import os
 import shlex

@@ -1,5 +1,7 @@
 """`ragbench key`: keys for the server."""
 
+from __future__ import annotations
+
 import typer
 
 from ragbench import service

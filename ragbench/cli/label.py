@@ -2,6 +2,8 @@
 better.
 """
 
+from __future__ import annotations
+
 import sys
 from pathlib import Path
 from typing import Annotated, Any

@@ -2,6 +2,8 @@
 themselves.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Annotated
 

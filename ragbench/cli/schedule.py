@@ -1,5 +1,7 @@
 """`ragbench schedule`: evaluations at set times."""
 
+from __future__ import annotations
+
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated

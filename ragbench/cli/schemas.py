@@ -1,5 +1,7 @@
 """`ragbench schema`: JSON schemas, with which editors complete and check files."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable
 from typing import Annotated, Any

@@ -1,5 +1,7 @@
 """`ragbench serve`: the HTTP API and the dashboard."""
 
+from __future__ import annotations
+
 import logging
 import os
 import secrets

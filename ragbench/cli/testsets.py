@@ -1,5 +1,7 @@
 """`ragbench testset`: made from documents, converted, checked."""
 
+from __future__ import annotations
+
 import os
 from dataclasses import replace
 from pathlib import Path

@@ -328,8 +328,9 @@ def _write(path: Path, build: Callable[[Path], object], limit: int) -> None:
     clear_staging(path.parent, path.name)  # we hold the lock: its writer is dead
     with staged(path) as new:
         build(new)
-    if _size(path) <= limit:  # a larger one would push out all others
-        _evict(path.parents[1], limit, newest=path)
+    with suppress(FileNotFoundError):  # another process has evicted it since
+        if _size(path) <= limit:  # a larger one would push out all others
+            _evict(path.parents[1], limit, newest=path)
 
 
 def _entries(root: Path) -> list[_Entry]:

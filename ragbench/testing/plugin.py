@@ -20,6 +20,8 @@ Tests without the key or server that they need are skipped with the reason. Unde
 process measures and the first one reports.
 """
 
+from __future__ import annotations
+
 import os
 import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
