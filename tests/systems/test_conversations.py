@@ -254,3 +254,29 @@ def test_without_a_difference_one_in_twenty_comparisons_finds_one(
     print(measure, alarms / n, naive / n)
     assert low <= alarms / n <= high
     assert naive / n > 0.08
+
+
+_SYSTEM = """
+def answer(question, history):
+    first = {"name": "search", "query": question, "contexts": [{"id": "mill", "doc_id": "mill"}]}
+    second = {"name": "search", "query": "railway", "contexts": [{"id": i, "doc_id": i} for i in ("mill", "rail")]}
+    return {"answer": "In 1881.", "calls": [first, second] if history else [first], "contexts": [{"id": "mill"}]}
+"""
+
+
+def test_the_notebook_shows_measures_by_turn_and_the_rank_of_gold_by_call(
+    tmp_path: Path, execute_notebook: Any
+) -> None:
+    rb.testsets.save_testset(DATA, tmp_path / "talks.yaml", "yaml")
+    (tmp_path / "my_rag.py").write_text(_SYSTEM, encoding="utf-8")
+    notebook = Path(__file__).parents[2] / "notebooks" / "evaluate.ipynb"
+    options = {"dataset": "talks.yaml", "system": "my_rag:answer", "results_dir": "out"}
+    executed = execute_notebook(notebook, tmp_path, **options, perspectives="retrieval")
+    shown = {
+        cell.id: "\n".join(output.data.get("text/plain", "") for output in cell.outputs)
+        for cell in executed.cells
+        if cell.id in ("cell-turns", "cell-calls")
+    }
+    assert "questions" in shown["cell-turns"]
+    assert "gold_found" in shown["cell-calls"]
+    assert "2.0" in shown["cell-calls"]  # the second search has it in second place
