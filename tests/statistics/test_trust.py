@@ -113,7 +113,8 @@ def test_limits_cover_as_stated_where_one_stops_and_a_judge_saves_labels(
     for when in ("decided", "alone", "tired"):
         assert summary[when] >= 0.94
     if draw is not rare:  # its judge makes no error, and its limits hold always
-        assert max(summary["decided"], summary["alone"]) <= 0.975
+        # Without a difference many are within the margin, where the limits are those of any look.
+        assert max(summary["decided"], summary["alone"]) <= (0.975 if gap else 0.985)
     assert summary["wrong"] <= 0.05
     assert summary["ratio"] <= 1.05
     if gap and draw in (good, graded, lenient):
