@@ -194,9 +194,8 @@ def compare_all(
     clusters = [
         _clustered(pair, measure, turns) for pair, (_, measure) in zip(pairs, rows, strict=True)
     ]
-    pilots = [pilot for _, pilot in clusters]
-    low, high, p, method = difference_intervals([each for each, _ in clusters], pilots, alpha)
-    widths = [Pilot.of(pair, measure).width for pair, (_, measure) in zip(pairs, rows, strict=True)]
+    values, pilots, widths = zip(*clusters, strict=True)
+    low, high, p, method = difference_intervals(values, pilots, alpha)
     result = pd.DataFrame(
         [_row(pair, measure) for pair, (_, measure) in zip(pairs, rows, strict=True)]
     ).assign(
@@ -217,19 +216,21 @@ def compare_all(
     )
 
 
-def _clustered(pair: Pairs, measure: str, turns: Mapping[object, str]) -> tuple[Floats, Pilot]:
-    """Return the differences and what they tell; of conversations a value each, their sum in units of
-    their mean length, as the questions of one depend on each other.
+def _clustered(
+    pair: Pairs, measure: str, turns: Mapping[object, str]
+) -> tuple[Floats, Pilot, float]:
+    """Return the differences, what they tell, and the largest possible mean; of conversations a value
+    each, their sum in units of their mean length, as the questions of one depend on each other.
     """
     pilot = Pilot.of(pair, measure)
     if not turns:
-        return pair.difference, pilot
+        return pair.difference, pilot, pilot.width
     names = [turns.get(query_id, str(query_id)) for query_id in pair.ids]
     _, number, lengths = np.unique(names, return_inverse=True, return_counts=True)
     scale = len(lengths) / len(number)
     sums = np.bincount(number, pair.difference) * scale
     width = pilot.width * float(lengths.max()) * scale
-    return sums, Pilot(len(sums), deviation(sums), width)
+    return sums, Pilot(len(sums), deviation(sums), width), pilot.width
 
 
 _COLUMNS = (
