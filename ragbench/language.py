@@ -43,15 +43,8 @@ def folded(text: str) -> str:
     >>> folded("Ｓtra\\u00adße İzmir ٣٥")
     'strasse izmir 35'
     """
-    return _fold_case(_normalised(text))
-
-
-def _normalised(text: str) -> str:
-    return str(_INVISIBLE.sub("", unicodedata.normalize("NFKC", text)))
-
-
-def _fold_case(text: str) -> str:
-    return ascii_digits(text.casefold().replace("i\u0307", "i"))
+    normal = str(_INVISIBLE.sub("", unicodedata.normalize("NFKC", text)))
+    return str(_DIGIT.sub(_decimal, normal.casefold().replace("i\u0307", "i")))
 
 
 def ascii_digits(text: str) -> str:
@@ -60,7 +53,11 @@ def ascii_digits(text: str) -> str:
     >>> ascii_digits("٣٥")
     '35'
     """
-    return str(_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0], digit[0])), text))
+    return str(_DIGIT.sub(_decimal, text))
+
+
+def _decimal(digit: regex.Match[str]) -> str:
+    return str(unicodedata.decimal(digit[0], digit[0]))
 
 
 def words(text: str) -> list[str]:
@@ -81,13 +78,13 @@ def terms(text: str) -> list[str]:
     (['東京', '京都', '2024'], ['서울', '울은'])
     """
     if text.isascii():
-        return [word for word in words(text) if len(word) > 1]
+        return [word for word in WORD.findall(text.lower()) if len(word) > 1]
     pieces: list[str] = []
-    for run in _RUN.findall(_normalised(text)):
-        if signs := _SIGNS.findall(_fold_case(run)):
+    for run in _RUN.findall(folded(text)):
+        if signs := _SIGNS.findall(run):
             pieces += [a + b for a, b in pairwise(signs)] or signs
         elif len(run) > 1:
-            pieces.append(_fold_case(run))
+            pieces.append(run)
     return pieces
 
 
@@ -231,7 +228,7 @@ def _detect(text: str) -> Language | None:
     candidates = [language for language in LANGUAGES.values() if language.script == script]
     if len(candidates) == 1:
         return candidates[0]
-    counts = Counter(terms(text) if text.isascii() else words(text))  # i and x are names in code
+    counts = Counter(terms(text) if text.isascii() else WORD.findall(folded(text)))
 
     def n_function_words(language: Language) -> int:
         return sum(counts[word] for word in language.common_words.intersection(counts))

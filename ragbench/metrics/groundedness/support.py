@@ -122,22 +122,19 @@ def claim_supports(pairs: Pairs, *, model: str = "minilm") -> list[float]:
     supports: list[float] = []
     for first in range(0, len(pairs), _BLOCK):
         block = pairs[first : first + _BLOCK]
-        # kept is the only one that is slow and whose definition is here
-        is_slow, is_ours = model == "minilm", model in SUPPORT_MODELS
-        score = _kept if is_slow else _built_in if is_ours else _by_encoder
-        supports += score(block, model)
+        if model not in SUPPORT_MODELS:
+            supports += _by_encoder(block, model)
+            continue
+        # minilm is slow and defined here: kept, for the same texts and the same code
+        key = digest(_definition(), json.dumps([[answer, *texts] for answer, texts in block]))
+        with arrays("claim-support" if model == "minilm" else "", key) as kept:
+            if not kept:
+                readings = read_pairs(block)
+                if model == "minilm":  # all vectors together, then from memory
+                    vectors([text for row in readings for each in row for text in each.texts])
+                kept["supports"] = np.array([_combined(row, model) for row in readings])
+        supports += kept["supports"].tolist()
     return supports
-
-
-def _kept(pairs: Pairs, model: str) -> list[float]:
-    """Return `_built_in` with minilm, computed once for the same texts and the same code."""
-    key = digest(_definition(), json.dumps([[answer, *contexts] for answer, contexts in pairs]))
-    kept = arrays(
-        "claim-support",
-        key,
-        lambda: {"supports": np.array(_built_in(pairs, model), dtype=np.float64)},
-    )
-    return [float(value) for value in kept["supports"]]
 
 
 @lru_cache(maxsize=1)
@@ -155,19 +152,9 @@ def _definition() -> str:
     )
 
 
-def _built_in(pairs: Pairs, model: str) -> list[float]:
-    readings = read_pairs(pairs)
-    semantic = model == "minilm"
-    if semantic:
-        vectors(
-            [text for sentences in readings for reading in sentences for text in reading.texts]
-        )  # together, then from memory
-    return [_combined(sentences, model) if sentences else 0.0 for sentences in readings]
-
-
 def read_pairs(pairs: Pairs) -> list[list[Reading]]:
     """Return the sentences of each answer with its page; none where either is empty."""
-    pages = [read_page(contexts) for _, contexts in pairs]
+    pages = [read_page(tuple(contexts)) for _, contexts in pairs]
     return [
         [read_sentence(sentence, page) for sentence in _sentences(answer)] if page.sentences else []
         for (answer, _), page in zip(pairs, pages, strict=True)
@@ -175,6 +162,8 @@ def read_pairs(pairs: Pairs) -> list[list[Reading]]:
 
 
 def _combined(readings: Sequence[Reading], model: str) -> float:
+    if not readings:
+        return 0.0
     learnt = coefficients()[model]
     total = learnt["constant"] + sum(
         learnt[name] * value
@@ -211,7 +200,7 @@ def _by_encoder(pairs: Pairs, model: str) -> list[float]:
     for answer, contexts in pairs:
         sentences = _sentences(answer)
         claimed = [sentence for sentence in sentences if not no_claim(sentence)] or sentences
-        page = read_page(contexts)
+        page = read_page(tuple(contexts))
         requests.append((claimed if page.sentences else [], page))
     return [
         round((sum(values) / len(values) + min(values)) / 2, 6) if values else 0.0
