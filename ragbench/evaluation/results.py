@@ -16,7 +16,7 @@ from ragbench.evaluation.result import Result
 from ragbench.registry import LEADERBOARD, higher_is_better, named_among
 from ragbench.statistics import compare_all, summarise
 from ragbench.statistics.columns import adjusted_p_values
-from ragbench.statistics.frames import printed_short, with_interval
+from ragbench.statistics.comparison import printed_short, with_interval
 from ragbench.statistics.race import Race
 
 ANSWER_MEASURES = ("llm_correctness", "llm_faithfulness", "semantic_similarity", "token_f1")

@@ -12,7 +12,7 @@ from pathlib import Path
 from ragbench.datasets.safety import load_safety_samples
 from ragbench.errors import DataWarning, RagbenchError
 from ragbench.evaluation import Result
-from ragbench.evaluation.suites import select_suite
+from ragbench.evaluation.spec import select_suite
 from ragbench.retrieval.chunkers import chunk
 from ragbench.types import Case, Chunk, Dataset, Passage
 

@@ -10,9 +10,8 @@ import pandas as pd
 
 from ragbench.generation.citations import parse_citations, without_citations
 from ragbench.metrics.groundedness.claims import claims
-from ragbench.metrics.groundedness.entailment import SUPPORT_MODELS
 from ragbench.metrics.groundedness.numbers import numeric_fabrications, numeric_support
-from ragbench.metrics.groundedness.support import Pairs, claim_supports
+from ragbench.metrics.groundedness.support import SUPPORT_MODELS, Pairs, claim_supports
 from ragbench.metrics.groundedness.words import Sentence, polarity_differs, text_states
 from ragbench.metrics.tidy import (
     answer_language,

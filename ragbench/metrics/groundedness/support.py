@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ragbench.errors import DataError
+from ragbench.errors import ConfigError, DataError, nearest
+from ragbench.files import expanded
 from ragbench.generation.citations import without_citations
 from ragbench.metrics.groundedness.claims import LIST_MARK, no_claim
-from ragbench.metrics.groundedness.entailment import SUPPORT_MODELS, check_support_model, entailment
+from ragbench.metrics.groundedness.entailment import entailment
 from ragbench.metrics.groundedness.evidence import (
     Reading,
     read_sentence,
@@ -23,6 +24,9 @@ from ragbench.metrics.groundedness.evidence import (
 )
 from ragbench.metrics.groundedness.words import read_page, unwrapped, words
 from ragbench.store import arrays, digest
+
+SUPPORT_MODELS = ("minilm", "lexical")
+"""The models of `claim_support` that come with the install; every other name is a cross-encoder."""
 
 Pairs = Sequence[tuple[str, Sequence[str]]]
 """Answers, each with its contexts."""
@@ -103,6 +107,28 @@ def claim_support(answer: str, contexts: Sequence[str], *, model: str = "minilm"
         loaded.
     """
     return claim_supports([(answer, contexts)], model=model)[0]
+
+
+def check_support_model(name: str) -> None:
+    """Raise ConfigError when `name` cannot be a model of `claim_support`, without loading anything.
+
+    >>> check_support_model("lexical")
+    >>> check_support_model("mini-lm")
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: unknown model 'mini-lm' for claim_support; did you mean 'minilm'? Known: minilm, \
+lexical (or the folder or the hub name, such as 'cross-encoder/nli-deberta-v3-base', of a cross-encoder for NLI)
+    """
+    is_text = isinstance(name, str)
+    if is_text and (name in SUPPORT_MODELS or (name.strip() and expanded(name).is_dir())):
+        return
+    if not is_text or name.count("/") != 1 or name.startswith(("/", "./", "../", "~")):
+        near = nearest(str(name).lower(), SUPPORT_MODELS)
+        hint = f"; did you mean {near!r}?" if near else "."
+        raise ConfigError(
+            f"unknown model {name!r} for claim_support{hint} Known: {', '.join(SUPPORT_MODELS)} "
+            "(or the folder or the hub name, such as 'cross-encoder/nli-deberta-v3-base', of a "
+            "cross-encoder for NLI)"
+        )
 
 
 def claim_supports(pairs: Pairs, *, model: str = "minilm") -> list[float]:
