@@ -163,12 +163,13 @@ def compare_all(
     *,
     measures: str | Sequence[str] | None = None,
     alpha: float = 0.05,
+    n_dropped: int = 0,
 ) -> pd.DataFrame:
     """Compare each configuration with the one named `baseline`: the columns of `compare` after
     `name`, that of the contender.
 
     Rows come by contender in the given order, then by measure. p-values are adjusted over all of
-    them together.
+    them together, and over those of `n_dropped` more configurations as if they were 1.
 
     >>> import pandas as pd
     >>> def scores(*values):
@@ -197,6 +198,7 @@ def compare_all(
     ]
     values, pilots, widths = zip(*clusters, strict=True)
     low, high, p, method = difference_intervals(values, pilots, alpha)
+    n_others = n_dropped * len(chosen)
     result = pd.DataFrame(
         [_row(pair, measure) for pair, (_, measure) in zip(pairs, rows, strict=True)]
     ).assign(
@@ -204,9 +206,9 @@ def compare_all(
         ci_low=np.maximum(low, np.negative(widths)),
         ci_high=np.minimum(high, widths),
         p_value=p,
-        p_adjusted=adjusted_p_values(p),
+        p_adjusted=adjusted_p_values(p, n_others),
         mde=[pilot.detectable(alpha) for pilot in pilots],
-        n_tests=int((~np.isnan(p)).sum()),
+        n_tests=int((~np.isnan(p)).sum()) + n_others,
         interval=method,
     )
     decided = np.where(result["gain"] > 0, "better", "worse")
