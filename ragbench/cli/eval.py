@@ -80,7 +80,7 @@ def eval_command(
         verbose: Print the whole report.
         as_json: Print the report as JSON, and nothing else.
 
-    Example: ragbench eval --suite smoke --fail-under "nDCG@5=0.4"
+    Example: ragbench eval --suite smoke --fail-under "nDCG@5=0.3"
     """
     expected = expected_doc or []
     with requests.settings():

@@ -35,7 +35,7 @@ def explore_command(
         results: Folders of results or sweeps; runs of the history by their name, the beginning of their
             id, or latest.
         output: The file.
-        baseline: Name of the result A; the first by name unless given.
+        baseline: Name of the result A; the sweep's baseline, else the first by name, unless given.
         contender: Name of the result B; the best of the others unless given.
         measure: Compared by this; what ranks the leaderboard unless given.
         test_set: The test set, where it cannot be found by its name.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import pandas as pd
 
-from ragbench.errors import ConfigError, DataError, MissingExtraError
+from ragbench.errors import ConfigError, DataError, MissingExtraError, check_known
 from ragbench.evaluation import cases, diagnose
 from ragbench.evaluation import perspectives as views
 from ragbench.evaluation.comparison import check_comparable, compare_results
@@ -27,6 +27,7 @@ from ragbench.evaluation.targets import Targets, check_reachable, load_targets
 from ragbench.llms import check_servers, load_llm
 from ragbench.metrics import score_interventions
 from ragbench.metrics.groundedness import SUPPORT_MODELS, load_support_model
+from ragbench.metrics.pipeline import OUTCOMES
 from ragbench.metrics.safety import load_detector
 from ragbench.metrics.safety.secrets import missing_extra
 from ragbench.progress import progress_bar
@@ -37,7 +38,7 @@ from ragbench.systems import FunctionSystem, Pipeline, RecordedSystem
 from ragbench.testsets.fields import outputs_of
 from ragbench.testsets.loader import load_dataset
 from ragbench.testsets.plain_data import dataset_of, rows_of_data
-from ragbench.types import Answer, Dataset, System
+from ragbench.types import Answer, Dataset, Retriever, System
 
 SystemLike = str | Path | System | Callable[..., Any] | Sequence[Answer | Mapping[str, Any]]
 
@@ -137,6 +138,8 @@ def _recorded(data: Any) -> RecordedSystem | str:
 
 def _system_of(system: Any, dataset: Dataset, of_pipeline: Mapping[str, Any]) -> Any:
     """Return a system that `ask_all` takes."""
+    if isinstance(system, type) and hasattr(system, "answer"):
+        system = system()
     if is_beir_model(system):
         return Pipeline(dataset, system, **{"chunker": "document", **of_pipeline})
     if of_pipeline:
@@ -150,6 +153,8 @@ def _system_of(system: Any, dataset: Dataset, of_pipeline: Mapping[str, Any]) ->
         return system
     if isinstance(system, Sequence):
         return RecordedSystem(system, name="recorded answers")
+    if isinstance(system, Retriever) and not callable(system):
+        return Pipeline(dataset, system)
     return FunctionSystem(system)
 
 
@@ -174,6 +179,7 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
     targets = spec.targets if isinstance(spec.targets, Targets) else load_targets(spec.targets)
     targets = targets.gated(spec.fail_under)
     dataset = select_questions(dataset, spec)
+    _check_cases(dataset)
     if not dataset.cases and not dataset.safety_inputs and not dataset.safety_outputs:
         raise DataError(
             f"test set {dataset.name!r} is empty: it has neither questions nor safety samples"
@@ -206,6 +212,37 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
         check_comparable(plan.baseline, dataset.fingerprint, list(dataset.queries), settings)
     check_servers(spec.judge)
     return plan
+
+
+def _check_cases(dataset: Dataset) -> None:
+    """Refuse questions whose ids, turns, outcomes or evidence would give wrong numbers; those of
+    files are checked when they are read.
+    """
+    ids = [case.query_id for case in dataset.cases]
+    if len(set(ids)) < len(ids):
+        twice = next(query_id for query_id in ids if ids.count(query_id) > 1)
+        raise DataError(f"two questions have the id {twice!r}; give each an id of its own")
+    for case in dataset.cases:
+        check_known(
+            f"{case.query_id}: expected_outcome", OUTCOMES, case.expected_outcome or "failed"
+        )
+        if any(isinstance(turn, str) or len(turn) != 2 for turn in case.turns):
+            raise DataError(
+                f"question {case.query_id!r} has the turns {case.turns!r}; expected pairs of a "
+                "question and its answer"
+            )
+        for span in case.evidence if dataset.corpus else ():
+            document = dataset.corpus.get(span.doc_id)
+            if document is None or not 0 <= span.start < span.end <= len(document.full_text):
+                where = (
+                    f"one of {len(document.full_text)} characters"
+                    if document
+                    else "not in the corpus"
+                )
+                raise DataError(
+                    f"evidence of question {case.query_id!r}: {span} is in a document that is "
+                    f"{where}; expected characters of the document, start < end"
+                )
 
 
 def _deciding(targets: Targets, dataset: Dataset, spec: EvaluationSpec) -> Targets:

@@ -284,13 +284,15 @@ class Result(Decisions):
 
     @property
     def passed(self) -> bool:
-        """Return True if no target is missed, every gate was measured, the judge answered, a
-        document holds some passage of the system, and nothing got worse than in the baseline.
+        """Return True if something was measured, also every gate, no target is missed, the judge
+        answered, a document holds some passage of the system, and nothing got worse than in the
+        baseline.
         """
         measured = {row.measure for row in self.rows if row.value is not None}
         is_ranked = "retrieval" in self.settings.get("perspectives", ())
         return (
-            set(self.settings.get("gates", ())) <= measured
+            bool(measured or self.samples)
+            and set(self.settings.get("gates", ())) <= measured
             and not (is_ranked and self.system.get("is_foreign"))
             and not self.judge_failed
             and not self.missed

@@ -87,7 +87,7 @@ class Results(Sequence[Result]):
             if result.diagnosis is not None
         }
 
-    def leaderboard(self, measure: str = "", measures: Sequence[str] = ()) -> pd.DataFrame:
+    def leaderboard(self, measure: str = "", measures: str | Sequence[str] = ()) -> pd.DataFrame:
         """Return one row per configuration, best first by `measure` ("" = `ranking_measure`).
 
         Args:
@@ -110,7 +110,7 @@ class Results(Sequence[Result]):
         """
         check_comparable(self)
         main = ranking_measure(self, measure)
-        named = [ranking_measure(self, name) for name in measures]
+        named = [ranking_measure(self, each) for each in _names(measures)]
         table = configurations(self)
         table = table.join(pd.DataFrame([_standing(result, main, named) for result in self]))
         for name in judged_columns(table):  # a result has it where it is below 1
@@ -134,7 +134,7 @@ class Results(Sequence[Result]):
         table.insert(0, "rank", numbers)
         return printed_short(table, partial(_printed, main=main, named=named))
 
-    def compare(self, baseline: str = "", *, measures: Sequence[str] = ()) -> pd.DataFrame:
+    def compare(self, baseline: str = "", *, measures: str | Sequence[str] = ()) -> pd.DataFrame:
         """Compare every result with one of them, paired by question: the frame of
         `ragbench.compare_all`.
 
@@ -143,11 +143,15 @@ class Results(Sequence[Result]):
             measures: which; () means the one that ranks the leaderboard. p-values are adjusted over
             all rows, and over those that a race dropped, as if they were 1.
         """
-        chosen = list(measures) or [ranking_measure(self)]
+        chosen = _names(measures) or [ranking_measure(self)]
         scores = {each.name: _of_measures(each.scores, chosen) for each in self._results}
         dropped = self.race.scores.keys() - scores.keys() if self.race else ()
         first = baseline_name(self, baseline)
         return compare_all(scores, first, measures=chosen, n_dropped=len(dropped))
+
+
+def _names(measures: str | Sequence[str]) -> list[str]:
+    return [measures] * bool(measures) if isinstance(measures, str) else list(measures)
 
 
 def _together(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -162,12 +166,14 @@ def _of_measures(scores: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
 
 def main_measure(scores: pd.DataFrame) -> str:
     """Return what configurations are ranked by: evidence recall over all budgets where there is
-    evidence, else nDCG@10.
+    evidence, else nDCG@10, else a measure of answers.
 
     Equal k is not equal when chunks differ in size, so an equal-budget measure leads wherever it
     can be had.
     """
-    return "span_recall_auc" if (scores["measure"] == "span_recall_auc").any() else "nDCG@10"
+    measured = {*scores.loc[scores["value"].notna(), "measure"]}
+    ranking = ("span_recall_auc", "nDCG@10", *ANSWER_MEASURES, "gold_fact_coverage", "pass_rate")
+    return next((name for name in ranking if name in measured), min(measured, default="nDCG@10"))
 
 
 def only(scores: pd.DataFrame, measure: str) -> pd.DataFrame:

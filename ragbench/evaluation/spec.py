@@ -368,7 +368,10 @@ SMOKE_SAMPLES = 120
 def select_questions(dataset: Dataset, spec: EvaluationSpec) -> Dataset:
     """Return the part of a dataset that an evaluation takes: its categories, its suite, its limit."""
     dataset = select_suite(select_categories(dataset, spec.categories), spec.suite)
-    return dataset.sample(spec.limit, spec.seed) if spec.limit else dataset
+    dataset = dataset.sample(spec.limit, spec.seed) if spec.limit else dataset
+    if dataset.qrels.keys() <= dataset.queries.keys():
+        return dataset
+    return dataset.select([*dataset.queries])  # judgements of what is not asked are not scored
 
 
 def select_suite(dataset: Dataset, suite: str) -> Dataset:

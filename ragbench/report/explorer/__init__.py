@@ -53,7 +53,7 @@ def explore(
 
     Args:
         results: one result; or several on the same data, as from `load_results`, of which two are
-        shown. baseline: name of the first (A); "" is the first by name, as in `Results.compare`.
+        shown. baseline: name of the first (A); "" is that of `Results.compare`.
         contender: name of the second (B); "" is the best of the others by `measure`. measure: what
         the two are compared by first; "" is the one that ranks the leaderboard. dataset: the
         questions with their labels, and the documents. None loads what the result names, if it is
@@ -70,7 +70,9 @@ def explore(
         ComparisonError: the results are of different data.
         DataError: no question is scored.
     """
-    compared = Results([results] if isinstance(results, Result) else results)
+    if not isinstance(results, Results):
+        results = Results([results] if isinstance(results, Result) else results)
+    compared = results
     check_comparable(compared)
     main = ranking_measure(compared, measure)
     sides = compared
