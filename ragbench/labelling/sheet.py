@@ -157,8 +157,8 @@ def load_labels(
         labels = labels.dropna(subset="configuration")
         texts = {(name, a.query_id, _normal(a.text)) for name in answers for a in answers[name]}
         keys = [labels["configuration"], labels["query_id"], labels["answer"].map(_normal)]
-        current = [key in texts for key in zip(*keys, strict=True)]
-        changed, labels = labels[[not each for each in current]], labels[current]
+        is_current = pd.MultiIndex.from_arrays(keys).isin(texts)
+        changed, labels = labels[~is_current], labels[is_current]
         if n_labels and labels.empty:
             raise DataError(
                 f"none of {n_labels} labels belongs to an answer of "

@@ -106,7 +106,6 @@ def within_margin(
     values = matrix.to_numpy() if higher_is_better(measure) else -matrix.to_numpy()
     n, names = len(matrix), [str(name) for name in matrix]
     best = names[int(values.mean(axis=0).round(12).argmax())]
-    cost = [math.nan if pd.isna(costs[name]) else float(costs[name]) for name in names]
     lowest, highest = bounds_of(measure, matrix.to_numpy().ravel())
     width = highest - lowest
     pairs = [(i, j) for i in range(len(names)) for j in range(len(names)) if j != i]
@@ -118,7 +117,7 @@ def within_margin(
     table = pd.DataFrame(
         {
             "name": names,
-            "cost": cost,
+            "cost": [costs[name] for name in names],
             "mean": matrix.mean().to_numpy(),
             "n": n,
             "difference": (matrix.mean() - matrix[best].mean()).to_numpy(),

@@ -52,11 +52,6 @@ class Pilot(NamedTuple):
         differing = int(np.abs(pair.difference).sum()) if pair.binary else None
         return cls(len(pair.difference), deviation(pair.difference), high - low, differing)
 
-    @property
-    def is_silent(self) -> bool:
-        """Return True if there are too few differences, or all are alike."""
-        return self.n < 2 or (self.differing is None and self.deviation <= TIE)
-
     def power(self, effect: float, n: int, alpha: float) -> float:
         """Compute the probability that `n` pairs with a true mean difference of `effect` lead to a
         decision.
@@ -91,7 +86,8 @@ class Pilot(NamedTuple):
         from scipy.optimize import brentq
 
         top = min(self.width, 100 * self.deviation) if self.differing is None else 1.0
-        if self.is_silent or self.power(top, self.n, alpha) < power:
+        is_alike = self.differing is None and self.deviation <= TIE
+        if self.n < 2 or is_alike or self.power(top, self.n, alpha) < power:
             return math.nan
         return float(
             brentq(

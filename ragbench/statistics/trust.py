@@ -28,7 +28,7 @@ STEP = 10
 _FOLDS = 5
 _MAX_LEVELS = 5  # values of a proxy that are strata of their own; more are cut into thirds
 _HALF_SPENT = 100.0  # independent labels by which half of alpha is spent
-_NODES = 48  # of the integration over what earlier looks left open
+_NODES = 24  # of the integration over what earlier looks left open, of either sign
 # pseudo-observations: always, where all labels are equal, and the different labels that end these
 _ALWAYS, _UNSEEN, _FADE = 0.25, 4.0, 2.0
 
@@ -118,7 +118,8 @@ def estimate_difference(
     It is looked at after `FIRST` labels and then after every `STEP`; labels between two looks wait for
     the next one. The looks share alpha (Lan & DeMets 1983, "Discrete sequential boundaries for clinical
     trials", Biometrika 70(3)): with probability 1 - alpha none of them decides in the wrong direction.
-    The interval is that of stage-wise order (Tsiatis, Rosner & Mehta 1984, Biometrics 40(3)): it covers
+    The interval is that of stage-wise order (Tsiatis, Rosner & Mehta 1984, Biometrics 40(3)), within the
+    margin that of the order of estimates (Emerson & Fleming 1990, Biometrika 77(4)): it covers
     1 - alpha where one stops when it is decided, or before for a reason that is not in the labels. Who
     labels on after the decision gets the wider repeated interval (Jennison & Turnbull 1989), which holds
     at all looks at once.
@@ -177,9 +178,10 @@ def estimate_difference(
         if decided_after is None and decision != "undecided":
             decided_after = int(count)
     below = above = reaches[now]
-    if decided_after in (None, count) and decision != "within the margin":
+    if decided_after in (None, count):
         z = np.clip(norm.isf(t.sf(middle / error, freedom)), -8, 8)
-        below, above = error * t.isf(norm.sf(_distances(z, now, looks, alpha)), freedom)
+        errors = margin / above * looks.limits[now] if decision == "within the margin" else 0.0
+        below, above = error * t.isf(norm.sf(_distances(z, now, looks, alpha, errors)), freedom)
     # from here on the error falls as that of n draws without replacement
     reaches *= np.sqrt(looks.information[now] / looks.information)
     later = zip(looks.counts[now:], reaches[now:], strict=True)
@@ -205,14 +207,11 @@ def _strata(x: Floats) -> Ints:
 
 
 class _Looks(NamedTuple):
-    """The labels and the information at each look, the |z| that decides, and the scores at which
-    looks before left it open, with their probabilities where there is no difference.
-    """
+    """The labels and the information at each look, and the |z| that decides."""
 
     counts: Ints
     information: Floats
     limits: Floats
-    open_scores: list[tuple[Floats, Floats]]
 
 
 @lru_cache(maxsize=64)
@@ -224,39 +223,57 @@ def _looks(size: int, alpha: float) -> _Looks:
     information = counts * size / (size - counts)
     levels = np.diff(alpha * information / (information + _HALF_SPENT), prepend=0.0)
     steps = np.sqrt(np.diff(information, prepend=0.0))
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     scores, mass = np.zeros(1), np.ones(1)
-    limits, open_scores = [], []
+    limits: list[float] = []
     for root, step, level in zip(np.sqrt(information), steps, levels, strict=True):
-
-        def excess(z: float) -> float:
-            """Return by how much more than this look may spend leaves |z|."""
-            return float(2 * mass @ norm.sf((z * root - scores) / step) - level)  # noqa: B023
-
-        limits.append(brentq(excess, 0, 12))
-        open_scores.append((scores, mass))
-        reach = limits[-1] * root
-        mass = weights * reach * (norm.pdf((nodes[:, None] * reach - scores) / step) / step @ mass)
-        scores = nodes * reach
-    return _Looks(counts, information, np.array(limits), open_scores)
+        limits.append(
+            brentq(lambda z: 2 * mass @ norm.sf((z * root - scores) / step) - level, 0, 12)  # noqa: B023
+        )
+        scores, mass = _left_open(scores, mass, step, 0.0, limits[-1] * root)
+    return _Looks(counts, information, np.array(limits))
 
 
-def _distances(z: float, now: int, looks: _Looks, alpha: float) -> Floats:
-    """Return how many standard errors the limits are below and above an estimate of z errors, where
-    no look before has decided: the differences at which so early and so clear an end, in either
-    direction, has the probability alpha / 2 (stage-wise order).
+def _left_open(
+    scores: Floats, mass: Floats, step: float, low: float, high: float
+) -> tuple[Floats, Floats]:
+    """Return the scores from low to high, of either sign, to which a step leads from these, with
+    their probabilities where there is no difference.
     """
-    root = math.sqrt(looks.information[now])
-    drifts = np.linspace(min(z, 0) - 6, max(z, 0) + 6, 100)
-    slopes, before, above = drifts[:, None] / root, 0.0, np.zeros(len(drifts))
-    for look in range(now + 1):
-        (scores, mass), information = looks.open_scores[look], looks.information[look]
-        limit = (z if look == now else looks.limits[look]) * math.sqrt(information)
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    half = (high - low) / 2
+    after = low + half * (nodes + 1)
+    after = np.concatenate([-after, after])
+    density = norm.pdf((after[:, None] - scores) / step) / step
+    return after, half * np.tile(weights, 2) * (density @ mass)
+
+
+def _distances(z: float, now: int, looks: _Looks, alpha: float, margin: float) -> Floats:
+    """Return how many standard errors the limits are below and above an estimate of z errors, where
+    no look before has decided: the differences at which an outcome that is so large, or so small,
+    has the probability alpha / 2.
+
+    With a `margin` of 0 the earlier and clearer end is the larger one (stage-wise order). Estimates
+    within a margin of so many errors are between those that decide and, whenever they are, in the
+    order of their size (Emerson & Fleming 1990).
+    """
+    roots = np.sqrt(looks.information)
+    limits = looks.limits if margin else np.append(looks.limits[:now], z)
+    drifts = np.linspace(min(z, 0) - 6, max(z, 0) + 6, 200)
+    slopes, before, above = drifts[:, None] / roots[now], 0.0, np.zeros(len(drifts))
+    scores, mass = np.zeros(1), np.ones(1)
+    for root, limit in zip(roots, limits, strict=False):
         likelihoods = np.exp(slopes * scores - slopes**2 * before / 2)
-        gain = information - before
-        above += (likelihoods * norm.sf((limit - scores - slopes * gain) / math.sqrt(gain))) @ mass
-        before = information
-    low, high = np.interp(norm.ppf([alpha / 2, 1 - alpha / 2]), norm.ppf(above), drifts)
+        step = math.sqrt(root**2 - before)
+        within = max(min(margin * root / roots[now] - limit, limit), 0.0)
+        larger = np.clip(z * root / roots[now], -within, within)
+        for bound, sign in ((limit, 1), (larger, 1), (within, -1)):
+            tails = norm.sf((bound * root - scores) / step - slopes * step)
+            above += sign * (likelihoods * tails) @ mass
+        scores, mass = _left_open(scores, mass, step, within * root, limit * root)
+        before = root**2
+    if margin:  # what is open to the end has no error
+        above += (drifts >= z) * (np.exp(slopes * scores - slopes**2 * before / 2) @ mass)
+    low, high = np.interp([alpha / 2, 1 - alpha / 2], above, drifts)
     return np.array([z - low, high - z])
 
 

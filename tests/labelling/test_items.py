@@ -147,6 +147,26 @@ def test_what_is_drawn_after_a_skipped_question_waits_for_it(tmp_path: Path) -> 
     assert trust(arms, sheet).n_labelled == 4
 
 
+def test_labels_of_questions_that_were_picked_by_hand_are_left_out() -> None:
+    people = [
+        {
+            "query_id": case.query_id,
+            "criterion": "correctness",
+            "configuration": name,
+            "value": name == "b",
+            "picked": ("hard", "random", "", f"drawn {i // 4 + 1}")[i % 4],
+        }
+        for i, case in enumerate(CASES)
+        for name in "ab"
+    ]
+    with pytest.warns(DataWarning, match=r"^10 of 40 labels are of .* picked \('hard'\) and not"):
+        state = trust(pair(), people)
+    assert state.n_labelled == 15
+    with pytest.warns(DataWarning, match="20 of 20 labels"):
+        none = trust(pair(), [row | {"picked": "hard"} for row in people[::2]])
+    assert (none.n_labelled, none.decision) == (0, "undecided")
+
+
 def test_a_missing_answer_counts_as_wrong_and_one_result_has_a_mean() -> None:
     ones = {case.query_id: 1.0 for case in CASES}
     a, b = judged("a", ones), judged("b", ones)
