@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ragbench.datasets.safety import load_safety_samples
 from ragbench.errors import ConfigError, check_known
+from ragbench.evaluation.result import Result
 from ragbench.evaluation.spec import EvaluationSpec
 from ragbench.types import Dataset, SafetySample, evenly
 
@@ -71,3 +73,19 @@ def _some(samples: Sequence[SafetySample]) -> tuple[SafetySample, ...]:
         samples, SMOKE_SAMPLES, lambda one: one.sample_id, lambda one: (one.harmful, one.category)
     )
     return tuple(chosen)
+
+
+def is_of(result: Result, dataset: Dataset) -> bool:
+    """Return True if the result was measured on this dataset: on all of it, on its smoke suite, or
+    on these questions.
+    """
+    bases = [dataset]
+    if dataset.name == "pydoc":  # `ragbench eval` adds the samples that come with ragbench
+        inputs, outputs = load_safety_samples()
+        bases.append(replace(dataset, safety_inputs=inputs, safety_outputs=outputs))
+    parts = (
+        part
+        for base in bases
+        for part in (base, select_suite(base, "smoke"), base.select(result.queries))
+    )
+    return any(part.fingerprint == result.dataset["fingerprint"] for part in parts)

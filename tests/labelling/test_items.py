@@ -9,11 +9,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from ragbench.datasets.safety import load_safety_samples
 from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.evaluation import Result
 from ragbench.labelling import LabelItem, draw_items, label_sheet, load_labels, save_label, trust
 from ragbench.labelling.draws import proxy_differences
 from ragbench.labelling.items import items_by_query
+from ragbench.testsets.loader import load_dataset
 from ragbench.types import Answer, Case, Chunk, Dataset, Document, Judgement, Passage
 
 CASES = tuple(
@@ -261,6 +263,17 @@ def test_what_cannot_be_labelled_is_refused() -> None:
         items_by_query([replace(made, config={})], "relevance", replace(DATA, cases=()), None)
     with pytest.warns(DataWarning, match="made from other data"):
         items_by_query([made], "relevance", Dataset("set", "test", {}, CASES, {}), None)
+
+
+def test_results_of_ragbench_eval_are_of_the_built_in_questions() -> None:
+    """It adds the samples that come with ragbench; here warnings are errors."""
+    data = load_dataset("pydoc")
+    inputs, outputs = load_safety_samples()
+    measured = replace(data, safety_inputs=inputs, safety_outputs=outputs)
+    config = {"dataset": {"fingerprint": measured.fingerprint}, "questions": data.queries}
+    answers = [Answer(query_id, "text", outcome="success") for query_id in data.queries]
+    evaluated = Result("a", config, {}, NO_SCORES, answers)
+    assert len(items_by_query([evaluated], "relevance", data, None)) == len(answers)
 
 
 def test_labels_of_other_texts_are_left_out(tmp_path: Path) -> None:
