@@ -127,6 +127,7 @@ def draw_items(
     rows = rows[rows["criterion"] == (criterion if criterion in PROXIES else "document")]
     drawn = rows["picked"].str.extract(_DRAWN, expand=False).dropna().astype(int)
     numbers: dict[Any, int] = drawn.groupby(rows["query_id"]).min().sort_values().to_dict()
+    rows = rows.loc[drawn.index]
     mine = {*rows.loc[rows["annotator"] == annotator, "item"]}
     rest = [q for q in draw_order(frame, seed=seed) if q in items and q not in numbers]
     numbers |= zip(rest, count(max(numbers.values(), default=0) + 1), strict=False)

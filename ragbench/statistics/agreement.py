@@ -78,7 +78,10 @@ def _checked(frame: pd.DataFrame, keys: list[str], column: str, what: str) -> pd
     """Refuse values beyond [0, 1] and two values of one answer."""
     for wrong, problem in (
         (~frame[column].between(0, 1).fillna(True), "expected one value in [0, 1]"),
-        (frame.duplicated(keys), "expected one by each rater; several systems have names each"),
+        (
+            frame.duplicated(keys),
+            "expected one by each rater, keep one row; several systems have names each",
+        ),
     ):
         if wrong.any():
             raise DataError(f"{what}: {problem}, got {frame[wrong].iloc[0].to_dict()}")
@@ -200,8 +203,8 @@ def judge_agreement(
 
 def _table(values: npt.NDArray[np.object_], scale: str, alpha: float, seed: int) -> pd.DataFrame:
     """Return a row per statistic of these rows of two values and a query."""
-    query = pd.factorize(values[:, 2])[0]
-    n_queries = len({*query})
+    query, query_ids = pd.factorize(values[:, 2])
+    n_queries = len(query_ids)
     first, second = (_on_scale(column.astype(float), scale) for column in values.T[:2])
     # the first draw has each query once, the others are resamples
     draws = np.ones((1, n_queries))

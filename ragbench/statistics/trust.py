@@ -314,8 +314,6 @@ def _predicted(x: Floats, rows: Ints, y: Floats, weight: Floats) -> tuple[Floats
     """Return what the proxies predict for the labelled rows, each by the others, and the mean of the
     same predictions over all rows.
     """
-    if x.shape[1] == 1:
-        return np.zeros(len(y)), np.zeros(len(y))
     ridge = np.diag([1e-9, *np.ones(x.shape[1] - 1)])
     predicted, means = np.empty(len(y)), np.empty(len(y))
     for fold in range(_FOLDS):
