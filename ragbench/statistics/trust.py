@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from scipy.optimize import brentq
-from scipy.stats import norm, t
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
+from scipy.stats import norm
 
 from ragbench.array_types import Floats, Ints
 from ragbench.errors import ConfigError, DataError
@@ -28,7 +29,8 @@ STEP = 10
 _FOLDS = 5
 _MAX_LEVELS = 5  # values of a proxy that are strata of their own; more are cut into thirds
 _HALF_SPENT = 100.0  # independent labels by which half of alpha is spent
-_NODES = 24  # of the integration over what earlier looks left open, of either sign
+# of the integration over what earlier looks left open, of either sign
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 # pseudo-observations: always, where all labels are equal, and the different labels that end these
 _ALWAYS, _UNSEEN, _FADE = 0.25, 4.0, 2.0
 
@@ -173,15 +175,16 @@ def estimate_difference(
         middle, error = (share * part for part in _estimate(x, strata, rows[:count], y[:count]))
         middle += known
         freedom = count - strata.max() - 1
-        reaches = error * t.isf(norm.sf(looks.limits), freedom)
+        reaches = -error * stdtrit(freedom, ndtr(-looks.limits))
         decision = _decision(middle, reaches[look], margin)
         if decided_after is None and decision != "undecided":
             decided_after = int(count)
     below = above = reaches[now]
     if decided_after in (None, count):
-        z = np.clip(norm.isf(t.sf(middle / error, freedom)), -8, 8)
+        z = np.clip(ndtri(stdtr(freedom, middle / error)), -8, 8)
         errors = margin / above * looks.limits[now] if decision == "within the margin" else 0.0
-        below, above = error * t.isf(norm.sf(_distances(z, now, looks, alpha, errors)), freedom)
+        distances = _distances(z, now, looks, alpha, errors)
+        below, above = -error * stdtrit(freedom, ndtr(-distances))
     # from here on the error falls as that of n draws without replacement
     reaches *= np.sqrt(looks.information[now] / looks.information)
     later = zip(looks.counts[now:], reaches[now:], strict=True)
@@ -227,7 +230,7 @@ def _looks(size: int, alpha: float) -> _Looks:
     limits: list[float] = []
     for root, step, level in zip(np.sqrt(information), steps, levels, strict=True):
         limits.append(
-            brentq(lambda z: 2 * mass @ norm.sf((z * root - scores) / step) - level, 0, 12)  # noqa: B023
+            brentq(lambda z: 2 * mass @ ndtr((scores - z * root) / step) - level, 0, 12)  # noqa: B023
         )
         scores, mass = _left_open(scores, mass, step, 0.0, limits[-1] * root)
     return _Looks(counts, information, np.array(limits))
@@ -239,12 +242,11 @@ def _left_open(
     """Return the scores from low to high, of either sign, to which a step leads from these, with
     their probabilities where there is no difference.
     """
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     half = (high - low) / 2
-    after = low + half * (nodes + 1)
+    after = low + half * (_NODES + 1)
     after = np.concatenate([-after, after])
     density = norm.pdf((after[:, None] - scores) / step) / step
-    return after, half * np.tile(weights, 2) * (density @ mass)
+    return after, half * np.tile(_WEIGHTS, 2) * (density @ mass)
 
 
 def _distances(z: float, now: int, looks: _Looks, alpha: float, margin: float) -> Floats:
@@ -267,7 +269,7 @@ def _distances(z: float, now: int, looks: _Looks, alpha: float, margin: float) -
         within = max(min(margin * root / roots[now] - limit, limit), 0.0)
         larger = np.clip(z * root / roots[now], -within, within)
         for bound, sign in ((limit, 1), (larger, 1), (within, -1)):
-            tails = norm.sf((bound * root - scores) / step - slopes * step)
+            tails = ndtr((scores - bound * root) / step + slopes * step)
             above += sign * (likelihoods * tails) @ mass
         scores, mass = _left_open(scores, mass, step, within * root, limit * root)
         before = root**2
@@ -315,14 +317,14 @@ def _predicted(x: Floats, rows: Ints, y: Floats, weight: Floats) -> tuple[Floats
     same predictions over all rows.
     """
     ridge = np.diag([1e-9, *np.ones(x.shape[1] - 1)])
-    predicted, means = np.empty(len(y)), np.empty(len(y))
+    predicted, means, center = np.empty(len(y)), np.empty(len(y)), x.mean(axis=0)
     for fold in range(_FOLDS):
         out = np.arange(len(y)) % _FOLDS == fold
         part, w = x[rows[~out]], weight[~out] / weight[~out].mean()
         slopes = np.linalg.solve(part.T @ (part * w[:, None]) + ridge, part.T @ (w * y[~out]))
-        predicted[out], means[out] = x[rows[out]] @ slopes, (x @ slopes).mean()
-    center = np.average(predicted, weights=weight)
-    variance = np.average((predicted - center) ** 2, weights=weight)
-    follows = np.average((predicted - center) * y, weights=weight)
+        predicted[out], means[out] = x[rows[out]] @ slopes, center @ slopes
+    off = predicted - np.average(predicted, weights=weight)
+    variance = np.average(off**2, weights=weight)
+    follows = np.average(off * y, weights=weight)
     kept = min(max(follows / variance, 0.0), 1.0) if variance > 1e-12 else 0.0
     return kept * predicted, kept * means
