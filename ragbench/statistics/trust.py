@@ -24,7 +24,9 @@ FIRST = 20
 """Labelled questions from which on there is an interval."""
 
 STEP = 10
-"""Further labelled questions from one look to the next; those between wait for it."""
+"""Further labelled questions from one look to the next, from 400 on a fortieth of them; those between
+wait for it.
+"""
 
 _FOLDS = 5
 _MAX_LEVELS = 5  # values of a proxy that are strata of their own; more are cut into thirds
@@ -42,7 +44,8 @@ class Trust:
     `difference` is by people's verdicts, over all `n` questions, with an interval that is valid
     when one stops, None before `FIRST` questions are labelled. `decision` is "better", "worse",
     "within the margin" or "undecided", and `decided_after` the number of labels at the first look that
-    decided; `more` is how many further questions will likely decide, None where that is not known.
+    decided; `more` is how many further questions will likely decide, None where that is not known;
+    `n_waiting` are labelled and wait for the next look.
     `naive` is the difference by the first `proxy` alone, which is not people's.
     """
 
@@ -56,6 +59,7 @@ class Trust:
     proxy: str = ""
     naive: float | None = None
     decided_after: int | None = None
+    n_waiting: int = 0
 
     @property
     def sentence(self) -> str:
@@ -67,8 +71,8 @@ class Trust:
             text = f"{self.decision.capitalize()} by people's verdicts: {self.difference:+.3f} "
             text += f"[{self.ci_low:+.3f}, {self.ci_high:+.3f}], {self.n_labelled} of {self.n} "
             text += "questions labelled."
-            if waiting := (self.n_labelled - FIRST) % STEP * (self.ci_low < self.ci_high):
-                text += f" The last {waiting} wait for the next look."
+            if self.n_waiting:
+                text += f" The last {self.n_waiting} wait for the next look."
         if self.decision == "undecided" and self.more is not None:
             text += f" About {self.more} more are likely to decide."
         if self.naive is not None:
@@ -114,17 +118,21 @@ def estimate_difference(
     proxies (ridge regression, cross-fitted in five parts, shrunk by how well they follow people) take
     the place of what is not labelled; the mean error on the labelled ones corrects them, so that a
     biased judge biases nothing, and one that does not follow people has no weight (prediction-powered
-    inference with power tuning, Angelopoulos, Duchi & Zrnic 2023). Variances have pseudo-observations,
-    so that equal labels are no certainty. Where all questions are labelled the interval has no width.
+    inference with power tuning, Angelopoulos, Duchi & Zrnic 2023). The squared errors have a quarter of
+    a squared unit added, and up to four more where few labels differ, so that equal labels are no
+    certainty. Where all questions are labelled the interval has no width; else it is that of a normal
+    estimate with Student's quantiles, in the unit of the labels, and may pass the bounds of a measure.
 
-    It is looked at after `FIRST` labels and then after every `STEP`; labels between two looks wait for
-    the next one. The looks share alpha (Lan & DeMets 1983, "Discrete sequential boundaries for clinical
-    trials", Biometrika 70(3)): with probability 1 - alpha none of them decides in the wrong direction.
+    It is looked at after `FIRST` labels and then after every `STEP` (from 400 on a fortieth); labels
+    between two looks wait for the next one. The looks share alpha (Lan & DeMets 1983, "Discrete
+    sequential boundaries for clinical trials", Biometrika 70(3)): alpha I / (I + 100) is spent when n
+    of N questions give the information I = n N / (N - n), and with probability 1 - alpha no look
+    decides in the wrong direction.
     The interval is that of stage-wise order (Tsiatis, Rosner & Mehta 1984, Biometrics 40(3)), within the
     margin that of the order of estimates (Emerson & Fleming 1990, Biometrika 77(4)): it covers
-    1 - alpha where one stops when it is decided, or before for a reason that is not in the labels. Who
-    labels on after the decision gets the wider repeated interval (Jennison & Turnbull 1989), which holds
-    at all looks at once.
+    1 - alpha where one stops when it is decided, or before for a reason that is not in the labels; more
+    where a judge makes no error, since then nothing is left to chance. Who labels on after the decision
+    gets the wider repeated interval (Jennison & Turnbull 1989), which holds at all looks at once.
 
     Args:
         proxies: a row per question (the index), a column per judge or heuristic: the same kind of
@@ -191,7 +199,7 @@ def estimate_difference(
     until = (int(each) for each, reach in later if _decision(middle, reach, margin) != "undecided")
     more = max(next(until, n_open) - n, 0)
     limits = float(middle - below), float(middle + above)
-    return Trust(size, n, middle, *limits, decision, more, *about, decided_after)
+    return Trust(size, n, middle, *limits, decision, more, *about, decided_after, n - int(count))
 
 
 def _decision(middle: float, reach: float, margin: float) -> str:
@@ -222,7 +230,9 @@ def _looks(size: int, alpha: float) -> _Looks:
     """Return the looks at draws from `size` questions, by numerical integration (Armitage, McPherson
     & Rowe 1969): the score is a Brownian motion in the time of the information.
     """
-    counts = np.arange(FIRST, size, STEP)
+    counts = np.array([FIRST])
+    while (after := counts[-1] + max(STEP, counts[-1] // 40)) < size:
+        counts = np.append(counts, after)
     information = counts * size / (size - counts)
     levels = np.diff(alpha * information / (information + _HALF_SPENT), prepend=0.0)
     steps = np.sqrt(np.diff(information, prepend=0.0))
@@ -273,6 +283,8 @@ def _distances(z: float, now: int, looks: _Looks, alpha: float, margin: float) -
             above += sign * (likelihoods * tails) @ mass
         scores, mass = _left_open(scores, mass, step, within * root, limit * root)
         before = root**2
+        if not mass.any():
+            break
     if margin:  # what is open to the end has no error
         above += (drifts >= z) * (np.exp(slopes * scores - slopes**2 * before / 2) @ mass)
     low, high = np.interp([alpha / 2, 1 - alpha / 2], above, drifts)

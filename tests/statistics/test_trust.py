@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import norm, t
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.statistics.trust import draw_order, estimate_difference
+from ragbench.statistics.trust import _looks, draw_order, estimate_difference
 
 Values = npt.NDArray[np.floating]
 N = 301
@@ -185,6 +185,24 @@ def test_looks_are_at_20_and_every_ten_and_what_is_between_waits() -> None:
     assert "47 of 300 questions labelled. The last 7 wait for the next look" in states[1].sentence
     assert states[1].more is not None
     assert (states[1].more + 47) % 10 == 0
+
+
+def test_looks_at_many_questions_share_alpha() -> None:
+    """50,000 questions; 20,000 paths of no difference."""
+    looks = _looks(50_000, 0.05)
+    assert looks.counts[:3].tolist() == [20, 30, 40]
+    assert (np.diff(looks.counts) <= np.maximum(10, looks.counts[:-1] / 40)).all()
+    steps = np.sqrt(np.diff(looks.information, prepend=0.0))
+    score, is_open = np.zeros(20_000), np.ones(20_000, dtype=bool)
+    rng = rng_of(4)
+    for step, information, limit in zip(steps, looks.information, looks.limits, strict=True):
+        score += step * rng.standard_normal(20_000)
+        is_open &= np.abs(score) <= limit * np.sqrt(information)
+    assert is_open.mean() == pytest.approx(0.95, abs=0.005)
+    people = pd.Series(0.3 * rng.standard_normal(1000))
+    state = estimate_difference(pd.DataFrame(index=range(50_000)), people)
+    assert state.n_waiting == 1000 - looks.counts[looks.counts <= 1000][-1] > 0
+    assert f"The last {state.n_waiting} wait" in state.sentence
 
 
 def test_who_labels_on_after_the_decision_gets_the_wider_interval() -> None:
