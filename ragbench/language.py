@@ -8,14 +8,15 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import islice, pairwise
+from operator import itemgetter
 
 import regex
 
 from ragbench.errors import ConfigError, unknown
 from ragbench.files import bundled
-from ragbench.types import Chunk
+from ragbench.types import Chunk, grouped
 
 UNSPACED_SET = r"[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 """The set of characters of scripts that are written without spaces between words (package regex)."""
@@ -43,15 +44,8 @@ def folded(text: str) -> str:
     >>> folded("Ｓtra\\u00adße İzmir ٣٥")
     'strasse izmir 35'
     """
-    return _fold_case(_normalised(text))
-
-
-def _normalised(text: str) -> str:
-    return str(_INVISIBLE.sub("", unicodedata.normalize("NFKC", text)))
-
-
-def _fold_case(text: str) -> str:
-    return ascii_digits(text.casefold().replace("i\u0307", "i"))
+    normal = str(_INVISIBLE.sub("", unicodedata.normalize("NFKC", text)))
+    return str(_DIGIT.sub(_decimal, normal.casefold().replace("i\u0307", "i")))
 
 
 def ascii_digits(text: str) -> str:
@@ -60,7 +54,11 @@ def ascii_digits(text: str) -> str:
     >>> ascii_digits("٣٥")
     '35'
     """
-    return str(_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0], digit[0])), text))
+    return str(_DIGIT.sub(_decimal, text))
+
+
+def _decimal(digit: regex.Match[str]) -> str:
+    return str(unicodedata.decimal(digit[0], digit[0]))
 
 
 def words(text: str) -> list[str]:
@@ -81,13 +79,13 @@ def terms(text: str) -> list[str]:
     (['東京', '京都', '2024'], ['서울', '울은'])
     """
     if text.isascii():
-        return [word for word in words(text) if len(word) > 1]
+        return re.findall(r"\w{2,}", text.lower())
     pieces: list[str] = []
-    for run in _RUN.findall(_normalised(text)):
-        if signs := _SIGNS.findall(_fold_case(run)):
+    for run in _RUN.findall(folded(text)):
+        if signs := _SIGNS.findall(run):
             pieces += [a + b for a, b in pairwise(signs)] or signs
         elif len(run) > 1:
-            pieces.append(_fold_case(run))
+            pieces.append(run)
     return pieces
 
 
@@ -223,7 +221,7 @@ def detect_language(texts: Iterable[str], default: Language | None = None) -> La
 @lru_cache(maxsize=10_000)  # chunks are asked about at several stages
 def _detect(text: str) -> Language | None:
     letters: Counter[str] = Counter()
-    for match in _SCRIPT.finditer(text):
+    for match in () if text.isascii() else _SCRIPT.finditer(text):
         letters[match.lastgroup or ""] += len(match[0])
     if letters["Hiragana"] > 0.1 * letters["Han"]:  # Japanese has both
         letters["Hiragana"] += letters.pop("Han", 0)
@@ -231,14 +229,24 @@ def _detect(text: str) -> Language | None:
     candidates = [language for language in LANGUAGES.values() if language.script == script]
     if len(candidates) == 1:
         return candidates[0]
-    counts = Counter(terms(text) if text.isascii() else words(text))  # i and x are names in code
-
-    def n_function_words(language: Language) -> int:
-        return sum(counts[word] for word in language.common_words.intersection(counts))
-
-    best = max(candidates, key=n_function_words)
+    counts = Counter(terms(text) if text.isascii() else WORD.findall(folded(text)))
+    n_common: Counter[str] = Counter()
+    by_word = _languages_by_word()
+    for word, count in counts.items():
+        for code in by_word.get(word, ()):
+            n_common[code] += count
+    best = max(candidates, key=lambda language: n_common[language.code])
     # A single word is in several languages: "see" is Estonian, "per" Italian.
-    return best if n_function_words(best) > max(1, _MIN_FRACTION * counts.total()) else None
+    return best if n_common[best.code] > max(1, _MIN_FRACTION * counts.total()) else None
+
+
+@cache
+def _languages_by_word() -> dict[str, list[str]]:
+    """Return word -> the codes of the languages that are detected by it."""
+    pairs = ((word, code) for code, each in LANGUAGES.items() for word in each.common_words)
+    return {
+        word: [code for _, code in same] for word, same in grouped(pairs, itemgetter(0)).items()
+    }
 
 
 def language_of(chunks: Sequence[Chunk], code: str = "") -> Language:

@@ -78,6 +78,8 @@ _MINILM_TOKENIZER = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f4115
 _BATCH_CHARACTERS = 4_000_000
 # The tokens and sentences of the documents of this many characters are in memory at a time.
 _GROUP_CHARACTERS = 4_000_000
+_RECENT = 5_000  # texts
+_recent: dict[tuple[str, str], Offsets] = {}
 _WINDOW_CHARACTERS = 30_000
 _TOKEN_CHARACTERS = 4  # of what the tokenizer does not know
 
@@ -160,7 +162,7 @@ def token_offsets(texts: Sequence[str], tokenizer: str = "minilm") -> list[Offse
     [[0, 5], [6, 11], [11, 12]]
     """
     batches = _grouped(map(_without_surrogates, texts), len, _BATCH_CHARACTERS)
-    return [offsets for batch in batches for offsets in _encode(tuple(batch), tokenizer)]
+    return [offsets for batch in batches for offsets in _encode(batch, tokenizer)]
 
 
 def count_tokens(texts: Sequence[str], tokenizer: str = "minilm") -> list[int]:
@@ -269,9 +271,20 @@ def _without_surrogates(text: str) -> str:
     return _SURROGATE.sub("\ufffd", text)
 
 
-@lru_cache(maxsize=2)  # a corpus is cut, measured and searched
-def _encode(texts: tuple[str, ...], tokenizer: str) -> list[Offsets]:
-    """The offsets of valid texts."""
+def _encode(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
+    """The offsets of valid texts; those of a small corpus, which is cut, measured and searched, stay
+    in memory.
+    """
+    offsets = {text: _recent.get((tokenizer, text)) for text in texts}
+    missing = [text for text, known in offsets.items() if known is None]
+    new = dict(zip(missing, _encode_new(missing, tokenizer) if missing else [], strict=True))
+    if len(_recent) > _RECENT or sum(len(text) for _, text in list(_recent)) > _BATCH_CHARACTERS:
+        _recent.clear()
+    _recent.update(((tokenizer, text), each) for text, each in new.items())
+    return [new[text] if (known := offsets[text]) is None else known for text in texts]
+
+
+def _encode_new(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
     model = load_tokenizer(tokenizer)
     unknown = model.token_to_id("[UNK]")
     return [

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import io
+import os
 import subprocess
+import sys
 import tokenize
 from functools import cache
 from pathlib import Path
@@ -208,8 +210,8 @@ BUDGET = {  # thousands of code tokens of each room; they may only fall
     "(root)": 12.7,
     "cli": 15.0,  # schemas for editors
     "datasets": 13.3,
-    "evaluation": 32.8,
-    "generation": 7.9,
+    "evaluation": 32.6,
+    "generation": 8.0,
     "judges": 5.7,
     "labelling": 8.4,
     "llms": 12.0,
@@ -217,7 +219,7 @@ BUDGET = {  # thousands of code tokens of each room; they may only fall
     "report": 16.1,
     "retrieval": 16.0,
     "service": 31.1,  # cases and documents in the database, sessions, the guard, verdicts
-    "statistics": 16.1,  # drift by running sums, a search for the pole that converges
+    "statistics": 16.0,  # drift by running sums, a search for the pole that converges
     "store": 7.0,
     "sweep": 20.7,  # tables in place of results
     "systems": 22.1,
@@ -260,3 +262,53 @@ def test_every_room_keeps_to_its_budget() -> None:
         sizes[room] = sizes.get(room, 0) + code_tokens(path.read_text(encoding="utf-8"))
     over = {room: size for room, size in sizes.items() if size > 1000 * BUDGET[room]}
     assert not over, "delete before adding, or move a budget with the design"
+
+
+WALK = """
+import sys
+from pathlib import Path
+import ragbench as rb
+
+root = str(Path(rb.__file__).parent)
+data = rb.load_dataset("pydoc")
+functions, depths = set(), [0]
+
+
+def is_ours(code):  # a function with a name, no body of a class, no expression of its own frame
+    return code.co_filename.startswith(root) and code.co_flags & 1 and code.co_name[0] != "<"
+
+
+def count(frame, event, argument):
+    code = frame.f_code
+    if event != "call" or not is_ours(code):
+        return
+    depth = 0
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and frame.f_code.co_filename.startswith(root):
+            return  # an import
+        depth += is_ours(frame.f_code)
+        frame = frame.f_back
+    functions.add((code.co_filename, code.co_qualname))
+    depths.append(depth)
+
+
+sys.setprofile(count)
+rb.evaluate(data, "bm25")
+sys.setprofile(None)
+print(len({file for file, _ in functions}), len(functions), max(depths))
+"""
+
+
+def test_one_evaluation_can_be_read(tmp_path: Path) -> None:
+    environment = {**os.environ, "RAGBENCH_CACHE_DIR": str(tmp_path)}
+    output = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", WALK],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    n_files, n_functions, depth = map(int, output.split())
+    assert n_files <= 70
+    assert n_functions <= 600
+    assert depth <= 15

@@ -94,7 +94,7 @@ def test_the_quickstart_takes_little_more_than_half(tmp_path: Path) -> None:
         text.replace('    { chunker = "fixed", chunk_size = 128 },\n', ""), encoding="utf-8"
     )
     try:
-        sweep(part, jobs=2, out=tmp_path / "cold")
+        cpu_seconds(lambda: sweep(part, jobs=2, out=tmp_path / "cold"))
         forked = cpu_seconds(lambda: sweep(part, jobs=2, out=tmp_path / "forked"))
         spawned = cpu_seconds(lambda: sweep(part, jobs=2, out=tmp_path / "spawned", fork=False))
     finally:

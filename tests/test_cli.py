@@ -49,7 +49,8 @@ def test_cache_info_and_clear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     import numpy as np
 
     monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path))
-    store.arrays("test", store.digest("a"), lambda: {"x": np.zeros(3)})
+    with store.arrays("test", store.digest("a")) as entry:
+        entry["x"] = np.zeros(3)
     shown = runner.invoke(app, ["cache", "info"])
     assert shown.exit_code == 0
     assert str(tmp_path) in shown.output.replace("\n", "")

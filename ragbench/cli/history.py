@@ -153,7 +153,7 @@ def _passed(run: pd.Series) -> str:
 
 def _print_means(scores: pd.DataFrame, first: str, **others: str) -> None:
     """Print means with their intervals, between other columns with their headings."""
-    from ragbench.statistics.frames import with_interval
+    from ragbench.statistics.comparison import with_interval
 
     means = zip(scores["mean"], scores["ci_low"], scores["ci_high"], strict=True)
     scores = scores.assign(

@@ -26,10 +26,10 @@ from ragbench.datasets.records import (
     empty,
     identifier,
     repeated,
+    testset_record,
     warn,
 )
 from ragbench.errors import DataError
-from ragbench.files import read_json
 from ragbench.types import Dataset, Document, Qrels, grade
 
 T = TypeVar("T")
@@ -83,19 +83,6 @@ def load_beir_folder(
     for path, lines_of in labels:
         dataset = gold.attach(dataset, lines_of, path)
     return dataset
-
-
-def testset_record(folder: Path) -> dict[str, Any]:
-    """Return what testset.json records: name, when, for whom and how a set was generated; {}
-    without such a file.
-    """
-    path = folder / "testset.json"
-    if not path.is_file():
-        return {}
-    record = read_json(path, advice := "correct it or take it away")
-    if not isinstance(record, dict):
-        raise DataError(f"{path} is {shown(record)}; expected an object {{...}}; {advice}")
-    return record
 
 
 def read_corpus(path: Path) -> Mapping[str, Document]:

@@ -24,6 +24,7 @@ import re
 from array import array
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,8 @@ def _places(quote: str, corpus: Mapping[str, Document]) -> list[Span]:
 @cache
 def _origins(text: str) -> array[int]:
     """Return for each character of the squeezed text its offset in the text."""
-    return array("I", (at for at, char in enumerate(text) if not char.isspace()))
+    words = (range(*match.span()) for match in re.finditer(r"\S+", text))
+    return array("I", chain.from_iterable(words))
 
 
 def _case(record: Mapping[str, Any], found: Sequence[Sequence[Span]]) -> Case:

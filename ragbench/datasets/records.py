@@ -15,12 +15,26 @@ from typing import Any
 
 from ragbench.datasets.jsonl import shown
 from ragbench.errors import DataError, DataWarning
+from ragbench.files import read_json
 from ragbench.types import Case, Dataset, Document, Qrels, as_id
 
 _SPEAKER = re.compile(r"\s*\|(user|agent|assistant)\|:")
 
 Flaws = defaultdict[str, list[str]]
 """A kind of flaw -> the ids of what has it."""
+
+
+def testset_record(folder: Path) -> dict[str, Any]:
+    """Return what testset.json records: name, when, for whom and how a set was generated; {}
+    without such a file.
+    """
+    path = folder / "testset.json"
+    if not path.is_file():
+        return {}
+    record = read_json(path, advice := "correct it or take it away")
+    if not isinstance(record, dict):
+        raise DataError(f"{path} is {shown(record)}; expected an object {{...}}; {advice}")
+    return record
 
 
 def identifier(record: Mapping[str, Any], field: str = "_id") -> str:

@@ -8,10 +8,6 @@ from .comparison import (
     check_comparable,
     compare_results,
 )
-from .costs import (
-    cost_facts,
-    costs_of,
-)
 from .evaluator import (
     check_evaluation,
     decide,
@@ -36,9 +32,9 @@ from .parameters import (
     notebook_parameters,
     typed,
 )
-from .provenance import (
-    environment,
-    own_version,
+from .records import (
+    cost_facts,
+    costs_of,
 )
 from .requests import (
     SystemOutput,
@@ -48,7 +44,9 @@ from .requests import (
 )
 from .result import (
     Result,
+    environment,
     new_result,
+    own_version,
 )
 from .results import Results
 from .spec import (
@@ -56,13 +54,11 @@ from .spec import (
     SUITES,
     EvaluationPlan,
     EvaluationSpec,
-    spec_of,
-    spec_of_texts,
-)
-from .suites import (
     select_categories,
     select_questions,
     select_suite,
+    spec_of,
+    spec_of_texts,
 )
 from .targets import (
     Targets,

@@ -12,18 +12,17 @@ from typing import Any
 
 import pandas as pd
 
-from ragbench.evaluation.costs import costs_of
 from ragbench.evaluation.perspectives import KINDS
 from ragbench.evaluation.recommendations import recommend
-from ragbench.evaluation.records import Advice, Cost, added, score_frame
+from ragbench.evaluation.records import Advice, Cost, added, costs_of, score_frame
 from ragbench.evaluation.requests import SystemOutput
 from ragbench.evaluation.result import Result
 from ragbench.evaluation.rows import compare_with_target
-from ragbench.evaluation.secrets import masked, masked_id
 from ragbench.evaluation.targets import Targets
 from ragbench.llms import cost_of
 from ragbench.metrics import abstention_table
 from ragbench.metrics.overall import decide_overall
+from ragbench.metrics.safety.leakage import masked, masked_id
 from ragbench.metrics.tidy import tidy
 from ragbench.types import grouped
 

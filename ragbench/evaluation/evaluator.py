@@ -15,16 +15,14 @@ from ragbench.errors import ConfigError, DataError, MissingExtraError
 from ragbench.evaluation import cases, diagnose
 from ragbench.evaluation import perspectives as views
 from ragbench.evaluation.comparison import check_comparable, compare_results
-from ragbench.evaluation.costs import cost_facts
 from ragbench.evaluation.folder import load_result
 from ragbench.evaluation.parameters import OF_PIPELINE
-from ragbench.evaluation.records import BUILT_IN, MeasureResult, Perspective
+from ragbench.evaluation.records import BUILT_IN, MeasureResult, Perspective, cost_facts
 from ragbench.evaluation.requests import SystemOutput, ask_all
 from ragbench.evaluation.result import Result, judge_failures, name_of, new_result
 from ragbench.evaluation.results import Results
 from ragbench.evaluation.rows import bound_of, compare_with_target, latency_of, rows_of
-from ragbench.evaluation.spec import MEASURED, EvaluationPlan, EvaluationSpec
-from ragbench.evaluation.suites import select_questions
+from ragbench.evaluation.spec import MEASURED, EvaluationPlan, EvaluationSpec, select_questions
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
 from ragbench.llms import check_servers, load_llm
 from ragbench.metrics import score_interventions
@@ -33,8 +31,8 @@ from ragbench.metrics.safety import load_detector
 from ragbench.metrics.safety.secrets import missing_extra
 from ragbench.progress import progress_bar
 from ragbench.registry import declaration, load_measures, perspective_of
-from ragbench.retrieval.beir_models import is_beir_model
 from ragbench.retrieval.embedders import load_embedder
+from ragbench.retrieval.retrievers import is_beir_model
 from ragbench.systems import FunctionSystem, Pipeline, RecordedSystem
 from ragbench.testsets.fields import outputs_of
 from ragbench.testsets.loader import load_dataset

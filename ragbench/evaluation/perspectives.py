@@ -27,8 +27,12 @@ from ragbench.metrics import (
 )
 from ragbench.metrics.groundedness.checks import check_groundedness, not_supported
 from ragbench.metrics.pipeline import is_latency_measure, score_pipeline
-from ragbench.metrics.retrieval import FAMILIES
-from ragbench.metrics.retrieval_scores import retrieval_ceilings, retrieval_levels, score_retrieval
+from ragbench.metrics.retrieval import (
+    FAMILIES,
+    retrieval_ceilings,
+    retrieval_levels,
+    score_retrieval,
+)
 from ragbench.metrics.safety.secrets import missing_extra
 from ragbench.metrics.tidy import answer_language
 from ragbench.registry import BUDGETS, KS, is_ranking_measure, measure_of

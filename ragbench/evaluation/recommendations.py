@@ -15,7 +15,7 @@ import pandas as pd
 
 from ragbench.evaluation.records import Advice, MeasureResult
 from ragbench.metrics.rates import wilson_interval
-from ragbench.statistics.frames import with_interval
+from ragbench.statistics.comparison import with_interval
 
 _MAX_ABSTAINED = 0.1  # of the answerable questions; and of the unanswerable ones that are answered
 

@@ -8,7 +8,7 @@ same functions.
 import hashlib
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -256,12 +256,13 @@ def answer_all(
 
 def _answers(dataset: Dataset, system: System, concurrency: int, timed: int) -> SystemOutput:
     start = time.perf_counter()
-    alone: Mapping[str, Answer] = {}
+    alone: dict[str, Answer] = {}
     is_recorded = isinstance(system, RecordedSystem)
     if isinstance(system, RecordedSystem):
         _check_recorded(dataset, system)
     elif concurrency > 1:
-        alone = _ask_alone(lambda case: ask_case(system, case), dataset, timed)
+        for case in _asked_alone(dataset, timed, alone):
+            alone[case.query_id] = ask_case(system, case)
     replies = ask(system, dataset, concurrency=concurrency, known=alone)
     seconds = {"ask": time.perf_counter() - start}
     matched = match_passages(replies, dataset)
@@ -318,22 +319,21 @@ def _safety_queries(dataset: Dataset) -> dict[str, str]:
 
 
 def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
-    def answer(case: Case) -> Answer:
-        return system.answer(case.query_id, case.text, history=case.history)
-
     if timed:
         with store.bypassed():  # the first search loads a model
             system.retrieve(dict(islice(dataset.queries.items(), 1)))
+    alone: dict[str, Answer] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # one for each answer that failed
+        for case in _asked_alone(dataset, timed, alone):
+            answer = system.answer(case.query_id, case.text, history=case.history)
+            alone[case.query_id] = answer
     if system.llm == "extractive":
-        alone = _ask_alone(answer, dataset, timed)
-        answers = ask(system, dataset)
         answers = [
-            replace(each, latency_ms=alone.get(each.query_id, each).latency_ms) for each in answers
+            replace(each, latency_ms=alone.get(each.query_id, each).latency_ms)
+            for each in ask(system, dataset)
         ]
     else:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataWarning)  # one for each answer that failed
-            alone = _ask_alone(answer, dataset, timed)
         warn_of_failures(system.name, list(alone.values()))
         answers = ask(system, dataset, known=alone)
     searched = [answer.latency_ms["search"] for answer in alone.values() if answer.latency_ms]
@@ -360,8 +360,8 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
     )
 
 
-def _ask_alone(answer: Callable[[Case], Answer], dataset: Dataset, timed: int) -> dict[str, Answer]:
-    """Return query_id -> the answers to questions that were asked one at a time, in their order.
+def _asked_alone(dataset: Dataset, timed: int, answers: Mapping[str, Answer]) -> Iterator[Case]:
+    """Give the questions that are asked one at a time; `answers` are those to the ones before.
 
     They are the first `timed`, as far as they come within a minute, and those with a budget. Where
     the first few all fail, the others are not waited for.
@@ -372,15 +372,13 @@ def _ask_alone(answer: Callable[[Case], Answer], dataset: Dataset, timed: int) -
         if i < timed or (timed and case.latency_budget_ms)
     ]
     start = time.monotonic()
-    answers: dict[str, Answer] = {}
     with progress_bar(len(cases), "timing", "questions") as bar:
         for case in cases:
             if case.latency_budget_ms or time.monotonic() - start < _TIMED_S:
-                answers[case.query_id] = answer(case)
+                yield case
                 if len(answers) == _HOPELESS and all(each.failed for each in answers.values()):
                     break
             bar.update()
-    return answers
 
 
 def _check_recorded(dataset: Dataset, system: RecordedSystem) -> None:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
-from ragbench.datasets.beir import testset_record
+from ragbench.datasets.records import testset_record
+from ragbench.datasets.safety import load_safety_samples
 from ragbench.errors import printable
 from ragbench.evaluation.formats import shortened
 from ragbench.evaluation.parameters import configuration
-from ragbench.evaluation.provenance import environment
 from ragbench.evaluation.records import (
     MAX_FAILED_JUDGEMENTS,
     CaseResult,
@@ -28,9 +31,10 @@ from ragbench.evaluation.records import (
     known_number,
 )
 from ragbench.evaluation.rows import rows_of
-from ragbench.evaluation.secrets import masked, masked_id
+from ragbench.evaluation.spec import select_suite
 from ragbench.metrics.pipeline import outcome_of
 from ragbench.metrics.rates import wilson_interval
+from ragbench.metrics.safety.leakage import masked, masked_id
 from ragbench.registry import BRIEF, LEADERBOARD
 from ragbench.types import Answer, Dataset, Judgement, Run, grouped
 
@@ -123,6 +127,21 @@ class Result(Decisions):
         """Return what was asked: name, split, fingerprint, numbers of documents and samples."""
         empty = {"name": "", "split": "", "fingerprint": "", "documents": 0, "safety_samples": 0}
         return empty | dict(self._part("dataset"))
+
+    def is_of(self, dataset: Dataset) -> bool:
+        """Return True if it was measured on this dataset: on all of it, on its smoke suite, or on
+        these questions.
+        """
+        bases = [dataset]
+        if dataset.name == "pydoc":  # `ragbench eval` adds the samples that come with ragbench
+            inputs, outputs = load_safety_samples()
+            bases.append(replace(dataset, safety_inputs=inputs, safety_outputs=outputs))
+        parts = (
+            part
+            for base in bases
+            for part in (base, select_suite(base, "smoke"), base.select(self.queries))
+        )
+        return any(part.fingerprint == self.dataset["fingerprint"] for part in parts)
 
     @property
     def system(self) -> Mapping[str, Any]:
@@ -380,3 +399,39 @@ def new_result(
 def name_of(dataset: Dataset) -> str:
     """Return the name of a dataset; of a folder the last part, wherever it is on this machine."""
     return Path(dataset.name).name if Path(dataset.name).is_absolute() else dataset.name
+
+
+# Libraries whose versions change numbers; config.json records them.
+_DECIDING = (
+    "bm25s numpy pandas PyStemmer pytrec-eval-terrier scipy sentence-transformers sentencex tantivy "
+    "tokenizers torch transformers wordllama"
+).split()
+
+
+def environment() -> dict[str, Any]:
+    """Return what may change a number or a latency: Python, platform, cores, versions. Nothing that
+    names a machine or user.
+
+    >>> sorted(environment())
+    ['cores', 'libraries', 'machine', 'platform', 'python', 'ragbench']
+    """
+    libraries = {}
+    for name in _DECIDING:
+        with suppress(PackageNotFoundError):
+            libraries[name] = version(name)
+    return {
+        "ragbench": own_version(),
+        "python": platform.python_version(),
+        "platform": platform.system(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count() or 1,
+        "libraries": libraries,
+    }
+
+
+def own_version() -> str:
+    """Return the version of ragbench that is installed."""
+    try:
+        return version("ragbench-lab")
+    except PackageNotFoundError:  # a checkout on PYTHONPATH
+        return "unknown"

@@ -15,8 +15,7 @@ from ragbench.evaluation.parameters import OMITTED
 from ragbench.evaluation.result import Result
 from ragbench.registry import LEADERBOARD, higher_is_better, named_among
 from ragbench.statistics import compare_all, summarise
-from ragbench.statistics.columns import adjusted_p_values
-from ragbench.statistics.frames import printed_short, with_interval
+from ragbench.statistics.comparison import printed_short, with_interval
 from ragbench.statistics.race import Race
 
 ANSWER_MEASURES = ("llm_correctness", "llm_faithfulness", "semantic_similarity", "token_f1")
@@ -146,12 +145,9 @@ class Results(Sequence[Result]):
         """
         chosen = list(measures) or [ranking_measure(self)]
         scores = {each.name: _of_measures(each.scores, chosen) for each in self._results}
-        compared = compare_all(scores, baseline_name(self, baseline), measures=chosen)
-        if self.race and (n_dropped := len(self.race.scores.keys() - scores.keys())):
-            p_values = [*compared["p_value"], *[1.0] * n_dropped * len(chosen)]
-            compared["p_adjusted"] = adjusted_p_values(p_values)[: len(compared)]
-            compared.loc[compared["p_adjusted"] >= 0.05, "decision"] = "undecided"
-        return compared
+        dropped = self.race.scores.keys() - scores.keys() if self.race else ()
+        first = baseline_name(self, baseline)
+        return compare_all(scores, first, measures=chosen, n_dropped=len(dropped))
 
 
 def _together(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

@@ -50,7 +50,8 @@ def without_citations(text: str, contexts: Sequence[str] = ()) -> str:
 
     def blank(match: re.Match[str]) -> str:
         kept = match.group()
-        return " " * len(kept) if _CITATION.fullmatch(kept) or _named(match[1], contexts) else kept
+        is_mark = _CITATION.fullmatch(kept) or (contexts and _named(match[1], contexts))
+        return " " * len(kept) if is_mark else kept
 
     code = _blank_code(text)
     if code == text:

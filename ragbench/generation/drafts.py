@@ -16,8 +16,8 @@ import pandas as pd
 from pydantic import BaseModel, ValidationError
 
 from ragbench import llms, store
-from ragbench.datasets.beir import testset_record
 from ragbench.datasets.passages import NOWHERE, Texts
+from ragbench.datasets.records import testset_record
 from ragbench.errors import ConfigError, DataError, FailureKind, ModelError
 from ragbench.files import expanded
 from ragbench.generation.prompts import (

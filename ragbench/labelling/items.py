@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.evaluation import Result
-from ragbench.evaluation.suites import is_of
 from ragbench.judges.criteria import materials_of
 from ragbench.types import Case, Chunk, Dataset
 
@@ -85,7 +84,7 @@ def items_by_query(
         DataError: nothing can be labelled, or an answer's chunk is not among `chunks`.
     """
     by_documents = LABELLED[criterion].by_documents
-    if other := [r.name for r in results if r.dataset["fingerprint"] and not is_of(r, dataset)]:
+    if other := [r.name for r in results if r.dataset["fingerprint"] and not r.is_of(dataset)]:
         warnings.warn(
             f"{len(other)} of {len(results)} results, first {other[0]!r}, were made from other "
             f"data than {dataset!r}; references and contexts may not be those of the answers",

@@ -21,7 +21,7 @@ from .groundedness import (
 from .pipeline import (
     score_pipeline,
 )
-from .retrieval_scores import (
+from .retrieval import (
     ceilings,
     score_retrieval,
     score_run,

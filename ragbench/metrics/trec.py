@@ -164,9 +164,9 @@ def _read_file(path: Path, kind: type, columns: list[str]) -> pd.DataFrame:
         raise DataError(f"{path}: expected {_FORM[kind]}, not {row.strip()!r}")
     frame = table[_PLACES[n]].set_axis(columns, axis=1)
     if n == 6:
-        by_ragbench = (table[5] == "ragbench").to_numpy()
         for name in columns[:2]:
-            frame[name] = frame[name].where(~by_ragbench, frame[name].map(unquoted))
+            escaped = (table[5] == "ragbench") & frame[name].str.contains("%", regex=False)
+            frame.loc[escaped, name] = frame.loc[escaped, name].map(unquoted)
     try:
         return frame.astype({columns[2]: kind})
     except ValueError:

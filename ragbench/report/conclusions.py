@@ -13,7 +13,7 @@ from ragbench.registry import higher_is_better, meaning_of
 from ragbench.report.configuration import known_item_note
 from ragbench.report.failures import plain
 from ragbench.statistics import compare, p_text
-from ragbench.statistics.frames import with_interval
+from ragbench.statistics.comparison import with_interval
 
 
 def headline(

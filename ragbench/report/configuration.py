@@ -11,7 +11,7 @@ from ragbench.evaluation import CORRECTNESS, Result
 from ragbench.evaluation.results import main_measure
 from ragbench.report.failures import count_causes
 from ragbench.statistics import summarise
-from ragbench.statistics.frames import with_interval
+from ragbench.statistics.comparison import with_interval
 from ragbench.testsets import KNOWN_ITEM
 
 MAIN = (

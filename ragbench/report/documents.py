@@ -11,7 +11,6 @@ from pathlib import Path
 
 from ragbench.errors import DataWarning, RagbenchError
 from ragbench.evaluation import Result
-from ragbench.evaluation.suites import is_of
 from ragbench.retrieval.chunkers import chunk
 from ragbench.types import Case, Chunk, Dataset, Passage
 
@@ -31,13 +30,13 @@ def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]
     if dataset is None:
         with suppress(RagbenchError, OSError):
             dataset = _named(result)
-    if dataset is not None and is_given and not is_of(result, dataset):
+    if dataset is not None and is_given and not result.is_of(dataset):
         notes.append(
             "These documents are not those of the evaluation: texts and evidence may be shifted."
         )
         text = f"{dataset!r} is not what {result.name!r} was measured on"
         warnings.warn(text, DataWarning, stacklevel=3)
-    elif dataset is None or not is_of(result, dataset):
+    elif dataset is None or not result.is_of(dataset):
         name = about["name"] or "questions"
         what = "is not at hand" if dataset is None else "has changed since the evaluation"
         notes.append(

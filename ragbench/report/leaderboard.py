@@ -10,7 +10,7 @@ import pandas as pd
 from ragbench.evaluation.results import judged_columns
 from ragbench.report.failures import markdown_table, plain
 from ragbench.statistics import p_text
-from ragbench.statistics.frames import with_interval
+from ragbench.statistics.comparison import with_interval
 
 COSTS = {
     "cost_per_1000_usd": ("cheapest", "dollars per 1,000 questions"),

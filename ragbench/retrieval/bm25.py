@@ -64,7 +64,9 @@ class BM25:
         self._chunk_ids = checked_ids(chunks)
         texts = [chunk.text for chunk in chunks]
         key = store.digest(self._words.identity, json.dumps([k1, b]), *texts)
-        index = store.arrays("bm25", key, lambda: self._index(texts, k1, b))
+        with store.arrays("bm25", key) as index:
+            if not index:
+                index |= self._index(texts, k1, b)
         vocabulary = index["vocabulary"].tobytes().decode()
         self._column = (
             {word: i for i, word in enumerate(vocabulary.split("\n"))} if vocabulary else {}

@@ -17,7 +17,6 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -216,8 +215,9 @@ class TextEmbedder:
         # the same batches, and so the same bits, in any order.
         unique = sorted(set(cleaned), key=lambda text: (-len(text), text))
         key = store.digest(self._model.identity, role, _WHITE_SPACE, *unique)
-        with nullcontext() if self.identity else store.bypassed():
-            entry = store.arrays("embeddings", key, lambda: self._compute(unique, role))
+        with store.arrays("embeddings" if self.identity else "", key) as entry:
+            if not entry:
+                entry |= self._compute(unique, role)
         self._warn_of_cuts(unique, entry["cut"], int(entry["max_tokens"]))
         row_of = {text: row for row, text in enumerate(unique)}
         vectors: FloatArray = entry["vectors"][[row_of[text] for text in cleaned]]

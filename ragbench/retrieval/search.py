@@ -196,14 +196,12 @@ def _cross_encode(pairs: list[tuple[str, str]], model: str) -> list[float]:
     if not unique:
         return []
     weights = Weights(model, "CrossEncoder")
-
-    def compute() -> store.Arrays:
-        predicted = weights.model.predict(unique, batch_size=32, show_progress_bar=False)
-        way_out = ": take a cross-encoder that was trained to rank (num_labels = 1)"
-        return {"scores": _checked_scores(predicted, len(unique), f"rerank: {model!r}", way_out)}
-
     key = store.digest(weights.identity, *(part for pair in unique for part in pair))
-    score_of = dict(
-        zip(unique, store.arrays("rerank", key, compute)["scores"].tolist(), strict=True)
-    )
+    with store.arrays("rerank", key) as kept:
+        if not kept:
+            predicted = weights.model.predict(unique, batch_size=32, show_progress_bar=False)
+            way_out = ": take a cross-encoder that was trained to rank (num_labels = 1)"
+            who = f"rerank: {model!r}"
+            kept["scores"] = _checked_scores(predicted, len(unique), who, way_out)
+    score_of = dict(zip(unique, kept["scores"].tolist(), strict=True))
     return [score_of[pair] for pair in pairs]

@@ -213,9 +213,9 @@ def matrix_of(scores_by_name: Mapping[str, pd.DataFrame], measure: str) -> tuple
     return measure, matrix
 
 
-def adjusted_p_values(p_values: Sequence[float] | Floats) -> Floats:
+def adjusted_p_values(p_values: Sequence[float] | Floats, n_others: int = 0) -> Floats:
     """Adjust p-values by Holm (1979), in the order given; what is NaN stays NaN and does not count
-    as a test.
+    as a test. `n_others` more tests count as if their p-values were 1.
 
     The i-th smallest of n is multiplied by n - i + 1, and none is smaller than one before it; at
     most 1. Not by statsmodels' multipletests: each call of it collects the garbage of the whole
@@ -227,7 +227,8 @@ def adjusted_p_values(p_values: Sequence[float] | Floats) -> Floats:
     adjusted = np.array(p_values, dtype=np.float64)
     n = int((~np.isnan(adjusted)).sum())
     order = np.argsort(adjusted, kind="stable")[:n]  # NaN comes last
-    adjusted[order] = np.minimum(np.maximum.accumulate(adjusted[order] * np.arange(n, 0, -1)), 1.0)
+    factors = np.arange(n, 0, -1) + n_others
+    adjusted[order] = np.minimum(np.maximum.accumulate(adjusted[order] * factors), 1.0)
     return adjusted
 
 

@@ -1,7 +1,8 @@
 """Means of measures with intervals, and paired comparisons of configurations."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -20,10 +21,10 @@ from ragbench.statistics.columns import (
     chosen_measures,
     deviation,
     mean,
+    p_text,
     paired,
     tables_of,
 )
-from ragbench.statistics.frames import printed_short, short_comparison
 from ragbench.statistics.intervals import (
     TIE,
     Bounds,
@@ -162,12 +163,13 @@ def compare_all(
     *,
     measures: str | Sequence[str] | None = None,
     alpha: float = 0.05,
+    n_dropped: int = 0,
 ) -> pd.DataFrame:
     """Compare each configuration with the one named `baseline`: the columns of `compare` after
     `name`, that of the contender.
 
     Rows come by contender in the given order, then by measure. p-values are adjusted over all of
-    them together.
+    them together, and over those of `n_dropped` more configurations as if they were 1.
 
     >>> import pandas as pd
     >>> def scores(*values):
@@ -196,6 +198,7 @@ def compare_all(
     ]
     values, pilots, widths = zip(*clusters, strict=True)
     low, high, p, method = difference_intervals(values, pilots, alpha)
+    n_others = n_dropped * len(chosen)
     result = pd.DataFrame(
         [_row(pair, measure) for pair, (_, measure) in zip(pairs, rows, strict=True)]
     ).assign(
@@ -203,9 +206,9 @@ def compare_all(
         ci_low=np.maximum(low, np.negative(widths)),
         ci_high=np.minimum(high, widths),
         p_value=p,
-        p_adjusted=adjusted_p_values(p),
+        p_adjusted=adjusted_p_values(p, n_others),
         mde=[pilot.detectable(alpha) for pilot in pilots],
-        n_tests=int((~np.isnan(p)).sum()),
+        n_tests=int((~np.isnan(p)).sum()) + n_others,
         interval=method,
     )
     decided = np.where(result["gain"] > 0, "better", "worse")
@@ -277,3 +280,71 @@ def difference_intervals(
             low[row], high[row], p[row] = score_interval(wins, losses, pilot.n, alpha)
             method[row] = "score"
     return Intervals(low, high, p, method)
+
+
+class ShortFrame(pd.DataFrame):
+    """A DataFrame that is printed as `_short` shows it; with other columns than at first, as any
+    DataFrame.
+    """
+
+    _metadata: ClassVar[list[str]] = ["_short", "_columns"]
+    _short: Callable[[pd.DataFrame], pd.DataFrame] | None = None
+    _columns: tuple[Hashable, ...] = ()
+
+    @property
+    def _constructor(self) -> "type[ShortFrame]":
+        return ShortFrame
+
+    def _printed(self) -> pd.DataFrame:
+        frame = pd.DataFrame(self)
+        return self._short(frame) if self._short and tuple(frame) == self._columns else frame
+
+    def __repr__(self) -> str:
+        return repr(self._printed())
+
+    def _repr_html_(self) -> str | None:
+        html: str | None = self._printed()._repr_html_()  # type: ignore[operator]
+        return html
+
+
+def printed_short(
+    frame: pd.DataFrame, short: Callable[[pd.DataFrame], pd.DataFrame]
+) -> pd.DataFrame:
+    """Return the frame, printed as `short(frame)`.
+
+    >>> printed_short(pd.DataFrame({"a": [1], "b": [2]}), lambda frame: frame[["a"]])
+       a
+    0  1
+    """
+    printed = ShortFrame(frame)
+    printed._short, printed._columns = short, tuple(frame)
+    return printed
+
+
+def with_interval(value: Any, low: Any = None, high: Any = None, form: str = "{:.3f}") -> str:
+    """Format a number with its interval, if it has one; "–" where there is no number.
+
+    >>> with_interval(0.25, 0.1612, 0.3, "{:+.3f}")
+    '+0.250 [+0.161, +0.300]'
+    """
+    if pd.isna(value):
+        return "–"
+    return form.format(value) + (
+        "" if pd.isna(low) else f" [{form.format(low)}, {form.format(high)}]"
+    )
+
+
+def short_comparison(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns of `compare` that decide: measure, means, difference with its interval, adjusted
+    p, decision.
+    """
+    bounds = zip(frame["difference"], frame["ci_low"], frame["ci_high"], strict=True)
+    return frame[
+        [name for name in ("name", "measure", "baseline", "contender") if name in frame]
+    ].assign(
+        baseline=[with_interval(value) for value in frame["baseline"]],
+        contender=[with_interval(value) for value in frame["contender"]],
+        difference=[with_interval(*row, "{:+.3f}") for row in bounds],
+        p=[p_text(p) for p in frame["p_adjusted"]],
+        decision=frame["decision"],
+    )

@@ -101,38 +101,46 @@ def digest(*parts: str | bytes, stream: Iterable[str | bytes] = ()) -> str:
     return sha.hexdigest()
 
 
-def arrays(kind: str, key: str, compute: Callable[[], Arrays]) -> Arrays:
-    """Return what `compute()` returns, from the disk if it was computed before.
+@contextmanager
+def arrays(kind: str, key: str) -> Iterator[Arrays]:
+    """Give named arrays as they are on the disk; where there are none, an empty dict, whose arrays
+    at the end of the block are kept.
 
-    `kind` names the family ("embeddings", "bm25") and `key` is the `digest` of everything that the
-    result depends on: an input that is left out gives another input's result. Both are letters,
-    digits, "-" and "_". `compute` returns named arrays of numbers (no Python objects, since pickle
-    is never used). Of several threads or processes that ask for one key at once, one computes and
-    the others wait. The arrays belong to the caller, who may change them.
+    `kind` names the family ("embeddings", "bm25"; nothing is kept for "") and `key` is the `digest`
+    of everything that the result depends on: an input that is left out gives another input's result. Both are letters,
+    digits, "-" and "_". The arrays hold numbers (no Python objects, since pickle is never used). Of
+    several threads or processes that ask for one key at once, one computes and the others wait. The
+    arrays belong to the caller, who may change them after the block.
 
     >>> import numpy as np
-    >>> def compute():
-    ...     print("computing")
-    ...     return {"squares": np.arange(4) ** 2}
     >>> key = digest("squares", "4", str(np.random.default_rng().integers(2**60)))
-    >>> arrays("doctest", key, compute)["squares"]
+    >>> for _ in range(2):
+    ...     with arrays("doctest", key) as entry:
+    ...         if not entry:
+    ...             print("computing")
+    ...             entry["squares"] = np.arange(4) ** 2
+    ...     print(entry["squares"])
     computing
-    array([0, 1, 4, 9])
-    >>> arrays("doctest", key, compute)["squares"]
-    array([0, 1, 4, 9])
+    [0 1 4 9]
+    [0 1 4 9]
     """
     limit = _limit_bytes()
-    if limit == 0 or _bypassed.get():
-        return compute()
+    if not (kind and limit) or _bypassed.get():
+        yield {}
+        return
     path = _folder() / "arrays" / kind / f"{key}.npz"
-    if (entry := _read(path, kind, key)) is not None:
-        return entry
+    if entry := _read(path, kind, key):
+        yield entry
+        return
     with _alone(path, key):
         entry = _read(path, kind, key)  # another process may have written it while we waited
-        if entry is None:
-            entry = compute()
-            _keep(path, kind, key, entry, limit)
-    return entry
+        is_new = not entry
+        yield entry
+        named = {name: np.asarray(array) for name, array in entry.items()}
+        named[_KEY_MEMBER] = np.frombuffer(f"{kind}/{key}".encode(), dtype=np.uint8)
+        # a larger one would push out all others and then itself
+        if is_new and sum(array.nbytes for array in named.values()) <= limit:
+            _write(path, lambda new: _archive(new, named), limit)
 
 
 def kept(kind: str, key: str, build: Callable[[Path], object], read: Callable[[Path], T]) -> T:
@@ -166,11 +174,8 @@ def kept(kind: str, key: str, build: Callable[[Path], object], read: Callable[[P
                     return found()
                 except Exception:
                     _remove(path)
-            try:
-                _write(path, build, limit)
+            if _write(path, build, limit):
                 return found()
-            except OSError as exc:
-                _warn_once(exc)
     folder = tempfile.mkdtemp(prefix="ragbench-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     build(Path(folder, key))
@@ -182,10 +187,11 @@ def bypassed() -> Iterator[None]:
     """Keep this thread, inside, from reading and writing entries: for measuring how long something
     really takes.
 
-    >>> with bypassed():
-    ...     again = arrays("doctest", digest("never kept"), lambda: {"squares": np.arange(2) ** 2})
-    >>> arrays("doctest", digest("never kept"), lambda: {"squares": np.zeros(1)})["squares"]
-    array([0.])
+    >>> with bypassed(), arrays("doctest", digest("never kept")) as entry:
+    ...     entry["squares"] = np.arange(2) ** 2
+    >>> with arrays("doctest", digest("never kept")) as entry:
+    ...     entry
+    {}
     """
     token = _bypassed.set(True)
     try:
@@ -273,8 +279,8 @@ def _limit_bytes() -> int:
     return int(limit * 1e9)
 
 
-def _read(path: Path, kind: str, key: str) -> Arrays | None:
-    """Return the entry, or None when there is none that can be believed."""
+def _read(path: Path, kind: str, key: str) -> Arrays:
+    """Return the entry; nothing when there is none that can be believed."""
     try:
         # Each member is read to its end, which is when zipfile compares the CRC.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
@@ -282,10 +288,10 @@ def _read(path: Path, kind: str, key: str) -> Arrays | None:
     except Exception:
         # No file; or a flipped bit can surface as nearly any exception (BadZipFile, EOFError, a shape that asks
         # for all memory, "encrypted"): what cannot be read as it was written is computed again.
-        return None
+        return {}
     written_for = entry.pop(_KEY_MEMBER, None)
     if written_for is None or written_for.tobytes() != f"{kind}/{key}".encode():
-        return None
+        return {}
     with suppress(OSError):
         os.utime(path)  # used now: the last to be evicted
     return entry
@@ -302,35 +308,32 @@ def _alone(path: Path, key: str) -> Iterator[None]:
         yield
 
 
-def _keep(path: Path, kind: str, key: str, computed: Arrays, limit: int) -> None:
-    named = {name: np.asarray(array) for name, array in computed.items()}
-    named[_KEY_MEMBER] = np.frombuffer(f"{kind}/{key}".encode(), dtype=np.uint8)
-    if sum(array.nbytes for array in named.values()) > limit:
-        return  # it would push out all others and then itself
+def _archive(path: Path, arrays: Arrays) -> None:
+    """Write arrays as numpy.savez does, but with a fixed date (the same arrays give the same bytes)
+    and pickle refused.
+    """
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
 
-    def build(new: Path) -> None:
-        # As numpy.savez does, but with a fixed date (the same arrays give the same bytes) and pickle
-        # refused.
-        with zipfile.ZipFile(new, "w") as archive:
-            for name, array in named.items():
-                with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, array, allow_pickle=False)
 
+def _write(path: Path, build: Callable[[Path], object], limit: int) -> bool:
+    """Write an entry, and make room for it; return False, with a warning, where nothing can be
+    written.
+    """
     try:
-        _write(path, build, limit)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        clear_staging(path.parent, path.name)  # we hold the lock: its writer is dead
+        with staged(path) as new:
+            build(new)
     except OSError as exc:
         _warn_once(exc)
-
-
-def _write(path: Path, build: Callable[[Path], object], limit: int) -> None:
-    """Write an entry, and make room for it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    clear_staging(path.parent, path.name)  # we hold the lock: its writer is dead
-    with staged(path) as new:
-        build(new)
+        return False
     with suppress(FileNotFoundError):  # another process has evicted it since
         if _size(path) <= limit:  # a larger one would push out all others
             _evict(path.parents[1], limit, newest=path)
+    return True
 
 
 def _entries(root: Path) -> list[_Entry]:

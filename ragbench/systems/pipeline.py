@@ -25,9 +25,13 @@ from ragbench.generation.prompts import (
 )
 from ragbench.language import language_of
 from ragbench.llms import check_servers, generate_many, load_llm
-from ragbench.retrieval.beir_models import BeirRetriever
 from ragbench.retrieval.chunkers import chunk
-from ragbench.retrieval.retrievers import check_retriever, make_retriever, user_retriever
+from ragbench.retrieval.retrievers import (
+    BeirRetriever,
+    check_retriever,
+    make_retriever,
+    user_retriever,
+)
 from ragbench.retrieval.search import rerank, retrieve
 from ragbench.systems.function import Message
 from ragbench.systems.templates import as_text

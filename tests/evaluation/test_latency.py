@@ -228,14 +228,11 @@ def test_a_search_is_timed_alone_and_takes_nothing_from_the_cache() -> None:
         name = "watched"
 
         def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-            vectors = store.arrays(
-                "watched", store.digest(*texts), lambda: self._compute(list(texts))
-            )["vectors"]
-            return vectors.astype(np.float32)
-
-        def _compute(self, texts: list[str]) -> store.Arrays:
-            embedded.append(texts)
-            return {"vectors": np.ones((len(texts), 1), dtype=np.float32)}
+            with store.arrays("watched", store.digest(*texts)) as entry:
+                if not entry:
+                    embedded.append(list(texts))
+                    entry["vectors"] = np.ones((len(texts), 1), dtype=np.float32)
+            return entry["vectors"].astype(np.float32)
 
     data = dataset(5)
     data = replace(data, cases=[replace(each, text=each.query_id) for each in data.cases])

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from ragbench.evaluation import Result, results
-from ragbench.evaluation.costs import cost_facts, costs_of
+from ragbench.evaluation.records import cost_facts, costs_of
 from ragbench.types import Answer, Completion, Judgement
 
 MODEL = "anthropic:claude-haiku-4-5"  # 1 and 5 dollars per million tokens

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from ragbench import store
+from tests.store.computed import computed
 
 
 @pytest.fixture
@@ -54,8 +55,8 @@ def run_python(code: str, folder: Path, **extra: str) -> subprocess.Popen[str]:
 
 def test_second_call_reads_what_the_first_computed(folder: Path) -> None:
     compute, calls = counted(2.5)
-    first = store.arrays("t", "k", compute)
-    second = store.arrays("t", "k", compute)
+    first = computed("t", "k", compute)
+    second = computed("t", "k", compute)
     assert len(calls) == 1
     np.testing.assert_array_equal(first["values"], second["values"])
     assert second["values"].dtype == np.float32
@@ -65,7 +66,7 @@ def test_second_call_reads_what_the_first_computed(folder: Path) -> None:
 def test_what_is_returned_may_be_changed_without_harm(folder: Path) -> None:
     compute, _ = counted(1.0)
     for _ in range(3):
-        values = store.arrays("t", "k", compute)["values"]
+        values = computed("t", "k", compute)["values"]
         assert values[0] == 1.0
         values[0] = 99.0
 
@@ -83,28 +84,30 @@ def test_what_is_returned_may_be_changed_without_harm(folder: Path) -> None:
 )
 def test_every_shape_comes_back(folder: Path, array: np.ndarray) -> None:
     for _ in range(2):
-        back = store.arrays("t", "k", lambda: {"a": array})["a"]
+        back = computed("t", "k", lambda: {"a": array})["a"]
         np.testing.assert_array_equal(back, array)
         assert (back.dtype, back.shape) == (array.dtype, array.shape)
 
 
-def test_no_arrays_at_all_come_back(folder: Path) -> None:
-    assert store.arrays("t", "k", dict) == {}
-    assert store.arrays("t", "k", lambda: pytest.fail("was kept")) == {}
+def test_without_a_kind_nothing_is_kept(folder: Path) -> None:
+    compute, calls = counted()
+    assert list(computed("", "k", compute)) == list(computed("", "k", compute)) == ["values"]
+    assert len(calls) == 2
+    assert not folder.exists()
 
 
 def test_same_arrays_are_the_same_bytes(folder: Path) -> None:
     compute, _ = counted()
-    store.arrays("t", "k", compute)
+    computed("t", "k", compute)
     before = entry(folder, "t", "k").read_bytes()
     store.clear()
-    store.arrays("t", "k", compute)
+    computed("t", "k", compute)
     assert entry(folder, "t", "k").read_bytes() == before
 
 
 def test_python_objects_are_refused(folder: Path) -> None:
     with pytest.raises(ValueError, match="Object arrays cannot be saved"):
-        store.arrays("t", "k", lambda: {"a": np.array([object()])})
+        computed("t", "k", lambda: {"a": np.array([object()])})
     assert store.info()["files"] == 0
 
 
@@ -115,7 +118,7 @@ def test_error_of_the_computation_passes_and_leaves_nothing(folder: Path) -> Non
     with pytest.raises(
         OSError, match="the computation itself"
     ):  # and not the warning about the folder
-        store.arrays("t", "k", broken)
+        computed("t", "k", broken)
     assert [path for path in folder.rglob("*") if path.is_file()] == []
 
 
@@ -132,20 +135,20 @@ def test_digest_distinguishes_lists_of_parts() -> None:
 
 def test_a_file_cut_anywhere_is_computed_again(folder: Path) -> None:
     compute, calls = counted(3.0)
-    store.arrays("t", "k", compute)
+    computed("t", "k", compute)
     path = entry(folder, "t", "k")
     whole = path.read_bytes()
     for length in range(0, len(whole), 7):
         path.write_bytes(whole[:length])
         calls.clear()
-        assert store.arrays("t", "k", compute)["values"].tolist() == [3.0] * 8
+        assert computed("t", "k", compute)["values"].tolist() == [3.0] * 8
         assert calls == [1], f"cut at {length} of {len(whole)} was believed"
     assert path.read_bytes() == whole
 
 
 def test_no_flipped_bit_is_believed(folder: Path) -> None:
     compute, calls = counted(3.0)
-    store.arrays("t", "k", compute)
+    computed("t", "k", compute)
     path = entry(folder, "t", "k")
     whole = path.read_bytes()
     recomputed = 0
@@ -154,8 +157,8 @@ def test_no_flipped_bit_is_believed(folder: Path) -> None:
         damaged[position] ^= 1 << (position % 8)
         path.write_bytes(damaged)
         calls.clear()
-        assert list(store.arrays("t", "k", compute)) == ["values"]
-        assert store.arrays("t", "k", compute)["values"].tolist() == [3.0] * 8
+        assert list(computed("t", "k", compute)) == ["values"]
+        assert computed("t", "k", compute)["values"].tolist() == [3.0] * 8
         recomputed += len(calls)
     assert (
         recomputed > len(whole) / 2
@@ -164,21 +167,21 @@ def test_no_flipped_bit_is_believed(folder: Path) -> None:
 
 def test_damage_in_the_middle_of_a_large_array_is_seen(folder: Path) -> None:
     compute, calls = counted(3.0, size=200_000)
-    store.arrays("t", "k", compute)
+    computed("t", "k", compute)
     path = entry(folder, "t", "k")
     with path.open("r+b") as file:
         file.seek(400_000)
         file.write(b"\x55")
-    assert set(store.arrays("t", "k", compute)["values"].tolist()) == {3.0}
+    assert set(computed("t", "k", compute)["values"].tolist()) == {3.0}
     assert len(calls) == 2
 
 
 def test_an_entry_under_the_name_of_another_is_not_believed(folder: Path) -> None:
     one, _ = counted(1.0)
     two, calls = counted(2.0)
-    store.arrays("t", "one", one)
+    computed("t", "one", one)
     os.replace(entry(folder, "t", "one"), entry(folder, "t", "two"))
-    assert store.arrays("t", "two", two)["values"][0] == 2.0
+    assert computed("t", "two", two)["values"][0] == 2.0
     assert calls == [1]
 
 
@@ -187,15 +190,15 @@ def test_a_sound_archive_of_somebody_else_is_not_believed(folder: Path) -> None:
     path = entry(folder, "t", "k")
     path.parent.mkdir(parents=True)
     np.savez(path, values=np.zeros(8))
-    assert store.arrays("t", "k", compute)["values"][0] == 2.0
+    assert computed("t", "k", compute)["values"][0] == 2.0
     np.savez(path, values=np.array([{"pickled": 1}], dtype=object))
-    assert store.arrays("t", "k", compute)["values"][0] == 2.0
+    assert computed("t", "k", compute)["values"][0] == 2.0
     assert len(calls) == 2
 
 
 def test_entries_hold_no_pickle(folder: Path) -> None:
     compute, _ = counted()
-    store.arrays("t", "k", compute)
+    computed("t", "k", compute)
     with zipfile.ZipFile(entry(folder, "t", "k")) as archive:
         assert all(archive.read(name).startswith(b"\x93NUMPY") for name in archive.namelist())
 
@@ -206,7 +209,7 @@ def test_entries_hold_no_pickle(folder: Path) -> None:
 ASK = """
 import os, time
 import numpy as np
-from ragbench import store
+from tests.store.computed import computed
 log, ready, go = os.environ["LOG"], os.environ["READY"], os.environ["GO"]
 def compute():
     with open(log, "a") as file:
@@ -216,7 +219,7 @@ def compute():
 open(ready, "w").close()
 while not os.path.exists(go):
     time.sleep(0.001)
-assert store.arrays("t", "k", compute)["values"].sum() == 499500
+assert computed("t", "k", compute)["values"].sum() == 499500
 """
 
 
@@ -246,7 +249,7 @@ def test_many_threads_compute_each_key_once(folder: Path) -> None:
             time.sleep(0.05)
             return {"values": np.array([float(i % 5)])}
 
-        return float(store.arrays("t", f"k{i % 5}", compute)["values"][0])
+        return float(computed("t", f"k{i % 5}", compute)["values"][0])
 
     with ThreadPoolExecutor(16) as pool:
         assert list(pool.map(ask, range(60))) == [float(i % 5) for i in range(60)]
@@ -256,20 +259,18 @@ def test_many_threads_compute_each_key_once(folder: Path) -> None:
 
 def test_a_computation_may_itself_use_the_cache(folder: Path) -> None:
     inner, _ = counted(4.0)
-    outer = store.arrays(
-        "t", "outer", lambda: {"twice": store.arrays("t", "inner", inner)["values"] * 2}
-    )
+    outer = computed("t", "outer", lambda: {"twice": computed("t", "inner", inner)["values"] * 2})
     assert outer["twice"][0] == 8.0
     assert store.info()["files"] == 2
 
 
 WRITE = """
 import numpy as np
-from ragbench import store
+from tests.store.computed import computed
 def compute():
     print("computing", flush=True)
     return {"values": np.arange(30_000_000, dtype=np.float64)}
-print(store.arrays("t", "k", compute)["values"].sum() == 30_000_000 * 29_999_999 / 2)
+print(computed("t", "k", compute)["values"].sum() == 30_000_000 * 29_999_999 / 2)
 """
 
 
@@ -303,12 +304,12 @@ def test_killed_in_the_middle_of_a_write_the_next_run_is_right(folder: Path) -> 
 CHURN = """
 import sys, os
 import numpy as np
-from ragbench import store
+from tests.store.computed import computed
 seed = int(os.environ["SEED"])
 random = np.random.default_rng(seed)
 for _ in range(150):
     i = int(random.integers(12))
-    values = store.arrays("t", f"k{i}", lambda: {"values": np.full(5000, i)})["values"]
+    values = computed("t", f"k{i}", lambda: {"values": np.full(5000, i)})["values"]
     assert values.shape == (5000,) and (values == i).all()
 """
 
@@ -338,13 +339,13 @@ def test_the_entry_used_longest_ago_goes_first(
     monkeypatch.setenv("RAGBENCH_CACHE_MAX_GB", "0.00013")  # 130 kB: three entries of 40 kB
     for age, key in ((30, "a"), (20, "b"), (10, "c")):
         compute, _ = counted(size=10_000)
-        store.arrays("t", key, compute)
+        computed("t", key, compute)
         then = time.time() - age
         os.utime(entry(folder, "t", key), (then, then))
     compute, calls = counted(size=10_000)
-    store.arrays("t", "a", compute)  # used again: now the newest
+    computed("t", "a", compute)  # used again: now the newest
     assert not calls
-    store.arrays("t", "d", compute)
+    computed("t", "d", compute)
     assert {path.stem for path in (folder / "arrays" / "t").iterdir()} == {"a", "c", "d"}
 
 
@@ -352,13 +353,13 @@ def test_an_entry_larger_than_the_bound_is_not_kept(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small, small_calls = counted(size=10)
-    store.arrays("t", "small", small)
+    computed("t", "small", small)
     monkeypatch.setenv("RAGBENCH_CACHE_MAX_GB", "0.00001")  # 10 kB
     large, large_calls = counted(size=10_000)
     for _ in range(2):
-        assert store.arrays("t", "large", large)["values"].shape == (10_000,)
+        assert computed("t", "large", large)["values"].shape == (10_000,)
     assert len(large_calls) == 2
-    store.arrays("t", "small", small)
+    computed("t", "small", small)
     assert len(small_calls) == 1  # it did not push out the others
 
 
@@ -366,7 +367,7 @@ def test_zero_keeps_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("RAGBENCH_CACHE_MAX_GB", "0")
     compute, calls = counted()
     for _ in range(2):
-        store.arrays("t", "k", compute)
+        computed("t", "k", compute)
     assert len(calls) == 2
     assert not folder.exists()
 
@@ -380,7 +381,7 @@ def test_a_bound_that_is_not_a_number_is_one_clear_error(
     with pytest.raises(
         ValueError, match=rf"RAGBENCH_CACHE_MAX_GB is '{text}'; expected a number of gigabytes"
     ):
-        store.arrays("t", "k", compute)
+        computed("t", "k", compute)
     assert not calls
 
 
@@ -393,7 +394,7 @@ def test_leftovers_of_dead_writers_go_with_an_eviction(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compute, _ = counted(size=10_000)
-    store.arrays("t", "a", compute)
+    computed("t", "a", compute)
     old, young, lock = (
         folder / "arrays/t/.running-x-1",
         folder / "arrays/t/.running-y-1",
@@ -404,7 +405,7 @@ def test_leftovers_of_dead_writers_go_with_an_eviction(
     for path, age in ((old, 2 * 3600), (lock, 2 * 86400)):
         os.utime(path, (time.time() - age, time.time() - age))
     monkeypatch.setenv("RAGBENCH_CACHE_MAX_GB", "0.00005")
-    store.arrays("t", "b", compute)
+    computed("t", "b", compute)
     assert not old.exists()
     assert not lock.exists()
     assert young.exists()  # somebody may be writing it
@@ -423,7 +424,7 @@ def test_a_folder_that_cannot_be_written_warns_once_and_computes(
     with pytest.warns(
         RuntimeWarning, match="set RAGBENCH_CACHE_DIR to a folder that can be written"
     ) as caught:
-        found = [store.arrays("t", key, compute)["values"][0] for key in ("a", "a", "b")]
+        found = [computed("t", key, compute)["values"][0] for key in ("a", "a", "b")]
     assert found == [6.0, 6.0, 6.0]
     assert len(caught) == 1
     assert len(calls) == 3
@@ -432,13 +433,13 @@ def test_a_folder_that_cannot_be_written_warns_once_and_computes(
 FULL = """
 import resource, signal, warnings
 import numpy as np
-from ragbench import store
-store.arrays("t", "small", lambda: {"values": np.arange(10)})
+from tests.store.computed import computed
+computed("t", "small", lambda: {"values": np.arange(10)})
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     for key in "ab":
-        assert store.arrays("t", key, lambda: {"values": np.arange(1_000_000)})["values"].sum() == 499999500000
+        assert computed("t", key, lambda: {"values": np.arange(1_000_000)})["values"].sum() == 499999500000
 assert len(caught) == 1 and "File too large" in str(caught[0].message), caught
 """
 
@@ -454,11 +455,11 @@ def test_a_disk_without_room_warns_once_and_computes(folder: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="root may write anywhere")
 def test_a_read_only_cache_is_still_read(folder: Path) -> None:
     compute, calls = counted()
-    store.arrays("t", "k", compute)
+    computed("t", "k", compute)
     for path in (folder / "arrays" / "t", folder / "arrays", folder):
         path.chmod(0o500)
     try:
-        store.arrays("t", "k", compute)
+        computed("t", "k", compute)
     finally:
         for path in (folder, folder / "arrays", folder / "arrays" / "t"):
             path.chmod(0o700)
@@ -498,7 +499,7 @@ def test_info_counts_by_kind_and_clear_deletes_all(folder: Path) -> None:
     assert store.clear() == 0
     compute, calls = counted()
     for kind, key in (("one", "a"), ("one", "b"), ("two", "a")):
-        store.arrays(kind, key, compute)
+        computed(kind, key, compute)
     download = store.cache_folder() / "datasets" / "corpus.npz"
     download.parent.mkdir()
     download.write_bytes(b"not an entry")
@@ -512,5 +513,5 @@ def test_info_counts_by_kind_and_clear_deletes_all(folder: Path) -> None:
     assert store.clear() == 3
     assert store.info()["files"] == 0
     assert download.exists()
-    store.arrays("one", "a", compute)
+    computed("one", "a", compute)
     assert len(calls) == 4

@@ -5,9 +5,9 @@ from .checks import (
     score_groundedness,
 )
 from .claims import claims
-from .entailment import SUPPORT_MODELS, check_support_model, load_support_model
+from .entailment import load_support_model
 from .numbers import Number, numbers, numeric_fabrications, numeric_support
-from .support import claim_support, claim_supports
+from .support import SUPPORT_MODELS, check_support_model, claim_support, claim_supports
 
 __all__ = [
     "SUPPORT_MODELS",

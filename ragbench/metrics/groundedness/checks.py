@@ -3,16 +3,15 @@ groundedness.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import pandas as pd
 
 from ragbench.generation.citations import parse_citations, without_citations
 from ragbench.metrics.groundedness.claims import claims
-from ragbench.metrics.groundedness.entailment import SUPPORT_MODELS
 from ragbench.metrics.groundedness.numbers import numeric_fabrications, numeric_support
-from ragbench.metrics.groundedness.support import Pairs, claim_supports
+from ragbench.metrics.groundedness.support import SUPPORT_MODELS, Pairs, claim_supports
 from ragbench.metrics.groundedness.words import Sentence, polarity_differs, text_states
 from ragbench.metrics.tidy import (
     answer_language,
@@ -200,7 +199,15 @@ def check_groundedness(
     """Return `score_groundedness`, and the claims of all answers: query_id, claim, supported (bool) and
     fabricated_numbers (a tuple of texts).
     """
-    checked = _check(dataset, answers, chunks, model)
+    answered = answered_cases(dataset, answers)
+    texts = context_texts([answer for _, answer in answered.values()], chunks)
+    pairs = [(answer.text, texts[query_id]) for query_id, (_, answer) in answered.items()]
+    verdicts = dict(zip(answered, check_answers(pairs, model=model), strict=True))
+    by_id = chunks_by_id(chunks)
+    checked = {
+        query_id: _checked(case, answer, texts[query_id], verdicts[query_id], by_id)
+        for query_id, (case, answer) in answered.items()
+    }
     supports = claim_supports([(each.text, each.texts) for each in checked.values()], model=model)
     all_stated = claims_stated(
         [
@@ -257,32 +264,24 @@ class _Checked(NamedTuple):
     cited: list[tuple[str, ...]]
 
 
-def _check(
-    dataset: Dataset,
-    answers: Sequence[Answer],
-    chunks: Sequence[Chunk],
-    model: str,
-) -> dict[str, _Checked]:
-    answered = answered_cases(dataset, answers)
-    texts = context_texts([answer for _, answer in answered.values()], chunks)
-    pairs = [(answer.text, texts[query_id]) for query_id, (_, answer) in answered.items()]
-    all_verdicts = check_answers(pairs, model=model)
-    checked, by_id = {}, chunks_by_id(chunks)
-    for (query_id, (case, answer)), verdicts in zip(answered.items(), all_verdicts, strict=True):
-        ids = context_ids(answer)
-        marked = parse_citations(answer.text, ids)
-        citations = answer.citations or marked
-        documents = {i: by_id[i].doc_id for i in citations if i in by_id}
-        documents |= {
-            passage.passage_id: passage.doc_id for passage in answer.passages if passage.doc_id
-        }
-        # citations apart from the text hold for all of it
-        cited = [parse_citations(v.claim, ids) if marked else answer.citations for v in verdicts]
-        text = without_citations(answer.text, ids)
-        checked[query_id] = _Checked(
-            case, text, ids, texts[query_id], citations, documents, verdicts, cited
-        )
-    return checked
+def _checked(
+    case: Case,
+    answer: Answer,
+    texts: list[str],
+    verdicts: list[Verdict],
+    by_id: Mapping[str, Chunk],
+) -> _Checked:
+    ids = context_ids(answer)
+    marked = parse_citations(answer.text, ids)
+    citations = answer.citations or marked
+    documents = {i: by_id[i].doc_id for i in citations if i in by_id}
+    documents |= {
+        passage.passage_id: passage.doc_id for passage in answer.passages if passage.doc_id
+    }
+    # citations apart from the text hold for all of it
+    cited = [parse_citations(v.claim, ids) if marked else answer.citations for v in verdicts]
+    text = without_citations(answer.text, ids)
+    return _Checked(case, text, ids, texts, citations, documents, verdicts, cited)
 
 
 def _citation_scores(answer_check: _Checked, model: str) -> dict[str, float]:

@@ -6,38 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.errors import ConfigError, ModelError, nearest
-from ragbench.files import expanded
+from ragbench.errors import ConfigError, ModelError
 from ragbench.metrics.groundedness.words import Page, words
 from ragbench.retrieval.weights import Weights
 
-SUPPORT_MODELS = ("minilm", "lexical")
-"""The models of `claim_support` that come with the install; every other name is a cross-encoder."""
-
 _WINDOW = 3  # sentences
 _WINDOWS = 5  # per sentence of the answer
-
-
-def check_support_model(name: str) -> None:
-    """Raise ConfigError when `name` cannot be a model of `claim_support`, without loading anything.
-
-    >>> check_support_model("lexical")
-    >>> check_support_model("mini-lm")
-    Traceback (most recent call last):
-    ragbench.errors.ConfigError: unknown model 'mini-lm' for claim_support; did you mean 'minilm'? Known: minilm, \
-lexical (or the folder or the hub name, such as 'cross-encoder/nli-deberta-v3-base', of a cross-encoder for NLI)
-    """
-    is_text = isinstance(name, str)
-    if is_text and (name in SUPPORT_MODELS or (name.strip() and expanded(name).is_dir())):
-        return
-    if not is_text or name.count("/") != 1 or name.startswith(("/", "./", "../", "~")):
-        near = nearest(str(name).lower(), SUPPORT_MODELS)
-        hint = f"; did you mean {near!r}?" if near else "."
-        raise ConfigError(
-            f"unknown model {name!r} for claim_support{hint} Known: {', '.join(SUPPORT_MODELS)} "
-            "(or the folder or the hub name, such as 'cross-encoder/nli-deberta-v3-base', of a "
-            "cross-encoder for NLI)"
-        )
 
 
 def entailment(requests: Sequence[tuple[Sequence[str], Page]], model: str) -> list[list[float]]:

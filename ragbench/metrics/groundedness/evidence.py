@@ -154,8 +154,10 @@ def read_sentence(sentence: str, page: Page) -> Reading:
         if (stem := page.find(word.stem)) is not None:
             hits[row, page.places[stem]] = True
     window, share = _best_window(page, weight, hits)
+    support = numeric_support(sentence, [other.text for other in page.sentences])
     lexical = {
         "words_in_window": share,
+        "numbers": 1.0 if np.isnan(support) else support,
         **_lexical(sentence, own_words, weight, page, hits, window),
     }
     return Reading(
@@ -221,7 +223,6 @@ def _lexical(
     telling = [i for i, word in enumerate(own_words) if word.weight > _TELLING]
     together = [bool((hits[a] & hits[b]).any()) for a, b in itertools.pairwise(telling)]
     names = np.array([word.name for word in own_words])
-    support = numeric_support(sentence, [other.text for other in page.sentences])
     read = [page.sentences[i] for i in window]
     their_stems: frozenset[str] = frozenset().union(*(other.stems for other in read))
     their_denials: frozenset[str] = frozenset().union(*(other.denied for other in read))
@@ -231,7 +232,6 @@ def _lexical(
         "word_pairs": float(np.mean(together)) if together else words_on_page,
         "names_in_window": float((near[names].sum() + 1) / (names.sum() + 1)),
         "names_on_page": float((anywhere[names].sum() + 1) / (names.sum() + 1)),
-        "numbers": 1.0 if np.isnan(support) else support,
         "not_denied": float(not Sentence(sentence).contradicts(their_stems, their_denials)),
         "not_opposed": float(not opposed(sentence, " ".join(other.text for other in read))),
         **_copying(stems, weight, page, hits, near),

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ragbench.errors import DataError
+from ragbench.errors import ConfigError, DataError, nearest
+from ragbench.files import expanded
 from ragbench.generation.citations import without_citations
 from ragbench.metrics.groundedness.claims import LIST_MARK, no_claim
-from ragbench.metrics.groundedness.entailment import SUPPORT_MODELS, check_support_model, entailment
+from ragbench.metrics.groundedness.entailment import entailment
 from ragbench.metrics.groundedness.evidence import (
     Reading,
     read_sentence,
@@ -23,6 +24,9 @@ from ragbench.metrics.groundedness.evidence import (
 )
 from ragbench.metrics.groundedness.words import read_page, unwrapped, words
 from ragbench.store import arrays, digest
+
+SUPPORT_MODELS = ("minilm", "lexical")
+"""The models of `claim_support` that come with the install; every other name is a cross-encoder."""
 
 Pairs = Sequence[tuple[str, Sequence[str]]]
 """Answers, each with its contexts."""
@@ -105,6 +109,28 @@ def claim_support(answer: str, contexts: Sequence[str], *, model: str = "minilm"
     return claim_supports([(answer, contexts)], model=model)[0]
 
 
+def check_support_model(name: str) -> None:
+    """Raise ConfigError when `name` cannot be a model of `claim_support`, without loading anything.
+
+    >>> check_support_model("lexical")
+    >>> check_support_model("mini-lm")
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: unknown model 'mini-lm' for claim_support; did you mean 'minilm'? Known: minilm, \
+lexical (or the folder or the hub name, such as 'cross-encoder/nli-deberta-v3-base', of a cross-encoder for NLI)
+    """
+    is_text = isinstance(name, str)
+    if is_text and (name in SUPPORT_MODELS or (name.strip() and expanded(name).is_dir())):
+        return
+    if not is_text or name.count("/") != 1 or name.startswith(("/", "./", "../", "~")):
+        near = nearest(str(name).lower(), SUPPORT_MODELS)
+        hint = f"; did you mean {near!r}?" if near else "."
+        raise ConfigError(
+            f"unknown model {name!r} for claim_support{hint} Known: {', '.join(SUPPORT_MODELS)} "
+            "(or the folder or the hub name, such as 'cross-encoder/nli-deberta-v3-base', of a "
+            "cross-encoder for NLI)"
+        )
+
+
 def claim_supports(pairs: Pairs, *, model: str = "minilm") -> list[float]:
     """Return `claim_support` of many (answer, contexts) at once: the same numbers, with the vectors
     computed together.
@@ -122,22 +148,19 @@ def claim_supports(pairs: Pairs, *, model: str = "minilm") -> list[float]:
     supports: list[float] = []
     for first in range(0, len(pairs), _BLOCK):
         block = pairs[first : first + _BLOCK]
-        # kept is the only one that is slow and whose definition is here
-        is_slow, is_ours = model == "minilm", model in SUPPORT_MODELS
-        score = _kept if is_slow else _built_in if is_ours else _by_encoder
-        supports += score(block, model)
+        if model not in SUPPORT_MODELS:
+            supports += _by_encoder(block, model)
+            continue
+        # minilm is slow and defined here: kept, for the same texts and the same code
+        key = digest(_definition(), json.dumps([[answer, *texts] for answer, texts in block]))
+        with arrays("claim-support" if model == "minilm" else "", key) as kept:
+            if not kept:
+                readings = read_pairs(block)
+                if model == "minilm":  # all vectors together, then from memory
+                    vectors([text for row in readings for each in row for text in each.texts])
+                kept["supports"] = np.array([_combined(row, model) for row in readings])
+        supports += kept["supports"].tolist()
     return supports
-
-
-def _kept(pairs: Pairs, model: str) -> list[float]:
-    """Return `_built_in` with minilm, computed once for the same texts and the same code."""
-    key = digest(_definition(), json.dumps([[answer, *contexts] for answer, contexts in pairs]))
-    kept = arrays(
-        "claim-support",
-        key,
-        lambda: {"supports": np.array(_built_in(pairs, model), dtype=np.float64)},
-    )
-    return [float(value) for value in kept["supports"]]
 
 
 @lru_cache(maxsize=1)
@@ -155,19 +178,9 @@ def _definition() -> str:
     )
 
 
-def _built_in(pairs: Pairs, model: str) -> list[float]:
-    readings = read_pairs(pairs)
-    semantic = model == "minilm"
-    if semantic:
-        vectors(
-            [text for sentences in readings for reading in sentences for text in reading.texts]
-        )  # together, then from memory
-    return [_combined(sentences, model) if sentences else 0.0 for sentences in readings]
-
-
 def read_pairs(pairs: Pairs) -> list[list[Reading]]:
     """Return the sentences of each answer with its page; none where either is empty."""
-    pages = [read_page(contexts) for _, contexts in pairs]
+    pages = [read_page(tuple(contexts)) for _, contexts in pairs]
     return [
         [read_sentence(sentence, page) for sentence in _sentences(answer)] if page.sentences else []
         for (answer, _), page in zip(pairs, pages, strict=True)
@@ -175,6 +188,8 @@ def read_pairs(pairs: Pairs) -> list[list[Reading]]:
 
 
 def _combined(readings: Sequence[Reading], model: str) -> float:
+    if not readings:
+        return 0.0
     learnt = coefficients()[model]
     total = learnt["constant"] + sum(
         learnt[name] * value
@@ -211,7 +226,7 @@ def _by_encoder(pairs: Pairs, model: str) -> list[float]:
     for answer, contexts in pairs:
         sentences = _sentences(answer)
         claimed = [sentence for sentence in sentences if not no_claim(sentence)] or sentences
-        page = read_page(contexts)
+        page = read_page(tuple(contexts))
         requests.append((claimed if page.sentences else [], page))
     return [
         round((sum(values) / len(values) + min(values)) / 2, 6) if values else 0.0

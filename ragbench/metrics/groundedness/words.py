@@ -322,13 +322,9 @@ class Page:
         return near[0] if near else None
 
 
-def read_page(contexts: Sequence[str]) -> Page:
-    """Return the contexts as one page; the last hundreds are kept in memory."""
-    return _page(tuple(contexts))
-
-
 @lru_cache(maxsize=256)
-def _page(contexts: tuple[str, ...]) -> Page:
+def read_page(contexts: tuple[str, ...]) -> Page:
+    """Return the contexts as one page; the last hundreds are kept in memory."""
     sentences: list[Sentence] = []
     owner: list[int] = []
     for i, context in enumerate(contexts):

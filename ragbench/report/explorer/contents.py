@@ -15,7 +15,7 @@ from ragbench.errors import DataError, DataWarning
 from ragbench.evaluation import Result, Results
 from ragbench.evaluation.formats import short
 from ragbench.evaluation.records import MeasureResult
-from ragbench.evaluation.secrets import masked, masked_id
+from ragbench.metrics.safety.leakage import masked, masked_id
 from ragbench.registry import BRIEF, LEADERBOARD, higher_is_better, meaning_of, perspective_of
 from ragbench.report.conclusions import tested
 from ragbench.report.documents import locate

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ragbench.evaluation import CAUSES, Result
 from ragbench.evaluation.records import CaseResult, MeasureResult
-from ragbench.evaluation.secrets import masked, masked_id
+from ragbench.metrics.safety.leakage import masked, masked_id
 from ragbench.report.documents import data_of, locate
 from ragbench.types import Answer, Case, Span
 

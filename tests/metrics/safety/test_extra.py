@@ -11,8 +11,8 @@ import pytest
 import ragbench as rb
 from ragbench.datasets.safety import load_safety_samples
 from ragbench.errors import MissingExtraError
-from ragbench.evaluation.secrets import masked
 from ragbench.metrics.safety import leakage_findings
+from ragbench.metrics.safety.leakage import masked
 from ragbench.metrics.safety.secrets import missing_extra, secrets
 from ragbench.types import Answer, Case, Dataset
 
