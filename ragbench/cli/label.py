@@ -56,7 +56,9 @@ def label_command(
     from ragbench.testsets.loader import load_dataset
 
     arms = results_at(results, database)
-    dataset = load_dataset(test_set, corpus=corpus) if test_set else data_of(arms[0], None)[0]
+    dataset, notes = data_of(arms[0], load_dataset(test_set, corpus=corpus) if test_set else None)
+    for note in notes:
+        typer.echo(note, err=True)
     chunks = {arm.name: cut for arm in arms if (cut := chunks_of(arm, dataset))}
     grades = None
     if judge:
@@ -65,12 +67,10 @@ def label_command(
     is_over = False
     while True:
         rows = read_sheet(sheet) if sheet.exists() else pd.DataFrame(columns=["value", "annotator"])
-        mine = rows[rows["annotator"] == annotator]
-        labels = sheet if rows["value"].notna().any() else None
+        labels = sheet if rows["value"].count() else None
         state = trust(arms, labels, margin=margin, **options)
-        is_pending = mine["value"].isna().any()
-        is_decided = state.decision not in ("undecided", "mean")
-        if is_decided or (is_over and not is_pending):
+        is_pending = rows.loc[rows["annotator"] == annotator, "value"].isna().any()
+        if state.decision not in ("undecided", "mean") or (is_over and not is_pending):
             break
         if not is_pending:
             typer.echo(printable(state.sentence))
@@ -97,8 +97,7 @@ def _ask(row: dict[Any, Any], place: str, sheet: Path, annotator: str) -> None:
     from ragbench.labelling import LABELLED, save_label
 
     scale = LABELLED[row["criterion"]]
-    parts = ("question", "reference", "answer", "context")
-    for name in parts:
+    for name in ("question", "reference", "answer", "context"):
         if row[name]:
             typer.echo(f"\n{typer.style(name.capitalize(), bold=True)}: {printable(row[name])}")
     keys = ", ".join(f"{key} = {name}" for key, (_, name) in scale.verdicts.items())

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pandas as pd
 
 from ragbench.datasets.records import testset_record
+from ragbench.datasets.safety import load_safety_samples
 from ragbench.errors import printable
 from ragbench.evaluation.formats import shortened
 from ragbench.evaluation.parameters import configuration
@@ -30,6 +31,7 @@ from ragbench.evaluation.records import (
     known_number,
 )
 from ragbench.evaluation.rows import rows_of
+from ragbench.evaluation.spec import select_suite
 from ragbench.metrics.pipeline import outcome_of
 from ragbench.metrics.rates import wilson_interval
 from ragbench.metrics.safety.leakage import masked, masked_id
@@ -125,6 +127,21 @@ class Result(Decisions):
         """Return what was asked: name, split, fingerprint, numbers of documents and samples."""
         empty = {"name": "", "split": "", "fingerprint": "", "documents": 0, "safety_samples": 0}
         return empty | dict(self._part("dataset"))
+
+    def is_of(self, dataset: Dataset) -> bool:
+        """Return True if it was measured on this dataset: on all of it, on its smoke suite, or on
+        these questions.
+        """
+        bases = [dataset]
+        if dataset.name == "pydoc":  # `ragbench eval` adds the samples that come with ragbench
+            inputs, outputs = load_safety_samples()
+            bases.append(replace(dataset, safety_inputs=inputs, safety_outputs=outputs))
+        parts = (
+            part
+            for base in bases
+            for part in (base, select_suite(base, "smoke"), base.select(self.queries))
+        )
+        return any(part.fingerprint == self.dataset["fingerprint"] for part in parts)
 
     @property
     def system(self) -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
@@ -11,11 +12,11 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from ragbench.errors import ConfigError, check_known
+from ragbench.errors import ConfigError, DataWarning, check_known
 from ragbench.evaluation import Result
 from ragbench.labelling.items import LABELLED, LabelItem, items_by_query
 from ragbench.labelling.relevance import document_items, unjudged, with_labels
-from ragbench.labelling.sheet import load_labels, read_sheet, source_code
+from ragbench.labelling.sheet import COLUMNS, load_labels, read_sheet, source_code
 from ragbench.metrics import score_run
 from ragbench.statistics.agreement import human_frame
 from ragbench.statistics.trust import Trust, draw_order, estimate_difference
@@ -53,10 +54,10 @@ def trust(
     Args:
         results: one or two, of the same questions.
         labels: sheets (paths), or a frame with query_id, criterion, value, and configuration where
-            there are two; of questions that `ragbench label` drew, or that were drawn at random.
-            For a ranking measure: such a sheet of documents, with
-            `dataset`; or relevance by people, query_id, doc_id, value, of all documents that count,
-            for questions drawn at random.
+            there are two; of questions that `ragbench label` drew, or that were drawn at random
+            (rows with another `picked` than "drawn 7", "random" or none are left out). For a ranking
+            measure: such a sheet of documents, with `dataset`; or relevance by people, query_id,
+            doc_id, value, of all documents that count, for questions drawn at random.
         criterion: "correctness", "relevance", "faithfulness", or a ranking measure of documents
             ("nDCG@10").
         margin: a difference that does not matter. alpha: probability that the interval is wrong.
@@ -120,14 +121,14 @@ def draw_items(
         items = items_by_query(results, criterion, dataset, chunks)
     else:
         items = document_items(dataset, [result.run for result in results], criterion)
-    numbers: dict[Any, int] = {}
-    mine: set[str] = set()
+    rows = pd.DataFrame(columns=COLUMNS, dtype=str)
     if sheet and Path(sheet).exists():
         rows = read_sheet(sheet)
-        rows = rows[rows["criterion"] == (criterion if criterion in PROXIES else "document")]
-        drawn = rows["picked"].str.extract(_DRAWN, expand=False).dropna().astype(int)
-        numbers = drawn.groupby(rows["query_id"]).min().sort_values().to_dict()
-        mine = {*rows.loc[rows["annotator"] == annotator, "item"]}
+    rows = rows[rows["criterion"] == (criterion if criterion in PROXIES else "document")]
+    drawn = rows["picked"].str.extract(_DRAWN, expand=False).dropna().astype(int)
+    numbers: dict[Any, int] = drawn.groupby(rows["query_id"]).min().sort_values().to_dict()
+    rows = rows.loc[drawn.index]
+    mine = {*rows.loc[rows["annotator"] == annotator, "item"]}
     rest = [q for q in draw_order(frame, seed=seed) if q in items and q not in numbers]
     numbers |= zip(rest, count(max(numbers.values(), default=0) + 1), strict=False)
     chosen = [q for q in numbers if any(item.item_id not in mine for item in items.get(q, ()))]
@@ -161,7 +162,7 @@ def proxy_differences(
     names = [name for name in named if all(name in wide for wide in every)]
     ids = [query_id for query_id in results[0].queries if query_id in results[-1].queries]
     texts = [_texts(result) for result in results]
-    missing_is_wrong = criterion in PROXIES and LABELLED[criterion].missing_is_wrong
+    missing_is_wrong = criterion in PROXIES and not LABELLED[criterion].by_documents
     if criterion in PROXIES:
         some = any if missing_is_wrong else all
         scored = {i for wide in every for i in wide.reindex(columns=names).dropna(how="all").index}
@@ -225,9 +226,19 @@ def _texts(result: Result) -> dict[str, str]:
 
 
 def _table(labels: Any, criterion: str) -> pd.DataFrame:
-    """Return the labels by a criterion, with their number in the draw."""
+    """Return the labels by a criterion of questions that were drawn, with their number in the draw."""
     table = human_frame(labels)
     table = table[table["criterion"] == criterion]
+    is_drawn = table["picked"].str.fullmatch(r"(random|drawn \d+)?")
+    if not is_drawn.all():
+        first = table["picked"][~is_drawn].iloc[0]
+        warnings.warn(
+            f"{(~is_drawn).sum()} of {len(table)} labels are of questions that were picked ({first!r}) "
+            "and not drawn at random; they are left out",
+            DataWarning,
+            stacklevel=4,
+        )
+    table = table[is_drawn]
     table["number"] = table["picked"].str.extract(_DRAWN, expand=False).astype(float)
     return table
 
@@ -249,7 +260,7 @@ def _of_answers(results: Sequence[Result], labels: Any, criterion: str) -> pd.Se
         table = table.assign(configuration=results[0].name)
     values = table.pivot_table(index="query_id", columns="configuration", values="human")
     values = values.reindex(columns=[result.name for result in results])
-    for result in results if LABELLED[criterion].missing_is_wrong else ():
+    for result in () if LABELLED[criterion].by_documents else results:
         values.loc[~values.index.isin([*_texts(result)]), result.name] = 0.0
     values = values.dropna()
     values = values.loc[_in_turn([*values.index], table)]

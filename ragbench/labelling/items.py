@@ -20,25 +20,22 @@ _GRADES = ("unrelated", "on the subject", "a part of the answer", "the answer")
 
 class Scale(NamedTuple):
     """The question to a labeller, and the key, value and name of each verdict; whether an answer is
-    judged by its documents, and whether a missing one is wrong.
+    judged by its documents, so that a missing one is not wrong.
     """
 
     question: str
     verdicts: Mapping[str, tuple[float, str]]
     by_documents: bool = False
-    missing_is_wrong: bool = False
 
 
 LABELLED: Mapping[str, Scale] = {
     "correctness": Scale(
         "Does the answer agree with the reference answer, as an answer to this question?",
         YES_NO,
-        missing_is_wrong=True,
     ),
     "relevance": Scale(
         "How far does the answer address the question? Whether it is true does not matter.",
         FIVE,
-        missing_is_wrong=True,
     ),
     "faithfulness": Scale(
         "How much of the answer do the documents below support?", FIVE, by_documents=True
@@ -87,16 +84,7 @@ def items_by_query(
         DataError: nothing can be labelled, or an answer's chunk is not among `chunks`.
     """
     by_documents = LABELLED[criterion].by_documents
-    for result in results if by_documents else ():
-        if result.name not in (chunks or {}) and not any(a.passages for a in result.answers):
-            raise ConfigError(
-                f"{criterion} is judged by the documents, and {result.name!r} has none; pass "
-                "chunks={configuration: its chunks}"
-            )
-    fingerprints = {r.name: r.config.get("dataset", {}).get("fingerprint") for r in results}
-    if other := [
-        n for n, value in fingerprints.items() if value not in (None, dataset.fingerprint)
-    ]:
+    if other := [r.name for r in results if r.dataset["fingerprint"] and not r.is_of(dataset)]:
         warnings.warn(
             f"{len(other)} of {len(results)} results, first {other[0]!r}, were made from other "
             f"data than {dataset!r}; references and contexts may not be those of the answers",
@@ -109,6 +97,11 @@ def items_by_query(
     for result in results:
         pieces = (chunks or {}).get(result.name)
         at_hand = pieces is not None or any(answer.passages for answer in result.answers)
+        if by_documents and not at_hand:
+            raise ConfigError(
+                f"{criterion} is judged by the documents, and {result.name!r} has none; pass "
+                "chunks={configuration: its chunks}"
+            )
         materials = materials_of(result.answers, dataset, pieces or (), contexts=at_hand)
         for answer, material in zip(result.answers, materials, strict=True):
             lacks = criterion == "correctness" and not _reference(cases[answer.query_id])

@@ -77,9 +77,6 @@ class QuestionWidget(anywidget.AnyWidget):
                 raise ConfigError(f"{self._path} cannot be written: {exc.strerror or exc}") from exc
         self._corpus = documents or dict(load_corpus(corpus).corpus)
         self._texts = {doc_id: document.full_text for doc_id, document in self._corpus.items()}
-        self._folded = {
-            doc_id: f"{doc_id}\n{text}".casefold() for doc_id, text in self._texts.items()
-        }
         first = next(iter(self._texts))
         super().__init__(
             document={"doc_id": first, "text": self._texts[first]},
@@ -112,7 +109,9 @@ class QuestionWidget(anywidget.AnyWidget):
         """Show the documents that have all these words, in their text or id, and open the first."""
         parts = words.casefold().split()
         self.matches = [
-            doc_id for doc_id, text in self._folded.items() if all(word in text for word in parts)
+            doc_id
+            for doc_id, text in self._texts.items()
+            if all(word in f"{doc_id}\n{text}".casefold() for word in parts)
         ]
         if self.matches and self.document["doc_id"] not in self.matches:
             self.show_document(self.matches[0])
@@ -142,28 +141,28 @@ class QuestionWidget(anywidget.AnyWidget):
         if not text.strip():
             raise DataError("the question is empty; write it first")
         spans = tuple(self._span(**mark) for mark in evidence) if answerable else ()
-        old = self._cases.get(query_id)
-        if old and answerable:  # what is in documents that are not here stays
+        free_id = next(name for i in count(1) if (name := f"q{i:03}") not in self._cases)
+        old = self._cases.get(query_id, Case(free_id, text))
+        if answerable:  # what is in documents that are not here stays
             spans += tuple(span for span in old.evidence if span.doc_id not in self._texts)
         if answerable and not spans:
             raise DataError("no evidence is marked; mark in the text what answers the question")
-        if query_id and not old:
+        if query_id and query_id not in self._cases:
             raise DataError(unknown("question", query_id, self._cases))
-        outcome = old.expected_outcome if old and old.answerable else None
-        free_id = next(name for i in count(1) if (name := f"q{i:03}") not in self._cases)
+        outcome = old.expected_outcome if old.answerable else None
         case = replace(
-            old or Case(free_id, text),
+            old,
             text=text.strip(),
             reference_answer=answer.strip() or None,
             evidence=spans,
             expected_outcome=outcome if answerable else "no_results",
         )
         before = self._relevant.get(case.query_id, {})
-        marked = {span.doc_id for span in old.evidence} if old else set()
+        marked = {span.doc_id for span in old.evidence}
         relevant = {span.doc_id: before.get(span.doc_id, 1) for span in spans}
         if answerable:
             relevant = {i: grade for i, grade in before.items() if i not in marked} | relevant
-        if old:
+        if query_id:
             replace_case(self._path, case, relevant)
         else:
             if not self._path.exists():

@@ -85,11 +85,11 @@ def document_items(
 ) -> dict[str, list[LabelItem]]:
     """Return query_id -> its documents to label; `sources` is a document's id."""
     cases = {case.query_id: case for case in dataset.cases}
-    items: dict[str, list[LabelItem]] = {query_id: [] for query_id in cases}
-    for q, doc_ids in unjudged(dataset, runs, measure).items():
-        for doc_id in doc_ids:
-            if doc_id not in dataset.corpus:
-                raise DataError(f"document {doc_id!r} of a run is not in {dataset!r}; pass corpus")
-            key = (dataset.corpus[doc_id].full_text, doc_id)
-            items[q].append(make_item(cases[q], "document", key, [(doc_id, ())]))
-    return items
+    texts = {doc_id: document.full_text for doc_id, document in dataset.corpus.items()}
+    try:
+        return {
+            q: [make_item(cases[q], "document", (texts[i], i), [(i, ())]) for i in doc_ids]
+            for q, doc_ids in unjudged(dataset, runs, measure).items()
+        }
+    except KeyError as exc:
+        raise DataError(f"document {exc} of a run is not in {dataset!r}; pass corpus") from exc

@@ -63,9 +63,14 @@ def label_sheet(items: Sequence[LabelItem], path: str | Path, *, annotator: str 
         raise ConfigError("there is nothing to label; choose some items first")
     with _locked(path):
         sheet = _read(path) if path.exists() else pd.DataFrame(columns=COLUMNS, dtype=object)
-        labelled = {*sheet.loc[sheet["annotator"] == annotator, "item"]}
+        is_mine = sheet["annotator"] == annotator
+        labelled = {*sheet.loc[is_mine, "item"]}
         added = [_row(item, annotator) for item in items if item.item_id not in labelled]
-        if added:
+        # what was picked by hand and is drawn now belongs to the sample
+        picked = sheet["item"].map({item.item_id: item.picked for item in items}).where(is_mine)
+        picked = picked.fillna(sheet["picked"])
+        if added or not picked.equals(sheet["picked"]):
+            sheet["picked"] = picked
             rows = pd.DataFrame(added, columns=sheet.columns, dtype=object).fillna("")
             _write(path, pd.concat([sheet, rows]), sheet.attrs.get("delimiter", ","))
     return path
@@ -140,14 +145,10 @@ def load_labels(
         label and configuration that gave the labelled answer.
 
     Raises:
-        DataError: as `read_sheet`; a person labelled an item twice; or no label is of one of the
-        configurations.
+        DataError: as `read_sheet`, or no label is of one of the configurations.
     """
     paths = [paths] if isinstance(paths, str | Path) else paths
     labels = pd.concat([read_sheet(path).dropna(subset="value") for path in paths])
-    if len(twice := labels[labels.duplicated(["item", "annotator"])]):
-        item, annotator = twice.iloc[0][["item", "annotator"]]
-        raise DataError(f"{annotator!r} labelled {item!r} twice; keep one of the two rows")
     n_labels = len(labels)
     labels = labels.assign(configuration=labels["source"].str.split()).explode("configuration")
     labels["configuration"] = labels["configuration"].fillna("")
@@ -157,8 +158,8 @@ def load_labels(
         labels = labels.dropna(subset="configuration")
         texts = {(name, a.query_id, _normal(a.text)) for name in answers for a in answers[name]}
         keys = [labels["configuration"], labels["query_id"], labels["answer"].map(_normal)]
-        current = [key in texts for key in zip(*keys, strict=True)]
-        changed, labels = labels[[not each for each in current]], labels[current]
+        is_current = pd.MultiIndex.from_arrays(keys).isin(texts)
+        changed, labels = labels[~is_current], labels[is_current]
         if n_labels and labels.empty:
             raise DataError(
                 f"none of {n_labels} labels belongs to an answer of "

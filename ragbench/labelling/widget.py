@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,9 +63,10 @@ class LabelWidget:
             raise DataError(
                 f"{self._path.name} has no row for {annotator!r}; write them with label_sheet first"
             )
-        values = sheet["value"].astype(object).where(sheet["value"].notna(), None)
-        self._rows: list[dict[Any, Any]] = sheet.assign(value=values).to_dict("records")
-        self._place = self._first
+        self._rows: list[dict[Any, Any]] = (
+            sheet.astype(object).where(sheet.notna(), None).to_dict("records")
+        )
+        self._place = self._unlabelled()
         self.box: VBox = self._build()
         self._show()
 
@@ -80,16 +80,17 @@ class LabelWidget:
         """Return the number of items with a verdict."""
         return sum(row["value"] is not None for row in self._rows)
 
-    @property
-    def _first(self) -> int:
-        """Return where the first unlabelled answer is; 0 where all are labelled."""
-        return next((i for i, row in enumerate(self._rows) if row["value"] is None), 0)
+    def _unlabelled(self, start: int = 0) -> int:
+        """Return where the first unlabelled answer is from `start` on, then from the top; `start`
+        where all are labelled.
+        """
+        places = [*range(start, len(self._rows)), *range(start)]
+        return next((i for i in places if self._rows[i]["value"] is None), start)
 
     def label(self, verdict: float) -> None:
         """Save the verdict and the note of the item shown, and move to the next unlabelled one."""
         self._save(verdict)
-        after = [*range(self._place + 1, len(self._rows)), *range(self._place)]
-        self._place = next((i for i in after if self._rows[i]["value"] is None), self._place)
+        self._place = self._unlabelled(self._place)
         self._show()
 
     def go(self, step: int) -> None:
@@ -111,7 +112,7 @@ class LabelWidget:
         elif key in (_NEXT, _BACK):
             self.go(1 if key == _NEXT else -1)
         elif key == _FIRST:
-            self.go(self._first - self._place)
+            self.go(self._unlabelled() - self._place)
 
     def _build(self) -> VBox:
         require("anywidget", "widgets")
@@ -127,20 +128,20 @@ class LabelWidget:
             placeholder="note (optional)", layout=Layout(width="auto", height="4em")
         )
 
-        def button(text: str, act: Callable[[], None]) -> Button:
+        def button(text: str, key: str) -> Button:
             widget = Button(description=text, layout=Layout(width="auto"))
-            widget.on_click(lambda _: act())
+            widget.on_click(lambda _: self.press(key))
             return widget
 
         self._verdicts = {
             criterion: [
-                button(f"{name} ({key})", lambda value=value: self.label(value))  # type: ignore[misc]
-                for key, (value, name) in LABELLED[criterion].verdicts.items()
+                button(f"{name} ({key})", key)
+                for key, (_, name) in LABELLED[criterion].verdicts.items()
             ]
             for criterion in dict.fromkeys(row["criterion"] for row in self._rows)
         }
         moves = {"back (b)": _BACK, "skip (s)": _NEXT, "first unlabelled (u)": _FIRST}
-        self._moves = [button(text, lambda key=key: self.press(key)) for text, key in moves.items()]  # type: ignore[misc]
+        self._moves = [button(text, key) for text, key in moves.items()]
         self._choices = HBox(layout=Layout(flex_flow="row wrap"))
         top = HBox([self._progress, self._count])
         box = VBox([top, self._text, self._asked, self._choices, self._note, self._keys])

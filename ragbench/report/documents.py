@@ -9,10 +9,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from ragbench.datasets.safety import load_safety_samples
 from ragbench.errors import DataWarning, RagbenchError
 from ragbench.evaluation import Result
-from ragbench.evaluation.spec import select_suite
 from ragbench.retrieval.chunkers import chunk
 from ragbench.types import Case, Chunk, Dataset, Passage
 
@@ -32,13 +30,13 @@ def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]
     if dataset is None:
         with suppress(RagbenchError, OSError):
             dataset = _named(result)
-    if dataset is not None and is_given and not _same(dataset, result):
+    if dataset is not None and is_given and not result.is_of(dataset):
         notes.append(
             "These documents are not those of the evaluation: texts and evidence may be shifted."
         )
         text = f"{dataset!r} is not what {result.name!r} was measured on"
         warnings.warn(text, DataWarning, stacklevel=3)
-    elif dataset is None or not _same(dataset, result):
+    elif dataset is None or not result.is_of(dataset):
         name = about["name"] or "questions"
         what = "is not at hand" if dataset is None else "has changed since the evaluation"
         notes.append(
@@ -72,21 +70,6 @@ def _named(result: Result) -> Dataset | None:
         return None
     corpus = str(result.parameters.get("corpus") or "")
     return load_dataset(name, result.dataset["split"] or "test", corpus=corpus)
-
-
-def _same(dataset: Dataset, result: Result) -> bool:
-    """Return True if the result was measured on this dataset: on all of it, on its smoke suite, or
-    on these questions."""
-    bases = [dataset]
-    if dataset.name == "pydoc":  # `ragbench eval` adds the samples that come with ragbench
-        inputs, outputs = load_safety_samples()
-        bases.append(replace(dataset, safety_inputs=inputs, safety_outputs=outputs))
-    parts = (
-        part
-        for base in bases
-        for part in (base, select_suite(base, "smoke"), base.select(result.queries))
-    )
-    return any(part.fingerprint == result.dataset["fingerprint"] for part in parts)
 
 
 def locate(

@@ -56,9 +56,8 @@ def human_frame(human: Human) -> pd.DataFrame:
         raise DataError(
             f"human labels: no column {', '.join(missing)}; expected {columns}, got {[*frame]}"
         )
-    frame = frame.rename(columns={"value": "human"})
-    frame = frame.reindex(columns=[*KEYS, "annotator", "picked", "human"])
     texts = [*KEYS, "annotator", "picked"]
+    frame = frame.rename(columns={"value": "human"}).reindex(columns=[*texts, "human"])
     frame[texts] = frame[texts].astype(object).where(frame[texts].notna(), "").astype(str)
     try:
         frame["human"] = pd.to_numeric(frame["human"]).astype("Float64")
@@ -79,15 +78,18 @@ def _checked(frame: pd.DataFrame, keys: list[str], column: str, what: str) -> pd
     """Refuse values beyond [0, 1] and two values of one answer."""
     for wrong, problem in (
         (~frame[column].between(0, 1).fillna(True), "expected one value in [0, 1]"),
-        (frame.duplicated(keys), "expected one by each rater; several systems have names each"),
+        (
+            frame.duplicated(keys),
+            "expected one by each rater, keep one row; several systems have names each",
+        ),
     ):
         if wrong.any():
             raise DataError(f"{what}: {problem}, got {frame[wrong].iloc[0].to_dict()}")
     return frame
 
 
-def joined_labels(judgements: Judgements, human: Human) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return all judgements, and each human label with the judge's value in `judge`.
+def joined_labels(judgements: Judgements, human: Human) -> pd.DataFrame:
+    """Return each human label with the judge's value in `judge`.
 
     Labels without a requested judgement are left out, with a warning that counts them.
     """
@@ -111,7 +113,7 @@ def joined_labels(judgements: Judgements, human: Human) -> tuple[pd.DataFrame, p
         if not is_judged.any():
             raise DataError(f"{lost}; pass the judgements of the answers that were labelled")
         warnings.warn(f"{lost}; they are left out", DataWarning, stacklevel=3)
-    return judged, both[is_judged].drop(columns="_merge").reset_index(drop=True)
+    return both[is_judged].drop(columns="_merge").reset_index(drop=True)
 
 
 SCALES = {
@@ -178,7 +180,7 @@ def judge_agreement(
         repeated. ConfigError: alpha is out of range.
     """
     check_alpha(alpha)
-    _, labels = joined_labels(judgements, human)
+    labels = joined_labels(judgements, human)
     tables = []
     for criterion, part in labels.groupby("criterion", sort=False):
         scale = "nominal" if part["human"].isin(LEVELS["nominal"]).all() else "ordinal"
@@ -201,8 +203,8 @@ def judge_agreement(
 
 def _table(values: npt.NDArray[np.object_], scale: str, alpha: float, seed: int) -> pd.DataFrame:
     """Return a row per statistic of these rows of two values and a query."""
-    query = pd.factorize(values[:, 2])[0]
-    n_queries = len({*query})
+    query, query_ids = pd.factorize(values[:, 2])
+    n_queries = len(query_ids)
     first, second = (_on_scale(column.astype(float), scale) for column in values.T[:2])
     # the first draw has each query once, the others are resamples
     draws = np.ones((1, n_queries))
@@ -237,33 +239,28 @@ def _statistics(
     np.add.at(per_query, (query, cell), 1.0)
     tables = (draws @ per_query).reshape(-1, k, k)
     rates = tables / tables.sum(axis=(1, 2), keepdims=True)
-    return {
-        "accuracy": np.trace(rates, axis1=1, axis2=2),
-        "kappa": _kappa(rates, 1.0 - np.eye(k)),
-        "kappa_quadratic": _kappa(rates, (values[:, None] - values[None, :]) ** 2),
-        "ac1": _ac1(rates, len(LEVELS[scale])),
+    accuracy = np.trace(rates, axis1=1, axis2=2)
+    second_rates, first_rates = rates.sum(axis=1), rates.sum(axis=2)
+    chance = first_rates[:, :, None] * second_rates[:, None]
+    squares = (values[:, None] - values) ** 2
+    q = (first_rates + second_rates) / 2
+    # disagreement, and how much of it is expected by chance
+    pairs = {
+        "kappa": (1 - accuracy, 1 - np.trace(chance, axis1=1, axis2=2)),
+        "kappa_quadratic": (
+            (rates * squares).sum(axis=(1, 2)),
+            (chance * squares).sum(axis=(1, 2)),
+        ),
+        "ac1": (1 - accuracy, 1 - (q * (1 - q)).sum(axis=1) / (len(LEVELS[scale]) - 1)),
     }
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return {"accuracy": accuracy} | {
+            name: np.where(by_chance > 1e-12, 1 - observed / by_chance, math.nan)
+            for name, (observed, by_chance) in pairs.items()
+        }
 
 
 def _on_scale(values: Floats, scale: str) -> Floats:
     """Round values to the nearest level of the scale, 0.5 to 1 on the nominal one."""
     level: Floats = np.floor(values + 0.5) if scale == "nominal" else np.ceil(4 * values - 0.5) / 4
     return level
-
-
-def _kappa(rates: Floats, distance: Floats) -> Floats:
-    observed = (rates * distance).sum(axis=(1, 2))
-    by_chance = np.einsum("ni,nj,ij->n", rates.sum(axis=2), rates.sum(axis=1), distance)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        kappa: Floats = np.where(by_chance > 1e-12, 1 - observed / by_chance, math.nan)
-    return kappa
-
-
-def _ac1(rates: Floats, categories: int) -> Floats:
-    """Compute AC1, whose agreement by chance is sum(q (1 - q)) / (categories - 1), q the mean rates
-    of the values.
-    """
-    q = (rates.sum(axis=1) + rates.sum(axis=2)) / 2
-    by_chance = (q * (1 - q)).sum(axis=1) / (categories - 1)
-    agreement: Floats = (np.trace(rates, axis1=1, axis2=2) - by_chance) / (1 - by_chance)
-    return agreement

@@ -106,7 +106,6 @@ def within_margin(
     values = matrix.to_numpy() if higher_is_better(measure) else -matrix.to_numpy()
     n, names = len(matrix), [str(name) for name in matrix]
     best = names[int(values.mean(axis=0).round(12).argmax())]
-    cost = [math.nan if pd.isna(costs[name]) else float(costs[name]) for name in names]
     lowest, highest = bounds_of(measure, matrix.to_numpy().ravel())
     width = highest - lowest
     pairs = [(i, j) for i in range(len(names)) for j in range(len(names)) if j != i]
@@ -118,7 +117,7 @@ def within_margin(
     table = pd.DataFrame(
         {
             "name": names,
-            "cost": cost,
+            "cost": [costs[name] for name in names],
             "mean": matrix.mean().to_numpy(),
             "n": n,
             "difference": (matrix.mean() - matrix[best].mean()).to_numpy(),
@@ -130,11 +129,10 @@ def within_margin(
     table = table.sort_values(["cost", "name"], ignore_index=True)
     proven = table[table["proven"] & table["cost"].notna()]
     chosen = None if proven.empty else str(proven.iloc[0]["name"])
-    rows = table.set_index("name")
     if chosen is not None:
-        cheapest = rows.to_dict("index")[chosen]
+        cheapest = proven.iloc[0]
         sentence = (
-            f"The {word} of {len(rows)} configurations proven to be within {margin:g} of the "
+            f"The {word} of {len(table)} configurations proven to be within {margin:g} of the "
             f"best by {measure} is {chosen} (mean {cheapest['mean']:.3f}, cost "
             f"{cheapest['cost']:,.4g}): not worse by {margin:g} or more than any other, "
             f"Holm-adjusted p {p_text(cheapest['p_adjusted'], '= ')}, over {n} queries."
@@ -143,9 +141,9 @@ def within_margin(
     min_n = min_queries_for_margin(margin / width, _ALPHA / len(names)) if width < math.inf else 2
     more = f"a proof of this takes {min_n} queries or more" if n < min_n else "take more queries"
     sentence = (
-        f"None of {len(rows)} configurations with a known cost is proven to be within {margin:g} "
+        f"None of {len(table)} configurations with a known cost is proven to be within {margin:g} "
         f"of the best by {measure} over {n} queries (best mean: {best}, "
-        f"{rows['mean'][best]:.3f}). That does not prove them worse: {more}, or a wider margin if "
+        f"{matrix[best].mean():.3f}). That does not prove them worse: {more}, or a wider margin if "
         "it does not matter."
     )
     return WithinMargin(table, best, None, sentence)

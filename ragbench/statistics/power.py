@@ -52,11 +52,6 @@ class Pilot(NamedTuple):
         differing = int(np.abs(pair.difference).sum()) if pair.binary else None
         return cls(len(pair.difference), deviation(pair.difference), high - low, differing)
 
-    @property
-    def is_silent(self) -> bool:
-        """Return True if there are too few differences, or all are alike."""
-        return self.n < 2 or (self.differing is None and self.deviation <= TIE)
-
     def power(self, effect: float, n: int, alpha: float) -> float:
         """Compute the probability that `n` pairs with a true mean difference of `effect` lead to a
         decision.
@@ -66,12 +61,12 @@ class Pilot(NamedTuple):
         >>> round(Pilot(10_000, 1.0, math.inf).power(0.5, 34, 0.05), 3), round(Pilot(10_000, 1.0, 3.0).power(0.5, 34, 0.05), 3)
         (0.808, 0.536)
         """  # noqa: E501
+        from scipy.special import betaincinv, ndtr
+
         levels, weights = _nodes()
         if self.differing is None:
             true, critical = _critical(self.deviation, self.n, n, alpha, self.width)
         else:
-            from scipy.special import betaincinv
-
             rates = np.maximum(
                 betaincinv(self.differing + 0.5, self.n - self.differing + 0.5, levels), effect
             )
@@ -79,7 +74,8 @@ class Pilot(NamedTuple):
                 return float(weights @ _power_of_rates(rates, effect, n, alpha))
             true = np.sqrt(np.maximum(rates - effect**2, 1e-12))
             critical = _critical_of(true, n, alpha, self.width)
-        return float(weights @ _power_of_means(true, critical, effect, n) @ weights)
+        powers = ndtr((effect - critical) * math.sqrt(n) / true[:, None])
+        return float(weights @ powers @ weights)  # over true deviations, and those of samples
 
     def detectable(self, alpha: float = 0.05, power: float = POWER) -> float:
         """Compute the smallest true difference that as many pairs again show; NaN where there is
@@ -91,7 +87,8 @@ class Pilot(NamedTuple):
         from scipy.optimize import brentq
 
         top = min(self.width, 100 * self.deviation) if self.differing is None else 1.0
-        if self.is_silent or self.power(top, self.n, alpha) < power:
+        is_alike = self.differing is None and self.deviation <= TIE
+        if self.n < 2 or is_alike or self.power(top, self.n, alpha) < power:
             return math.nan
         return float(
             brentq(
@@ -138,14 +135,6 @@ def _critical_of(true: Floats, n: int, alpha: float, width: float) -> Floats:
         return sample * np.exp(np.interp(np.log(width / sample), np.log(ranges), np.log(means)))
     critical: Floats = sample * stdtrit(n - 1, 1 - alpha / 2) / math.sqrt(n)
     return critical
-
-
-def _power_of_means(true: Floats, critical: Floats, effect: float, n: int) -> Floats:
-    """Compute the power for each true deviation (rows) and each deviation of a sample (columns)."""
-    from scipy.special import ndtr
-
-    powers: Floats = ndtr((effect - critical) * math.sqrt(n) / true[:, None])
-    return powers
 
 
 def _power_of_rates(rates: Floats, effect: float, n: int, alpha: float) -> Floats:

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from scipy.optimize import brentq
-from scipy.stats import norm, t
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
+from scipy.stats import norm
 
 from ragbench.array_types import Floats, Ints
 from ragbench.errors import ConfigError, DataError
@@ -23,12 +24,15 @@ FIRST = 20
 """Labelled questions from which on there is an interval."""
 
 STEP = 10
-"""Further labelled questions from one look to the next; those between wait for it."""
+"""Further labelled questions from one look to the next, from 400 on a fortieth of them; those between
+wait for it.
+"""
 
 _FOLDS = 5
 _MAX_LEVELS = 5  # values of a proxy that are strata of their own; more are cut into thirds
 _HALF_SPENT = 100.0  # independent labels by which half of alpha is spent
-_NODES = 48  # of the integration over what earlier looks left open
+# of the integration over what earlier looks left open, of either sign
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 # pseudo-observations: always, where all labels are equal, and the different labels that end these
 _ALWAYS, _UNSEEN, _FADE = 0.25, 4.0, 2.0
 
@@ -40,7 +44,8 @@ class Trust:
     `difference` is by people's verdicts, over all `n` questions, with an interval that is valid
     when one stops, None before `FIRST` questions are labelled. `decision` is "better", "worse",
     "within the margin" or "undecided", and `decided_after` the number of labels at the first look that
-    decided; `more` is how many further questions will likely decide, None where that is not known.
+    decided; `more` is how many further questions will likely decide, None where that is not known;
+    `n_waiting` are labelled and wait for the next look.
     `naive` is the difference by the first `proxy` alone, which is not people's.
     """
 
@@ -54,6 +59,7 @@ class Trust:
     proxy: str = ""
     naive: float | None = None
     decided_after: int | None = None
+    n_waiting: int = 0
 
     @property
     def sentence(self) -> str:
@@ -65,8 +71,8 @@ class Trust:
             text = f"{self.decision.capitalize()} by people's verdicts: {self.difference:+.3f} "
             text += f"[{self.ci_low:+.3f}, {self.ci_high:+.3f}], {self.n_labelled} of {self.n} "
             text += "questions labelled."
-            if waiting := (self.n_labelled - FIRST) % STEP * (self.ci_low < self.ci_high):
-                text += f" The last {waiting} wait for the next look."
+            if self.n_waiting:
+                text += f" The last {self.n_waiting} wait for the next look."
         if self.decision == "undecided" and self.more is not None:
             text += f" About {self.more} more are likely to decide."
         if self.naive is not None:
@@ -112,16 +118,21 @@ def estimate_difference(
     proxies (ridge regression, cross-fitted in five parts, shrunk by how well they follow people) take
     the place of what is not labelled; the mean error on the labelled ones corrects them, so that a
     biased judge biases nothing, and one that does not follow people has no weight (prediction-powered
-    inference with power tuning, Angelopoulos, Duchi & Zrnic 2023). Variances have pseudo-observations,
-    so that equal labels are no certainty. Where all questions are labelled the interval has no width.
+    inference with power tuning, Angelopoulos, Duchi & Zrnic 2023). The squared errors have a quarter of
+    a squared unit added, and up to four more where few labels differ, so that equal labels are no
+    certainty. Where all questions are labelled the interval has no width; else it is that of a normal
+    estimate with Student's quantiles, in the unit of the labels, and may pass the bounds of a measure.
 
-    It is looked at after `FIRST` labels and then after every `STEP`; labels between two looks wait for
-    the next one. The looks share alpha (Lan & DeMets 1983, "Discrete sequential boundaries for clinical
-    trials", Biometrika 70(3)): with probability 1 - alpha none of them decides in the wrong direction.
-    The interval is that of stage-wise order (Tsiatis, Rosner & Mehta 1984, Biometrics 40(3)): it covers
-    1 - alpha where one stops when it is decided, or before for a reason that is not in the labels. Who
-    labels on after the decision gets the wider repeated interval (Jennison & Turnbull 1989), which holds
-    at all looks at once.
+    It is looked at after `FIRST` labels and then after every `STEP` (from 400 on a fortieth); labels
+    between two looks wait for the next one. The looks share alpha (Lan & DeMets 1983, "Discrete
+    sequential boundaries for clinical trials", Biometrika 70(3)): alpha I / (I + 100) is spent when n
+    of N questions give the information I = n N / (N - n), and with probability 1 - alpha no look
+    decides in the wrong direction.
+    The interval is that of stage-wise order (Tsiatis, Rosner & Mehta 1984, Biometrics 40(3)), within the
+    margin that of the order of estimates (Emerson & Fleming 1990, Biometrika 77(4)): it covers
+    1 - alpha where one stops when it is decided, or before for a reason that is not in the labels; more
+    where a judge makes no error, since then nothing is left to chance. Who labels on after the decision
+    gets the wider repeated interval (Jennison & Turnbull 1989), which holds at all looks at once.
 
     Args:
         proxies: a row per question (the index), a column per judge or heuristic: the same kind of
@@ -172,21 +183,23 @@ def estimate_difference(
         middle, error = (share * part for part in _estimate(x, strata, rows[:count], y[:count]))
         middle += known
         freedom = count - strata.max() - 1
-        reaches = error * t.isf(norm.sf(looks.limits), freedom)
+        reaches = -error * stdtrit(freedom, ndtr(-looks.limits))
         decision = _decision(middle, reaches[look], margin)
         if decided_after is None and decision != "undecided":
             decided_after = int(count)
     below = above = reaches[now]
-    if decided_after in (None, count) and decision != "within the margin":
-        z = np.clip(norm.isf(t.sf(middle / error, freedom)), -8, 8)
-        below, above = error * t.isf(norm.sf(_distances(z, now, looks, alpha)), freedom)
+    if decided_after in (None, count):
+        z = np.clip(ndtri(stdtr(freedom, middle / error)), -8, 8)
+        errors = margin / above * looks.limits[now] if decision == "within the margin" else 0.0
+        distances = _distances(z, now, looks, alpha, errors)
+        below, above = -error * stdtrit(freedom, ndtr(-distances))
     # from here on the error falls as that of n draws without replacement
     reaches *= np.sqrt(looks.information[now] / looks.information)
     later = zip(looks.counts[now:], reaches[now:], strict=True)
     until = (int(each) for each, reach in later if _decision(middle, reach, margin) != "undecided")
     more = max(next(until, n_open) - n, 0)
     limits = float(middle - below), float(middle + above)
-    return Trust(size, n, middle, *limits, decision, more, *about, decided_after)
+    return Trust(size, n, middle, *limits, decision, more, *about, decided_after, n - int(count))
 
 
 def _decision(middle: float, reach: float, margin: float) -> str:
@@ -205,14 +218,11 @@ def _strata(x: Floats) -> Ints:
 
 
 class _Looks(NamedTuple):
-    """The labels and the information at each look, the |z| that decides, and the scores at which
-    looks before left it open, with their probabilities where there is no difference.
-    """
+    """The labels and the information at each look, and the |z| that decides."""
 
     counts: Ints
     information: Floats
     limits: Floats
-    open_scores: list[tuple[Floats, Floats]]
 
 
 @lru_cache(maxsize=64)
@@ -220,43 +230,64 @@ def _looks(size: int, alpha: float) -> _Looks:
     """Return the looks at draws from `size` questions, by numerical integration (Armitage, McPherson
     & Rowe 1969): the score is a Brownian motion in the time of the information.
     """
-    counts = np.arange(FIRST, size, STEP)
+    counts = np.array([FIRST])
+    while (after := counts[-1] + max(STEP, counts[-1] // 40)) < size:
+        counts = np.append(counts, after)
     information = counts * size / (size - counts)
     levels = np.diff(alpha * information / (information + _HALF_SPENT), prepend=0.0)
     steps = np.sqrt(np.diff(information, prepend=0.0))
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     scores, mass = np.zeros(1), np.ones(1)
-    limits, open_scores = [], []
+    limits: list[float] = []
     for root, step, level in zip(np.sqrt(information), steps, levels, strict=True):
-
-        def excess(z: float) -> float:
-            """Return by how much more than this look may spend leaves |z|."""
-            return float(2 * mass @ norm.sf((z * root - scores) / step) - level)  # noqa: B023
-
-        limits.append(brentq(excess, 0, 12))
-        open_scores.append((scores, mass))
-        reach = limits[-1] * root
-        mass = weights * reach * (norm.pdf((nodes[:, None] * reach - scores) / step) / step @ mass)
-        scores = nodes * reach
-    return _Looks(counts, information, np.array(limits), open_scores)
+        limits.append(
+            brentq(lambda z: 2 * mass @ ndtr((scores - z * root) / step) - level, 0, 12)  # noqa: B023
+        )
+        scores, mass = _left_open(scores, mass, step, 0.0, limits[-1] * root)
+    return _Looks(counts, information, np.array(limits))
 
 
-def _distances(z: float, now: int, looks: _Looks, alpha: float) -> Floats:
-    """Return how many standard errors the limits are below and above an estimate of z errors, where
-    no look before has decided: the differences at which so early and so clear an end, in either
-    direction, has the probability alpha / 2 (stage-wise order).
+def _left_open(
+    scores: Floats, mass: Floats, step: float, low: float, high: float
+) -> tuple[Floats, Floats]:
+    """Return the scores from low to high, of either sign, to which a step leads from these, with
+    their probabilities where there is no difference.
     """
-    root = math.sqrt(looks.information[now])
-    drifts = np.linspace(min(z, 0) - 6, max(z, 0) + 6, 100)
-    slopes, before, above = drifts[:, None] / root, 0.0, np.zeros(len(drifts))
-    for look in range(now + 1):
-        (scores, mass), information = looks.open_scores[look], looks.information[look]
-        limit = (z if look == now else looks.limits[look]) * math.sqrt(information)
+    half = (high - low) / 2
+    after = low + half * (_NODES + 1)
+    after = np.concatenate([-after, after])
+    density = norm.pdf((after[:, None] - scores) / step) / step
+    return after, half * np.tile(_WEIGHTS, 2) * (density @ mass)
+
+
+def _distances(z: float, now: int, looks: _Looks, alpha: float, margin: float) -> Floats:
+    """Return how many standard errors the limits are below and above an estimate of z errors, where
+    no look before has decided: the differences at which an outcome that is so large, or so small,
+    has the probability alpha / 2.
+
+    With a `margin` of 0 the earlier and clearer end is the larger one (stage-wise order). Estimates
+    within a margin of so many errors are between those that decide and, whenever they are, in the
+    order of their size (Emerson & Fleming 1990).
+    """
+    roots = np.sqrt(looks.information)
+    limits = looks.limits if margin else np.append(looks.limits[:now], z)
+    drifts = np.linspace(min(z, 0) - 6, max(z, 0) + 6, 200)
+    slopes, before, above = drifts[:, None] / roots[now], 0.0, np.zeros(len(drifts))
+    scores, mass = np.zeros(1), np.ones(1)
+    for root, limit in zip(roots, limits, strict=False):
         likelihoods = np.exp(slopes * scores - slopes**2 * before / 2)
-        gain = information - before
-        above += (likelihoods * norm.sf((limit - scores - slopes * gain) / math.sqrt(gain))) @ mass
-        before = information
-    low, high = np.interp(norm.ppf([alpha / 2, 1 - alpha / 2]), norm.ppf(above), drifts)
+        step = math.sqrt(root**2 - before)
+        within = max(min(margin * root / roots[now] - limit, limit), 0.0)
+        larger = np.clip(z * root / roots[now], -within, within)
+        for bound, sign in ((limit, 1), (larger, 1), (within, -1)):
+            tails = ndtr((scores - bound * root) / step + slopes * step)
+            above += sign * (likelihoods * tails) @ mass
+        scores, mass = _left_open(scores, mass, step, within * root, limit * root)
+        before = root**2
+        if not mass.any():
+            break
+    if margin:  # what is open to the end has no error
+        above += (drifts >= z) * (np.exp(slopes * scores - slopes**2 * before / 2) @ mass)
+    low, high = np.interp([alpha / 2, 1 - alpha / 2], above, drifts)
     return np.array([z - low, high - z])
 
 
@@ -297,17 +328,15 @@ def _predicted(x: Floats, rows: Ints, y: Floats, weight: Floats) -> tuple[Floats
     """Return what the proxies predict for the labelled rows, each by the others, and the mean of the
     same predictions over all rows.
     """
-    if x.shape[1] == 1:
-        return np.zeros(len(y)), np.zeros(len(y))
     ridge = np.diag([1e-9, *np.ones(x.shape[1] - 1)])
-    predicted, means = np.empty(len(y)), np.empty(len(y))
+    predicted, means, center = np.empty(len(y)), np.empty(len(y)), x.mean(axis=0)
     for fold in range(_FOLDS):
         out = np.arange(len(y)) % _FOLDS == fold
         part, w = x[rows[~out]], weight[~out] / weight[~out].mean()
         slopes = np.linalg.solve(part.T @ (part * w[:, None]) + ridge, part.T @ (w * y[~out]))
-        predicted[out], means[out] = x[rows[out]] @ slopes, (x @ slopes).mean()
-    center = np.average(predicted, weights=weight)
-    variance = np.average((predicted - center) ** 2, weights=weight)
-    follows = np.average((predicted - center) * y, weights=weight)
+        predicted[out], means[out] = x[rows[out]] @ slopes, center @ slopes
+    off = predicted - np.average(predicted, weights=weight)
+    variance = np.average(off**2, weights=weight)
+    follows = np.average(off * y, weights=weight)
     kept = min(max(follows / variance, 0.0), 1.0) if variance > 1e-12 else 0.0
     return kept * predicted, kept * means

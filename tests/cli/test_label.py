@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 import ragbench as rb
 from ragbench.cli import app
+from ragbench.errors import DataWarning
 from ragbench.labelling import read_sheet
 from ragbench.testsets.writer import save_dataset
 from ragbench.types import Case, Dataset, Document, Passage
@@ -84,6 +86,49 @@ def test_answers_of_services_are_labelled_interrupted_and_continued(
     rows = read_sheet(sheet)
     assert rows["item"].is_unique
     assert rows["value"].tolist()[:4] == [1.0, 1.0, 1.0, 0.0]
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Answers that two systems recorded, to a test set whose documents are in a folder of their own."""
+    monkeypatch.chdir(tmp_path)
+    Path("docs").mkdir()
+    cases = []
+    for i in range(N):
+        Path("docs", f"d{i}.txt").write_text(f"It is {i}.")
+        case = {"query_id": f"q{i}", "question": f"What is {i}?", "relevant": {f"d{i}.txt": 1}}
+        cases.append(case | {"reference_answer": f"It is {i}."})
+    Path("set.jsonl").write_text("".join(f"{json.dumps(case)}\n" for case in cases))
+    for name, wrong in (("a", "unclear"), ("b", "surely {}")):
+        texts = [wrong.format(i) if name == "b" or i % 4 == 0 else f"It is {i}." for i in range(N)]
+        lines = [json.dumps({"query_id": f"q{i}", "answer": text}) for i, text in enumerate(texts)]
+        Path(f"{name}.jsonl").write_text("\n".join(lines))
+        data = ["--test-set", "set.jsonl", "--docs", "docs"]
+        result = runner.invoke(app, ["eval", f"{name}.jsonl", *data, "--output", f"{name}/eval"])
+        assert result.exit_code in (0, 1), result.output
+    return ["a/eval", "b/eval"]
+
+
+def test_recorded_answers_are_labelled_until_decided(
+    recorded: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    press(monkeypatch, "yn" * N)
+    data = ["--test-set", "set.jsonl", "--docs", "docs"]
+    result = runner.invoke(app, ["label", *recorded, *data, "--until-decided"])
+    assert result.exit_code == 0, result.output
+    assert "warning" not in result.output
+    assert "questions labelled." in result.output.splitlines()[-1]
+    rows = read_sheet("labels.csv")
+    assert rows["value"].notna().all()
+    assert rows["reference"].str.startswith("It is ").all()
+
+
+def test_a_test_set_that_is_not_at_hand_is_named(recorded: list[str]) -> None:
+    with pytest.warns(DataWarning, match="made from other data"):
+        result = runner.invoke(app, ["label", *recorded])
+    assert result.exit_code == 2
+    assert "The test set 'set' is not at hand" in result.output
+    assert "--test-set and --docs" in result.output
 
 
 def test_without_a_terminal_it_draws_into_the_sheet(folders: list[str], tmp_path: Path) -> None:

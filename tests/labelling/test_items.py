@@ -9,11 +9,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from ragbench.datasets.safety import load_safety_samples
 from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.evaluation import Result
 from ragbench.labelling import LabelItem, draw_items, label_sheet, load_labels, save_label, trust
 from ragbench.labelling.draws import proxy_differences
 from ragbench.labelling.items import items_by_query
+from ragbench.testsets.loader import load_dataset
 from ragbench.types import Answer, Case, Chunk, Dataset, Document, Judgement, Passage
 
 CASES = tuple(
@@ -147,6 +149,26 @@ def test_what_is_drawn_after_a_skipped_question_waits_for_it(tmp_path: Path) -> 
     assert trust(arms, sheet).n_labelled == 4
 
 
+def test_labels_of_questions_that_were_picked_by_hand_are_left_out() -> None:
+    people = [
+        {
+            "query_id": case.query_id,
+            "criterion": "correctness",
+            "configuration": name,
+            "value": name == "b",
+            "picked": ("hard", "random", "", f"drawn {i // 4 + 1}")[i % 4],
+        }
+        for i, case in enumerate(CASES)
+        for name in "ab"
+    ]
+    with pytest.warns(DataWarning, match=r"^10 of 40 labels are of .* picked \('hard'\) and not"):
+        state = trust(pair(), people)
+    assert state.n_labelled == 15
+    with pytest.warns(DataWarning, match="20 of 20 labels"):
+        none = trust(pair(), [row | {"picked": "hard"} for row in people[::2]])
+    assert (none.n_labelled, none.decision) == (0, "undecided")
+
+
 def test_a_missing_answer_counts_as_wrong_and_one_result_has_a_mean() -> None:
     ones = {case.query_id: 1.0 for case in CASES}
     a, b = judged("a", ones), judged("b", ones)
@@ -241,6 +263,17 @@ def test_what_cannot_be_labelled_is_refused() -> None:
         items_by_query([replace(made, config={})], "relevance", replace(DATA, cases=()), None)
     with pytest.warns(DataWarning, match="made from other data"):
         items_by_query([made], "relevance", Dataset("set", "test", {}, CASES, {}), None)
+
+
+def test_results_of_ragbench_eval_are_of_the_built_in_questions() -> None:
+    """It adds the samples that come with ragbench; here warnings are errors."""
+    data = load_dataset("pydoc")
+    inputs, outputs = load_safety_samples()
+    measured = replace(data, safety_inputs=inputs, safety_outputs=outputs)
+    config = {"dataset": {"fingerprint": measured.fingerprint}, "questions": data.queries}
+    answers = [Answer(query_id, "text", outcome="success") for query_id in data.queries]
+    evaluated = Result("a", config, {}, NO_SCORES, answers)
+    assert len(items_by_query([evaluated], "relevance", data, None)) == len(answers)
 
 
 def test_labels_of_other_texts_are_left_out(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -207,6 +208,17 @@ def test_labels_of_texts_that_changed_are_left_out(tmp_path: Path) -> None:
         load_labels(path, answers={"run": [Answer("q1", "x"), Answer("3-4", "x")]})
 
 
+def test_what_was_picked_by_hand_and_is_drawn_later_belongs_to_the_sample(tmp_path: Path) -> None:
+    path = label_sheet([replace(ITEMS[0], picked="hard"), ITEMS[1]], tmp_path / "labels.csv")
+    save_label(path, "item-a", 1.0)
+    label_sheet([replace(ITEMS[0], picked="drawn 1")], path, annotator="bob")
+    assert read_sheet(path)["picked"].tolist() == ["hard", "random", "drawn 1"]
+    label_sheet([replace(ITEMS[0], picked="drawn 1")], path)
+    sheet = read_sheet(path)
+    assert sheet["picked"].tolist() == ["drawn 1", "random", "drawn 1"]
+    assert sheet["value"].tolist()[0] == 1.0
+
+
 def test_two_sheets_of_two_people_are_one_set_of_labels(tmp_path: Path) -> None:
     paths = [
         label_sheet(ITEMS, tmp_path / f"{name}.csv", annotator=name) for name in ("ann", "bob")
@@ -214,8 +226,11 @@ def test_two_sheets_of_two_people_are_one_set_of_labels(tmp_path: Path) -> None:
     for path in paths:
         save_label(path, "item-a", 1.0, annotator=path.stem)
     assert load_labels(paths)["annotator"].tolist() == ["ann", "bob"]
-    with pytest.raises(DataError, match="'ann' labelled 'item-a' twice"):
-        load_labels([paths[0], paths[0]])
+    verdicts = [Judgement("q1", "correctness", 1.0)]
+    twice = load_labels([paths[0], paths[0]])
+    twice = twice[twice["configuration"] == twice["configuration"].iloc[0]]
+    with pytest.raises(DataError, match=r"one by each rater, keep one row.*'annotator': 'ann'"):
+        judge_agreement(verdicts, twice)
 
 
 def test_from_the_sheet_to_agreement(tmp_path: Path) -> None:
