@@ -10,7 +10,7 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -80,25 +80,27 @@ def test_a_trivial_notebook_takes_a_fifth(tmp_path: Path) -> None:
     assert forked <= 0.2 * spawned
 
 
-def test_the_quickstart_takes_little_more_than_half(tmp_path: Path) -> None:
+@pytest.fixture
+def part() -> Iterator[Path]:
+    """Four configurations of the quickstart, next to its notebook."""
+    grid = Path("notebooks/quickstart.toml").absolute()
+    path = grid.parent / f"benchmark-{os.getpid()}.toml"
+    text = grid.read_text(encoding="utf-8").replace(', "hybrid:minilm"', "")
+    path.write_text(text, encoding="utf-8")
+    yield path
+    path.unlink()
+
+
+def test_the_quickstart_takes_little_more_than_half(part: Path, tmp_path: Path) -> None:
     """Four notebooks with their comparison, server included, all caches warm; next to a fresh
     Python for each.
 
     A notebook of the version before forks and kept evidence took 28 CPU s where a forked one takes
     5.5.
     """
-    grid = Path("notebooks/quickstart.toml").absolute()
-    part = grid.parent / f"benchmark-{os.getpid()}.toml"
-    text = grid.read_text(encoding="utf-8").replace(', "dense:minilm", "hybrid:minilm"', "")
-    part.write_text(
-        text.replace('    { chunker = "fixed", chunk_size = 128 },\n', ""), encoding="utf-8"
-    )
-    try:
-        cpu_seconds(lambda: sweep(part, jobs=2, out=tmp_path / "cold"))
-        forked = cpu_seconds(lambda: sweep(part, jobs=2, out=tmp_path / "forked"))
-        spawned = cpu_seconds(lambda: sweep(part, jobs=2, out=tmp_path / "spawned", fork=False))
-    finally:
-        part.unlink()
+    cpu_seconds(lambda: sweep(part, jobs=2, out=tmp_path / "cold"))
+    forked = cpu_seconds(lambda: sweep(part, jobs=2, out=tmp_path / "forked"))
+    spawned = cpu_seconds(lambda: sweep(part, jobs=2, out=tmp_path / "spawned", fork=False))
     print(
         f"\na part of the quickstart: forked {forked:.1f} CPU s, spawned {spawned:.1f}: "
         f"ratio {forked / spawned:.2f}"
@@ -107,6 +109,24 @@ def test_the_quickstart_takes_little_more_than_half(tmp_path: Path) -> None:
     assert len(made) == 8
     assert made == numbers_of(tmp_path / "spawned" / part.stem)
     assert forked <= 0.6 * spawned
+
+
+def test_dask_takes_little_more_than_jobs(part: Path, tmp_path: Path) -> None:
+    """The same runs on two workers of a Dask cluster here, warm; its imports included."""
+    pytest.importorskip("distributed")
+    cpu_seconds(lambda: sweep(part, jobs=2, out=tmp_path / "cold"))
+    address = "dask://local?workers=2"
+    jobs, by_dask = 0.0, 0.0
+    for i in range(2):  # in turn: the machine has other work
+        jobs += cpu_seconds(lambda: sweep(part, jobs=2, out=tmp_path / f"jobs-{i}"))  # noqa: B023
+        by_dask += cpu_seconds(lambda: sweep(part, out=tmp_path / f"dask-{i}", executor=address))  # noqa: B023
+    print(
+        f"\na part of the quickstart: --jobs 2 {jobs / 2:.1f} CPU s, Dask {by_dask / 2:.1f}: "
+        f"ratio {by_dask / jobs:.2f}"
+    )
+    made = numbers_of(tmp_path / "dask-0" / part.stem)
+    assert made == numbers_of(tmp_path / "jobs-0" / part.stem)
+    assert by_dask <= 1.2 * jobs
 
 
 def test_200_kills_leave_no_process_and_no_half_result(tmp_path: Path) -> None:
