@@ -45,7 +45,8 @@ def print_decision(results: evaluation.Results, measure: str = "", n_rows: int =
         return
     measure, baseline = ranking_measure(results, measure), baseline_name(results)
     comparison = results.compare(baseline, measures=[measure])
-    best = results.leaderboard(measure).head(n_rows)
+    board = results.leaderboard(measure)
+    best = board[(board.index < n_rows) | (board["name"] == baseline)]
     rows = report.leaderboard_rows(best, measure, comparison)
     typer.echo(f"\n{printable(report.headline(results, comparison, baseline, measure))}.")
     typer.echo(f"Ranked by {measure}: {meaning_of(measure)}.\n")
@@ -54,5 +55,7 @@ def print_decision(results: evaluation.Results, measure: str = "", n_rows: int =
         f"{measure} (ranked by)": f"{measure} [95 % interval]",
         "difference from the baseline": "difference",
     }
+    if rows["scored"].nunique() > 1:  # means of different questions
+        columns["scored"] = "scored"
     print_table(rows, columns, columns)
     typer.echo("")

@@ -213,7 +213,10 @@ def _check_measured(result: evaluation.Result) -> None:
             f"Failed: every answer failed, the first: {printable(answers[0].error or 'no reason')}",
             err=True,
         )
-        raise typer.Exit(1)
+        raise typer.Exit(2)
+    if not result.samples and all(row.value is None for row in result.rows):
+        typer.echo("Failed: nothing could be evaluated; the report states why.", err=True)
+        raise typer.Exit(2)
     if result.judge_failed:
         [state] = [part for part in result.perspectives if part.name == "judge"]
         raise ModelError(f"the judge decides nothing here: {state.reason or state.warning}")

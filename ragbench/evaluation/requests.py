@@ -20,7 +20,7 @@ from typing import Any
 import pandas as pd
 
 from ragbench import store
-from ragbench.errors import DataError, DataWarning, FailureKind
+from ragbench.errors import DataError, DataWarning, FailureKind, ModelError
 from ragbench.evaluation.folder import JOURNAL
 from ragbench.evaluation.parameters import OF_PIPELINE, configuration
 from ragbench.evaluation.spec import EvaluationSpec
@@ -263,6 +263,10 @@ def _answers(dataset: Dataset, system: System, concurrency: int, timed: int) -> 
     elif concurrency > 1:
         for case in _asked_alone(dataset, timed, alone):
             alone[case.query_id] = ask_case(system, case)
+        failures = {answer.failure for answer in alone.values()}
+        if len(alone) >= _HOPELESS and failures == {FailureKind.UNREACHABLE}:
+            [error, *_] = (str(answer.error) for answer in alone.values())
+            raise ModelError(error, FailureKind.UNREACHABLE)
     replies = ask(system, dataset, concurrency=concurrency, known=alone)
     seconds = {"ask": time.perf_counter() - start}
     matched = match_passages(replies, dataset)
@@ -287,7 +291,11 @@ def _answers(dataset: Dataset, system: System, concurrency: int, timed: int) -> 
         matched.chunks,
         latency=[answer for answer in answers if answer.query_id in alone or not alone],
         system=about | ({"is_foreign": True} if matched.is_foreign else {}),
-        has_contexts=all_failed or any(answer.contexts or answer.passages for answer in replies),
+        has_contexts=all_failed
+        or any(
+            answer.contexts or answer.passages or RETRIEVAL_ONLY in answer.flags
+            for answer in replies
+        ),
         has_texts=any(passage.text.strip() for answer in answers for passage in answer.passages),
         has_answers=all_failed
         or any(RETRIEVAL_ONLY not in answer.flags and not answer.failed for answer in answers),
