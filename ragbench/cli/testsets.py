@@ -140,7 +140,7 @@ def convert(
     without_documents: bool = False,
     force: Force = False,
 ) -> None:
-    """Write a test set as YAML, JSONL or a BEIR folder, which hold every label.
+    """Write a test set as YAML, JSONL or a BEIR folder, which hold every label, or as nuggets.
 
     IN may be of another tool: ragas, DeepEval, promptfoo, a
     spreadsheet (.csv) with question, answer, source. With --docs, expected sections and reference
@@ -150,7 +150,7 @@ def convert(
     Args:
         source: A test set, or the name of a dataset such as pydoc.
         target: A .yaml or .jsonl file, or a folder.
-        to: yaml, jsonl or beir (a folder); default: by the name.
+        to: yaml, jsonl, beir (a folder), or nuggets (questions and gold facts as TREC has them); default: by the name.
         without_documents: Leave the documents out of a .yaml or .jsonl.
 
     Example: ragbench testset convert my.yaml my.jsonl --docs my-documents

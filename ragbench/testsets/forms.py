@@ -41,7 +41,6 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from ragbench.datasets.corpus import (
     load_corpus as load_corpus,
@@ -58,6 +57,7 @@ from ragbench.testsets.cases import (
     sample_line,
 )
 from ragbench.testsets.fields import SIGNATURES, TABLES
+from ragbench.testsets.other_tools import other_form, read_records, records
 from ragbench.testsets.parser import (
     Record,
     UnreadableError,
@@ -157,8 +157,6 @@ def form_of(path: str | Path) -> str:
         raise DataError(f"{testset} is not a test set; expected {_EXPECTED}")
     if testset.is_dir():
         return "table" if any((testset / file).is_file() for file in _SAVED) else "perspectives"
-    from ragbench.testsets.other_tools import other_form
-
     return other_form(testset) or SUFFIXES[testset.suffix.lower()]
 
 
@@ -190,8 +188,6 @@ def read(path: Path, form: str, corpus: Mapping[str, Document] | None = None) ->
     if form == "jsonl":
         return _read_lines(path)
     if form in OTHER_FORMS:
-        from ragbench.testsets.other_tools import read_records, records
-
         content = read_records(records(path, form), path, corpus)
         if path.name == "qa.parquet" and path.with_name("corpus.parquet").is_file():
             content.corpus = "corpus.parquet"
@@ -214,7 +210,10 @@ def content_of(dataset: Dataset) -> Content:
 def text_of(content: Content, form: str) -> str:
     """Return the file that holds a content, in the form "yaml", "jsonl" or "nuggets"."""
     if form == "nuggets":
-        return "".join(json_line(_nugget_line(entry.case)) for entry in content.entries)
+        return "".join(
+            json_line({"qid": case.query_id, "query": case.text, "nuggets": _nuggets(case)})
+            for case, *_ in content.entries
+        )
     cases = list(map(case_line, content.entries))
     documents = list(map(plain, content.documents.values()))
     inputs = [sample_line(sample, "input") for sample in content.inputs]
@@ -241,13 +240,11 @@ def text_of(content: Content, form: str) -> str:
         ) from exc
 
 
-def _nugget_line(case: Case) -> dict[str, Any]:
-    okay = case.metadata.get("okay_facts", ())
-    nuggets = [
-        {"text": fact, "importance": "okay" if fact in okay else "vital"}
-        for fact, *_ in case.gold_facts
+def _nuggets(case: Case) -> list[dict[str, str]]:
+    return [
+        {"text": fact[0], "importance": "vital" if fact in case.vital_facts else "okay"}
+        for fact in case.gold_facts
     ]
-    return {"qid": case.query_id, "query": case.text, "nuggets": nuggets}
 
 
 def yaml_case(line: Mapping[str, object]) -> dict[str, object]:

@@ -1,21 +1,22 @@
 """Datasets and test sets by name, file or folder: the one way in for all that is evaluated."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ragbench.datasets import EXPECTED, is_collection, load_collection
+from ragbench.datasets.corpus import load_corpus
+from ragbench.datasets.download import unpacked
+from ragbench.datasets.jsonl import shown
 from ragbench.errors import ConfigError, DataError, RagbenchError
 from ragbench.files import expanded
+from ragbench.testsets.assembly import DocumentIds, check_evidence, to_dataset
+from ragbench.testsets.beir_form import beir_problems, load_labelled_folder
+from ragbench.testsets.cases import Content
+from ragbench.testsets.forms import form_of, is_testset, read
+from ragbench.testsets.problems import Problem, refuse
 from ragbench.types import Dataset, DatasetSource, Document
-
-if TYPE_CHECKING:
-    from ragbench.testsets.cases import Content
-    from ragbench.testsets.problems import Problem
 
 
 def load_dataset(name: str | Path, split: str = "test", *, corpus: str | Path = "") -> Dataset:
@@ -75,9 +76,6 @@ def load_testset(path: str | Path, *, corpus: Mapping[str, Document] | None = No
         DataError: the file is not what it should be; the first 20 problems, each with its line, and
         their number.
     """
-    from ragbench.testsets.assembly import to_dataset
-    from ragbench.testsets.problems import refuse
-
     path = expanded(path)
     content, documents = _read(path, corpus)
     refuse(path, content.problems)
@@ -97,14 +95,8 @@ def validate_testset(
     Raises:
         DataError: there is no test set at that place, or it cannot be read.
     """
-    from ragbench.testsets.assembly import DocumentIds
-    from ragbench.testsets.forms import form_of
-    from ragbench.testsets.problems import Problem
-
     path = expanded(path)
     if form_of(path) == "beir":
-        from ragbench.testsets.beir_form import beir_problems
-
         return beir_problems(path)
     content, _ = _read(path, corpus)
     if corpus is not None and not content.problems:
@@ -124,11 +116,7 @@ def _load(name: str | Path, split: str, corpus: str | Path) -> Dataset:
     # False, not an error, for what cannot be a path
     exists = bool(str(name)) and os.path.exists(path)
     if exists:
-        from ragbench.testsets.forms import is_testset
-
         if is_testset(path):
-            from ragbench.datasets.corpus import load_corpus
-
             dataset = load_testset(path, corpus=load_corpus(corpus).corpus if corpus else None)
             if split not in ("test", dataset.split):
                 raise DataError(
@@ -137,8 +125,6 @@ def _load(name: str | Path, split: str, corpus: str | Path) -> Dataset:
                 )
             return dataset
         if path.suffix == ".zip" and not path.is_dir():
-            from ragbench.datasets.download import unpacked
-
             dataset = _load(unpacked(path), split, corpus)
             return replace(dataset, name=path.stem)
         if not path.is_dir():
@@ -153,8 +139,6 @@ def _load(name: str | Path, split: str, corpus: str | Path) -> Dataset:
         )
     if not exists:
         return load_collection(name, split)
-    from ragbench.testsets.beir_form import load_labelled_folder
-
     return load_labelled_folder(path, split)
 
 
@@ -172,12 +156,6 @@ def _read(
     """Return the content of a test set, and the documents: `corpus`, those in the file, or those
     that it refers to.
     """
-    from ragbench.datasets.corpus import load_corpus
-    from ragbench.datasets.jsonl import shown
-    from ragbench.testsets.assembly import check_evidence
-    from ragbench.testsets.forms import form_of, read
-    from ragbench.testsets.problems import Problem
-
     form = form_of(path)
     content = read(path, form, corpus)
     documents = content.documents if corpus is None else corpus
