@@ -45,10 +45,11 @@ from pathlib import Path
 from ragbench.datasets.corpus import (
     load_corpus as load_corpus,
 )  # one of the names of ragbench.testsets
-from ragbench.datasets.jsonl import json_line
-from ragbench.errors import ConfigError, DataError, check_known
+from ragbench.datasets.jsonl import json_line, shown
+from ragbench.errors import ConfigError, DataError, RagbenchError, check_known
 from ragbench.files import expanded
-from ragbench.testsets.beir_form import read_beir
+from ragbench.testsets.assembly import DocumentIds, check_evidence, to_dataset
+from ragbench.testsets.beir_form import beir_problems, read_beir
 from ragbench.testsets.cases import (
     Content,
     case_line,
@@ -175,6 +176,79 @@ def suffix_form(path: str | Path) -> str:
             f"{str(path)!r} is not the name of a form to write; expected .yaml, .jsonl or a folder"
         )
     return form
+
+
+def load_testset(path: str | Path, *, corpus: Mapping[str, Document] | None = None) -> Dataset:
+    """Return the test set in a file or folder, whichever of the `FORMS` it has.
+
+    Every case has an entry in `qrels`, an empty one where no document is named. Documents are those
+    of the file or `corpus`; without any, the corpus is empty, as for a system that keeps its own.
+    Where the documents are known, expected sections become evidence: from the heading to the next
+    one of the same level. A document or section that is not there is a DataWarning that names it.
+
+    A BEIR folder is read with its split "test", or the only one it has.
+
+    Raises:
+        DataError: the file is not what it should be; the first 20 problems, each with its line, and
+        their number.
+    """
+    path = expanded(path)
+    content, documents = _read(path, corpus)
+    refuse(path, content.problems)
+    name = content.name or (path.resolve().name if path.is_dir() else path.stem)
+    return to_dataset(name, content, documents, str(path))
+
+
+def validate_testset(
+    path: str | Path, *, corpus: Mapping[str, Document] | None = None
+) -> list[Problem]:
+    """Return every problem in a test set, in the order of its lines; none where `load_testset`
+    would take it.
+
+    With `corpus`, labels are compared with these documents: evidence that ends behind its document,
+    and a document that is named and not there, are problems too.
+
+    Raises:
+        DataError: there is no test set at that place, or it cannot be read.
+    """
+    path = expanded(path)
+    if form_of(path) == "beir":
+        return beir_problems(path)
+    content, _ = _read(path, corpus)
+    if corpus is not None and not content.problems:
+        ids, expected = DocumentIds(corpus), f"one of the {len(corpus)} documents of the corpus"
+        for entry in content.entries:
+            names = dict.fromkeys((*entry.relevant, *(span.doc_id for span in entry.case.evidence)))
+            missing = [name for name in names if ids.full(name) not in corpus]
+            content.problems += [
+                Problem(entry.record.line, "document", repr(n), expected, entry.record.file)
+                for n in missing
+            ]
+    return content.problems
+
+
+def _read(
+    path: Path, corpus: Mapping[str, Document] | None
+) -> tuple[Content, Mapping[str, Document]]:
+    """Return the content of a test set, and the documents: `corpus`, those in the file, or those
+    that it refers to.
+    """
+    form = form_of(path)
+    content = read(path, form, corpus)
+    documents = content.documents if corpus is None else corpus
+    if content.corpus and not documents and corpus is None:
+        corpus_path = path.parent / content.corpus
+        try:
+            documents = load_corpus(corpus_path if corpus_path.exists() else content.corpus).corpus
+        except (RagbenchError, OSError, ValueError) as exc:
+            expected = f"documents that can be read ({exc})"
+            content.problems.append(
+                Problem(0, "corpus", shown(content.corpus), expected, path.name)
+            )
+    if form != "beir":
+        content.problems += check_evidence(content, documents)
+        content.problems.sort(key=lambda problem: (problem.file, problem.line))
+    return content, documents
 
 
 def read(path: Path, form: str, corpus: Mapping[str, Document] | None = None) -> Content:
