@@ -146,6 +146,18 @@ class Case:
         """
         return self.expected_outcome not in {"no_results", "blocked"}
 
+    @property
+    def vital_facts(self) -> tuple[tuple[str, ...], ...]:
+        """Return the gold facts that an answer must state: those that the metadata `okay_facts` does
+        not name (vital and okay nuggets as in TREC, Pradeep et al. 2024).
+
+        >>> Case("q", "?", gold_facts=(("1889",), ("May", "spring")), metadata={"okay_facts": ["May"]}).vital_facts
+        (('1889',),)
+        """
+        return tuple(
+            fact for fact in self.gold_facts if fact[0] not in self.metadata.get("okay_facts", ())
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class SafetySample:

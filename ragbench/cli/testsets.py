@@ -140,7 +140,7 @@ def convert(
     without_documents: bool = False,
     force: Force = False,
 ) -> None:
-    """Write a test set as YAML, JSONL or a BEIR folder, which hold every label.
+    """Write a test set as YAML, JSONL or a BEIR folder, which hold every label, or as nuggets.
 
     IN may be of another tool: ragas, DeepEval, promptfoo, a
     spreadsheet (.csv) with question, answer, source. With --docs, expected sections and reference
@@ -150,14 +150,14 @@ def convert(
     Args:
         source: A test set, or the name of a dataset such as pydoc.
         target: A .yaml or .jsonl file, or a folder.
-        to: yaml, jsonl or beir (a folder); default: by the name.
+        to: yaml, jsonl, beir (a folder), or nuggets (questions and gold facts as TREC has them); default: by the name.
         without_documents: Leave the documents out of a .yaml or .jsonl.
 
     Example: ragbench testset convert my.yaml my.jsonl --docs my-documents
     """
     from ragbench.datasets.corpus import load_corpus
-    from ragbench.testsets.forms import save_testset, suffix_form
-    from ragbench.testsets.loader import load_dataset, load_testset
+    from ragbench.testsets.forms import load_testset, save_testset, suffix_form
+    from ragbench.testsets.loader import load_dataset
 
     form = to or suffix_form(target)
     documents = load_corpus(corpus).corpus if corpus else None
@@ -188,8 +188,7 @@ def validate(
     Example: ragbench testset validate my.yaml --docs docs/
     """
     from ragbench.datasets.corpus import load_corpus
-    from ragbench.testsets.forms import form_of
-    from ragbench.testsets.loader import load_testset, validate_testset
+    from ragbench.testsets.forms import form_of, load_testset, validate_testset
 
     documents = load_corpus(corpus).corpus if corpus else None
     if problems := validate_testset(path, corpus=documents):
@@ -259,8 +258,7 @@ def draft(
 def _add_cases(path: Path, data: Dataset) -> int:
     """Add the cases that a YAML test set does not have at its end, and return their number."""
     from ragbench.testsets.edits import add_entries
-    from ragbench.testsets.forms import content_of
-    from ragbench.testsets.loader import load_testset
+    from ragbench.testsets.forms import content_of, load_testset
 
     testset = load_testset(path)
     if other := sorted({case.evidence[0].doc_id for case in data.cases} - set(testset.corpus)):

@@ -23,6 +23,7 @@ from ragbench.types import Answer, Case, Chunk, Dataset, Judgement, Run, Span, c
 # in the order in which data flows: cause -> its words, and the stage that has to change
 _CAUSES = {
     "not_in_corpus": ("not in the corpus", "retrieval"),
+    "rewritten": ("query rewritten wrongly", "retrieval"),
     "not_retrieved": ("not retrieved", "retrieval"),
     "below_cut": ("retrieved below the cut", "retrieval"),
     "cut_by_budget": ("cut by the token budget", "chunking"),
@@ -83,8 +84,8 @@ _COLUMNS = "query_id category question failed cause evidence measure value held"
 
 class _Reach(NamedTuple):
     """How much of the evidence the documents, the first `depth`, the contexts with what was cut,
-    and the contexts themselves hold: fractions of its characters or, where documents only are
-    labelled, of the relevant documents.
+    the contexts themselves, and in a conversation the contexts of the last question alone hold:
+    fractions of its characters or, where documents only are labelled, of the relevant documents.
 
     `documents` is the number of relevant documents, 0 where the evidence is spans; `split`, whether
     a chunk border splits what the contexts hold in part; `located`, whether the contexts are known
@@ -95,6 +96,7 @@ class _Reach(NamedTuple):
     deep: float
     uncut: float
     context: float
+    last: float
     split: bool = False
     documents: int = 0
     located: bool = True
@@ -163,7 +165,9 @@ def diagnose(
     finds that it addresses the question (`RELEVANT`) and that a context which holds the evidence
     supports every claim. "unanswerable_answered": a question without an answer got one. A list of
     chunks holds the evidence if it covers `HOLDS` (0.8) of its characters. A passage that occurs
-    word for word in several places counts once; either copy will do. "split_by_border": the
+    word for word in several places counts once; either copy will do. "rewritten": the query that
+    was made of a question and its history finds less than that, and the last question alone would
+    have found it (both are in the answer's `calls`). "split_by_border": the
     contexts hold a part of a span that no single chunk holds whole. An answer is unsupported where
     faithfulness by the judge, or else claim support, is below 0.5, or a forbidden claim is made. It
     is "fabricated" where the evidence is not known to be in the context; where it is, the answer
@@ -310,6 +314,9 @@ def _lost(question: _Question, reach: _Reach) -> tuple[str, str]:
         chunks = f"{n_cut} {'chunk' if n_cut == 1 else 'chunks'}"
         more = f"{reach.shown(reach.uncut)} with the {chunks} that the budget cut"
         return "cut_by_budget", f"{present}, {more}"
+    if reach.holds(reach.last):
+        alone = f"{reach.shown(reach.last)} by the last question alone"
+        return "rewritten", f"{present} by the query {question.answer.calls[0].query!r}, {alone}"
     if reach.split:
         return "split_by_border", f"{present}; no single chunk holds all of the passage"
     cause = "below_cut" if reach.holds(reach.deep) else "not_retrieved"
@@ -335,7 +342,9 @@ def _reach(
 ) -> _Reach | None:
     """Return how far the evidence came; None where no label names the evidence."""
     answer, spans = question.answer, question.spans
-    lists = ((*deep, *answer.contexts), (*answer.contexts, *answer.cut), answer.contexts)
+    # what a pipeline that rewrites questions would have found without doing so
+    unchanged = next((call.contexts for call in answer.calls if call.name == "last"), ())
+    lists = ((*deep, *answer.contexts), (*answer.contexts, *answer.cut), answer.contexts, unchanged)
     chunks = [by_id[i] for i in answer.contexts if i in by_id]
     if not spans or answer.passages:
         passages = {passage.passage_id: passage for passage in answer.passages}
@@ -347,12 +356,13 @@ def _reach(
         corpus = question.dataset.corpus
         is_there = not corpus.keys().isdisjoint(relevant) or bool(not corpus and passages)
         documents = [{sources[i].doc_id for i in ids if i in sources} for ids in lists]
-        deep_part, uncut, context = (len(ids & relevant) / len(relevant) for ids in documents)
+        deep_part, uncut, context, last = (len(ids & relevant) / len(relevant) for ids in documents)
         return _Reach(
             float(is_there),
             deep_part,
             uncut,
             context,
+            last,
             documents=len(relevant),
             located=_is_located(question, relevant, chunks),
         )
@@ -375,8 +385,8 @@ def _reach(
         )
         for span in spans
     )
-    deep_part, uncut, context = map(fraction, lists)
-    return _Reach(1.0, deep_part, uncut, context, is_split)
+    deep_part, uncut, context, last = map(fraction, lists)
+    return _Reach(1.0, deep_part, uncut, context, last, is_split)
 
 
 def _is_located(question: _Question, relevant: Collection[str], chunks: Sequence[Chunk]) -> bool:

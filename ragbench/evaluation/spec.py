@@ -210,7 +210,10 @@ class EvaluationSpec(BaseModel):
         _JUDGE,
     )
     criteria: Annotated[Words, AfterValidator(_check_criteria)] = _option(
-        CRITERIA, "What is judged; also context_recall, context_precision.", _JUDGE, is_served=True
+        CRITERIA,
+        "What is judged; also context_recall, context_precision, vital_recall.",
+        _JUDGE,
+        is_served=True,
     )
     interventions: Annotated[Words, AfterValidator(_check_interventions)] = _option(
         (),

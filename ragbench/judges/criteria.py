@@ -53,18 +53,17 @@ NEEDS = {
     "faithfulness": {"documents", "answer"},
     "context_recall": {"documents", "reference"},
     "context_precision": {"documents", "reference"},
+    "vital_recall": {"facts", "answer"},
     "document": {"documents"},
 }
 
 # The maximum reply for each criterion in tokens: 30 claims with their reasons, judgements of 20
 # documents.
 REPLY_TOKENS = {
-    "correctness": 300,
-    "relevance": 300,
     "faithfulness": 2400,
     "context_recall": 1600,
     "context_precision": 1200,
-    "document": 300,
+    "vital_recall": 1600,
 }
 
 _MAX_SHOWN_REPLY = 4000
@@ -84,6 +83,7 @@ class Material:
     reference: str | None
     documents: tuple[str, ...]
     chunk_ids: tuple[str, ...]
+    facts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +120,9 @@ def judge(
       support.
     - "context_precision": useful chunks first? See `rank_weighted_precision`. Useful is what the
       right answer needs: the reference answer where there is one.
+    - "vital_recall": the fraction of the gold facts that the answer states in full, without those
+      that the case's metadata `okay_facts` names; a part of a fact counts as nothing (strict vital
+      recall of TREC's RAG track, Pradeep et al. 2024).
 
     The prompts are in `ragbench.judges.prompts`. Foreign text, such as the answer, is between tags
     that it cannot close. The judge sees the first 12,000 characters of an answer; the explanation
@@ -189,8 +192,9 @@ def write_request(
     answer = material.answer[:MAX_ANSWER] if "answer" in needed else ""
     reference = (material.reference or "") if "reference" in needed else ""
     documents = material.documents if "documents" in needed else ()
+    facts = material.facts if "facts" in needed else ()
     reply = reply[-_MAX_SHOWN_REPLY:]
-    code = fence_code([material.question, answer, reference, reply, *documents])
+    code = fence_code([material.question, answer, reference, reply, *documents, *facts])
 
     parts = [f"Question:\n{fence('question', material.question, code)}"]
     if "documents" in needed:
@@ -198,6 +202,8 @@ def write_request(
             f"Documents that were retrieved, best first, each after its "
             f"number:\n{numbered(documents, code)}"
         )
+    if facts:
+        parts.append(f"Facts, each after its number:\n{numbered(facts, code, 'fact')}")
     if reference:
         parts.append(f"Reference answer:\n{fence('reference', reference, code)}")
     if "answer" in needed:
@@ -218,7 +224,8 @@ def write_request(
     )
     for criterion in criteria:
         text = CRITERIA.get(criterion, DOCUMENT).replace("{limit}", str(MAX_CLAIMS))
-        parts.append(f"{criterion}: {text.replace('{documents}', str(len(documents)))}")
+        text = text.replace("{documents}", str(len(documents))).replace("{facts}", str(len(facts)))
+        parts.append(f"{criterion}: {text}")
     form = ",\n".join(f'"{criterion}": {REPLY_FORMS[criterion]}' for criterion in criteria)
     parts.append(f"Reply with one JSON object and nothing else, in this form:\n{{{form}}}")
     if problem:
@@ -280,7 +287,8 @@ def materials_of(
         case = cases[answer.query_id]
         documents = tuple(texts[chunk_id].text for chunk_id in named)
         reference = case.reference_answer if (case.reference_answer or "").strip() else None
-        row = (answer.query_id, case.text, answer.text, reference, documents, named)
+        facts = tuple(fact[0] for fact in case.vital_facts)
+        row = (answer.query_id, case.text, answer.text, reference, documents, named, facts)
         materials.append(Material(*row))
     return materials
 
@@ -298,6 +306,8 @@ def _without_request(answer: Answer, material: Material, criterion: str) -> Judg
         state, why = "abstained", how
     elif criterion in {"correctness", "context_recall"} and material.reference is None:
         state, why = "no_reference", "the question has no reference answer"
+    elif criterion == "vital_recall" and not material.facts:
+        state, why = "no_reference", "the question has no vital facts"
     elif "documents" in needs and not material.documents:
         state, why = "retrieval_empty", "nothing was retrieved, so nothing can support the answer"
         if criterion != "faithfulness":
@@ -339,7 +349,7 @@ def _ask(
                 [request.prompt for request in group],
                 system=JUDGE_SYSTEM,
                 # A reply that was cut would be cut again at the same length.
-                max_tokens=sum(REPLY_TOKENS[name] for name in criteria) * longer,
+                max_tokens=sum(REPLY_TOKENS.get(name, 300) for name in criteria) * longer,
                 temperature=SAMPLING_TEMPERATURE if n_samples > 1 else 0.0,
                 schema=reply_schema(criteria),
                 samples=[request.sample for request in group],
@@ -373,7 +383,8 @@ def _take(
                 verdict = verdicts[name]
                 if isinstance(verdict, UnreadableError):
                     raise verdict
-                value, explanation = score(verdict, material.chunk_ids)
+                names = material.facts if name == "vital_recall" else material.chunk_ids
+                value, explanation = score(verdict, names)
                 state = "no_claims" if value is None else "scored"
                 unsupported = unsupported_claims(verdict)
         except UnreadableError as problem:

@@ -4,7 +4,7 @@ of the reply.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -118,12 +118,23 @@ class ContextPrecision(BaseModel):
     documents: list[Usefulness]
 
 
+class Fact(BaseModel):
+    number: _Number
+    reason: str = ""
+    support: Annotated[Literal["full", "partial", "none"], BeforeValidator(_as_verdict)]
+
+
+class VitalRecall(BaseModel):
+    facts: list[Fact]
+
+
 _FORMS: Mapping[str, type[BaseModel]] = {
     "correctness": Correctness,
     "relevance": Relevance,
     "faithfulness": Faithfulness,
     "context_recall": ContextRecall,
     "context_precision": ContextPrecision,
+    "vital_recall": VitalRecall,
     "document": Grade,
 }
 # An object without this key is not a verdict on the criterion.
@@ -139,6 +150,7 @@ _DECISION: Any = {
     "claims": {"__all__": {"supported"}},
     "statements": {"__all__": {"supported"}},
     "documents": {"__all__": {"number", "useful"}},
+    "facts": {"__all__": {"number", "support"}},
 }
 
 
@@ -260,12 +272,12 @@ def rank_weighted_precision(useful: Sequence[bool]) -> float:
     return sum(hits / rank for hits, rank in enumerate(ranks, 1)) / len(ranks) if ranks else 0.0
 
 
-def score(verdict: BaseModel, chunk_ids: Sequence[str]) -> tuple[float | None, str]:
+def score(verdict: BaseModel, names: Sequence[str]) -> tuple[float | None, str]:
     """Return the value of a verdict in [0, 1] and its explanation; None where the answer makes no
-    claim.
+    claim. `names` are the ids of the documents, or for "vital_recall" the facts.
 
     Raises:
-        UnreadableError: a retrieved document has no verdict, or support is claimed from one that
+        UnreadableError: a document or fact has no verdict, or support is claimed from one that
         was not shown.
     """
     match verdict:
@@ -278,13 +290,19 @@ def score(verdict: BaseModel, chunk_ids: Sequence[str]) -> tuple[float | None, s
         case Faithfulness(claims=[]):
             return None, "the judge found no claim in the answer"
         case Faithfulness():
-            return _supported("claims", [(c.claim, c) for c in verdict.claims], chunk_ids)
+            return _supported("claims", [(c.claim, c) for c in verdict.claims], names)
         case ContextRecall():
-            return _supported(
-                "statements", [(s.statement, s) for s in verdict.statements], chunk_ids
+            return _supported("statements", [(s.statement, s) for s in verdict.statements], names)
+        case ContextPrecision(documents=parts):
+            useful, explanation = _by_number(
+                "context_precision", "document", "chunks useful", parts, names
             )
-        case ContextPrecision():
-            return _useful({judged.number: judged for judged in verdict.documents}, chunk_ids)
+            return rank_weighted_precision(useful), explanation
+        case VitalRecall(facts=parts):
+            full, explanation = _by_number(
+                "vital_recall", "fact", "vital facts stated in full", parts, names
+            )
+            return sum(full) / len(full), explanation
     raise TypeError(f"no value is defined for {type(verdict).__name__}")
 
 
@@ -301,17 +319,24 @@ def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _useful(documents: Mapping[int, Usefulness], chunk_ids: Sequence[str]) -> tuple[float, str]:
-    numbers = range(1, len(chunk_ids) + 1)
-    if missing := [str(number) for number in numbers if number not in documents]:
-        raise UnreadableError(f"context_precision: no verdict on document {', '.join(missing)}")
-    useful = [documents[number].useful for number in numbers]
-    lines = [f"{sum(useful)} of {len(useful)} chunks useful"]
-    for number, chunk_id in zip(numbers, chunk_ids, strict=True):
-        why = f" ({reason})" if (reason := documents[number].reason) else ""
-        word = "useful" if documents[number].useful else "not useful"
-        lines.append(f"{number}. {word} [{chunk_id}]{why}")
-    return rank_weighted_precision(useful), "\n".join(lines)
+def _by_number(
+    criterion: str, noun: str, kind: str, parts: Sequence[Usefulness | Fact], names: Sequence[str]
+) -> tuple[list[bool], str]:
+    """Return whether each document is useful or each fact stated in full, and the explanation."""
+    judged = {part.number: part for part in parts}
+    numbers = range(1, len(names) + 1)
+    if missing := [str(number) for number in numbers if number not in judged]:
+        raise UnreadableError(f"{criterion}: no verdict on {noun} {', '.join(missing)}")
+    good, lines = [], []
+    for number, name in enumerate(names, 1):
+        part = judged[number]
+        if isinstance(part, Fact):
+            word: str = part.support
+        else:
+            word = "useful" if part.useful else "not useful"
+        good.append(word in ("useful", "full"))
+        lines.append(f"{number}. {word} [{name}]{f' ({part.reason})' if part.reason else ''}")
+    return good, "\n".join([f"{sum(good)} of {len(good)} {kind}", *lines])
 
 
 def _supported(

@@ -55,6 +55,13 @@ CONTEXT_PRECISION = """For each of the {documents} documents, in their order and
 contributes to answering the question, and decide: true if it holds information that the right answer needs, false if \
 it is only near the subject or says nothing to it. If there is a reference answer, it is the right answer."""
 
+# Origin: the assignment of nuggets to answers by AutoNuggetizer (Pradeep et al. 2024, "Initial Nugget
+# Evaluation Results for the TREC 2024 RAG Track"), with its three levels; the wording is ours. Scale:
+# fully supported facts / all facts that are vital ("strict vital recall").
+VITAL_RECALL = """For each of the {facts} numbered facts, in their order and each by itself, say what the answer \
+states of it, and decide: "full" if the answer states all of it, in whatever words, "partial" if it states a part, \
+"none" if it states nothing of it or contradicts it. What you know yourself does not count."""
+
 # Origin: the graded judgement of UMBRELA (Upadhyay et al. 2024), after Thomas et al. 2024 ("Large
 # language models can accurately predict searcher preferences"); the wording is ours. Scale: grade / 3.
 DOCUMENT = """How useful is the document for someone who asks the question? First say what the person wants to know \
@@ -68,6 +75,7 @@ CRITERIA: Mapping[str, str] = {
     "faithfulness": FAITHFULNESS,
     "context_recall": CONTEXT_RECALL,
     "context_precision": CONTEXT_PRECISION,
+    "vital_recall": VITAL_RECALL,
 }
 
 # The form of each part of the reply. Text between < and > is a placeholder, so no verdict is
@@ -84,6 +92,8 @@ REPLY_FORMS: Mapping[str, str] = {
     "context_precision": '{"documents": [{"number": 1, "reason": "<one short sentence>", '
     '"useful": <true or false>}, '
     "<and so on for each document>]}",
+    "vital_recall": '{"facts": [{"number": 1, "reason": "<one short sentence>", "support": "<full, '
+    'partial or none>"}, <and so on for each fact>]}',
     "document": '{"reason": "<one or two sentences>", "grade": <0, 1, 2 or 3>}',
 }
 

@@ -18,8 +18,7 @@ from ragbench.datasets.jsonl import json_line
 from ragbench.errors import ConfigError, DataError, RagbenchError, require, unknown
 from ragbench.files import check_writable, expanded, write_durably
 from ragbench.testsets.edits import add_case, remove_case, replace_case
-from ragbench.testsets.forms import form_of
-from ragbench.testsets.loader import load_testset
+from ragbench.testsets.forms import form_of, load_testset
 from ragbench.types import Case, Span
 
 if TYPE_CHECKING:

@@ -41,11 +41,10 @@ def fence(kind: str, text: str, code: str) -> str:
     return f"<{kind}-{code}>\n{without_surrogates(text)}\n</{kind}-{code}>"
 
 
-def numbered(texts: Sequence[str], code: str) -> str:
+def numbered(texts: Sequence[str], code: str, tag: str = "document") -> str:
     """Return documents as the prompts show them: each fenced, after its number from 1; "(none)" if
     there are none.
     """
     return (
-        "\n".join(f"[{i}]\n{fence('document', text, code)}" for i, text in enumerate(texts, 1))
-        or "(none)"
+        "\n".join(f"[{i}]\n{fence(tag, text, code)}" for i, text in enumerate(texts, 1)) or "(none)"
     )

@@ -34,7 +34,7 @@ from ragbench.metrics.tidy import (
 )
 from ragbench.registry import Measure
 from ragbench.retrieval.embedders import knows, load_embedder
-from ragbench.types import Answer, Case, Chunk, Dataset, Embedder, Judgement
+from ragbench.types import Answer, Chunk, Dataset, Embedder, Judgement
 
 _NUMBER = r"(?:(?<!\w)[-\u2212])?(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)*|\d+(?:\.\d+)*)"
 
@@ -254,7 +254,7 @@ def score_answers(
     for q, (case, _) in answered.items():
         rows[q] = {
             "gold_fact_coverage": gold_fact_coverage(words[q], case.gold_facts),
-            "vital_fact_coverage": gold_fact_coverage(words[q], vital_facts(case)),
+            "vital_fact_coverage": gold_fact_coverage(words[q], case.vital_facts),
         }
         if case.required_keywords:
             coverage = keyword_coverage(words[q], case.required_keywords)
@@ -276,16 +276,6 @@ def score_answers(
     if any("okay_facts" in case.metadata for case in dataset.cases):
         measures.append("vital_fact_coverage")
     return tidy_cases(dataset.cases, measures, rows)
-
-
-def vital_facts(case: Case) -> list[Sequence[str]]:
-    """Return the gold facts that an answer must state: those that its metadata `okay_facts` does not
-    name (vital and okay nuggets as in TREC, Pradeep et al. 2024).
-
-    >>> vital_facts(Case("q", "?", gold_facts=(("1889",), ("May", "spring")), metadata={"okay_facts": ["May"]}))
-    [('1889',)]
-    """
-    return [fact for fact in case.gold_facts if fact[0] not in case.metadata.get("okay_facts", ())]
 
 
 def abstention_table(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:

@@ -2,16 +2,15 @@
 
 import base64
 import html
-import json
 import re
 from typing import Any
 
 from ragbench.evaluation import Results
-from ragbench.evaluation.formats import plain as plain_data
 from ragbench.evaluation.results import baseline_name, ranking_measure
 from ragbench.report.conclusions import conclusion, headline
 from ragbench.report.failures import plain
 from ragbench.report.leaderboard import leaderboard_markdown
+from ragbench.report.page.report_json import json_text
 
 _STYLE = (
     ":root{color-scheme:light dark}body{font:16px/1.5 "
@@ -80,7 +79,4 @@ def results_json(results: Results) -> str:
         name: table.astype(object).where(table.notna(), None).to_dict("records")
         for name, table in tables.items()
     }
-    return (
-        json.dumps(plain_data(records), indent=1, ensure_ascii=False, allow_nan=False, default=str)
-        + "\n"
-    )
+    return json_text(records)

@@ -22,8 +22,7 @@ from fastapi import HTTPException
 from ragbench.errors import DataError, unknown
 from ragbench.retrieval.retrievers import RETRIEVERS
 from ragbench.testsets.cases import case_line, entry_of_case
-from ragbench.testsets.forms import SUFFIXES, form_of, read, save_testset
-from ragbench.testsets.loader import load_testset
+from ragbench.testsets.forms import SUFFIXES, form_of, load_testset, read, save_testset
 from ragbench.types import Dataset
 
 NAME = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,78}[A-Za-z0-9_-])?"

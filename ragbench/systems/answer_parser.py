@@ -7,13 +7,11 @@ are recognised by the names of their fields, whether these are keys or attribute
 Arrow, polars), queries of LanceDB and streams are read to their end.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Real
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -90,7 +88,7 @@ class _Context(BaseModel):
     score: Finite | None = None
 
     @model_validator(mode="after")
-    def _check(self) -> _Context:
+    def _check(self) -> Self:
         if not self.id and not self.text:
             raise ValueError("expected an id or a text")
         return self

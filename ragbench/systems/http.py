@@ -79,15 +79,13 @@ def search(question, k=3):
 ```
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import field
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Self, Unpack
 from urllib.parse import quote, urlsplit
 
 from pydantic import Field, PositiveFloat, PositiveInt, field_validator, model_validator
@@ -194,18 +192,15 @@ class HttpSystem(RemoteSystem):
         raise ValueError("expected an address such as http://localhost:8000/ask")
 
     @model_validator(mode="after")
-    def _check_parts(self) -> HttpSystem:
+    def _check_parts(self) -> Self:
         if self.body is not None and self.form:
             raise ValueError("body is sent as JSON and form as a form; give one of them")
         check_names([self.body, self.form], [self.url, self.headers], 'body = {query = "{query}"}')
         return self
 
     def __post_init__(self) -> None:
-        import httpx
-
-        if not self.name:
-            address = httpx.URL(self.url)
-            self.name = f"{address.host}{f':{address.port}' if address.port else ''}{address.path}"
+        address = urlsplit(self.url)
+        self.name = self.name or f"{address.netloc}{address.path}"
         parts = ("url", "body", "form", "headers")
         self._templates, secrets = from_environment(
             {part: getattr(self, part) for part in parts}, self.name

@@ -2,14 +2,12 @@
 streamable HTTP.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from typing import Annotated, Any, Unpack
+from typing import Annotated, Any, Self, Unpack
 
 from pydantic import (
     Field,
@@ -111,7 +109,7 @@ class McpSystem(RemoteSystem):
         return command
 
     @model_validator(mode="after")
-    def _check_parts(self) -> McpSystem:
+    def _check_parts(self) -> Self:
         if not isinstance(self.server, str) and self.headers:
             raise ValueError(
                 "headers belong to an address; a command gets the variables that env names"
@@ -182,18 +180,14 @@ class McpSystem(RemoteSystem):
             return Reply([reply]), {} if is_cached else {"total": 1000 * seconds}
 
         answer = self.read(query_id, ask)
-        return _with_sampling(answer, sampling) if sampling else answer
+        if sampling and (usage := sampling.usage()):
+            latency = {} if sampling.cached else {"sampling": 1000 * usage.latency_s}
+            answer = replace(answer, usage=usage, latency_ms={**answer.latency_ms, **latency})
+        if sampling and sampling.refusals:
+            error = answer.error and f"{answer.error} ({sampling.refusals[0]})"
+            answer = replace(answer, flags=(*answer.flags, REFUSED), error=error)
+        return answer
 
     def _sampling(self) -> Sampling | None:
         """Return what answers the requests for samples of one call; None where none are offered."""
         return Sampling(self._llm, self.max_samplings) if self._llm else None
-
-
-def _with_sampling(answer: Answer, sampling: Sampling) -> Answer:
-    if usage := sampling.usage():
-        latency = {} if sampling.cached else {"sampling": 1000 * usage.latency_s}
-        answer = replace(answer, usage=usage, latency_ms={**answer.latency_ms, **latency})
-    if not sampling.refusals:
-        return answer
-    error = answer.error and f"{answer.error} ({sampling.refusals[0]})"
-    return replace(answer, flags=(*answer.flags, REFUSED), error=error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -57,12 +56,15 @@ class Sampling:
         if reply.error is not None:
             return refused(reply.error)
         self.completions.append(reply)
-        text, stopped = _stopped(reply.text, params.stop_sequences or ())
+        stops = params.stop_sequences or ()
+        end = min(
+            [at for stop in stops if stop and (at := reply.text.find(stop)) >= 0], default=None
+        )
         return CreateMessageResult(
             role="assistant",
-            content=TextContent(type="text", text=text),
+            content=TextContent(type="text", text=reply.text[:end]),
             model=reply.model,
-            stop_reason="stopSequence" if stopped else _STOPS.get(reply.finish, reply.finish),
+            stop_reason=_STOPS.get(reply.finish, reply.finish) if end is None else "stopSequence",
         )
 
     @property
@@ -99,9 +101,3 @@ def _prompt(params: CreateMessageRequestParams) -> str | None:
     if len(turns) == 1:
         return turns[0][1]
     return "\n\n".join(f"{role.capitalize()}: {text}" for role, text in turns)
-
-
-def _stopped(text: str, stops: Sequence[str]) -> tuple[str, bool]:
-    """Cut the text at the first of the stop sequences."""
-    ends = [at for stop in stops if stop and (at := text.find(stop)) >= 0]
-    return (text[: min(ends)], True) if ends else (text, False)

@@ -1,7 +1,5 @@
 """ragbench's own pipeline as a system under test: chunks, a retriever, a generator."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -9,7 +7,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
-from typing import Any
+from typing import Any, Self
 
 from ragbench import store
 from ragbench.errors import ConfigError, check_known
@@ -75,7 +73,8 @@ class Pipeline:
 
     In a conversation `history` states what is searched for and answered: "last" (or "") the last
     question alone, "all" it and all turns before it, "rewrite" a question that the language model
-    writes from them; the answer has it as a call of that name.
+    writes from them; the answer has it as a call of that name, and after it what the last question
+    alone would have found, as a call "last".
 
     Retriever, chunker, reranker and language model may be of your own, as objects or as
     "package.module:attribute". `name` is made of them unless given.
@@ -229,7 +228,7 @@ class Pipeline:
         }
         return [by_memory.get(answer.query_id, answer) for answer in answers]
 
-    def with_llm(self, llm: LLMLike, **generation: Any) -> Pipeline:
+    def with_llm(self, llm: LLMLike, **generation: Any) -> Self:
         """Return the same pipeline, its index shared, with another writer of answers; nothing is
         asked yet.
 
@@ -255,7 +254,7 @@ class Pipeline:
                 "makes it: a class, or a function of the chunks"
             )
 
-    def reindexed(self, dataset: Dataset) -> Pipeline:
+    def reindexed(self, dataset: Dataset) -> "Pipeline":
         """Return the same pipeline over other documents, chunked and indexed anew."""
         options = {**self._parts, **self._generation, "llm": self.llm, "name": self.name}
         return Pipeline(dataset, **options, language=self.language)
@@ -281,18 +280,25 @@ class Pipeline:
         """Return the answers, and the seconds of the stages "search" and "generate"."""
         start = perf_counter()
         new = self._standalone(queries, histories)
-        queries = {**queries, **new}
+        texts = {**queries, **new}
         with around_search:
-            run = self.retrieve(queries)
+            run = self.retrieve(texts)
         searched = perf_counter()
         with self._lock:
             self.run = {**self.run, **run}
-        cases = [Case(query_id, query) for query_id, query in queries.items()]
+        cases = [Case(query_id, query) for query_id, query in texts.items()]
         dataset = replace(self._dataset, cases=cases, qrels={})
         answers = generate_answers(dataset, run, self.chunks, self.llm, **self._generation)
-        calls = {query_id: (Call(self._parts["history"], text),) for query_id, text in new.items()}
-        answers = [replace(each, calls=calls.get(each.query_id, ())) for each in answers]
-        return answers, {"search": searched - start, "generate": perf_counter() - searched}
+        seconds = {"search": searched - start, "generate": perf_counter() - searched}
+        plain = self.retrieve({query_id: queries[query_id] for query_id in new}) if new else {}
+        calls = {
+            q: (
+                Call(self._parts["history"], text),
+                Call("last", queries[q], (*plain[q],)[: self.k]),
+            )
+            for q, text in new.items()
+        }
+        return [replace(each, calls=calls.get(each.query_id, ())) for each in answers], seconds
 
     def _standalone(
         self, queries: Mapping[str, str], histories: Mapping[str, Sequence[Message]]

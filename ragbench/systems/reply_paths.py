@@ -1,7 +1,5 @@
 """The parts of an answer in a system's JSON or stream of JSON, by paths."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -73,7 +71,7 @@ class ReplyPaths(BaseModel):
     failed_flags: list[str] = []
 
     @model_validator(mode="after")
-    def _has_contexts(self) -> ReplyPaths:
+    def _has_contexts(self) -> Self:
         if self.context and not self.contexts:
             raise ValueError(
                 "context has the paths inside each of contexts; give the path of contexts, too"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragbench import judges, llms, systems
+from ragbench import judges, llms, metrics, systems
 from ragbench.errors import ConfigError, DataError, DataWarning, abridged
 from ragbench.testing import reports
 from ragbench.testing.reports import Check
@@ -205,9 +205,7 @@ def assert_answer_correct(
             pytest.skip(f"the judge gave no verdict ({verdict.state}): {_cut(verdict.explanation)}")
         value, why = float(verdict.value or 0.0), f"the judge: {_cut(verdict.explanation)}"
     elif question.gold_facts:
-        from ragbench.metrics.answers import gold_fact_coverage
-
-        value = gold_fact_coverage(result.text, question.gold_facts)
+        value = metrics.gold_fact_coverage(result.text, question.gold_facts)
         why = f"{value:.0%} of the gold facts are stated"
     else:
         raise ConfigError(
@@ -237,8 +235,8 @@ def _judged(answer: Answer, case: Case, evaluation_llm: LLM | Callable[[str], An
     bare = Answer(
         answer.query_id, answer.text, outcome=answer.outcome
     )  # correctness needs no context
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)  # the test reports a failed verdict itself
+    # the test reports a failed verdict itself
+    with warnings.catch_warnings(action="ignore", category=DataWarning):
         return judges.judge([bare], "correctness", model, dataset=data, chunks=())[0]
 
 

@@ -8,8 +8,8 @@ n=..., min_grade=..., system=...)` overrides for a test, class or module:
 - `--ragbench-dataset`, `--ragbench-corpus` (the documents of a test set), `--ragbench-split`,
   `--ragbench-queries` (ids, comma-separated), `--ragbench-n` (the first n);
 - `--ragbench-system`: what `ragbench eval` takes;
-- `--ragbench-report`: a file (.json, .md, .html or .xml, JUnit) or a folder for the report of
-  `ragbench eval`;
+- `--ragbench-report`: a file (.json, .md or .html) or a folder for the report of `ragbench eval`; a
+  file .xml is pytest's own (`--junitxml`), so that JUnit counts the tests and failures of pytest;
 - `--ragbench-option NAME=VALUE`: any option of that evaluation (`ragbench.EvaluationSpec`); may be
   repeated.
 
@@ -32,7 +32,7 @@ from typing import Any
 
 import pytest
 
-from ragbench import evaluation, llms, systems
+from ragbench import evaluation, llms, systems, testsets
 from ragbench.errors import (
     ConfigError,
     DataWarning,
@@ -115,7 +115,9 @@ def pytest_configure(config: pytest.Config) -> None:
         "give to a test",
     )
     report = config.getoption("--ragbench-report")
-    if report and Path(report).suffix not in ("", ".json", ".md", ".html", ".xml"):
+    if Path(report).suffix == ".xml":
+        config.option.xmlpath, config.option.ragbench_report, report = report, "", ""
+    if Path(report).suffix not in ("", ".json", ".md", ".html"):
         raise pytest.UsageError(
             f"--ragbench-report is {report}; expected a folder or a file .json, .md, .html or .xml"
         )
@@ -272,9 +274,7 @@ def _queries(config: pytest.Config) -> list[str]:
 
 @lru_cache(maxsize=8)
 def _loaded(source: DatasetSource) -> Dataset:
-    from ragbench.testsets.loader import load_dataset
-
-    return load_dataset(source.name, source.split, corpus=source.corpus)
+    return testsets.load_dataset(source.name, source.split, corpus=source.corpus)
 
 
 def _dataset(config: pytest.Config, node: Any) -> Dataset:
@@ -352,10 +352,8 @@ def pytest_terminal_summary(
         others = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
         terminalreporter.write_line("  ".join([measure.ljust(first), *others]))
     if report:
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "always", DataWarning
-            )  # under `-W error` none of them may prevent the report
+        # under `-W error` none of them may prevent the report
+        with warnings.catch_warnings(action="always", category=DataWarning):
             for line, good in _write_reports(
                 Path(report), recorded.answers, config.getoption("--ragbench-option")
             ):

@@ -5,18 +5,16 @@ from .edits import (
 )
 from .forms import (
     load_corpus,
+    load_testset,
     save_testset,
+    validate_testset,
 )
 from .interventions import INTERVENTIONS, change_documents
 from .known_items import (
     KNOWN_ITEM,
     draft_known_items,
 )
-from .loader import (
-    load_dataset,
-    load_testset,
-    validate_testset,
-)
+from .loader import load_dataset
 from .writer import save_dataset
 
 __all__ = [

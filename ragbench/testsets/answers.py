@@ -27,7 +27,7 @@ def generated_label(
     return {
         "model": model,
         "prompt": prompt,
-        "sources": [dict(s) for s in sources],
+        "sources": [*map(dict, sources)],
         "digest": text_digest(answer),
     }
 

@@ -60,17 +60,21 @@ def load_labelled_folder(folder: Path, split: str = "test") -> Dataset:
 
 def read_beir(folder: Path) -> Dataset:
     """Return the dataset in a folder with its split "test", or the only one it has."""
-    return load_labelled_folder(folder, _split(folder))
+    splits = list(qrels_files(folder))
+    if len(splits) > 1 and "test" not in splits:
+        raise DataError(
+            f"{folder} has the splits {', '.join(splits)}; name one: load_dataset(folder, split)"
+        )
+    return load_labelled_folder(folder, splits[0] if len(splits) == 1 else "test")
 
 
 def beir_problems(folder: Path) -> list[Problem]:
     """Return what is wrong in a folder: in the labels of ours, or the first error of BEIR's files."""
     problems = _read_labels(folder)[0].problems
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # flaws that are not problems are reported when the set is loaded
+        with warnings.catch_warnings(
+            action="ignore"
+        ):  # flaws that are not problems are reported when the set is loaded
             if not problems:
                 read_beir(folder)
     except DataError as exc:
@@ -95,13 +99,3 @@ def _read_labels(folder: Path) -> tuple[Content, dict[str, set[str]]]:
     inputs, outputs = (lines_of(folder, file, content) for file in SAFETY_FILES)
     content.add(inputs=inputs, outputs=outputs)
     return content, names
-
-
-def _split(folder: Path) -> str:
-    """Return the split that a folder is read with: test, or the only one that is there."""
-    splits = list(qrels_files(folder))
-    if len(splits) > 1 and "test" not in splits:
-        raise DataError(
-            f"{folder} has the splits {', '.join(splits)}; name one: load_dataset(folder, split)"
-        )
-    return splits[0] if len(splits) == 1 else "test"

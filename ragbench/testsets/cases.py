@@ -6,15 +6,13 @@ because 3.10 has become 3.1 by then. An empty field (null) is a missing one. A f
 name of any form: `query_id`, `id` and `case_id` are the same.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from functools import cache
 from itertools import zip_longest
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import (
     AliasChoices,
@@ -121,7 +119,7 @@ class Evidence(BaseModel):
     quote: str | None = None
 
     @model_validator(mode="after")
-    def _in_order(self) -> Evidence:
+    def _in_order(self) -> Self:
         if self.end <= self.start:
             raise ValueError("an end after the start")
         return self
@@ -141,7 +139,7 @@ class ExpectedChunk(BaseModel):
         return value if isinstance(value, dict) else {"chunk_id": value}
 
     @model_validator(mode="after")
-    def _one_of_two(self) -> ExpectedChunk:
+    def _one_of_two(self) -> Self:
         if (self.doc_id is None) == (self.chunk_id is None) or (self.chunk_id and self.section):
             raise ValueError("{doc_id} or {doc_id, section}, or {chunk_id}")
         return self
@@ -199,7 +197,7 @@ class CaseLine(Labels):
     text: Word = _named(..., "text", "query", "question")
 
     @model_validator(mode="after")
-    def _with_id(self) -> CaseLine:
+    def _with_id(self) -> Self:
         first, *_ = (*(question for question, _ in self.turns), self.text)
         turn = f"{TURN_MARK}{len(self.turns) + 1}" if self.turns else ""
         self.query_id = self.query_id or derived_id(first) + turn

@@ -38,7 +38,7 @@ def add_case(path: str | Path, case: Case, relevant: Mapping[str, int] | None = 
 def add_entries(path: str | Path, entries: Sequence[Entry]) -> None:
     """Put new cases with their relevant documents at the end of a test set, as `add_case`."""
     if entries:
-        _change(path, lambda before: [*before, *entries], new=entries)
+        _change(path, "", lambda _: entries)
 
 
 def replace_case(path: str | Path, case: Case, relevant: Mapping[str, int] | None = None) -> None:
@@ -50,12 +50,12 @@ def replace_case(path: str | Path, case: Case, relevant: Mapping[str, int] | Non
         nothing is written.
     """
 
-    def replaced(old: Entry) -> list[Entry]:
-        quotes = dict(old.evidence())
-        grades = old.relevant if relevant is None else dict(relevant)
+    def replaced(old: Sequence[Entry]) -> list[Entry]:
+        quotes = dict(old[0].evidence())
+        grades = old[0].relevant if relevant is None else dict(relevant)
         return [Entry(case, grades, quotes=tuple(map(quotes.get, case.evidence)))]
 
-    _change_entry(path, case.query_id, replaced)
+    _change(path, case.query_id, replaced)
 
 
 def remove_case(path: str | Path, query_id: str) -> None:
@@ -64,7 +64,7 @@ def remove_case(path: str | Path, query_id: str) -> None:
     Raises:
         DataError: the id is not there, or the set has problems; nothing is written.
     """
-    _change_entry(path, query_id, lambda entry: [])
+    _change(path, query_id, lambda old: [])
 
 
 def record_entry(record: Mapping[str, Any]) -> Entry:
@@ -82,25 +82,10 @@ def record_entry(record: Mapping[str, Any]) -> Entry:
     return content.entries[0]
 
 
-def _change_entry(path: str | Path, query_id: str, change: Callable[[Entry], list[Entry]]) -> None:
-    """Save a test set with what `change` makes of the case of that id."""
-
-    def changed(before: list[Entry]) -> list[Entry]:
-        ids = [entry.case.query_id for entry in before]
-        if query_id not in ids:
-            near = nearest(query_id, tuple(ids))
-            hint = f"did you mean {near!r}?" if near else f"it has {len(ids)} cases"
-            raise DataError(f"{path} has no case {shown(query_id)}; {hint}")
-        at = ids.index(query_id)
-        return [*before[:at], *change(before[at]), *before[at + 1 :]]
-
-    _change(path, changed)
-
-
 def _change(
-    path: str | Path, change: Callable[[list[Entry]], list[Entry]], new: Sequence[Entry] = ()
+    path: str | Path, query_id: str, change: Callable[[Sequence[Entry]], Sequence[Entry]]
 ) -> None:
-    """Save a test set with the cases that `change` makes of its cases; `new` are at their end."""
+    """Save a test set with what `change` makes of the case of that id, or of none at its end."""
     testset = expanded(path).resolve()
     lock_file = testset.with_name(f".{testset.name}.lock")
     form = form_of(testset)
@@ -113,11 +98,18 @@ def _change(
         with locked(lock_file, timeout_s=_WAIT_S):
             content = read(testset, form)
             refuse(testset, content.problems)
-            after = replace(content, entries=change(content.entries))
+            before, ids = content.entries, [entry.case.query_id for entry in content.entries]
+            if query_id and query_id not in ids:
+                near = nearest(query_id, tuple(ids))
+                hint = f"did you mean {near!r}?" if near else f"it has {len(ids)} cases"
+                raise DataError(f"{path} has no case {shown(query_id)}; {hint}")
+            at = ids.index(query_id) if query_id else len(ids)
+            new = change(before[at : at + 1])
+            after = replace(content, entries=[*before[:at], *new, *before[at + 1 :]])
             text = text_of(after, form)
             if form == "yaml":
                 old = testset.read_text("utf-8-sig")
-                if new:
+                if not query_id:
                     with suppress(Exception):  # layouts with which ruamel.yaml has trouble
                         text = extend_yaml(old, [yaml_case(case_line(entry)) for entry in new])
                 if count_comments(text) < count_comments(old):

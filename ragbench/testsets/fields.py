@@ -5,10 +5,16 @@ system gave. What else is in the record decides, see `labels_of` and `outputs_of
 compared in any case, with blanks as underscores.
 """
 
+import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any, NamedTuple
+
+from ragbench.files import parse_json
 
 QUESTIONS = ("user_input", "input", "question", "query", "prompt", "q")
 IDS = ("query_id", "_id", "id", "qid", "question_id", "case_id", "example_id")
@@ -156,6 +162,25 @@ def outputs_of(record: Mapping[str, Any]) -> dict[str, Any]:
     outputs = {name: value for name, value in fields.items() if name not in expected}
     outputs |= {"answer": _first(fields, (*REPLIES, *ANSWERS)), "contexts": contexts}
     return {name: value for name, value in outputs.items() if value is not None}
+
+
+def read_cell(text: str) -> Any:
+    """Return what a cell of a table or an attribute of a span holds: JSON, a list of texts as Python
+    or numpy writes it, or the text.
+
+    >>> read_cell('{"k": 3}'), read_cell("['a' 'b']"), read_cell("[1] shows it")
+    ({'k': 3}, ['a', 'b'], '[1] shows it')
+    """
+    if text.startswith(("{", "[")):
+        with suppress(ValueError, RecursionError):
+            return parse_json(text)
+    with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+        if text.startswith("[") and all(isinstance(part, str) for part in ast.literal_eval(text)):
+            # numpy writes no commas between texts, which Python would then join
+            tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+            strings = (token.string for token in tokens if token.type == tokenize.STRING)
+            return list(map(ast.literal_eval, strings))
+    return text
 
 
 def _filled(record: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:

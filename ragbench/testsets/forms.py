@@ -41,15 +41,15 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from ragbench.datasets.corpus import (
     load_corpus as load_corpus,
 )  # one of the names of ragbench.testsets
-from ragbench.datasets.jsonl import json_line
-from ragbench.errors import ConfigError, DataError, check_known
+from ragbench.datasets.jsonl import json_line, shown
+from ragbench.errors import ConfigError, DataError, RagbenchError, check_known
 from ragbench.files import expanded
-from ragbench.testsets.beir_form import read_beir
+from ragbench.testsets.assembly import DocumentIds, check_evidence, to_dataset
+from ragbench.testsets.beir_form import beir_problems, read_beir
 from ragbench.testsets.cases import (
     Content,
     case_line,
@@ -58,6 +58,7 @@ from ragbench.testsets.cases import (
     sample_line,
 )
 from ragbench.testsets.fields import SIGNATURES, TABLES
+from ragbench.testsets.other_tools import other_form, read_records, records
 from ragbench.testsets.parser import (
     Record,
     UnreadableError,
@@ -157,8 +158,6 @@ def form_of(path: str | Path) -> str:
         raise DataError(f"{testset} is not a test set; expected {_EXPECTED}")
     if testset.is_dir():
         return "table" if any((testset / file).is_file() for file in _SAVED) else "perspectives"
-    from ragbench.testsets.other_tools import other_form
-
     return other_form(testset) or SUFFIXES[testset.suffix.lower()]
 
 
@@ -179,6 +178,79 @@ def suffix_form(path: str | Path) -> str:
     return form
 
 
+def load_testset(path: str | Path, *, corpus: Mapping[str, Document] | None = None) -> Dataset:
+    """Return the test set in a file or folder, whichever of the `FORMS` it has.
+
+    Every case has an entry in `qrels`, an empty one where no document is named. Documents are those
+    of the file or `corpus`; without any, the corpus is empty, as for a system that keeps its own.
+    Where the documents are known, expected sections become evidence: from the heading to the next
+    one of the same level. A document or section that is not there is a DataWarning that names it.
+
+    A BEIR folder is read with its split "test", or the only one it has.
+
+    Raises:
+        DataError: the file is not what it should be; the first 20 problems, each with its line, and
+        their number.
+    """
+    path = expanded(path)
+    content, documents = _read(path, corpus)
+    refuse(path, content.problems)
+    name = content.name or (path.resolve().name if path.is_dir() else path.stem)
+    return to_dataset(name, content, documents, str(path))
+
+
+def validate_testset(
+    path: str | Path, *, corpus: Mapping[str, Document] | None = None
+) -> list[Problem]:
+    """Return every problem in a test set, in the order of its lines; none where `load_testset`
+    would take it.
+
+    With `corpus`, labels are compared with these documents: evidence that ends behind its document,
+    and a document that is named and not there, are problems too.
+
+    Raises:
+        DataError: there is no test set at that place, or it cannot be read.
+    """
+    path = expanded(path)
+    if form_of(path) == "beir":
+        return beir_problems(path)
+    content, _ = _read(path, corpus)
+    if corpus is not None and not content.problems:
+        ids, expected = DocumentIds(corpus), f"one of the {len(corpus)} documents of the corpus"
+        for entry in content.entries:
+            names = dict.fromkeys((*entry.relevant, *(span.doc_id for span in entry.case.evidence)))
+            missing = [name for name in names if ids.full(name) not in corpus]
+            content.problems += [
+                Problem(entry.record.line, "document", repr(n), expected, entry.record.file)
+                for n in missing
+            ]
+    return content.problems
+
+
+def _read(
+    path: Path, corpus: Mapping[str, Document] | None
+) -> tuple[Content, Mapping[str, Document]]:
+    """Return the content of a test set, and the documents: `corpus`, those in the file, or those
+    that it refers to.
+    """
+    form = form_of(path)
+    content = read(path, form, corpus)
+    documents = content.documents if corpus is None else corpus
+    if content.corpus and not documents and corpus is None:
+        corpus_path = path.parent / content.corpus
+        try:
+            documents = load_corpus(corpus_path if corpus_path.exists() else content.corpus).corpus
+        except (RagbenchError, OSError, ValueError) as exc:
+            expected = f"documents that can be read ({exc})"
+            content.problems.append(
+                Problem(0, "corpus", shown(content.corpus), expected, path.name)
+            )
+    if form != "beir":
+        content.problems += check_evidence(content, documents)
+        content.problems.sort(key=lambda problem: (problem.file, problem.line))
+    return content, documents
+
+
 def read(path: Path, form: str, corpus: Mapping[str, Document] | None = None) -> Content:
     """Return the content of a test set, and what is wrong with it; `corpus` holds the contexts of
     other tools.
@@ -190,8 +262,6 @@ def read(path: Path, form: str, corpus: Mapping[str, Document] | None = None) ->
     if form == "jsonl":
         return _read_lines(path)
     if form in OTHER_FORMS:
-        from ragbench.testsets.other_tools import read_records, records
-
         content = read_records(records(path, form), path, corpus)
         if path.name == "qa.parquet" and path.with_name("corpus.parquet").is_file():
             content.corpus = "corpus.parquet"
@@ -214,7 +284,10 @@ def content_of(dataset: Dataset) -> Content:
 def text_of(content: Content, form: str) -> str:
     """Return the file that holds a content, in the form "yaml", "jsonl" or "nuggets"."""
     if form == "nuggets":
-        return "".join(json_line(_nugget_line(entry.case)) for entry in content.entries)
+        return "".join(
+            json_line({"qid": case.query_id, "query": case.text, "nuggets": _nuggets(case)})
+            for case, *_ in content.entries
+        )
     cases = list(map(case_line, content.entries))
     documents = list(map(plain, content.documents.values()))
     inputs = [sample_line(sample, "input") for sample in content.inputs]
@@ -241,13 +314,11 @@ def text_of(content: Content, form: str) -> str:
         ) from exc
 
 
-def _nugget_line(case: Case) -> dict[str, Any]:
-    okay = case.metadata.get("okay_facts", ())
-    nuggets = [
-        {"text": fact, "importance": "okay" if fact in okay else "vital"}
-        for fact, *_ in case.gold_facts
+def _nuggets(case: Case) -> list[dict[str, str]]:
+    return [
+        {"text": fact[0], "importance": "vital" if fact in case.vital_facts else "okay"}
+        for fact in case.gold_facts
     ]
-    return {"qid": case.query_id, "query": case.text, "nuggets": nuggets}
 
 
 def yaml_case(line: Mapping[str, object]) -> dict[str, object]:

@@ -248,12 +248,13 @@ def answers_to_others(texts: Sequence[str]) -> list[str]:
         raise DataError(
             "all answers are the same text, so none can serve as a wrong one; take other questions"
         )
-    others = []
-    for i, text in enumerate(texts):
-        far = (i + len(texts) // 2) % len(texts)
-        rotated = (*texts[far:], *texts[:far])
-        others.append(next(other for other in rotated if other.strip() != text.strip()))
-    return others
+    half = len(texts) // 2
+    return [
+        next(
+            other for other in [*texts, *texts, *texts][i + half :] if other.strip() != text.strip()
+        )
+        for i, text in enumerate(texts)
+    ]
 
 
 def load_intervention(name: str) -> Intervention:

@@ -1,21 +1,13 @@
 """Datasets and test sets by name, file or folder: the one way in for all that is evaluated."""
 
-from __future__ import annotations
-
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ragbench.datasets import EXPECTED, is_collection, load_collection
-from ragbench.errors import ConfigError, DataError, RagbenchError
+from ragbench.errors import ConfigError, DataError
 from ragbench.files import expanded
-from ragbench.types import Dataset, DatasetSource, Document
-
-if TYPE_CHECKING:
-    from ragbench.testsets.cases import Content
-    from ragbench.testsets.problems import Problem
+from ragbench.types import Dataset, DatasetSource
 
 
 def load_dataset(name: str | Path, split: str = "test", *, corpus: str | Path = "") -> Dataset:
@@ -61,74 +53,14 @@ folder, a test set (.yaml, .json, .jsonl or a folder), 'beir/<name>', 'irds:<ir_
     return replace(_load(name, split, corpus), source=source)
 
 
-def load_testset(path: str | Path, *, corpus: Mapping[str, Document] | None = None) -> Dataset:
-    """Return the test set in a file or folder, whichever of the `FORMS` it has.
-
-    Every case has an entry in `qrels`, an empty one where no document is named. Documents are those
-    of the file or `corpus`; without any, the corpus is empty, as for a system that keeps its own.
-    Where the documents are known, expected sections become evidence: from the heading to the next
-    one of the same level. A document or section that is not there is a DataWarning that names it.
-
-    A BEIR folder is read with its split "test", or the only one it has.
-
-    Raises:
-        DataError: the file is not what it should be; the first 20 problems, each with its line, and
-        their number.
-    """
-    from ragbench.testsets.assembly import to_dataset
-    from ragbench.testsets.problems import refuse
-
-    path = expanded(path)
-    content, documents = _read(path, corpus)
-    refuse(path, content.problems)
-    name = content.name or (path.resolve().name if path.is_dir() else path.stem)
-    return to_dataset(name, content, documents, str(path))
-
-
-def validate_testset(
-    path: str | Path, *, corpus: Mapping[str, Document] | None = None
-) -> list[Problem]:
-    """Return every problem in a test set, in the order of its lines; none where `load_testset`
-    would take it.
-
-    With `corpus`, labels are compared with these documents: evidence that ends behind its document,
-    and a document that is named and not there, are problems too.
-
-    Raises:
-        DataError: there is no test set at that place, or it cannot be read.
-    """
-    from ragbench.testsets.assembly import DocumentIds
-    from ragbench.testsets.forms import form_of
-    from ragbench.testsets.problems import Problem
-
-    path = expanded(path)
-    if form_of(path) == "beir":
-        from ragbench.testsets.beir_form import beir_problems
-
-        return beir_problems(path)
-    content, _ = _read(path, corpus)
-    if corpus is not None and not content.problems:
-        ids, expected = DocumentIds(corpus), f"one of the {len(corpus)} documents of the corpus"
-        for entry in content.entries:
-            names = dict.fromkeys((*entry.relevant, *(span.doc_id for span in entry.case.evidence)))
-            missing = [name for name in names if ids.full(name) not in corpus]
-            content.problems += [
-                Problem(entry.record.line, "document", repr(n), expected, entry.record.file)
-                for n in missing
-            ]
-    return content.problems
-
-
 def _load(name: str | Path, split: str, corpus: str | Path) -> Dataset:
     path = expanded(name)
     # False, not an error, for what cannot be a path
     exists = bool(str(name)) and os.path.exists(path)
     if exists:
-        from ragbench.testsets.forms import is_testset
+        from ragbench.testsets.forms import is_testset, load_corpus, load_testset
 
         if is_testset(path):
-            from ragbench.datasets.corpus import load_corpus
-
             dataset = load_testset(path, corpus=load_corpus(corpus).corpus if corpus else None)
             if split not in ("test", dataset.split):
                 raise DataError(
@@ -164,33 +96,3 @@ def _absolute(name: str | Path) -> str:
     """
     path = expanded(name)
     return str(path.absolute()) if os.path.exists(path) else str(name)
-
-
-def _read(
-    path: Path, corpus: Mapping[str, Document] | None
-) -> tuple[Content, Mapping[str, Document]]:
-    """Return the content of a test set, and the documents: `corpus`, those in the file, or those
-    that it refers to.
-    """
-    from ragbench.datasets.corpus import load_corpus
-    from ragbench.datasets.jsonl import shown
-    from ragbench.testsets.assembly import check_evidence
-    from ragbench.testsets.forms import form_of, read
-    from ragbench.testsets.problems import Problem
-
-    form = form_of(path)
-    content = read(path, form, corpus)
-    documents = content.documents if corpus is None else corpus
-    if content.corpus and not documents and corpus is None:
-        corpus_path = path.parent / content.corpus
-        try:
-            documents = load_corpus(corpus_path if corpus_path.exists() else content.corpus).corpus
-        except (RagbenchError, OSError, ValueError) as exc:
-            expected = f"documents that can be read ({exc})"
-            content.problems.append(
-                Problem(0, "corpus", shown(content.corpus), expected, path.name)
-            )
-    if form != "beir":
-        content.problems += check_evidence(content, documents)
-        content.problems.sort(key=lambda problem: (problem.file, problem.line))
-    return content, documents

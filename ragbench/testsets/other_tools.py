@@ -23,13 +23,9 @@ contexts are looked for in the documents and become evidence; one that no docume
 the case's metadata, with a warning. A source is a relevant document.
 """
 
-import ast
-import io
-import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +33,11 @@ from ragbench.datasets.corpus import parquet_rows
 from ragbench.datasets.jsonl import json_lines, located
 from ragbench.datasets.passages import NOWHERE, Texts
 from ragbench.datasets.records import Flaws, warn_all
-from ragbench.errors import DataError, MissingExtraError, require
-from ragbench.files import parse_json
+from ragbench.errors import DataError, RagbenchError, require
 from ragbench.testsets.assembly import DocumentIds
 from ragbench.testsets.cases import Content, Entry, derived_id, nth_id
-from ragbench.testsets.fields import LISTS, QUESTIONS, TABLES, labels_of, tool_of
-from ragbench.testsets.parser import Keys, Record, UnreadableError, parse, read_bytes
+from ragbench.testsets.fields import LISTS, QUESTIONS, TABLES, labels_of, read_cell, tool_of
+from ragbench.testsets.parser import Record, UnreadableError, parse, read_bytes
 from ragbench.testsets.traces import trace_records
 from ragbench.types import Case, Document
 
@@ -96,26 +91,22 @@ def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
     Raises:
         DataError: it is not what its form has.
     """
-    is_lines = path.suffix.lower() == ".jsonl"
-    if is_lines and form != "traces":
-        yield from json_lines(path)
-        return
-    content: Any
-    if is_lines:
-        content = [row for _, row in json_lines(path)]
-    elif path.is_dir() or path.suffix.lower() in TABLES:
-        content = _rows(path)
+    if path.suffix.lower() == ".jsonl":
+        numbered = json_lines(path)
     else:
-        content = _content(path)
-    if isinstance(content, dict) and "results" in _part(content, "results"):
-        content = _answered(content, path)
-    with suppress(LookupError, TypeError):
-        content = _listed(content, path)
-    if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
-        raise DataError(f"{path}: expected a list of records{form and f' of {form}'}")
-    with located(str(path)):
-        content = [*trace_records(content)] if form == "traces" else content
-    yield from enumerate(content, 1)
+        is_table = path.is_dir() or path.suffix.lower() in TABLES
+        content: Any = _rows(path) if is_table else _content(path)
+        if isinstance(content, dict) and "results" in _part(content, "results"):
+            content = _answered(content, path)
+        with suppress(LookupError, TypeError):
+            content = _listed(content, path)
+        if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
+            raise DataError(f"{path}: expected a list of records{form and f' of {form}'}")
+        numbered = enumerate(content, 1)
+    if form == "traces":
+        with located(str(path)):
+            numbered = enumerate([*trace_records(row for _, row in numbered)], 1)
+    yield from numbered
 
 
 def _content(path: Path) -> Any:
@@ -170,14 +161,18 @@ def _rows(path: Path) -> list[dict[str, Any]]:
             first = read_bytes(path).partition(b"\n")[0].decode()
             separator = max(",;\t", key=first.count)
             table = pd.read_csv(path, sep=separator, encoding="utf-8-sig", **options)
-    except (MissingExtraError, DataError):
+    except RagbenchError:
         raise
     except Exception as exc:  # of a damaged archive there are many kinds
         raise DataError(
             f"{path} could not be read as a table: {exc}; save it as .csv in UTF-8"
         ) from exc
     cells = (
-        {str(name).strip(): _cell(text) for name, text in row.items() if isinstance(text, str)}
+        {
+            str(name).strip(): read_cell(text.strip())
+            for name, text in row.items()
+            if isinstance(text, str)
+        }
         for row in table.to_dict("records")
     )
     return [row for row in cells if any(row.values())]
@@ -224,7 +219,7 @@ def read_records(
     seen: Counter[str] = Counter()
     flaws: Flaws = defaultdict(list)
     for number, row in numbered:
-        record = Record(row, path.name, (), partial(_line_of, number))
+        record = Record(row, path.name, (), lambda keys, line=number: line)  # type: ignore[misc]
         labels = labels_of(row)
         if not labels.question:
             expected = f"one of {', '.join(QUESTIONS)}"
@@ -270,26 +265,6 @@ def read_records(
             flaws[_DOUBTFUL].append(query_id)
     warn_all(str(path), flaws)
     return content
-
-
-def _line_of(line: int, keys: Keys) -> int:
-    return line
-
-
-def _cell(text: str) -> Any:
-    """Return a cell of a table, which may hold a list of texts as Python or numpy writes it, or a
-    JSON object.
-    """
-    text = text.strip()
-    with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-        if text.startswith("[") and all(isinstance(part, str) for part in ast.literal_eval(text)):
-            # numpy writes no commas between texts, which Python would then join
-            tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-            strings = (token.string for token in tokens if token.type == tokenize.STRING)
-            return list(map(ast.literal_eval, strings))
-        if text.startswith("{"):
-            return parse_json(text)
-    return text
 
 
 def _nuggets(value: Any) -> dict[str, Any]:

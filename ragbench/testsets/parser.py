@@ -6,8 +6,6 @@ are texts); aliases are refused, as ten lines of them can name billions of value
 lines of both are looked up by ruamel.yaml when there is a problem.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from io import StringIO
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from ruamel.yaml import YAML
 from ruamel.yaml.composer import Composer, ComposerError
@@ -63,7 +61,7 @@ class Record:
         """Return the line on which the value begins."""
         return self.line_of(self.keys)
 
-    def items(self, name: str = "") -> Iterator[Record]:
+    def items(self, name: str = "") -> Iterator[Self]:
         """Yield the items of a list, or of the list in a field of this record."""
         items = self.value.get(name) if name else self.value
         keys = (*self.keys, name) if name else self.keys

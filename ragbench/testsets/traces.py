@@ -9,15 +9,13 @@ a ranked list with scores; durations add up by stage, tokens over all requests t
 The names of fields are tables here; nothing else knows who wrote a trace.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 from ragbench.errors import DataError
-from ragbench.testsets.fields import CONTEXTS, QUESTIONS, REPLIES, RETRIEVED
+from ragbench.testsets.fields import CONTEXTS, QUESTIONS, REPLIES, RETRIEVED, read_cell
 
 _FIELDS = {
     "trace": "traceId trace_id context.trace_id",
@@ -109,7 +107,11 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def _span(fields: Mapping[str, Any]) -> _Span:
     """Return a span under the names of `_FIELDS`, with its stage and the documents that it found."""
-    flat = {path: _value(value) for path, value in _flat(fields) if value not in (None, "")}
+    flat = {
+        path: read_cell(value) if isinstance(value, str) else value
+        for path, value in _flat(fields)
+        if value not in (None, "")
+    }
     span: _Span = {
         part: next((flat[name] for name in names.split() if name in flat), "")
         for part, names in _FIELDS.items()
@@ -126,14 +128,6 @@ def _span(fields: Mapping[str, Any]) -> _Span:
     lists = (output.get(name) for name in (*CONTEXTS, *RETRIEVED, "documents", "source_documents"))
     listed = next((each for each in lists if isinstance(each, list)), [])
     return {**span, "documents": [*documents.values()] or listed}
-
-
-def _value(value: Any) -> Any:
-    """Return a value that may be written as JSON."""
-    if isinstance(value, str) and value[:1] in ("{", "["):
-        with suppress(ValueError, RecursionError):
-            return json.loads(value)
-    return value
 
 
 def _text(value: Any, names: Sequence[str], others: set[str]) -> str:

@@ -174,23 +174,19 @@ def _case_texts(dataset: Dataset) -> dict[str, str]:
         lines["answers.jsonl"] += [query_id | answer] if answer else []
         lines["case_labels.jsonl"] += [{"query_id": case.query_id, **others}] if others else []
     texts = {name: "".join(map(json_line, records)) for name, records in lines.items()}
-    return {f"qrels/{dataset.split}.tsv": _qrels(dataset), **texts}
-
-
-def _qrels(dataset: Dataset) -> str:
-    text = io.StringIO()
-    table = csv.writer(text, delimiter="\t", lineterminator="\n")
+    qrels = io.StringIO()
+    table = csv.writer(qrels, delimiter="\t", lineterminator="\n")
     table.writerow(["query-id", "corpus-id", "score"])
-    for query_id, grades in dataset.qrels.items():
+    for topic, grades in dataset.qrels.items():
         for doc_id, grade in grades.items():
-            for identifier in (query_id, doc_id):
+            for identifier in (topic, doc_id):
                 if not identifier.strip() or {*identifier} & {*"\t\r\n"}:
                     raise DataError(
                         f"the id {shown(identifier)} is empty or holds a tab or a line break; "
                         "rename it"
                     )
-            table.writerow([query_id, doc_id, grade])
-    return text.getvalue()
+            table.writerow([topic, doc_id, grade])
+    return {f"qrels/{dataset.split}.tsv": qrels.getvalue(), **texts}
 
 
 def unwritable(path: Path, exc: OSError) -> DataError:

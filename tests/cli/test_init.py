@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from ragbench.cli import app
 from ragbench.sweep import read_grid
-from ragbench.testsets.loader import load_testset, validate_testset
+from ragbench.testsets.forms import load_testset, validate_testset
 
 GUIDE = """---
 title: no prose of the guide at all, this is front matter

@@ -10,7 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ragbench.cli import app
-from ragbench.testsets.loader import load_dataset, load_testset
+from ragbench.testsets.forms import load_testset
+from ragbench.testsets.loader import load_dataset
 
 runner = CliRunner()
 

@@ -17,7 +17,8 @@ from ragbench.testsets.answers import (
     merge_answers,
     reference_origin,
 )
-from ragbench.testsets.loader import load_dataset, validate_testset
+from ragbench.testsets.forms import validate_testset
+from ragbench.testsets.loader import load_dataset
 from ragbench.testsets.writer import is_by_hand, save_dataset
 from ragbench.types import Case, Dataset, Document, SafetySample, Span
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pandas as pd
 import pytest
 from hypothesis import given, settings
@@ -10,7 +12,18 @@ from hypothesis import strategies as st
 from ragbench.errors import DataError
 from ragbench.evaluation import CAUSES, diagnose
 from ragbench.report import count_causes
-from ragbench.types import Answer, Case, Chunk, Dataset, Document, Judgement, Passage, Run, Span
+from ragbench.types import (
+    Answer,
+    Call,
+    Case,
+    Chunk,
+    Dataset,
+    Document,
+    Judgement,
+    Passage,
+    Run,
+    Span,
+)
 
 TEXT = "The railway opened in 1881. It climbs two thousand metres in forty-eight miles."
 CHUNKS = [
@@ -98,6 +111,27 @@ def test_evidence_that_the_token_budget_cut() -> None:
         "0% of the evidence in the context, 100% of the evidence with the 1 chunk that the "
         "budget cut"
     )
+
+
+def test_a_rewritten_query_that_finds_less_than_the_question_alone() -> None:
+    rewritten = (Call("rewrite", "When did tea open?"), Call("last", "When?", ("rail#0",)))
+    answer = dataclasses.replace(ASTRAY, calls=rewritten)
+    row = row_of(case(), answer, gold_fact_coverage=0.0)
+    assert (row["cause"], CAUSES["rewritten"]) == ("rewritten", "query rewritten wrongly")
+    assert row["evidence"] == (
+        "0% of the evidence in the context by the query 'When did tea open?', 100% of the evidence "
+        "by the last question alone"
+    )
+    documents = case(evidence=(), gold_facts=())
+    row = row_of(documents, answer, qrels={"rail": 1}, gold_fact_coverage=0.0)
+    assert row["cause"] == "rewritten"
+    neither = (rewritten[0], Call("last", "When?", ("tea#0",)))
+    answer = dataclasses.replace(ASTRAY, calls=neither)
+    assert cause_of(case(), answer, gold_fact_coverage=0.0) == "not_retrieved"
+    answer = dataclasses.replace(WRONG, calls=rewritten)  # found by both, and not used
+    assert cause_of(case(), answer, gold_fact_coverage=0.0) == "not_used"
+    answer = dataclasses.replace(ASTRAY, calls=rewritten, cut=("rail#0",))
+    assert cause_of(case(), answer, gold_fact_coverage=0.0) == "cut_by_budget"
 
 
 def test_a_passage_split_at_a_chunk_boundary() -> None:

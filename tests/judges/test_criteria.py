@@ -24,7 +24,13 @@ CHUNKS = [
 ]
 CORPUS = {"rail": Document("rail", "..."), "tea": Document("tea", "...")}
 CASES = (
-    Case("q0", "When did the railway open?", reference_answer="It opened in 1881."),
+    Case(
+        "q0",
+        "When did the railway open?",
+        reference_answer="It opened in 1881.",
+        gold_facts=(("1881", "eighteen eighty-one"), ("in May",), ("it is blue",)),
+        metadata={"okay_facts": ["it is blue"]},
+    ),
     Case("q1", "What is the tower made of?"),
 )
 DATA = Dataset("tiny", "test", CORPUS, CASES, {})
@@ -62,6 +68,12 @@ VERDICTS: dict[str, Any] = {
             {"number": 2, "reason": "needed", "useful": True},
         ]
     },
+    "vital_recall": {
+        "facts": [
+            {"number": 1, "reason": "the year", "support": "full"},
+            {"number": 2, "reason": "no month", "support": "partial"},
+        ]
+    },
 }
 VALUES = {
     "correctness": 1.0,
@@ -69,6 +81,7 @@ VALUES = {
     "faithfulness": 0.5,
     "context_recall": 1.0,
     "context_precision": 0.5,
+    "vital_recall": 0.5,  # one of two vital facts in full; the okay one is not asked about
 }
 
 
@@ -121,7 +134,7 @@ def run(
     return {judgement.criterion: judgement for judgement in judgements}
 
 
-def test_one_request_returns_all_five_criteria() -> None:
+def test_one_request_returns_all_criteria() -> None:
     llm = ScriptedLLM(obedient)
     found = run(GOOD, ALL, llm)
     assert len(llm.prompts) == 1
@@ -146,12 +159,26 @@ def test_each_criterion_can_be_judged_alone(criterion: str) -> None:
         ("faithfulness", {"question", "document", "answer"}),
         ("context_recall", {"question", "document", "reference"}),
         ("context_precision", {"question", "document", "reference"}),
+        ("vital_recall", {"question", "fact", "answer"}),
     ],
 )
 def test_a_criterion_sees_only_its_material(criterion: str, shown: set[str]) -> None:
     llm = ScriptedLLM(obedient)
     run(GOOD, criterion, llm)
     assert set(re.findall(r"^<(\w+)-[0-9a-f]{8}>$", llm.prompts[0], re.MULTILINE)) == shown
+
+
+def test_vital_recall_counts_facts_that_are_stated_in_full_and_names_them() -> None:
+    llm = ScriptedLLM(obedient)
+    judgement = run(GOOD, "vital_recall", llm)["vital_recall"]
+    assert judgement.explanation == (
+        "1 of 2 vital facts stated in full\n1. full [1881] (the year)\n2. partial [in May] (no month)"
+    )
+    assert "For each of the 2 numbered facts" in llm.prompts[0]
+    without = run(Answer("q1", "Steel."), "vital_recall", llm)["vital_recall"]
+    assert (without.value, without.state) == (None, "no_reference")
+    assert without.explanation == "the question has no vital facts"
+    assert len(llm.prompts) == 1
 
 
 def test_prompt_raw_reply_and_model_are_kept_and_the_explanation_lists_what_is_unsupported() -> (
@@ -239,6 +266,7 @@ def test_no_reference_answer_leaves_its_criteria_unscored() -> None:
     assert {name for name, judgement in found.items() if judgement.state == "no_reference"} == {
         "correctness",
         "context_recall",
+        "vital_recall",
     }
     assert found["correctness"].value is None
     assert found["correctness"].explanation == "the question has no reference answer"
@@ -369,7 +397,7 @@ def test_an_unreadable_reply_is_repaired_once_with_twice_the_room() -> None:
 def test_only_unreadable_criteria_are_requested_again() -> None:
     def reply(prompt: str) -> dict[str, Any]:
         found = obedient(prompt)
-        if len(found) == 5:
+        if len(found) == len(ALL):
             found["relevance"] = {"reason": "r", "score": 11}
             del found["faithfulness"]
         return found
@@ -520,12 +548,12 @@ def test_a_criterion_given_twice_is_judged_once() -> None:
 
 
 def test_each_request_is_counted_once() -> None:
-    """One request about five criteria is listed under the first of them; a repair under the first
+    """One request about all criteria is listed under the first of them; a repair under the first
     it repairs.
     """
     llm = ScriptedLLM(obedient)
     found = run(GOOD, ALL, llm)
-    assert [len(found[name].usage) for name in ALL] == [1, 0, 0, 0, 0]
+    assert [len(found[name].usage) for name in ALL] == [1, 0, 0, 0, 0, 0]
     [request] = found[ALL[0]].usage
     words = len(f"{JUDGE_SYSTEM} {llm.prompts[0]}".split())
     assert (request.model, request.input_tokens, request.text) == ("scripted:test", words, "")

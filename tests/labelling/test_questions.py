@@ -12,7 +12,7 @@ import pytest
 from ragbench.errors import ConfigError, DataError
 from ragbench.labelling import QuestionWidget
 from ragbench.labelling import questions as module
-from ragbench.testsets.loader import load_testset
+from ragbench.testsets.forms import load_testset
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -115,11 +115,13 @@ def test_a_pipeline_searches_the_last_question_all_or_a_rewritten_one() -> None:
     everything = ask(pipeline("all"), DATA)
     assert "assistant: Brunel." in prompts[-2]
     assert (everything[0].contexts[0].partition("#")[0], everything[1].calls) == ("rail", ())
-    assert [call.name for call in everything[0].calls] == ["all"]
+    assert [call.name for call in everything[0].calls] == ["all", "last"]
     prompts.clear()
     system = pipeline("rewrite")
     first, second = ask(system, DATA)
-    assert (first.calls, second.calls) == ((Call("rewrite", "When did the railway open?"),), ())
+    assert first.calls[0] == Call("rewrite", "When did the railway open?")
+    alone = ask(pipeline("last"), DATA)[0].contexts
+    assert (first.calls[1:], second.calls) == ((Call("last", DATA.cases[0].text, alone),), ())
     assert first.contexts[0].startswith("rail#")
     assert "Brunel." in prompts[0]
     assert len([prompt for prompt in prompts if "Rewrite" in prompt]) == 1

@@ -136,7 +136,27 @@ def test_ids(ragbench_dataset, ragbench_case):
     )
     done = run(tmp_path, text, "--ragbench-queries=p002,p003", "--ragbench-report=junit.xml")
     cases = ElementTree.parse(tmp_path / "junit.xml").getroot().iter("testcase")
-    assert {"p002", "p003"} <= {str(case.get("name")).split()[0] for case in cases}
+    assert {"test_ids[p002]", "test_ids[p003]"} == {str(case.get("name")) for case in cases}
+
+
+def test_junit_has_the_tests_and_failures_that_pytest_counts(tmp_path: Path) -> None:
+    text = """
+def test_good(ragbench_case):
+    assert_context_recall(sorted(ragbench_case.relevant), ragbench_case, at_least=1.0)
+
+def test_bad(ragbench_case):
+    assert_answer_correct("It is <red>.", ragbench_case)
+
+def test_one(ragbench_case):
+    results = sorted(ragbench_case.relevant) if ragbench_case.query_id == "p003" else ["none"]
+    assert_context_recall(results, ragbench_case)
+"""
+    done = run(tmp_path, text, "--ragbench-queries=p002,p003", "--ragbench-report=junit.xml")
+    assert "3 failed, 3 passed" in done.stdout
+    [suite] = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("6", "3", "0")
+    failed = {case.get("name") for case in suite if case.find("failure") is not None}
+    assert failed == {"test_bad[p002]", "test_bad[p003]", "test_one[p002]"}
 
 
 def test_a_function_of_a_module_is_a_system(tmp_path: Path) -> None:

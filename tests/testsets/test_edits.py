@@ -21,8 +21,7 @@ from ragbench.testsets.edits import (
     remove_case,
     replace_case,
 )
-from ragbench.testsets.forms import save_testset
-from ragbench.testsets.loader import load_testset
+from ragbench.testsets.forms import load_testset, save_testset
 from ragbench.types import Case, Dataset, Document, SafetySample, Span
 
 NAMES = {"yaml": "s.yaml", "jsonl": "s.jsonl"}

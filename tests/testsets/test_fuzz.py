@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import DataError
 from ragbench.testsets.edits import add_case
-from ragbench.testsets.loader import load_testset, validate_testset
+from ragbench.testsets.forms import load_testset, validate_testset
 from ragbench.types import Case, Dataset
 
 CASE = {

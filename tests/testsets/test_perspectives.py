@@ -10,8 +10,8 @@ import pytest
 
 from ragbench.errors import DataWarning
 from ragbench.testsets.cases import HARMFUL, HARMLESS
-from ragbench.testsets.forms import save_testset
-from ragbench.testsets.loader import load_dataset, load_testset
+from ragbench.testsets.forms import load_testset, save_testset
+from ragbench.testsets.loader import load_dataset
 from ragbench.types import Case, Dataset, Document, SafetySample, Span
 
 
@@ -254,7 +254,7 @@ def test_loading_needs_no_heavy_package(tmp_path: Path) -> None:
     [{"section": "s"}, {}, {"chunk_id": "c", "doc_id": "d", "section": "s"}],
 )
 def test_an_expected_chunk_is_an_id_or_a_section(chunk: dict[str, str], tmp_path: Path) -> None:
-    from ragbench.testsets.loader import validate_testset
+    from ragbench.testsets.forms import validate_testset
 
     jsonl(tmp_path / "cases.jsonl", {"case_id": "c", "query": "?"})
     jsonl(tmp_path / "context_labels.jsonl", {"case_id": "c", "expected_chunks": [chunk]})

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from ragbench.errors import DataError, DataWarning
-from ragbench.testsets.loader import load_dataset, load_testset, validate_testset
+from ragbench.testsets.forms import load_testset, validate_testset
+from ragbench.testsets.loader import load_dataset
 
 YAML = """\
 version: 1

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.testsets.cases import derived_id
-from ragbench.testsets.forms import form_of, save_testset
-from ragbench.testsets.loader import load_dataset, load_testset, validate_testset
+from ragbench.testsets.forms import form_of, load_testset, save_testset, validate_testset
+from ragbench.testsets.loader import load_dataset
 from ragbench.types import Case, Dataset, Document, SafetySample, Span
 
 NAMES = {"yaml": "set.yaml", "beir": "set", "jsonl": "set.jsonl"}

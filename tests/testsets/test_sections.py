@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ragbench.errors import DataWarning
-from ragbench.testsets.loader import load_dataset, load_testset
+from ragbench.testsets.forms import load_testset
+from ragbench.testsets.loader import load_dataset
 from ragbench.testsets.sections import headings_of, locate
 from ragbench.types import Document, Span
 

@@ -139,9 +139,8 @@ def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, A
     if len(sides) == 1:
         means = {row.measure: row for row in sides[0].rows}
         return [_measure(name, [], _mean_sentence(means[name])) for name in names]
-    with warnings.catch_warnings():
-        # it is in the column `note`, and from there in the sentence
-        warnings.simplefilter("ignore", DataWarning)
+    # it is in the column `note`, and from there in the sentence
+    with warnings.catch_warnings(action="ignore", category=DataWarning):
         tables = [results.compare(sides[0].name, measures=names[:1])]
         tables += [sides.compare(sides[0].name, measures=names[1:])] if names[1:] else []
     table = pd.concat(tables)

@@ -7,8 +7,6 @@ Its figures are drawn here, as SVG inside the page: they follow the reader's col
 sharply.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -16,16 +14,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from jinja2 import Template
 
 from ragbench.evaluation import Result
 from ragbench.evaluation.records import CaseResult, Change, MeasureResult
 from ragbench.registry import HEADLINE, PERSPECTIVES, bounds_of, meaning_of, perspective_of
 from ragbench.report.page import sentences
 from ragbench.report.page.questions import Details, leading_measures, question_details
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 _WIDE = 220.0  # of an interval bar, in the units of its view box
 _EDGE = 6.0
@@ -44,6 +41,12 @@ def report_html(result: Result) -> str:
     failed = texts["failed"]
     leading = leading_measures(texts["brief"], result.cases)
     details, notes = question_details(result, failed[:_CASES], leading)
+    provenance = {
+        "Test set": {name: result.dataset[name] for name in ("name", "split", "fingerprint")},
+        "System": dict(result.system),
+        "Settings": dict(result.settings),
+        "Made": {"at": result.made_at, "seconds": dict(result.timings), **result.environment},
+    }
     script = files(__package__).joinpath("report.js").read_text(encoding="utf-8")
     return _template().render(
         texts,
@@ -58,7 +61,7 @@ def report_html(result: Result) -> str:
         forest=forest_marks(texts["changes"]),
         provenance=[
             (name, json.dumps(value, indent=2, ensure_ascii=False, default=str))
-            for name, value in _provenance(result).items()
+            for name, value in provenance.items()
         ],
     )
 
@@ -176,15 +179,6 @@ def _case_measures(result: Result) -> list[str]:
         and len({case.scores.get(name) for case in result.cases} - {None}) > 1
     ]
     return columns[:_COLUMNS]
-
-
-def _provenance(result: Result) -> dict[str, dict[str, Any]]:
-    return {
-        "Test set": {name: result.dataset[name] for name in ("name", "split", "fingerprint")},
-        "System": dict(result.system),
-        "Settings": dict(result.settings),
-        "Made": {"at": result.made_at, "seconds": dict(result.timings), **result.environment},
-    }
 
 
 def visible(value: object) -> object:

@@ -1,17 +1,13 @@
 """report.md: for a pull request, a wiki, a terminal."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING
+
+from jinja2 import Template
 
 from ragbench.errors import printable
 from ragbench.evaluation import Result
 from ragbench.report.page import sentences
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 _MOST = 50  # failed questions that are shown, and doubtful claims
 _FLIPS = 20

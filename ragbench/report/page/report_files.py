@@ -8,12 +8,22 @@ from ragbench.errors import ConfigError
 from ragbench.evaluation import Result, Results
 from ragbench.evaluation.folder import ALL_FILES, JOURNAL
 from ragbench.files import STAGING, check_writable, write_durably
+from ragbench.report.page.every_eval_ever import report_every_eval_ever
 from ragbench.report.page.html import report_html
-from ragbench.report.page.junit import report_junit
 from ragbench.report.page.markdown import report_markdown
 from ragbench.report.page.otlp import report_traces
 from ragbench.report.page.report_json import report_json
+from ragbench.report.page.sentences import templates
 from ragbench.report.several import results_html, results_json, results_markdown
+
+
+def report_junit(result: Result) -> str:
+    """Write the XML of JUnit, which CI servers show as tests: one for each question and target. A
+    failed question or missed target is a failure, an unmeasured one is skipped.
+    """
+    template = templates(autoescape=True).get_template("report.xml.j2")
+    return template.render(result=result)
+
 
 _OF_ONE = {
     ".json": report_json,
@@ -21,6 +31,7 @@ _OF_ONE = {
     ".html": report_html,
     ".xml": report_junit,
     ".jsonl": report_traces,
+    ".eee.json": report_every_eval_ever,
 }
 _OF_SEVERAL = {".json": results_json, ".md": results_markdown, ".html": results_html}
 _BEGINNINGS = (
@@ -28,6 +39,7 @@ _BEGINNINGS = (
     '{\n "ragbench":',
     '{"resourceSpans":',
     '{\n "leaderboard":',
+    '{\n "schema_version":',
     "# Evaluation: ",
     "# Comparison of ",
 )
@@ -93,16 +105,19 @@ def write_report(
         result: what `evaluate`, `load_result` or `read_report` gave; or several, as from
         `load_results`: their
             leaderboard and their comparison with the first by name.
-        path: a file that ends in .json, .md, .html, .xml (JUnit, of one result) or .jsonl (traces as
-        OTLP's JSON, of one result); or a folder, which is made if need
-            be: report.json, report.md and report.html are written there, next to the files of the
+        path: a file that ends in .json, .md, .html, .xml (JUnit, of one result), .jsonl (traces as
+        OTLP's JSON, of one result) or .eee.json (for Every Eval Ever, of one result); or a folder,
+            which is made if need be: report.json, report.md and report.html are written there, next to the files of the
             result if they are there.
         force: replace reports that are there.
 
     Raises:
         ConfigError: the place is taken, or cannot be written.
     """
-    path, suffix = Path(path), Path(path).suffix.lower()
+    path = Path(path)
+    suffix = next(
+        (form for form in (".eee.json",) if path.name.endswith(form)), path.suffix.lower()
+    )
     forms: Mapping[str, Callable[[Any], str]] = _OF_ONE
     if not isinstance(result, Result):
         result, forms = Results(result), _OF_SEVERAL

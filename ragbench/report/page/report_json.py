@@ -1,6 +1,7 @@
 """report.json: everything that a result shows, as one text for other programs."""
 
 import json
+from typing import Any
 
 from ragbench.evaluation import Result
 from ragbench.evaluation.formats import plain
@@ -27,4 +28,11 @@ def report_json(result: Result) -> str:
         "seconds": result.timings,
         "environment": result.environment,
     }
-    return json.dumps(plain(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return json_text(record)
+
+
+def json_text(record: dict[str, Any]) -> str:
+    """Write a record as JSON; of what has no form in it the text."""
+    return (
+        json.dumps(plain(record), indent=1, ensure_ascii=False, allow_nan=False, default=str) + "\n"
+    )

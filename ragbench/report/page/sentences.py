@@ -2,12 +2,12 @@
 computed from it.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ragbench.errors import printable
 from ragbench.evaluation import Result
@@ -23,9 +23,6 @@ from ragbench.evaluation.records import (
 )
 from ragbench.registry import BRIEF, HEADLINE, find_measure, is_ranking_measure
 from ragbench.statistics import p_text
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 CHANGE_SIGNS = {"regression": "✗", "improvement": "✓"}
 
@@ -376,8 +373,6 @@ def templates(**options: Any) -> Environment:
     """Return the environment of the templates here, with what their texts share; options are those
     of jinja2.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
     environment = Environment(  # nosec B701: pages pass autoescape=True; the others are Markdown
         loader=PackageLoader("ragbench.report.page", "."),
         undefined=StrictUndefined,
@@ -386,7 +381,7 @@ def templates(**options: Any) -> Environment:
         keep_trailing_newline=True,
         **options,
     )
-    shared: tuple[Callable[..., str], ...] = (
+    shared = (
         aim,
         at_a_time,
         flip_counts,

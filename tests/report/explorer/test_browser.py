@@ -12,7 +12,7 @@ import pytest
 
 from ragbench.evaluation import Results
 from ragbench.report.explorer import explore
-from ragbench.testsets.loader import load_testset
+from ragbench.testsets.forms import load_testset
 from ragbench.types import Dataset
 from tests.report.explorer.conftest import HOSTILE
 

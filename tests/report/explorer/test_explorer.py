@@ -16,8 +16,8 @@ from ragbench.cli import app
 from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.evaluation import Results, save
 from ragbench.report.explorer import explore
-from ragbench.testsets.forms import save_testset
-from ragbench.testsets.loader import load_dataset, load_testset
+from ragbench.testsets.forms import load_testset, save_testset
+from ragbench.testsets.loader import load_dataset
 from ragbench.types import Answer, Dataset, Passage
 from tests.report.explorer.conftest import HOSTILE, TOWER, made
 

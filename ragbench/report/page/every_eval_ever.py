@@ -1,0 +1,67 @@
+"""A result in the schema of Every Eval Ever (arXiv 2606.14516), version 0.3.0: what was measured, with
+which system, and how sure each mean is.
+"""
+
+from datetime import datetime
+
+from ragbench.evaluation import Result
+from ragbench.registry import meaning_of
+from ragbench.report.page.report_json import json_text
+
+_UNKNOWN = {"deployment_type": "unknown", "model_availability": "unknown"}
+
+
+def report_every_eval_ever(result: Result) -> str:
+    """Write the measures that have a value, each with its 95 % interval; the model is the one that
+    wrote the answers, or the system where none did, with the parameters of the configuration.
+    """
+    models = [answer.usage.model for answer in result.answers if answer.usage]
+    model = next(filter(None, models), f"ragbench:{result.name}").replace(":", "/", 1)
+    seconds = datetime.fromisoformat(result.made_at).timestamp() if result.made_at else 0
+    data, settings = result.dataset, result.parameters
+    measured = [
+        {
+            "evaluation_name": f"{data['name']} {data['split']}",
+            "source_data": {"dataset_name": data["name"], "source_type": "other"},
+            "metric_config": {
+                "metric_name": row.measure,
+                "evaluation_description": meaning_of(row.measure),
+                "lower_is_better": row.lower_is_better,
+            },
+            "score_details": {
+                "score": row.value,
+                "uncertainty": {
+                    "num_samples": row.n_scored,
+                    "confidence_interval": {
+                        "lower": row.ci_low,
+                        "upper": row.ci_high,
+                        "confidence_level": 0.95,
+                    },
+                },
+            },
+        }
+        for row in result.rows
+        if None not in (row.value, row.ci_low, row.ci_high)
+    ]
+    return json_text(
+        {
+            "schema_version": "0.3.0",
+            "evaluation_id": f"{data['name']}/{result.name}/{seconds:.0f}",
+            "retrieved_timestamp": f"{seconds:.0f}",
+            "source_metadata": {
+                "source_type": "evaluation_run",
+                "source_organization_name": "unknown",
+                "evaluator_relationship": "other",
+            },
+            "eval_library": {
+                "name": "ragbench",
+                "version": str(result.environment.get("ragbench", "unknown")),
+            },
+            "model_info": {
+                "name": model.rpartition("/")[2],
+                "id": model,
+                "additional_details": _UNKNOWN | {name: str(settings[name]) for name in settings},
+            },
+            "evaluation_results": measured,
+        }
+    )
