@@ -308,7 +308,7 @@ def test_a_system_that_fails_on_each_case_is_reported(place: Path) -> None:
         "".join(f'{{"query_id": "q{i}", "error": "500"}}\n' for i in (1, 2, 3))
     )
     code, shown = run("good.jsonl", "--output", "mine")
-    assert code == 1
+    assert code == 2
     assert "FAILED" in shown
     assert "Failed: every answer failed, the first: 500" in shown
     report = load_result(place / "results" / "eval" / "mine")

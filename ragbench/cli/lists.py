@@ -94,8 +94,7 @@ def _interventions() -> Names:
     from ragbench.testsets import INTERVENTIONS
 
     expected = {name: f"then: {text}" for name, (_, text) in INTERVENTIONS.items()}
-    indexed = {"indexed:<name>": "made in the documents, which are indexed anew"}
-    return {**expected, **indexed, FORM: "one of your own"}
+    return {**expected, FORM: "one of your own"}
 
 
 KINDS: dict[str, Callable[[], Names]] = {

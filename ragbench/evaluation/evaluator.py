@@ -129,11 +129,16 @@ def evaluate(
     return decide(plan, score(plan, output), parameters)
 
 
-def _recorded(data: Any) -> RecordedSystem | str:
-    """Return the answers that rows hold, "" for none."""
+def _recorded(data: Any) -> RecordedSystem:
+    """Return the answers that rows hold."""
     rows = rows_of_data(data)
     answered = [row for row in rows if {"answer", "contexts"} & outputs_of(row).keys()]
-    return RecordedSystem(answered) if answered else ""
+    if rows and not answered:
+        raise DataError(
+            f"no row has an answer or contexts, and no system is named; the fields are "
+            f"{', '.join(map(repr, rows[0]))}, expected such as 'answer' and 'contexts'"
+        )
+    return RecordedSystem(answered)
 
 
 def _system_of(system: Any, dataset: Dataset, of_pipeline: Mapping[str, Any]) -> Any:

@@ -189,10 +189,10 @@ def load_result(path: str | Path) -> Result:
         raise DataError(
             f"{path} is not a folder; expected the folder of a result, with {', '.join(FILES)}"
         )
-    if not (path / "config.json").is_file():
+    if not any((path / name).is_file() for name in FILES):
         raise DataError(
-            f"{path} holds no result: it has no config.json; name the folder of one, or read the "
-            "folder of several with load_results"
+            f"{path} holds no result ({', '.join(FILES)}); name the folder of one, or read a folder "
+            "of several with load_results"
         )
     config: dict[str, Any] = _read(path / "config.json", parse_json)
     needed = {"parameters", "dataset", "counts", "questions"}

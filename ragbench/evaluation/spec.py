@@ -217,7 +217,7 @@ class EvaluationSpec(BaseModel):
     )
     interventions: Annotated[Words, AfterValidator(_check_interventions)] = _option(
         (),
-        "Ask again after each change: no-gold,typos:0.05,indexed:no-gold, ...",
+        "Ask again after each change: no-gold,typos:0.05, ...",
         _MEASURES,
         flag="--intervention",
     )

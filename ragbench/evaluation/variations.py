@@ -11,11 +11,9 @@ from ragbench.errors import ConfigError, DataWarning
 from ragbench.generation import context_chunks
 from ragbench.systems import Pipeline, RecordedSystem, ask
 from ragbench.testsets.interventions import (
-    INDEXED,
     INTERVENTIONS,
     OF_QUESTIONS,
     Contexts,
-    change_documents,
     contexts_of,
     intervene,
 )
@@ -40,21 +38,16 @@ def check_interventions(names: Sequence[str], system: System) -> None:
     """Refuse interventions that a system cannot be asked with, before it is asked anything.
 
     Raises:
-        ConfigError: recorded answers, or one on contexts where the system is not a `Pipeline`, or
-        one on documents where it cannot index others.
+        ConfigError: recorded answers, or one on contexts where the system is not a `Pipeline`.
     """
-    if isinstance(system, Pipeline):
-        if any(name.startswith(INDEXED) for name in names):
-            system.check_reindexable()
-        return
-    if not names:
+    if isinstance(system, Pipeline) or not names:
         return
     if isinstance(system, RecordedSystem):
         raise ConfigError(
             f"interventions {', '.join(names)} ask again, and these answers are recorded"
         )
     for name in names:
-        head = name.removeprefix(INDEXED).partition(":")[0]
+        head = name.partition(":")[0]
         if head in INTERVENTIONS and head not in OF_QUESTIONS:
             raise ConfigError(
                 f"intervention {name!r} changes contexts, which only ragbench's own pipeline takes; "
@@ -84,12 +77,6 @@ def answer_variations(
         contexts_by_query = {case.query_id: empty for case in dataset.cases if case.answerable}
     variations = {}
     for name in names:
-        if isinstance(system, Pipeline) and name.startswith(INDEXED):
-            data = change_documents(dataset, name, contexts=contexts_by_query, seed=seed)
-            reindexed = system.reindexed(data)
-            answers = ask(reindexed, data, label=name)
-            variations[name] = Variation(data.cases, answers, reindexed.chunks)
-            continue
         changed = intervene(name, dataset, contexts_by_query, seed=seed)
         cases, chunks = [case for case, _ in changed.values()], list[Chunk]()
         if isinstance(system, Pipeline) and name.partition(":")[0] not in OF_QUESTIONS:

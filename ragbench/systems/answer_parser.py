@@ -148,8 +148,8 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
     A context without an id gets one made from its text; one whose id another has gets a number
     ("7~2"), also where it is the same once more, so that numbers in the text mean what the system
     meant. A citation is the id of a context, or its number from 1; without `citations` they are
-    read from the text ("[1]"). Without `outcome` it is inferred from the wording. An answer without
-    a text that has contexts carries the flag "retrieval_only".
+    read from the text ("[1]"). Without `outcome` it is inferred from the wording. Contexts without
+    an answer carry the flag "retrieval_only"; an empty answer is one.
 
     >>> read_answer("q1", ("In 1881 [2].", ["It was planned.", {"id": "a", "text": "It opened."}])).citations
     ('a',)
@@ -244,7 +244,7 @@ def _as_record(value: Any) -> Mapping[str, Any] | None:
         merged = {name: entry for piece in pieces for name, entry in (piece or {}).items()}
         return {
             **merged,
-            "answer": "".join(str(_answer_of(piece) or "") for piece in pieces if piece),
+            "answer": "".join(str(_answer_of(piece) or "") for piece in pieces if piece) or None,
         }
     if isinstance(value, tuple) and [*map(type, value)] == [str, list]:
         return {"answer": value[0], "contexts": value[1]}
@@ -354,7 +354,8 @@ def _answer(query_id: str, record: _Record, model: str) -> Answer:
     text, flags = without_thoughts(record.answer), dict.fromkeys(record.flags)
     outcome: str | None = "failed" if record.error is not None else record.outcome
     error, used, usage = record.error, record.usage, None
-    if not text and outcome is None and (ids or RETRIEVAL_ONLY in flags):
+    has_answer = "answer" in record.model_fields_set  # be it an empty one
+    if not text and outcome is None and (RETRIEVAL_ONLY in flags or (ids and not has_answer)):
         flags[RETRIEVAL_ONLY] = None
     elif outcome is None:
         outcome = read_outcome(text)

@@ -74,8 +74,8 @@ class FunctionSystem:
         called = to_callable(function)
         if called is None:
             raise ConfigError(
-                f"FunctionSystem: {function!r} cannot be called; expected a function of the "
-                "question"
+                f"FunctionSystem: {function!r} is neither a function of the question, nor an object "
+                "with answer(query_id, query) or with search(queries, k), which finds chunks"
             )
         self._function = called
         self.name = name or getattr(function, "__name__", type(function).__name__)

@@ -28,7 +28,6 @@ from ragbench.retrieval.retrievers import (
     BeirRetriever,
     check_retriever,
     make_retriever,
-    user_retriever,
 )
 from ragbench.retrieval.search import rerank, retrieve
 from ragbench.systems.function import Message
@@ -124,14 +123,7 @@ class Pipeline:
         check_known("history", HISTORIES, history)
         if history == "rewrite" and llm == "extractive":
             raise ConfigError("history 'rewrite' asks a language model; name one as llm")
-        cut_as: dict[str, Any] = {
-            "chunker": chunker,
-            "chunk_size": chunk_size,
-            "chunk_overlap": chunk_overlap,
-            "tokenizer": tokenizer,
-        }
-        others = {"retriever": retriever, "reranker": reranker, "depth": depth, "history": history}
-        self._parts = {**cut_as, **others}
+        self._history = history
         self._generation: dict[str, Any] = {
             "prompt": prompt,
             "k": k,
@@ -140,7 +132,13 @@ class Pipeline:
             "temperature": temperature,
         }
         start = perf_counter()
-        self.chunks = chunk(dataset, **cut_as)
+        self.chunks = chunk(
+            dataset,
+            chunker,
+            chunk_size=chunk_size,
+            chunk_overlap=chunk_overlap,
+            tokenizer=tokenizer,
+        )
         self.run: Run = {}
         self.depth, self.tokenizer = depth, tokenizer
         chunked = perf_counter()
@@ -242,23 +240,6 @@ class Pipeline:
         other._generation, other.seconds = {**self._generation, **generation}, dict(self.seconds)
         return other
 
-    def check_reindexable(self) -> None:
-        """Refuse a retriever that holds its documents already, so that it cannot index others.
-
-        Raises:
-            ConfigError: the retriever is an object that is ready.
-        """
-        if user_retriever(self._parts["retriever"]) is self._index:
-            raise ConfigError(
-                f"{self.name!r} cannot index other documents, as its retriever is ready; give what "
-                "makes it: a class, or a function of the chunks"
-            )
-
-    def reindexed(self, dataset: Dataset) -> "Pipeline":
-        """Return the same pipeline over other documents, chunked and indexed anew."""
-        options = {**self._parts, **self._generation, "llm": self.llm, "name": self.name}
-        return Pipeline(dataset, **options, language=self.language)
-
     def prompt_for(self, query: str, answer: Answer) -> str:
         """Return what a language model was sent for this answer; "" where none was asked."""
         if self.llm == "extractive" or not answer.contexts:
@@ -293,7 +274,7 @@ class Pipeline:
         plain = self.retrieve({query_id: queries[query_id] for query_id in new}) if new else {}
         calls = {
             q: (
-                Call(self._parts["history"], text),
+                Call(self._history, text),
                 Call("last", queries[q], (*plain[q],)[: self.k]),
             )
             for q, text in new.items()
@@ -304,7 +285,7 @@ class Pipeline:
         self, queries: Mapping[str, str], histories: Mapping[str, Sequence[Message]]
     ) -> dict[str, str]:
         """Return what is searched for and answered in place of each question that has a history."""
-        how = self._parts["history"]
+        how = self._history
         before = {q: as_text([*histories[q]]) for q in queries if histories.get(q)}
         if how == "all":
             return {query_id: f"{text}\n{queries[query_id]}" for query_id, text in before.items()}

@@ -9,7 +9,7 @@ from .forms import (
     save_testset,
     validate_testset,
 )
-from .interventions import INTERVENTIONS, change_documents
+from .interventions import INTERVENTIONS
 from .known_items import (
     KNOWN_ITEM,
     draft_known_items,
@@ -21,7 +21,6 @@ __all__ = [
     "INTERVENTIONS",
     "KNOWN_ITEM",
     "add_case",
-    "change_documents",
     "draft_known_items",
     "load_corpus",
     "load_dataset",

@@ -15,8 +15,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate, chain
-from operator import itemgetter
+from itertools import chain
 
 import regex
 
@@ -24,7 +23,7 @@ from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.extension import imported, is_import
 from ragbench.language import detect_language
 from ragbench.text import sentence_spans
-from ragbench.types import Case, Chunk, Dataset, Document, Span, grouped
+from ragbench.types import Case, Chunk, Dataset, Span, grouped
 
 _NUMBER = r"\p{N}[\p{N},]*(?:\.\p{N}+)?"
 _FACT = regex.compile(rf"(?:\p{{L}}+ |[$€£])?({_NUMBER})(?: ?[\p{{L}}%]+){{0,2}}")
@@ -69,8 +68,6 @@ class Contexts:
 
 Changed = tuple[Case, Sequence[Chunk]]
 Intervention = Callable[[Case, Contexts, random.Random], "Changed | None"]
-_STALE = "~stale"
-_Edits = dict[tuple[str, int, int], str]  # document and characters -> the text in their place
 
 
 def gold_only(case: Case, contexts: Contexts, rng: random.Random) -> Changed | None:
@@ -150,7 +147,7 @@ def stale_version(case: Case, contexts: Contexts, rng: random.Random) -> Changed
     old = f"[Version of 2015, replaced since] {_replaced(current[0].text, *swap)}"
     pair = [
         _with(current[0], f"[Version of 2025, in force] {current[0].text}", "current"),
-        _with(current[0], old, _STALE[1:]),
+        _with(current[0], old, "stale"),
     ]
     rng.shuffle(pair)
     rest = [chunk for chunk in contexts.used if chunk not in current]
@@ -203,17 +200,6 @@ INTERVENTIONS: Mapping[str, tuple[Intervention, str]] = {
 OF_QUESTIONS = ("typos", "paraphrase")
 """Those that change the question alone, so that any system can be asked."""
 
-INDEXED = "indexed:"
-"""Before the name of one of contexts: the documents are changed, and chunked and indexed anew."""
-
-_OF_DOCUMENTS = (
-    "no-gold",
-    "swap-number",
-    "swap-name",
-    "negate",
-    "stale-version",
-    "plant-instruction",
-)
 
 # Origin of the last three: verbosity in Zheng et al. 2023, "Judging LLM-as-a-Judge with MT-Bench and
 # Chatbot Arena"; authority in Chen et al. 2024, "Humans or LLMs as the Judge?"; instructions to the
@@ -259,7 +245,7 @@ def answers_to_others(texts: Sequence[str]) -> list[str]:
 
 def load_intervention(name: str) -> Intervention:
     """Return the intervention of a name: one of `INTERVENTIONS`, with a number such as
-    "distractors:4" or "typos:0.1", or "package.module:attribute"; "indexed:no-gold" is "no-gold".
+    "distractors:4" or "typos:0.1", or "package.module:attribute".
 
     >>> load_intervention("no-golt")
     Traceback (most recent call last):
@@ -268,10 +254,7 @@ def load_intervention(name: str) -> Intervention:
     Raises:
         ConfigError: an unknown name, a number that it does not take, an object that is no function.
     """
-    plain = name.removeprefix(INDEXED)
-    head, colon, number = plain.partition(":")
-    if name != plain and plain not in _OF_DOCUMENTS:
-        raise ConfigError(unknown("intervention on documents", plain, _OF_DOCUMENTS))
+    head, colon, number = name.partition(":")
     if head not in INTERVENTIONS:
         if not is_import(name):
             raise ConfigError(unknown("intervention", name, INTERVENTIONS))
@@ -298,7 +281,7 @@ def expectation(name: str) -> str:
     >>> expectation("typos:0.1"), expectation("package.module:attribute")
     ('the same answer', 'as its labels state')
     """
-    head = name.removeprefix(INDEXED).partition(":")[0]
+    head = name.partition(":")[0]
     return INTERVENTIONS.get(head, ("", "as its labels state"))[1]
 
 
@@ -328,99 +311,6 @@ def intervene(
                     "its chunks, or None"
                 ) from exc
     return changed
-
-
-def change_documents(
-    dataset: Dataset,
-    name: str,
-    *,
-    contexts: Mapping[str, Contexts] | None = None,
-    seed: int = 0,
-) -> Dataset:
-    """Return the dataset after an intervention that is made in its documents, before they are
-    indexed: one that a service ingests, and is then asked about.
-
-    Its questions are those to which the intervention applies, with the labels that answers must then
-    meet, and without evidence and grades, as the documents are others. Evidence that must be gone is
-    cut out, with every chunk of `contexts` that holds it; a stale version is a document of its own.
-    Of questions that change the same characters in different ways the first has them, and the others
-    are left out.
-
-    Args:
-        dataset: documents and questions. name: no-gold, swap-number, swap-name, negate,
-        stale-version or plant-instruction. contexts: what each question was answered from, which is
-        what changes; None: its evidence. seed: of what is drawn.
-
-    >>> from ragbench.types import Span
-    >>> corpus = {"d": Document("d", "It opened in 1881. It is red.")}
-    >>> case = Case("q", "When?", gold_facts=(("1881",),), evidence=(Span("d", 0, 18),))
-    >>> data = Dataset("demo", "test", corpus, [case], {})
-    >>> change_documents(data, "no-gold").corpus["d"].text
-    ' It is red.'
-
-    Raises:
-        ConfigError: an intervention that changes no document, or leaves none.
-    """
-    if contexts is None:
-        contexts = {
-            case.query_id: Contexts(gold, gold=gold, others=dataset.cases)
-            for case in dataset.cases
-            if case.answerable and (gold := _gold(dataset, case, len(dataset.corpus)))
-        }
-    name = INDEXED + name.removeprefix(INDEXED)
-    edits: _Edits = {}
-    more: dict[str, Document] = {}
-    rewritten: set[tuple[str, int]] = set()
-    cases = []
-    for query_id, (case, chunks) in intervene(name, dataset, contexts, seed=seed).items():
-        changes = _edits(dataset, case, chunks, contexts[query_id])
-        characters = [
-            (doc_id, i) for doc_id, start, end in changes for i in range(start, max(end, start + 1))
-        ]
-        is_text = any(changes.values())  # what is cut out may be cut out twice
-        if not changes or (is_text and len({*characters} - rewritten) < len(characters)):
-            continue
-        rewritten.update(characters if is_text else ())
-        edits |= changes
-        cases.append(replace(case, evidence=()))
-        stale = [chunk for chunk in chunks if chunk.chunk_id.endswith(_STALE)]
-        more |= {chunk.chunk_id: Document(chunk.chunk_id, chunk.text) for chunk in stale}
-    corpus = {**dataset.corpus, **more}
-    for doc_id, places in grouped(sorted(edits), itemgetter(0)).items():
-        text, parts, at = corpus[doc_id].full_text, [], 0
-        for _, start, end in places:
-            parts += [text[at:start], edits[doc_id, start, end]]
-            at = max(at, end)
-        corpus[doc_id] = replace(corpus[doc_id], title="", text="".join([*parts, text[at:]]))
-        if not corpus[doc_id].text.strip():
-            del corpus[doc_id]
-    if not corpus:
-        raise ConfigError(f"{name!r} leaves no document: all are evidence of some question")
-    return replace(dataset, corpus=corpus, cases=cases, qrels={})
-
-
-def _edits(dataset: Dataset, case: Case, chunks: Sequence[Chunk], contexts: Contexts) -> _Edits:
-    """Return what is to be written in place of which characters: (doc_id, start, end) -> text."""
-    edits = {}
-    if case.expected_outcome == "no_results":
-        for chunk in (*contexts.gold, *contexts.used, *contexts.further):
-            if contexts.holds_gold(chunk, case):
-                edits[chunk.doc_id, chunk.start, chunk.end] = ""
-        return edits
-    for chunk in chunks:
-        old = dataset.corpus[chunk.doc_id].full_text[chunk.start : chunk.end]
-        if chunk.text != old and not chunk.chunk_id.endswith(_STALE):
-            # a swap keeps the number of words; all others insert something
-            pattern = r"\S+|\s" if chunk.chunk_id.endswith("~swapped") else r"\w+|\W"
-            words, new = (re.findall(pattern, text) for text in (old, chunk.text))
-            at = [*accumulate(map(len, words), initial=chunk.start)]
-            differing = [i for i, word in enumerate(words) if word != new[i]]
-            if more := len(new) - len(words):
-                first = [*differing, len(words)][0]
-                edits[chunk.doc_id, at[first], at[first]] = "".join(new[first : first + more])
-            else:
-                edits |= {(chunk.doc_id, at[i], at[i + 1]): new[i] for i in differing}
-    return edits
 
 
 def contexts_of(

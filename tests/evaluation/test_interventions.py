@@ -245,64 +245,10 @@ def test_the_same_seed_asks_the_same() -> None:
     assert table_of(faultless, ["swap-name"], seed=3) == table_of(faultless, ["swap-name"], seed=3)
 
 
-INDEXED = ["indexed:no-gold", "indexed:swap-number", "indexed:stale-version"]
-
-
-def with_inns() -> Dataset:
-    """Return the mountains, and a document about the inn on each, which answers nothing."""
-    data = dataset()
-    inns = {f"i{peak}": Document(f"i{peak}", f"The inn of {peak} is open.") for peak in PEAKS}
-    return dataclasses.replace(data, corpus={**data.corpus, **inns})
-
-
-def test_documents_are_changed_and_indexed_again() -> None:
-    """Each question has a document of its own, so that every one is changed."""
-    data = with_inns()
-    p_values = table_of(faultless, INDEXED, data=data)
-    assert set(p_values) == set(INDEXED)
-    assert min(p_values.values()) == 1.0
-    assert table_of(ignores_contexts, INDEXED, data=data)["indexed:swap-number"] < 0.01
-    assert table_of(never_abstains, INDEXED, data=data)["indexed:no-gold"] < 0.01
-
-
-def test_what_is_indexed_again_is_the_same_pipeline_and_the_gate_counts() -> None:
-    data = with_inns()
-    llm = ScriptedLLM(lambda prompt: faultless(*parts_of(prompt)))
-    pipeline = Pipeline(data, "bm25", llm=llm, chunker="document", k=2)
-    options = {"perspectives": "answer", "interventions": "indexed:no-gold"}
-    result = rb.evaluate(data, pipeline, fail_under="robust:indexed:no-gold=.9", **options)  # type: ignore[arg-type]
-    variation = result.output.variations["indexed:no-gold"]  # type: ignore[union-attr]
-    assert {answer.outcome for answer in variation.answers} == {"no_results"}
-    assert max(len(answer.contexts) for answer in variation.answers) <= 2
-    assert {chunk.doc_id[0] for chunk in variation.chunks} == {"i"}, "the inns alone are left"
-    assert [row.value for row in result.rows if row.measure == "robust:indexed:no-gold"] == [1.0]
-    with pytest.raises(ConfigError, match="'indexed:no-gold' leaves no document"):
-        table_of(faultless, ["indexed:no-gold"])
-
-
-def test_an_index_that_is_ready_cannot_take_other_documents() -> None:
-    class Ready:
-        def search(self, queries: Any, k: int) -> Any:
-            raise AssertionError("nothing is asked")
-
-    pipeline = Pipeline(dataset(), Ready(), chunker="document")
-    with pytest.raises(ConfigError, match="cannot index other documents"):
-        rb.evaluate(dataset(), pipeline, perspectives="answer", interventions="indexed:no-gold")
-    with pytest.raises(ConfigError, match="changes contexts"):
-        rb.evaluate(
-            dataset(),
-            FunctionSystem(faultless_answer),
-            perspectives="answer",
-            interventions="indexed:no-gold",
-        )
-
-
 def test_an_intervention_that_applies_to_no_question_is_named() -> None:
     data = dataclasses.replace(
         dataset(), cases=[Case("q", "Why?", evidence=(Span("h0", 0, 10),))], qrels={}
     )
     pipeline = Pipeline(data, "bm25", chunker="document")
-    with pytest.warns(DataWarning, match="indexed:swap-number: applies to no question"):
-        rb.evaluate(
-            data, pipeline, perspectives="answer", interventions="no-gold,indexed:swap-number"
-        )
+    with pytest.warns(DataWarning, match="swap-number: applies to no question"):
+        rb.evaluate(data, pipeline, perspectives="answer", interventions="no-gold,swap-number")

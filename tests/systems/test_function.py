@@ -221,5 +221,5 @@ def test_an_exception_of_an_asynchronous_function_is_the_answers() -> None:
 
 
 def test_what_cannot_be_called_is_refused() -> None:
-    with pytest.raises(ConfigError, match="cannot be called"):
+    with pytest.raises(ConfigError, match="neither a function of the question"):
         FunctionSystem("bm25")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 import re
 
@@ -14,7 +13,6 @@ from ragbench.llms.reply_text import NO_ANSWER
 from ragbench.systems import Pipeline
 from ragbench.testsets.interventions import (
     Contexts,
-    change_documents,
     contexts_of,
     load_intervention,
 )
@@ -199,93 +197,3 @@ def test_a_pipeline_answers_from_given_contexts_and_from_none() -> None:
 def test_the_extractive_baseline_has_no_closed_book_answers() -> None:
     [answer] = Pipeline(dataset(), "bm25").answer_from([OPENED], {"q": ()})
     assert (answer.text, answer.outcome) == (NO_ANSWER, "no_results")
-
-
-def test_evidence_is_cut_out_of_the_documents_with_every_chunk_that_states_it() -> None:
-    copy = Document("copy", "Also in 1881. And tea.")
-    data = Dataset("tiny", "test", {**CORPUS, "copy": copy}, [OPENED], {"q": {"rail": 1}})
-    alone = change_documents(data, "no-gold")
-    assert alone.corpus["rail"].text == TEXT[27:]
-    assert alone.corpus["copy"] == copy
-    assert alone.cases[0].expected_outcome == "no_results"
-    assert (alone.qrels, alone.cases[0].evidence) == ({}, ())
-    ranked = [CHUNKS[0], Chunk("copy#0", "copy", 0, 13, copy.text[:13])]
-    seen = change_documents(data, "indexed:no-gold", contexts={"q": contexts(ranked=ranked)})
-    assert seen.corpus["copy"].text == " And tea."
-    assert seen.corpus["rail"].text == TEXT[40:]
-    assert data.corpus["rail"].text == TEXT
-
-
-def test_a_document_of_which_nothing_is_left_goes() -> None:
-    case = Case("q", "Which colour?", evidence=(Span("tea", 0, 18),))
-    assert set(change_documents(dataset(case), "no-gold").corpus) == {"rail"}
-
-
-def test_a_swap_is_made_where_the_evidence_is_and_overlapping_chunks_agree() -> None:
-    swapped = change_documents(dataset(OPENED), "swap-number")
-    ((new,),) = swapped.cases[0].gold_facts
-    assert swapped.corpus["rail"].text == TEXT.replace("1881", new)
-    both = [CHUNKS[0], Chunk("rail#2", "rail", 12, 60, TEXT[12:60])]
-    again = change_documents(dataset(OPENED), "swap-number", contexts={"q": contexts(ranked=both)})
-    assert again.corpus["rail"].text == swapped.corpus["rail"].text
-
-
-def test_of_two_questions_that_change_the_same_characters_the_first_has_them() -> None:
-    second = Case("q2", "Which year?", gold_facts=(("1881",),), evidence=(Span("rail", 0, 27),))
-    swapped = change_documents(dataset(OPENED, second), "swap-number")
-    assert [case.query_id for case in swapped.cases] == ["q"]
-    without = change_documents(dataset(OPENED, second), "no-gold")
-    assert [case.query_id for case in without.cases] == ["q", "q2"], "both want it gone"
-
-
-def test_a_stale_version_is_a_document_of_its_own() -> None:
-    changed_data = change_documents(dataset(OPENED), "stale-version")
-    (stale,) = changed_data.cases[0].forbidden_claims
-    assert changed_data.corpus["rail"].text == f"[Version of 2025, in force] {TEXT}"
-    (more,) = set(changed_data.corpus) - set(CORPUS)
-    text = f"[Version of 2015, replaced since] The railway opened in {stale}."
-    assert changed_data.corpus[more].text == text
-
-
-@pytest.mark.parametrize("name", ["typos", "distractors:4", "gold-only", "no-gold:3", "no-golt"])
-def test_what_changes_no_document_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="unknown intervention on documents"):
-        change_documents(dataset(OPENED), name)
-    with pytest.raises(ConfigError, match="unknown intervention on documents"):
-        load_intervention(f"indexed:{name}")
-
-
-def test_a_long_document_is_changed_as_fast_as_a_short_one() -> None:
-    """A whole document as one chunk, with the number in many places: by words, not by characters."""
-    text = " ".join(f"In 1881 they laid {i % 90} miles of it." for i in range(4000))
-    data = Dataset("long", "test", {"d": Document("d", text)}, [], {"q": {"d": 1}})
-    case = Case("q", "When?", gold_facts=(("1881",),))
-    changed_data = change_documents(dataclasses.replace(data, cases=[case]), "swap-number")
-    ((new,),) = changed_data.cases[0].gold_facts
-    assert changed_data.corpus["d"].text == text.replace("1881", new)
-
-
-def test_all_evidence_of_a_question_is_changed() -> None:
-    text = "It opened in 1881. Trees grow here. The year 1881 was dry."
-    evidence = (Span("d", 0, 18), Span("d", 36, len(text)))
-    case = Case("q", "When?", gold_facts=(("1881",),), evidence=evidence)
-    data = Dataset("two", "test", {"d": Document("d", text)}, [case], {})
-    changed_data = change_documents(data, "swap-number")
-    ((new,),) = changed_data.cases[0].gold_facts
-    assert changed_data.corpus["d"].text == text.replace("1881", new)
-
-
-@pytest.mark.parametrize("name", ["swap-number", "stale-version"])
-def test_two_questions_about_one_number_never_make_a_third(name: str) -> None:
-    text = "The bridge opened in 1881 after six years of work."
-    cases = [
-        Case(f"q{i}", "When?", gold_facts=(("1881",),), evidence=(Span("d", 0, len(text)),))
-        for i in range(2)
-    ]
-    data = Dataset("one", "test", {"d": Document("d", text)}, cases, {})
-    for seed in range(20):
-        changed_data = change_documents(data, name, seed=seed)
-        assert [case.query_id for case in changed_data.cases] == ["q0"]
-        stated = " ".join(document.text for document in changed_data.corpus.values())
-        label = changed_data.cases[0].gold_facts[0][0]
-        assert all(word in stated for word in (label, *changed_data.cases[0].forbidden_claims))

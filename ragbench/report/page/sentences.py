@@ -63,7 +63,7 @@ def banner(result: Result) -> tuple[str, str]:
                 "only those that you name apply"
             )
         clauses = clauses or [reason]
-    sentence = "; ".join(clauses)
+    sentence = "; ".join(clauses or ["nothing could be measured"])
     return word, f"{sentence[:1].upper()}{sentence[1:]}."
 
 
