@@ -40,7 +40,9 @@ from ragbench.testsets.loader import load_dataset
 from ragbench.testsets.plain_data import dataset_of, rows_of_data
 from ragbench.types import Answer, Dataset, Retriever, System
 
-SystemLike = str | Path | System | Callable[..., Any] | Sequence[Answer | Mapping[str, Any]]
+SystemLike = (
+    str | Path | System | Retriever | Callable[..., Any] | Sequence[Answer | Mapping[str, Any]]
+)
 
 if TYPE_CHECKING:
     from ragbench.evaluation.options import PipelineOptions
@@ -66,7 +68,7 @@ def evaluate(
         "hybrid:wordllama"), a TOML file that describes
             a pipeline or a service, the address of a service, a file of recorded answers, any
             `System`, a function from a question to its answer or a retriever, chain or engine of a framework (as
-            `FunctionSystem` takes them), a retrieval model of BEIR, which searches whole documents
+            `FunctionSystem` takes them), a retriever of your own, a retrieval model of BEIR, which searches whole documents
             (and is not timed, as each search encodes all of them), or the answers themselves. A
             list of systems, or a mapping name -> system, gives `Results`.
         spec: all options as one object; None means the defaults. parameters: of the configuration,

@@ -1,0 +1,130 @@
+"""What is checked of data, systems and answers that are objects in code, before or after asking."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ragbench as rb
+from ragbench.errors import ConfigError, DataError, ModelError, RagbenchError
+from ragbench.evaluation import Results, load_result
+from ragbench.types import Case, Dataset, Document, Run, Span
+
+TEXT = "Cats sleep most of the day."
+CORPUS = {"a": Document("a", TEXT), "b": Document("b", "Dogs bark.")}
+
+
+def data(**labels: Any) -> Dataset:
+    cases = [Case("q1", "How long do cats sleep?", **labels), Case("q2", "What do dogs do?")]
+    return Dataset("pets", "test", CORPUS, cases, {"q1": {"a": 1}, "q2": {"b": 1}})
+
+
+@pytest.mark.parametrize(
+    ("labels", "problem"),
+    [
+        ({"evidence": (Span("a", 22, 9999),)}, "one of 27 characters"),
+        ({"evidence": (Span("a", 5, 5),)}, "start < end"),
+        ({"evidence": (Span("zz", 0, 5),)}, "not in the corpus"),
+        ({"expected_outcome": "foo"}, "q1: expected_outcome 'foo'"),
+        ({"turns": ("Who?", "She.")}, "expected pairs of a question and its answer"),
+    ],
+)
+def test_labels_that_would_score_wrong_are_refused_before_anything_is_asked(
+    labels: dict[str, Any], problem: str
+) -> None:
+    def never(question: str) -> str:
+        raise AssertionError("was asked")
+
+    with pytest.raises(RagbenchError, match=problem):
+        rb.evaluate(data(**labels), never)
+
+
+def test_two_questions_with_one_id_are_refused() -> None:
+    twice = replace(data(), cases=[Case("q1", "Who?"), Case("q1", "What?")])
+    with pytest.raises(DataError, match="two questions have the id 'q1'"):
+        rb.evaluate(twice, "bm25")
+
+
+def test_judgements_of_questions_that_are_not_asked_are_not_scored() -> None:
+    part = replace(data(), cases=data().cases[:1])
+    result = rb.evaluate(part, "bm25", perspectives="retrieval")
+    row = result.measures.set_index("measure").loc["nDCG@10"]
+    assert (row["value"], row["n"]) == (1.0, 1)
+
+
+def test_a_system_that_finds_nothing_scores_zero_and_one_that_says_nothing_does_not_pass() -> None:
+    labelled = data(reference_answer="Most of the day.")
+    found_nothing = rb.evaluate(labelled, lambda question: [], perspectives="retrieval")
+    assert found_nothing.measures.set_index("measure").loc["nDCG@10", "value"] == 0.0
+    assert not found_nothing.passed
+    silent = rb.evaluate(
+        labelled, lambda question: {"answer": "", "contexts": [{"id": "a", "text": TEXT}]}
+    )
+    assert not silent.passed
+    assert {question.passed for question in silent.cases} == {False}
+
+
+def test_a_class_is_made_and_a_retriever_is_searched() -> None:
+    class Mine:
+        name = "mine"
+
+        def answer(self, query_id: str, query: str) -> str:
+            return "Most of the day."
+
+    class Search:
+        def search(self, queries: Any, k: int) -> Run:
+            return {query_id: {"b#0-10": 1.0} for query_id in queries}
+
+    answered = rb.evaluate(data(reference_answer="Most of the day."), Mine)
+    assert answered.answers[0].text == "Most of the day."
+    searched = rb.evaluate(data(), Search(), perspectives="retrieval")
+    assert searched.run["q1"] == {"b": 1.0}
+
+
+def test_rows_without_an_answer_are_named_with_their_fields() -> None:
+    with pytest.raises(DataError, match="the fields are 'question', 'reply'"):
+        rb.evaluate([{"question": "Who naps?", "reply": "Cats."}])
+
+
+def test_an_unreachable_service_ends_an_evaluation_at_once() -> None:
+    with socket.socket() as taken:  # bound and not listening: connections are refused
+        taken.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{taken.getsockname()[1]}/answer"
+        many = replace(data(), cases=[Case(f"q{i}", f"What is {i}?") for i in range(50)], qrels={})
+        with pytest.raises(ModelError, match="no server answers"):
+            rb.evaluate(many, address)
+
+
+def test_results_of_answers_alone_are_ranked_and_compared() -> None:
+    labelled = data(gold_facts=(("most of the day",),))
+    systems = {"good": lambda question: TEXT, "bad": lambda question: "Dogs bark."}
+    results = rb.evaluate(labelled, systems, perspectives="answer")
+    board = results.leaderboard(measures="gold_fact_coverage")  # type: ignore[attr-defined]
+    assert list(board["name"]) == ["good", "bad"]
+    compared = results.compare(measures="gold_fact_coverage")  # type: ignore[attr-defined]
+    assert compared["difference"].tolist() == [1.0]
+    assert set(results.compare()["measure"]) <= {"gold_fact_coverage", "token_f1", "pass_rate"}  # type: ignore[attr-defined]
+
+
+def test_a_folder_of_something_else_is_no_damaged_result(tmp_path: Path) -> None:
+    (tmp_path / "corpus.jsonl").write_text("{}\n")
+    with pytest.raises(DataError, match="holds no result") as caught:
+        load_result(tmp_path)
+    assert "delete" not in str(caught.value)
+
+
+def test_the_explorer_begins_with_the_baseline_of_the_results() -> None:
+    labelled = data(gold_facts=(("most of the day",),))
+    systems = {name: (lambda question: TEXT) for name in ("a", "b", "c")}
+    results = rb.evaluate(labelled, systems)
+    sweep = Results(results, baseline="c")
+    assert rb.explore(sweep, dataset=labelled).data["sides"][0]["name"] == "c"
+
+
+def test_an_object_of_another_form_is_refused_with_what_is_expected() -> None:
+    with pytest.raises(ConfigError, match="search\\(queries, k\\)"):
+        rb.evaluate(data(), object())  # type: ignore[arg-type]
