@@ -221,10 +221,10 @@ class Dataset:
 
         Args:
             corpus: doc_id -> text, or -> {"title": ..., "text": ...}, or `Document`; or a list of
-            texts or records. queries: query_id -> text, or `Case`; or a list of texts or records.
+                texts or records.
+            queries: query_id -> text, or `Case`; or a list of texts or records.
             qrels: query_id -> doc_id -> grade, or query_id -> relevant doc_ids; or records with
-            query_id, doc_id and
-                relevance. What is not judged is not relevant.
+                query_id, doc_id and relevance. What is not judged is not relevant.
             answers: query_id -> reference answer.
             name: of the dataset.
             split: of the dataset.
@@ -237,7 +237,7 @@ class Dataset:
 
         Raises:
             DataError: something has another form, or a judgement is of a question that is not among
-            the queries.
+                the queries.
         """
         documents, cases, judged = as_documents(corpus), _cases(queries), _qrels(qrels)
         query_ids = {case.query_id for case in cases}

@@ -32,8 +32,8 @@ def explore_command(
     holds documents as they are: mind whom you give it to.
 
     Args:
-        results: Folders of results or sweeps; runs of the history by their name, the beginning of their
-            id, or latest.
+        results: Folders of results or sweeps; runs of the history by their name, the beginning of
+            their id, or latest.
         output: The file.
         baseline: Name of the result A; the sweep's baseline, else the first by name, unless given.
         contender: Name of the result B; the best of the others unless given.

@@ -62,7 +62,8 @@ def sweep_command(
         executor: Run on a Dask cluster: dask://host:8786, tls://host:8786, or
             dask://local?workers=4 (extra `dask`).
         race: Stop configurations once they are proven not to be better by this measure, by the
-            margin or more, than one that leads; without a value: by what a leaderboard is ranked by.
+            margin or more, than one that leads; without a value: by what a leaderboard is ranked
+            by.
         margin: Loss in that measure that does not matter.
 
     Example: ragbench sweep pydoc --jobs 2 --race

@@ -150,7 +150,8 @@ def convert(
     Args:
         source: A test set, or the name of a dataset such as pydoc.
         target: A .yaml or .jsonl file, or a folder.
-        to: yaml, jsonl, beir (a folder), or nuggets (questions and gold facts as TREC has them); default: by the name.
+        to: yaml, jsonl, beir (a folder), or nuggets (questions and gold facts as TREC has them);
+            default: by the name.
         without_documents: Leave the documents out of a .yaml or .jsonl.
 
     Example: ragbench testset convert my.yaml my.jsonl --docs my-documents

@@ -83,7 +83,7 @@ def large_corpus(file: Path) -> LargeCorpus:
 
     Raises:
         DataError: as for a file that is read into memory: the first line that is wrong, or has an
-        id of another.
+            id of another.
     """
     with file.open("rb") as opened:
         key = store.digest("corpus 2", hashlib.file_digest(opened, "sha256").hexdigest())

@@ -61,12 +61,12 @@ def decide(
     retrieval was, a question passes if something relevant is among the first 5.
 
     Args:
-        answered: the answers. frames: perspective -> its scores; perspectives that could not be
-        measured are not in it. thresholds: part -> what an answer must reach, as in
-        `ragbench.metrics.overall.THRESHOLDS`. weights: part -> how much it counts in the overall.
+        answered: the answers.
+        frames: perspective -> its scores; perspectives that could not be measured are not in it.
+        thresholds: part -> what an answer must reach, as in `ragbench.metrics.overall.THRESHOLDS`.
+        weights: part -> how much it counts in the overall.
         lost: the questions on whose answers the judge was asked and failed. They do not pass, and
-        have no overall: a
-            heuristic does not take the place of a verdict.
+            have no overall: a heuristic does not take the place of a verdict.
     """
     if not any(name in frames for name in OF_ANSWERS):
         return _by_retrieval(answered, frames.get("retrieval", score_frame(())), lost)

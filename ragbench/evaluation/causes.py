@@ -205,8 +205,8 @@ def diagnose(
     [['not_in_corpus', 'none of its relevant documents (d) is in the corpus']]
 
     Raises:
-        DataError: two answers to one question, or one to a question that the dataset lacks; `run` or an
-            answer names what is neither among `chunks` nor a passage.
+        DataError: two answers to one question, or one to a question that the dataset lacks; `run`
+            or an answer names what is neither among `chunks` nor a passage.
     """
     answer_of, by_id = answers_by_query(dataset, answers), chunks_by_id(chunks)
     _check_chunking(run, answers, by_id)

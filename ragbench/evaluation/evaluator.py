@@ -61,23 +61,23 @@ def evaluate(
 
     Args:
         dataset: from `load_dataset`, or what it takes; or data in hand: rows of question, answer,
-        contexts and reference under the names that ragas or DeepEval use (a DataFrame, a list of
-        dicts or test cases, a `datasets.Dataset`), or (corpus, queries, qrels) as beir loads them.
-        Which labels its cases have decides what can be measured. system: "" means the answers in
-        these rows, else "bm25"; a retriever's name for ragbench's own pipeline ("bm25",
-        "hybrid:wordllama"), a TOML file that describes
-            a pipeline or a service, the address of a service, a file of recorded answers, any
-            `System`, a function from a question to its answer or a retriever, chain or engine of a framework (as
-            `FunctionSystem` takes them), a retriever of your own, a retrieval model of BEIR, which searches whole documents
-            (and is not timed, as each search encodes all of them), or the answers themselves. A
-            list of systems, or a mapping name -> system, gives `Results`.
-        spec: all options as one object; None means the defaults. parameters: of the configuration,
-        as in `new_result`; none keep the name of the system. journal: a file or folder in which the
-        answers of a service are kept as they come, so that the same call
-            continues after an interruption; "" keeps nothing.
+            contexts and reference under the names that ragas or DeepEval use (a DataFrame, a list
+            of dicts or test cases, a `datasets.Dataset`), or (corpus, queries, qrels) as beir loads
+            them. Which labels its cases have decides what can be measured.
+        system: "" means the answers in these rows, else "bm25"; a retriever's name for ragbench's
+            own pipeline ("bm25", "hybrid:wordllama"), a TOML file that describes a pipeline or a
+            service, the address of a service, a file of recorded answers, any `System`, a function
+            from a question to its answer or a retriever, chain or engine of a framework (as
+            `FunctionSystem` takes them), a retriever of your own, a retrieval model of BEIR, which
+            searches whole documents (and is not timed, as each search encodes all of them), or the
+            answers themselves. A list of systems, or a mapping name -> system, gives `Results`.
+        spec: all options as one object; None means the defaults.
+        parameters: of the configuration, as in `new_result`; none keep the name of the system.
+        journal: a file or folder in which the answers of a service are kept as they come, so that
+            the same call continues after an interruption; "" keeps nothing.
         options: fields of `EvaluationSpec`, in place of those of `spec`: perspectives, judge,
-        targets and others; and those of `Pipeline` (k, chunk_size, llm, ...) for a retriever's
-        name.
+            targets and others; and those of `Pipeline` (k, chunk_size, llm, ...) for a retriever's
+            name.
 
     Returns:
         The result: `scores` of every question, `questions` with answers and causes of failure,
@@ -94,9 +94,8 @@ def evaluate(
 
     Raises:
         ConfigError: an unknown option, perspective or system, a gate (`fail_under`) that cannot be
-        reached, or of a
-            perspective that is not evaluated. One that turns out to have no value makes
-            `Result.passed` False.
+            reached, or of a perspective that is not evaluated. One that turns out to have no value
+            makes `Result.passed` False.
         DataError: the dataset has neither questions nor safety samples.
         ModelError: a model could not be loaded, or its server takes no connections.
         ComparisonError: the baseline is of other data.
@@ -170,12 +169,14 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
     names.
 
     Raises:
-        DataError: nothing to ask. ConfigError: a gate that could never pass, or of a perspective
-        that is left out or has no labels.
+        DataError: nothing to ask.
+        ConfigError: a gate that could never pass, or of a perspective that is left out or has no
+            labels.
         MissingExtraError: the extra `safety` is not installed, and the perspective is named, or
-        there is nothing but safety samples.
+            there is nothing but safety samples.
         ModelError: the support model could not be loaded, or the judge's server takes no
-        connections. ComparisonError: a baseline of other data.
+            connections.
+        ComparisonError: a baseline of other data.
     """
     spec = spec.replaced(judge=spec.judge if isinstance(spec.judge, str) else load_llm(spec.judge))
     measures = load_measures(spec.measures)

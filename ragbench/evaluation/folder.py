@@ -83,9 +83,10 @@ def save(
     """Write a result into one folder; an older result there is replaced as a whole, or not at all.
 
     Args:
-        result: from `evaluate`. folder: where; "" means "keep nothing", and nothing is done; nor is
-        anything saved in a dry run. views: further files that show the result, name -> text, of
-        `VIEWS`.
+        result: from `evaluate`.
+        folder: where; "" means "keep nothing", and nothing is done; nor is anything saved in a dry
+            run.
+        views: further files that show the result, name -> text, of `VIEWS`.
 
     Returns:
         The folder, or None when nothing was kept.
@@ -182,7 +183,7 @@ def load_result(path: str | Path) -> Result:
 
     Raises:
         DataError: it is missing, or one of its files is missing, damaged or cut short; the message
-        names the file.
+            names the file.
     """
     path = Path(path)
     if not path.is_dir():
@@ -256,8 +257,8 @@ def load_results(folder: str | Path) -> Results:
 
     Raises:
         DataError: the folder is missing, holds no result, or one of its files is damaged.
-        ComparisonError: the results must not be compared: other data or questions, whose fingerprint is
-            another. The message names them.
+        ComparisonError: the results must not be compared: other data or questions, whose
+            fingerprint is another. The message names them.
     """
     folder = Path(folder)
     if not folder.is_dir():

@@ -92,13 +92,12 @@ def notebook_parameters(**types: type) -> dict[str, Any]:
 
     Args:
         types: the type of each parameter that is not an option of an evaluation; those have the
-        types of
-            `EvaluationSpec`. No other name may be declared with a type before this is called.
+            types of `EvaluationSpec`. No other name may be declared with a type before this is
+            called.
 
     Raises:
         ConfigError: a name that is not a parameter (a misspelt one), a parameter that is not set, a
-        value of another
-            type; each with its name.
+            value of another type; each with its name.
 
     >>> k: int = 5
     >>> notebook_parameters(k=int)
@@ -135,7 +134,7 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         ConfigError: if a value is not plain data (text, number, truth value, list or table of
-        such).
+            such).
 
     >>> configuration({"chunk_size": 128, "results_dir": "results/mine"})
     {'chunk_size': 128}

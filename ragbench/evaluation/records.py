@@ -317,8 +317,10 @@ def costs_of(
     machine asked before.
 
     Args:
-        answers: the part "generator". judgements: the part "judge". interventions: answers that were
-        generated for comparison only, such as those from oracle contexts.
+        answers: the part "generator".
+        judgements: the part "judge".
+        interventions: answers that were generated for comparison only, such as those from oracle
+            contexts.
 
     >>> reply = Completion("", "anthropic:claude-haiku-4-5", input_tokens=1_000, output_tokens=200)
     >>> [cost] = costs_of([Answer("q1", "Yes.")], [Judgement("q1", "correctness", 1.0, usage=(reply,))])

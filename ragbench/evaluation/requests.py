@@ -155,12 +155,13 @@ def ask_all(
     interventions, and judgements.
 
     Args:
-        dataset: the questions that take part. system: a `System`, or the name of one. spec: the options
-        of the evaluation. criteria: what the judge is asked; () = what the spec names. journal: a
-        file or folder in which the answers of a service are kept as they come, so that the same
-        call
-            continues after an interruption; "" keeps nothing. Recorded answers and those of the
-            built-in pipeline (whose paid replies are in the reply store) are not kept.
+        dataset: the questions that take part.
+        system: a `System`, or the name of one.
+        spec: the options of the evaluation.
+        criteria: what the judge is asked; () = what the spec names.
+        journal: a file or folder in which the answers of a service are kept as they come, so that
+            the same call continues after an interruption; "" keeps nothing. Recorded answers and
+            those of the built-in pipeline (whose paid replies are in the reply store) are not kept.
     """
     judge = check_llm(spec.judge) if spec.judge else None
     if journal and not Path(journal).suffix:
@@ -235,14 +236,14 @@ def answer_all(
 
     Args:
         dataset: the questions, and the documents where the system does not hold its own.
-        system: asked one by one, or all at once where it has `answer_many`. concurrency:
-        questions asked at a time. timed: questions that are asked one at a time, before the others,
-        for the latency: this many within a minute,
-            and every one that has a latency budget. What is asked at the same time waits in a
-            queue. No question is asked twice, but for the pipeline without a language model, which
-            answers all questions in one batch.
+        system: asked one by one, or all at once where it has `answer_many`.
+        concurrency: questions asked at a time.
+        timed: questions that are asked one at a time, before the others, for the latency: this many
+            within a minute, and every one that has a latency budget. What is asked at the same time
+            waits in a queue. No question is asked twice, but for the pipeline without a language
+            model, which answers all questions in one batch.
         attacks: also put the dataset's safety inputs, attacks and harmless ones, to a system that
-        answers questions.
+            answers questions.
     """
     timed = 0 if active_dry_run() else timed
     if isinstance(system, Pipeline):

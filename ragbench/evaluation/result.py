@@ -368,8 +368,9 @@ def new_result(
         name: of the configuration.
         facts: further plain numbers, such as {"chunks": 431}.
         system, settings: what was evaluated, and how: plain data.
-        parts: other fields of `Result`: answers, judgements, timings (seconds per stage), diagnosis (as
-        from `ragbench.diagnose`), and those of `Decisions`; rows are made from the scores where there are none.
+        parts: other fields of `Result`: answers, judgements, timings (seconds per stage), diagnosis
+            (as from `ragbench.diagnose`), and those of `Decisions`; rows are made from the scores
+            where there are none.
 
     Raises:
         ConfigError: a parameter is not plain data.

@@ -141,7 +141,7 @@ class Results(Sequence[Result]):
         Args:
             baseline: name of a result; "" means that of the sweep, else the first by name.
             measures: which; () means the one that ranks the leaderboard. p-values are adjusted over
-            all rows, and over those that a race dropped, as if they were 1.
+                all rows, and over those that a race dropped, as if they were 1.
         """
         chosen = _names(measures) or [ranking_measure(self)]
         scores = {each.name: _of_measures(each.scores, chosen) for each in self._results}
@@ -333,7 +333,7 @@ def check_comparable(results: Sequence[Result]) -> None:
 
     Raises:
         ComparisonError: no results, or the fingerprints of the datasets differ; it names the
-        configurations.
+            configurations.
     """
     if not results:
         raise ComparisonError("the sweep has no finished configuration to compare; run it first")

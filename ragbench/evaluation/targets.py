@@ -83,14 +83,12 @@ def load_targets(
     """Read the default targets, changed by a TOML file, then by `fail_under`.
 
     Args:
-        path: measure -> number; or a file with the tables [targets], each measure = number, or false for no target,
-        [cases], and [weights],
-            where false is 0; or the name of a preset ("framework", "guide", "phase4", "adr",
-            "pipeline"), the default targets of a published design, in place of ragbench's own. A
-            file may begin with `preset = "guide"`.
+        path: measure -> number; or a file with the tables [targets], each measure = number, or
+            false for no target, [cases], and [weights], where false is 0; or the name of a preset
+            ("framework", "guide", "phase4", "adr", "pipeline"), the default targets of a published
+            design, in place of ragbench's own. A file may begin with `preset = "guide"`.
         fail_under: "nDCG@5=0.6,claim_support=0.85", or a mapping of the same. For a measure of
-        which lower is better,
-            the number is the maximum.
+            which lower is better, the number is the maximum.
 
     >>> targets = load_targets(fail_under="Recall@5=0.8")
     >>> targets.measures["R@5"], targets.measures["nDCG@5"], sorted(targets.gates)
@@ -100,8 +98,7 @@ def load_targets(
 
     Raises:
         ConfigError: a missing file, invalid TOML, an unknown table or measure, a value that is not
-        a number; every
-            error of a file is named.
+            a number; every error of a file is named.
     """
     tables = _tables(_read_table("targets.toml"), "targets.toml")
     defaults = set(tables["targets"])

@@ -121,20 +121,22 @@ def generate_answers(
     """Answer every question of the dataset from the best `k` chunks that were retrieved for it.
 
     Args:
-        dataset: the questions. run: chunk-level run, query_id -> chunk_id -> score. chunks: the
-        chunks that the run's ids name. llm: "extractive", the baseline without a language model
-        (see `ragbench.generation.extractive`), or a language
-            model: "anthropic:<model>", "ollama:<model>", "openai:<model>", "env", or
-            an `LLM`.
+        dataset: the questions.
+        run: chunk-level run, query_id -> chunk_id -> score.
+        chunks: the chunks that the run's ids name.
+        llm: "extractive", the baseline without a language model (see
+            `ragbench.generation.extractive`), or a language model: "anthropic:<model>",
+            "ollama:<model>", "openai:<model>", "env", or an `LLM`.
         prompt: "cited", "concise", "plain", or a text of your own with {question} and {context};
-        the question and each
-            numbered document are inserted between tags that they cannot close. The extractive
-            baseline uses none.
-        k: number of chunks to answer from. max_context_tokens: maximum length of the context;
-        chunks beyond it (`cut_to_budget`) are listed in `cut`. embedder: what the extractive
-        baseline compares sentences with; a name or an `Embedder`. concurrency: maximum number of
-        requests at a time. max_tokens: maximum length of each reply; one that was cut there has the
-        flag "truncated". temperature: 0 for the most likely reply.
+            the question and each numbered document are inserted between tags that they cannot
+            close. The extractive baseline uses none.
+        k: number of chunks to answer from.
+        max_context_tokens: maximum length of the context; chunks beyond it (`cut_to_budget`) are
+            listed in `cut`.
+        embedder: what the extractive baseline compares sentences with; a name or an `Embedder`.
+        concurrency: maximum number of requests at a time.
+        max_tokens: maximum length of each reply; one that was cut there has the flag "truncated".
+        temperature: 0 for the most likely reply.
 
     Returns:
         One answer per case, in the order of the cases. `outcome` is "success"; "no_results" where

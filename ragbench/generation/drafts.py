@@ -214,7 +214,7 @@ def generate_drafts(
 
     Args:
         max_overlap: maximum fraction of a question's word trigrams that its chunk may contain, in
-        [0, 1].
+            [0, 1].
 
     Raises:
         ConfigError: a number out of range.

@@ -34,9 +34,10 @@ def choose_queries(
     Unanswerable queries and those without a relevant document in the corpus are always left out.
 
     Args:
-        query_ids: only these; empty means all. limit: only the first N of them; 0 means all.
+        query_ids: only these; empty means all.
+        limit: only the first N of them; 0 means all.
         written_by: origins of the present reference answer to include: "none" (there is none),
-        "model", "person".
+            "model", "person".
 
     Raises:
         ConfigError: an id that is not there.

@@ -70,9 +70,10 @@ def judge_audit(
     the bound, audit more answers.
 
     Args:
-        answers: of one system; `n` of those that need a judge are taken, evenly spread. criterion:
-        "correctness", "relevance" or "faithfulness"; the others do not look at the answer. llm: the
-        judge.
+        answers: of one system; `n` of those that need a judge are taken, evenly spread.
+        criterion: "correctness", "relevance" or "faithfulness"; the others do not look at the
+            answer.
+        llm: the judge.
 
     Returns:
         probe, n (answers with a value), n_unscored, value, ci_low, ci_high (95 %, over
@@ -102,7 +103,7 @@ def judge_audit(
     Raises:
         ConfigError: an unknown or unsuitable criterion or model, `n` below 2.
         DataError: fewer than two answers that can be judged; answers that do not belong to the
-        dataset or chunks.
+            dataset or chunks.
     """
     check_known("criterion", CRITERIA, criterion)
     if "answer" not in NEEDS[criterion]:

@@ -137,11 +137,11 @@ def judge(
 
     Args:
         answers: from `generate_answers` or any system; several answers to one question are allowed.
-        criterion: one or several of the above. llm: the judge: a name such as "anthropic:<model>",
-        or an `LLM`. A JudgeWarning is given where it also wrote
-            the answers, because models prefer their own.
-        dataset: the questions and reference answers. chunks: what the answers' contexts name; not
-        used by "correctness" and "relevance".
+        criterion: one or several of the above.
+        llm: the judge: a name such as "anthropic:<model>", or an `LLM`. A JudgeWarning is given
+            where it also wrote the answers, because models prefer their own.
+        dataset: the questions and reference answers.
+        chunks: what the answers' contexts name; not used by "correctness" and "relevance".
         allow_same_model: no warning where the judge also wrote the answers.
 
     Returns:

@@ -277,8 +277,8 @@ def score(verdict: BaseModel, names: Sequence[str]) -> tuple[float | None, str]:
     claim. `names` are the ids of the documents, or for "vital_recall" the facts.
 
     Raises:
-        UnreadableError: a document or fact has no verdict, or support is claimed from one that
-        was not shown.
+        UnreadableError: a document or fact has no verdict, or support is claimed from one that was
+            not shown.
     """
     match verdict:
         case Correctness():

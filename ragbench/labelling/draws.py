@@ -55,15 +55,17 @@ def trust(
         results: one or two, of the same questions.
         labels: sheets (paths), or a frame with query_id, criterion, value, and configuration where
             there are two; of questions that `ragbench label` drew, or that were drawn at random
-            (rows with another `picked` than "drawn 7", "random" or none are left out). For a ranking
-            measure: such a sheet of documents, with `dataset`; or relevance by people, query_id,
-            doc_id, value, of all documents that count, for questions drawn at random.
+            (rows with another `picked` than "drawn 7", "random" or none are left out). For a
+            ranking measure: such a sheet of documents, with `dataset`; or relevance by people,
+            query_id, doc_id, value, of all documents that count, for questions drawn at random.
         criterion: "correctness", "relevance", "faithfulness", or a ranking measure of documents
             ("nDCG@10").
-        margin: a difference that does not matter. alpha: probability that the interval is wrong.
+        margin: a difference that does not matter.
+        alpha: probability that the interval is wrong.
         dataset: for a ranking measure, the documents and the labels that there are.
         grades: labels of all documents that count, a model's where people gave none, as from
-            `ragbench.labelling.judge_relevance`; None = those of the dataset, or the results' scores.
+            `ragbench.labelling.judge_relevance`; None = those of the dataset, or the results'
+            scores.
 
     Raises:
         ConfigError: more than two results, or an unknown criterion or measure.
@@ -107,10 +109,13 @@ def draw_items(
     questions that another annotator was given come first.
 
     Args:
-        results: one or two. criterion: "correctness", "relevance", "faithfulness", or a ranking
-        measure: then documents are labelled, those without a label among the first k.
-        dataset: the questions, with reference answers. chunks: configuration -> what its answers were
-        made from, shown as context. grades: as `trust`. sheet: where earlier draws are, "" for none.
+        results: one or two.
+        criterion: "correctness", "relevance", "faithfulness", or a ranking measure: then documents
+            are labelled, those without a label among the first k.
+        dataset: the questions, with reference answers.
+        chunks: configuration -> what its answers were made from, shown as context.
+        grades: as `trust`.
+        sheet: where earlier draws are, "" for none.
 
     Raises:
         ConfigError: an unknown criterion, more than two results; faithfulness without contexts.

@@ -128,14 +128,16 @@ class QuestionWidget(anywidget.AnyWidget):
         labels stay.
 
         Args:
-            text: the question. evidence: doc_id, start, end (characters of `Document.full_text`),
-            quote (those characters). answer: the reference answer. query_id: of a stored question;
-            "" adds one. answerable: False means that no document answers it; its evidence is left
-            out.
+            text: the question.
+            evidence: doc_id, start, end (characters of `Document.full_text`), quote (those
+                characters).
+            answer: the reference answer.
+            query_id: of a stored question; "" adds one.
+            answerable: False means that no document answers it; its evidence is left out.
 
         Raises:
             DataError: no question, no evidence, or evidence that is not in its document; nothing is
-            written.
+                written.
         """
         if not text.strip():
             raise DataError("the question is empty; write it first")

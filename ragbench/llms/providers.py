@@ -183,7 +183,7 @@ def named_model(name: str = "", provider: str = "", model: str = "") -> str:
 
     Raises:
         ConfigError: a whole name next to parts of another, an unknown provider, or one without a
-        default model.
+            default model.
     """
     if name not in ("", "env") and (provider or model):
         raise ConfigError(
@@ -212,7 +212,7 @@ def unavailable(name: str = "env") -> str:
 
     Raises:
         ConfigError: the provider does not exist: that is an error of the caller, not something
-        missing.
+            missing.
     """
     provider = os.environ.get("RAG_EVAL_PROVIDER") or "ollama"
     if name == "env" and provider not in PROVIDERS:

@@ -276,7 +276,7 @@ def json_objects(text: str) -> Iterator[dict[str, Any]]:
 
     Raises:
         UnreadableError: an object is broken or cut, or has two values for a key; its content is
-        ignored.
+            ignored.
     """
     return (value for value, _, _ in json_spans(text))
 

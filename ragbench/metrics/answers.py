@@ -229,9 +229,10 @@ def score_answers(
     - that is unanswerable (expected outcome "no_results" or "blocked"): see `abstention_table`.
 
     Args:
-        dataset: its cases hold `reference_answer`, `gold_facts` and `required_keywords`. answers:
-        at most one per case, in any order. embedder: a name for `load_embedder`, or an embedder;
-        only loaded if there is something to compare.
+        dataset: its cases hold `reference_answer`, `gold_facts` and `required_keywords`.
+        answers: at most one per case, in any order.
+        embedder: a name for `load_embedder`, or an embedder; only loaded if there is something to
+            compare.
 
     >>> from ragbench.types import Answer, Case, Dataset
     >>> case = Case("q1", "When?", reference_answer="It opened in 1889.", gold_facts=(("1889",), ("May", "spring")))
@@ -359,7 +360,7 @@ def score_own(
 
     Raises:
         DataError: a function fails, or returns something else than a number within its bounds or
-        None.
+            None.
     """
     usable = usable_cases(dataset, answers)
     texts = context_texts([answer for _, answer in usable], chunks)

@@ -47,8 +47,7 @@ def score_chunks(
 
     Raises:
         DataError: a chunk of a document that the dataset lacks, or whose text is not the document's
-        between its
-            offsets.
+            between its offsets.
     """
     _check(dataset, chunks)
     pieces_of = grouped(chunks, lambda chunk: chunk.doc_id)

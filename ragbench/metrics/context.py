@@ -66,8 +66,10 @@ def score_context(
     score.
 
     Args:
-        dataset: the cases and their labels. answers: at most one per case, in any order. chunks:
-        those that the answers' contexts name; not needed for answers that carry their own passages.
+        dataset: the cases and their labels.
+        answers: at most one per case, in any order.
+        chunks: those that the answers' contexts name; not needed for answers that carry their own
+            passages.
 
     >>> from ragbench.types import Answer, Case, Chunk, Dataset
     >>> case = Case("q", "When?", gold_facts=(("1889",), ("Eiffel",)))
@@ -81,8 +83,7 @@ def score_context(
 
     Raises:
         DataError: an answer to a question that the dataset lacks, two answers to one question, or a
-        context without
-            a text.
+            context without a text.
     """
     usable, by_id = usable_cases(dataset, answers), chunks_by_id(chunks)
     texts_of = context_texts([answer for _, answer in usable], chunks)

@@ -156,11 +156,14 @@ def decide_overall(
     `pass_rate` is unscored only where there is not a criterion for an answer.
 
     Args:
-        dataset: the cases. answers: at most one per case, in any order. scores: those of
-        `score_answers`, `score_groundedness`, `score_context`, `score_pipeline` and
-            `score_judgements`, concatenated, as far as there are any; other measures are ignored.
-        weights: part -> weight. thresholds: part -> the value that an answer needs to pass, as
-        `ragbench.metrics.overall.THRESHOLDS`.
+        dataset: the cases.
+        answers: at most one per case, in any order.
+        scores: those of `score_answers`, `score_groundedness`, `score_context`, `score_pipeline`
+            and `score_judgements`, concatenated, as far as there are any; other measures are
+            ignored.
+        weights: part -> weight.
+        thresholds: part -> the value that an answer needs to pass, as
+            `ragbench.metrics.overall.THRESHOLDS`.
 
     >>> import pandas as pd
     >>> from ragbench.types import Answer, Case, Dataset

@@ -192,7 +192,7 @@ def score_pipeline(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
 
     Raises:
         DataError: an answer to a question that the dataset lacks, two answers to one question, or
-        no known outcome.
+            no known outcome.
     """
     by_query, cases = answers_by_query(dataset, answers), dataset.cases
     outcomes = {query_id: outcome_of(answer) for query_id, answer in by_query.items()}

@@ -88,7 +88,7 @@ def parse_measure(text: str) -> RankingMeasure:
 
     Raises:
         ConfigError: unknown name, a depth that is not a positive whole number, or a depth missing
-        where one is needed.
+            where one is needed.
     """
     match = _FORM.fullmatch(measure_of(text).name)
     if match is None or not is_ranking_measure(match[0]):
@@ -335,13 +335,13 @@ def score_run(
 
     Args:
         qrels: {query_id: {doc_id: relevance}}, or a DataFrame with the columns query_id, doc_id,
-        relevance; also
-            what `read_qrels` takes: a file of TREC, a frame of PyTerrier (qid, docno, label), an
-            object of ranx.
+            relevance; also what `read_qrels` takes: a file of TREC, a frame of PyTerrier (qid,
+            docno, label), an object of ranx.
         run: {query_id: {doc_id: score}}, or a DataFrame with the columns query_id, doc_id, score;
-        or as `read_run`. measures: names as in ir_measures, e.g. ["nDCG@10", "P(rel=2)@5",
-        "Judged@10"]. Default: nDCG, P, R, F1, RR,
-            AP and Success at 1, 3, 5 and 10, and RR and AP of the whole ranking.
+            or as `read_run`.
+        measures: names as in ir_measures, e.g. ["nDCG@10", "P(rel=2)@5", "Judged@10"]. Default:
+            nDCG, P, R, F1, RR, AP and Success at 1, 3, 5 and 10, and RR and AP of the whole
+            ranking.
 
     >>> score_run({"q1": {"a": 1, "b": 1}}, {"q1": {"x": 3.0, "a": 2.0}}, ["P@2", "RR"])
       query_id measure  value
@@ -349,8 +349,9 @@ def score_run(
     1       q1      RR    0.5
 
     Raises:
-        ConfigError: a measure is not known. DataError: wrong columns, ids that are not text, a
-        score or grade that is not a number, a repeated row.
+        ConfigError: a measure is not known.
+        DataError: wrong columns, ids that are not text, a score or grade that is not a number, a
+            repeated row.
     """
     parsed = parse_measures(measures)
     judged, ranked = to_frame(qrels, int), to_frame(run, float)
@@ -461,10 +462,11 @@ def score_retrieval(
     relevant then depends on the chunking, so compare chunkings by `score_spans` or by documents.
 
     Args:
-        dataset: its cases' `relevant_chunks` and `evidence`, and its qrels. run: document-level
-        run. chunk_run: chunk-level run; without one, documents are scored. chunks: the chunks that
-        `chunk_run` ranks; needed for gold evidence. measures: names such as "nDCG@10" and
-        "span:RR", of the levels in `retrieval_levels`.
+        dataset: its cases' `relevant_chunks` and `evidence`, and its qrels.
+        run: document-level run.
+        chunk_run: chunk-level run; without one, documents are scored.
+        chunks: the chunks that `chunk_run` ranks; needed for gold evidence.
+        measures: names such as "nDCG@10" and "span:RR", of the levels in `retrieval_levels`.
 
     >>> from ragbench.types import Case, Chunk, Dataset, Span
     >>> case = Case("q", "?", evidence=(Span("d", 10, 20),))
@@ -477,9 +479,10 @@ def score_retrieval(
     1        q  span:RR    0.5
 
     Raises:
-        ConfigError: a measure is not known. DataError: ids or scores that are not what they should
-        be; nothing is judged at the level of a measure; gold
-            evidence is asked for, and none of the chunks of `chunk_run` is among `chunks`.
+        ConfigError: a measure is not known.
+        DataError: ids or scores that are not what they should be; nothing is judged at the level of
+            a measure; gold evidence is asked for, and none of the chunks of `chunk_run` is among
+            `chunks`.
     """
     frames = []
     for prefix, qrels, names in _judgements(dataset, chunk_run, chunks, measures):

@@ -35,8 +35,10 @@ def score_interventions(
     although the contexts state something else ("swap-number").
 
     Args:
-        answers: the untouched ones. variations: name -> changed cases and their answers, one each.
-        judgements: name -> judgements of these answers; "untouched" has those of the untouched ones.
+        answers: the untouched ones.
+        variations: name -> changed cases and their answers, one each.
+        judgements: name -> judgements of these answers; "untouched" has those of the untouched
+            ones.
 
     >>> from ragbench.types import Case
     >>> data = Dataset("demo", "test", {}, [Case("q", "When?", gold_facts=(("1889",),))], {})

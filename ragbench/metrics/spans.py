@@ -87,9 +87,9 @@ def score_spans(
      'span_recall_auc': 0.417}
 
     Raises:
-        ConfigError: a depth or a budget is not a whole number from 1. DataError: evidence that is
-        not a range of characters, a run of another dataset, or of chunks that are not
-            among `chunks`.
+        ConfigError: a depth or a budget is not a whole number from 1.
+        DataError: evidence that is not a range of characters, a run of another dataset, or of
+            chunks that are not among `chunks`.
     """
     ks, budgets = _whole_numbers("ks", ks), _whole_numbers("budgets", budgets)
     names = [f"span_{name}@{k}" for name in ("recall", "precision", "iou") for k in ks]
@@ -132,7 +132,7 @@ def split_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> pd.DataFrame:
 
     Raises:
         DataError: evidence that is not a range of characters, or in a document that the corpus
-        lacks.
+            lacks.
     """
     named = {span.doc_id for case in dataset.cases for span in case.evidence}
     borders = _borders(map(_range, chunks), named)

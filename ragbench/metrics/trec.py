@@ -55,7 +55,7 @@ def read_run(source: Any) -> Run:
 
     Raises:
         DataError: a line without six columns, a score that is not a number, or a document that is
-        ranked twice.
+            ranked twice.
     """
     return _nested(to_frame(source, float), "run")
 
@@ -73,7 +73,7 @@ def read_qrels(source: Any) -> Qrels:
 
     Raises:
         DataError: a line without these columns, a grade that is not a whole number, or a document
-        judged twice.
+            judged twice.
     """
     return _nested(to_frame(source, int), "qrels")
 
@@ -108,7 +108,7 @@ def to_frame(source: Any, kind: type) -> pd.DataFrame:
 
     Raises:
         DataError: ids that are not text, a score that is not finite or a grade that is not a whole
-        number, with its query and document; another type.
+            number, with its query and document; another type.
     """
     what, value = _NAMES[kind]
     columns = ["query_id", "doc_id", value]

@@ -70,9 +70,11 @@ def conclusion(
     """State the key findings of a sweep, in sentences that the data supports: the decision first.
 
     Args:
-        results: the configurations. comparison: as from `compare_all` against `baseline`: name,
-        measure, difference, interval, p_adjusted, n. baseline: name of the configuration that the
-        others are compared with. measure: what they are ranked by.
+        results: the configurations.
+        comparison: as from `compare_all` against `baseline`: name, measure, difference, interval,
+            p_adjusted, n.
+        baseline: name of the configuration that the others are compared with.
+        measure: what they are ranked by.
     """
     by_name = {result.name: result for result in results}
     label = configurations(results).set_index("name")["label"].map(plain)

@@ -68,12 +68,10 @@ def add_alert(
 
     Args:
         rule: "claim_support<0.8" (or ">"): the whole 95 % interval of the mean is there; "drift": a
-        watched measure
-            got worse, by `ragbench.statistics.drift`; "failed": a run missed its targets or a job
-            broke off.
+            watched measure got worse, by `ragbench.statistics.drift`; "failed": a run missed its
+            targets or a job broke off.
         to: references to environment variables that hold addresses in apprise's form, such as
-        "${SLACK_URL}"; none =
-            a line in the log, which is written in any case.
+            "${SLACK_URL}"; none = a line in the log, which is written in any case.
         series: the evaluation, sweep or schedule; "" = every evaluation, and no sweep.
         client: whose runs; "*" = those of every client.
         point: the mean alone decides.

@@ -68,8 +68,8 @@ def create_app(
     Args:
         root: test sets, systems and results are files below it.
         database: a file or URL; "" = RAGBENCH_DATABASE, else a file in the user's data folder.
-        admin_key: one that opens everything until this process ends; "" = only those of
-            `ragbench key`.
+        admin_key: one that opens everything until this process ends; "" = only those of `ragbench
+            key`.
         queue: what works at jobs while the server runs; None = one job at a time.
     """
     queue = queue or Queue(database)

@@ -46,8 +46,9 @@ def add_key(name: str, *, client: str = "", role: str = "reader", database: str 
     """Make a key and return it; it cannot be shown again.
 
     Args:
-        client: whose data it opens; "*" = everyone's. role: "reader", "runner" (also starts
-        evaluations) or "admin" (also schedules, alerts, keys).
+        client: whose data it opens; "*" = everyone's.
+        role: "reader", "runner" (also starts evaluations) or "admin" (also schedules, alerts,
+            keys).
 
     Raises:
         ConfigError: the role cannot be used, or this client has a key of this name.

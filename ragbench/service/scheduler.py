@@ -61,10 +61,12 @@ def add_schedule(
     """Add a schedule, or replace the one of this name.
 
     Args:
-        cron: five fields, as in crontab (0 = Sunday); "" = EVALUATION_SCHEDULE_CRON. command:
-        arguments of ragbench, such as ["eval", "--test-set", "t.yaml"]. zone: of the times, such as
-        "Europe/Vienna"; "" = UTC. client: whose it is; "*" = it runs for each client in `clients/`
-        of the folder, in the client's own folder. folder: where it runs; "" = here.
+        cron: five fields, as in crontab (0 = Sunday); "" = EVALUATION_SCHEDULE_CRON.
+        command: arguments of ragbench, such as ["eval", "--test-set", "t.yaml"].
+        zone: of the times, such as "Europe/Vienna"; "" = UTC.
+        client: whose it is; "*" = it runs for each client in `clients/` of the folder, in the
+            client's own folder.
+        folder: where it runs; "" = here.
 
     Raises:
         ConfigError: a cron line, zone or command that cannot be used.

@@ -66,9 +66,10 @@ def history(
     of questions), changed.
 
     Args:
-        series: only these: the name of a sweep or an evaluation. client: only theirs; None = those
-        of all. limit: how many; 0 = all. database: a
-        file or URL; "" = RAGBENCH_DATABASE, else a file in the user's data folder.
+        series: only these: the name of a sweep or an evaluation.
+        client: only theirs; None = those of all.
+        limit: how many; 0 = all.
+        database: a file or URL; "" = RAGBENCH_DATABASE, else a file in the user's data folder.
 
     >>> history(limit=5)  # doctest: +SKIP
 

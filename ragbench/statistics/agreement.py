@@ -156,8 +156,9 @@ def judge_agreement(
 
     Args:
         judgements: of one system, or {configuration: judgements}; at most one per answer and
-        criterion. human: a frame (or a list of dicts) with query_id, criterion, value in [0, 1],
-        and optionally annotator and configuration, as from `ragbench.labelling.load_labels`.
+            criterion.
+        human: a frame (or a list of dicts) with query_id, criterion, value in [0, 1], and
+            optionally annotator and configuration, as from `ragbench.labelling.load_labels`.
 
     Returns:
         criterion, between, scale, statistic, value, ci_low, ci_high, n (pairs of
@@ -177,7 +178,8 @@ def judge_agreement(
 
     Raises:
         DataError: labels and judgements have nothing in common, or a value is outside [0, 1] or
-        repeated. ConfigError: alpha is out of range.
+            repeated.
+        ConfigError: alpha is out of range.
     """
     check_alpha(alpha)
     labels = joined_labels(judgements, human)

@@ -71,9 +71,9 @@ def within_margin(
 
     Args:
         scores_by_name: name -> tidy scores of the same queries; queries that not all have scored
-        are left out. costs: name -> dollars, milliseconds, chunks: less is better. Configurations
-        with an unknown cost (None or NaN)
-            are compared with, but not chosen.
+            are left out.
+        costs: name -> dollars, milliseconds, chunks: less is better. Configurations with an unknown
+            cost (None or NaN) are compared with, but not chosen.
         margin: the largest loss that does not matter, in the unit of the measure.
         measure: the measure of quality.
         word: the word for the lowest cost in the sentence: "cheapest", "fastest", "smallest".
@@ -91,7 +91,8 @@ def within_margin(
 
     Raises:
         ConfigError: fewer than two configurations, one without an entry in `costs`, a margin that
-        is not above 0. ComparisonError: other queries, or none that all have scored.
+            is not above 0.
+        ComparisonError: other queries, or none that all have scored.
     """
     if not 0 < margin < math.inf:
         raise ConfigError(

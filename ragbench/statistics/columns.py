@@ -192,7 +192,8 @@ def matrix_of(scores_by_name: Mapping[str, pd.DataFrame], measure: str) -> tuple
 
     Raises:
         ComparisonError: the configurations do not have the same queries, or none that all of them
-        scored. ConfigError: fewer than two configurations, or a measure that one of them lacks.
+            scored.
+        ConfigError: fewer than two configurations, or a measure that one of them lacks.
     """
     if len(scores_by_name) < 2:
         raise ConfigError(

@@ -56,7 +56,8 @@ def summarise(scores: Scores, *, alpha: float = 0.05) -> pd.DataFrame:
 
     Raises:
         DataError: columns are missing, a query has two values for a measure, or a value is not a
-        number. ConfigError: `alpha` is out of range.
+            number.
+        ConfigError: `alpha` is out of range.
     """
     check_alpha(alpha)
     table = by_measure(scores, "scores")

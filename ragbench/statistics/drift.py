@@ -128,8 +128,9 @@ def drift(values: pd.DataFrame, *, streams: int = 1, fall: float = 0.05) -> Drif
 
     Args:
         values: a row per run in order of time, labelled by its date; a column per question, NaN
-        where unscored. streams: how many measures are watched together. fall: the size of a change that
-        matters; less than half of it raises no alarm.
+            where unscored.
+        streams: how many measures are watched together.
+        fall: the size of a change that matters; less than half of it raises no alarm.
 
     >>> import numpy as np, pandas as pd
     >>> rng = np.random.default_rng(0)

@@ -76,7 +76,8 @@ def run_race(
             (that pair does not count) or has not answered. One that leads has answered all.
         costs: of each configuration.
         drawn: how many of the draws all others have answered.
-        margin: loss that does not matter. alpha: probability that all within it of the best stop.
+        margin: loss that does not matter.
+        alpha: probability that all within it of the best stop.
 
     >>> chances = np.random.default_rng(0).random((300, 1, 3))
     >>> answers = (chances < [0.7, 0.4, 0.7]).astype(float)

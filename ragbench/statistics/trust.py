@@ -137,10 +137,12 @@ def estimate_difference(
     Args:
         proxies: a row per question (the index), a column per judge or heuristic: the same kind of
             value as the labels, such as the difference of two systems; NaN where there is none.
-        labels: question -> people's value, of the questions that are labelled, in the order in which
-            they were labelled, which is that of `draw_order` or random.
-        settled: values of further questions, which need no label: 0 where both answers are the same.
-        margin: a difference that does not matter. alpha: probability of an error.
+        labels: question -> people's value, of the questions that are labelled, in the order in
+            which they were labelled, which is that of `draw_order` or random.
+        settled: values of further questions, which need no label: 0 where both answers are the
+            same.
+        margin: a difference that does not matter.
+        alpha: probability of an error.
 
     >>> judged = pd.DataFrame({"judge": [1.0, 0, 0, 1, 0] * 60})
     >>> people = judged["judge"].iloc[:60]

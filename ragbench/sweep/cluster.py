@@ -36,7 +36,8 @@ class DaskExecutor:
 
     Raises:
         ConfigError: the address is wrong, nothing answers there, or the connection would not be
-        encrypted. SweepError: a worker has another version of ragbench.
+            encrypted.
+        SweepError: a worker has another version of ragbench.
     """
 
     def __init__(

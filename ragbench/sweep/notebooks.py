@@ -46,7 +46,7 @@ def copy_notebooks(folder: Path, *, force: bool = False) -> list[Path]:
 
     Raises:
         ConfigError: without `force`, where a file of that name is there with other content; nothing
-        is written then.
+            is written then.
     """
     texts = {folder / path.name: path.read_bytes() for path in sorted(packaged().glob("*.ipynb"))}
     for path, text in texts.items():
@@ -96,7 +96,7 @@ def read_notebook(path: Path) -> Notebook:
 
     Raises:
         ConfigError: if there is no such notebook, it is not one, or its parameters are not plain
-        values.
+            values.
     """
     try:
         text = path.read_text(encoding="utf-8")

@@ -168,7 +168,8 @@ def contest_of(
         folder: of the sweep.
         sources: what each result is made from.
         measure: that decides; "auto" = evidence recall where the questions have evidence, else
-            nDCG@10. margin: the loss in it that does not matter.
+            nDCG@10.
+        margin: the loss in it that does not matter.
 
     Raises:
         ConfigError: a race is not possible.

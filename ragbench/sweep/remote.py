@@ -46,7 +46,7 @@ class Packer:
 
     Raises:
         ConfigError: the inputs are larger than 1 GiB, or a job holds a key or a URL with
-        credentials.
+            credentials.
     """
 
     def __init__(self, jobs: Iterable[Job], store: str = "", packages: Sequence[str] = ()) -> None:

@@ -74,8 +74,8 @@ def sweep(
     on standard error.
 
     Args:
-        grid_file: a TOML file such as notebooks/quickstart.toml, or its tables:
-            {"fixed": {...}, "axes": {...}}.
+        grid_file: a TOML file such as notebooks/quickstart.toml, or its tables: {"fixed": {...},
+            "axes": {...}}.
         jobs: how many runs side by side; None = one per core, as far as there are 1.5 GB of memory
             for each.
         force: run finished configurations again too.
@@ -99,8 +99,9 @@ def sweep(
             started here.
         race: let the configurations answer in rounds, and drop those that are proven not to be
             better by this measure, by `margin` or more, than one that leads ("auto": by what a
-            leaderboard is ranked by). What they have answered is their result. With a probability of
-            95 % the best, or one within the margin of it, is left; see `ragbench.statistics.race`.
+            leaderboard is ranked by). What they have answered is their result. With a probability
+            of 95 % the best, or one within the margin of it, is left; see
+            `ragbench.statistics.race`.
         margin: the loss in that measure that does not matter.
 
     Returns:

@@ -163,9 +163,10 @@ def ingest(
     far as the target's `status` reports either; without a `status` nothing is waited for.
 
     Raises:
-        ConfigError: nothing to put there. SystemsError: the target failed in the middle, documents
-        changed since they were sent, or the index did not have
-            all of them within `ready_timeout_s`; what is there is in the ledger, so call it again.
+        ConfigError: nothing to put there.
+        SystemsError: the target failed in the middle, documents changed since they were sent, or
+            the index did not have all of them within `ready_timeout_s`; what is there is in the
+            ledger, so call it again.
 
     >>> import tempfile
     >>> notes = []

@@ -84,8 +84,9 @@ def load_system(spec: str | Path, dataset: Dataset) -> System:
 
     Raises:
         ConfigError: nothing has that name, or the file is not what it should be; every problem of
-        it at once. DataError: a recorded answer cannot be read. ModelError: the server of its
-        language model cannot be reached.
+            it at once.
+        DataError: a recorded answer cannot be read.
+        ModelError: the server of its language model cannot be reached.
     """
     return _resolve(str(spec), "")(dataset)
 

@@ -38,8 +38,8 @@ def ask(
 
     Args:
         system: anything with `name` and `answer(query_id, query)`. Where that takes the keywords
-        `user_roles` and `history`, it gets those of the case.
-        One with `answer_many(queries)`, such as `Pipeline`, is asked all at once.
+            `user_roles` and `history`, it gets those of the case. One with `answer_many(queries)`,
+            such as `Pipeline`, is asked all at once.
         dataset: the questions.
         concurrency: how many questions wait at a time.
         label: the text before the progress bar, which appears after two seconds.

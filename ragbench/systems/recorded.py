@@ -34,7 +34,7 @@ class RecordedSystem:
 
     Raises:
         DataError: a line is not such an object, or a question has two answers; it names the file
-        and the line.
+            and the line.
     """
 
     sends_nothing = True

@@ -90,8 +90,8 @@ def assert_context_recall(
 
     Args:
         results: an `Answer`; or search results, best first: ids, passages, or tables with `id` or
-        `doc_id`; or a
-            mapping id -> score. The id of a chunk ("doc#0-330", "doc#3") counts as its document.
+            `doc_id`; or a mapping id -> score. The id of a chunk ("doc#0-330", "doc#3") counts as
+            its document.
         case: the question with its labels, from the fixture `ragbench_case` or `labelled_cases`.
         k: number of documents that count.
         at_least: the recall that the system must reach.
@@ -162,14 +162,15 @@ def assert_answer_correct(
     stated (the verdict is the fraction that is).
 
     Args:
-        answer: a text, a table as `ragbench.systems.read_answer` takes it, or an `Answer`. case:
-        the question with its labels. evaluation_llm: the judge: the fixture of that name, an `LLM`,
-        or a function from prompt to reply.
+        answer: a text, a table as `ragbench.systems.read_answer` takes it, or an `Answer`.
+        case: the question with its labels.
+        evaluation_llm: the judge: the fixture of that name, an `LLM`, or a function from prompt to
+            reply.
 
     Raises:
         AssertionError: the answer is wrong or a refusal, or its request failed.
-        ConfigError: the case has neither a reference answer nor gold facts.
-        Skipped: in pytest, where the judge gives no readable verdict.
+        ConfigError: the case has neither a reference answer nor gold facts. Skipped: in pytest,
+            where the judge gives no readable verdict.
     """
     __tracebackhide__ = _hidden
     labelled = case if isinstance(case, LabelledCase) else LabelledCase(case)

@@ -88,7 +88,7 @@ def labelled_folder(
 
     Raises:
         DataError: the dataset is not a folder and there is no `out`, or `out` holds other
-        questions.
+            questions.
     """
     if not out:
         if not os.path.isdir(expanded(name)):

@@ -30,7 +30,7 @@ def add_case(path: str | Path, case: Case, relevant: Mapping[str, int] | None = 
 
     Raises:
         DataError: the id is there already, the form cannot hold a label, or the set has problems;
-        nothing is written.
+            nothing is written.
     """
     add_entries(path, [Entry(case, dict(relevant or {}))])
 
@@ -47,7 +47,7 @@ def replace_case(path: str | Path, case: Case, relevant: Mapping[str, int] | Non
 
     Raises:
         DataError: the id is not there, the form cannot hold a label, or the set has problems;
-        nothing is written.
+            nothing is written.
     """
 
     def replaced(old: Sequence[Entry]) -> list[Entry]:

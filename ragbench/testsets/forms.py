@@ -92,8 +92,9 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
 
     Args:
         form: "yaml", "jsonl" or "beir", which hold every label; "nuggets", a .jsonl of TREC's with
-        questions and gold facts alone. force: replace what is there. A folder that holds anything
-        else than a test set is never replaced.
+            questions and gold facts alone.
+        force: replace what is there. A folder that holds anything else than a test set is never
+            replaced.
 
     Raises:
         ConfigError: test sets are not written in this form.
@@ -190,7 +191,7 @@ def load_testset(path: str | Path, *, corpus: Mapping[str, Document] | None = No
 
     Raises:
         DataError: the file is not what it should be; the first 20 problems, each with its line, and
-        their number.
+            their number.
     """
     path = expanded(path)
     content, documents = _read(path, corpus)

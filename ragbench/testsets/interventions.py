@@ -291,8 +291,10 @@ def intervene(
     """Return query_id -> the changed case and its chunks, of the questions to which it applies.
 
     Args:
-        name: as `load_intervention` takes it. dataset: the questions. contexts: what each was
-        answered from; others are left out. seed: the same changes the same in the same way.
+        name: as `load_intervention` takes it.
+        dataset: the questions.
+        contexts: what each was answered from; others are left out.
+        seed: the same changes the same in the same way.
 
     Raises:
         ConfigError: a function of the user fails, or gives something else.

@@ -111,7 +111,7 @@ def parse(raw: bytes, file: str, *, line: int = 0) -> Record:
 
     Raises:
         UnreadableError: it is not UTF-8, JSON or YAML, has a field twice or an alias, or nests too
-        deeply.
+            deeply.
     """
     is_yaml = file.lower().endswith((".yaml", ".yml"))
     form = "YAML" if is_yaml else "JSON"

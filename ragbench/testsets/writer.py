@@ -78,8 +78,7 @@ def save_dataset(
 
     Args:
         force: replace a folder that is there. Never replaced is one that holds anything else than a
-        dataset, or an
-            answer that a person wrote or changed.
+            dataset, or an answer that a person wrote or changed.
 
     Raises:
         DataError: the folder is there, or must not be replaced, or an id cannot be written.

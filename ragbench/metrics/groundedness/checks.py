@@ -171,8 +171,10 @@ def score_groundedness(
 
     Args:
         dataset: its cases may hold `expected_claims`, `forbidden_claims` and `expected_citations`.
-        answers: at most one per case, in any order. chunks: those that the answers' `contexts`
-        name; not needed for answers with `passages` of their own. model: see `claim_support`.
+        answers: at most one per case, in any order.
+        chunks: those that the answers' `contexts` name; not needed for answers with `passages` of
+            their own.
+        model: see `claim_support`.
 
     >>> from ragbench.types import Answer, Case, Chunk, Dataset
     >>> chunk = Chunk("d#0", "d", 0, 41, "The tower opened in 1889 and is 330 m high.")
@@ -183,8 +185,7 @@ def score_groundedness(
 
     Raises:
         DataError: an answer to a question that the dataset lacks, two answers to one question, or a
-        context whose
-            text is not there.
+            context whose text is not there.
     """
     return check_groundedness(dataset, answers, chunks, model=model)[0]
 

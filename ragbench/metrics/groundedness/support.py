@@ -88,12 +88,12 @@ def claim_support(answer: str, contexts: Sequence[str], *, model: str = "minilm"
     invention in the passage's own words is often above 0.5.
 
     Args:
-        answer: without words it states nothing, and its support is 0. contexts: none, or none with
-        words, support nothing: 0. model: "minilm" (default), "lexical" (the words only; ten times
-        as fast), or the folder or hub name of a
-            cross-encoder for NLI: then it is the probability of entailment by the best of five
-            windows of three sentences, half the mean over the answer's sentences and half the
-            lowest of them.
+        answer: without words it states nothing, and its support is 0.
+        contexts: none, or none with words, support nothing: 0.
+        model: "minilm" (default), "lexical" (the words only; ten times as fast), or the folder or
+            hub name of a cross-encoder for NLI: then it is the probability of entailment by the
+            best of five windows of three sentences, half the mean over the answer's sentences and
+            half the lowest of them.
 
     >>> tower = ["The Eiffel Tower opened in March 1889. It stands in Paris and is 330 metres tall."]
     >>> claim_support("The Eiffel Tower opened in March 1889.", tower, model="lexical") > 0.9
@@ -103,8 +103,9 @@ def claim_support(answer: str, contexts: Sequence[str], *, model: str = "minilm"
 
     Raises:
         ConfigError: `model` cannot be a model, or is a cross-encoder without a label for
-        entailment. DataError: `contexts` is one text. ModelError: the cross-encoder could not be
-        loaded.
+            entailment.
+        DataError: `contexts` is one text.
+        ModelError: the cross-encoder could not be loaded.
     """
     return claim_supports([(answer, contexts)], model=model)[0]
 

@@ -53,13 +53,13 @@ def explore(
 
     Args:
         results: one result; or several on the same data, as from `load_results`, of which two are
-        shown. baseline: name of the first (A); "" is that of `Results.compare`.
-        contender: name of the second (B); "" is the best of the others by `measure`. measure: what
-        the two are compared by first; "" is the one that ranks the leaderboard. dataset: the
-        questions with their labels, and the documents. None loads what the result names, if it is
-        here
-            and its fingerprint is the same; without it there are no texts of chunks and no gold
-            evidence, and the explorer shows a note.
+            shown.
+        baseline: name of the first (A); "" is that of `Results.compare`.
+        contender: name of the second (B); "" is the best of the others by `measure`.
+        measure: what the two are compared by first; "" is the one that ranks the leaderboard.
+        dataset: the questions with their labels, and the documents. None loads what the result
+            names, if it is here and its fingerprint is the same; without it there are no texts of
+            chunks and no gold evidence, and the explorer shows a note.
 
     >>> explorer = explore(load_results("results/quickstart"))  # doctest: +SKIP
     >>> explorer.write("explore.html")  # doctest: +SKIP
@@ -194,7 +194,7 @@ class Explorer:
 
         Raises:
             ConfigError: the name does not end in .html, the place is taken, or it cannot be
-            written.
+                written.
         """
         file = Path(path)
         if file.suffix.lower() != ".html":

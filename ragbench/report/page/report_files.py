@@ -61,8 +61,7 @@ def check_output(path: str | Path, *, force: bool = False) -> None:
 
     Raises:
         ConfigError: something is there already (with `force`, something else than an evaluation),
-        or the place cannot
-            be written.
+            or the place cannot be written.
     """
     path = Path(path)
     try:
@@ -103,12 +102,11 @@ def write_report(
 
     Args:
         result: what `evaluate`, `load_result` or `read_report` gave; or several, as from
-        `load_results`: their
-            leaderboard and their comparison with the first by name.
+            `load_results`: their leaderboard and their comparison with the first by name.
         path: a file that ends in .json, .md, .html, .xml (JUnit, of one result), .jsonl (traces as
-        OTLP's JSON, of one result) or .eee.json (for Every Eval Ever, of one result); or a folder,
-            which is made if need be: report.json, report.md and report.html are written there, next to the files of the
-            result if they are there.
+            OTLP's JSON, of one result) or .eee.json (for Every Eval Ever, of one result); or a
+            folder, which is made if need be: report.json, report.md and report.html are written
+            there, next to the files of the result if they are there.
         force: replace reports that are there.
 
     Raises:
