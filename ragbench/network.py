@@ -43,10 +43,9 @@ class Bounds:
 
     A request's time-out for "pool" is the deadline of the whole exchange (None: none). Headers must
     be there within those for "connect" and "read" together, and the body too, unless it is
-    streamed. A reply may have `MAX_REPLY_MB`, decompressed. A request's extension "first_byte_at" is
-    set to the time at which the body began. Redirects are refused,
-    with `same_host` only those to another host. Raises OutOfBoundsError, out of the client's own
-    methods.
+    streamed. A reply may have `MAX_REPLY_MB`, decompressed. A request's extension "first_byte_at"
+    is set to the time at which the body began. Redirects are refused, with `same_host` only those
+    to another host. Raises OutOfBoundsError, out of the client's own methods.
     """
 
     def __init__(self, name: str, *, same_host: bool = False) -> None:

@@ -47,11 +47,11 @@ def extract_answers(
 
     The support of a sentence is the mean of its embedding cosine with the question (clipped at 0)
     and its BM25 score as a fraction of the highest possible score, both in [0, 1]; in a language
-    that the embedder does not know that score alone. All words of a
-    question have equal weight (stemmed, without stop words, by the `language`), and lengths are relative to those of
-    the question's own contexts, so an answer does not depend on the other questions. The best
-    sentence and up to two that reach 75 % of its support are given in document order, each followed
-    by the number of its context.
+    that the embedder does not know that score alone. All words of a question have equal weight
+    (stemmed, without stop words, by the `language`), and lengths are relative to those of the
+    question's own contexts, so an answer does not depend on the other questions. The best sentence
+    and up to two that reach 75 % of its support are given in document order, each followed by the
+    number of its context.
 
     Returns:
         One answer per case, in their order. Where there is no context or nothing in it is close

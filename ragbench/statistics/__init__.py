@@ -7,8 +7,7 @@ for what is unscored. Results hold pd.NA, never NaN, where a number is undefined
 interval from one query).
 
 Which function answers which question: is it better? `compare`, `compare_all`. Is it as good, and
-cheaper? `within_margin`. Are the queries enough? `mde` of
-`compare`. Can the judge be trusted?
+cheaper? `within_margin`. Are the queries enough? `mde` of `compare`. Can the judge be trusted?
 `judge_agreement`, `rb.trust`. Did runs over time move? `drift`.
 
 The names are in `__init__.pyi`; each is loaded when it is first used.

@@ -43,10 +43,10 @@ class Trust:
 
     `difference` is by people's verdicts, over all `n` questions, with an interval that is valid
     when one stops, None before `FIRST` questions are labelled. `decision` is "better", "worse",
-    "within the margin" or "undecided", and `decided_after` the number of labels at the first look that
-    decided; `more` is how many further questions will likely decide, None where that is not known;
-    `n_waiting` are labelled and wait for the next look.
-    `naive` is the difference by the first `proxy` alone, which is not people's.
+    "within the margin" or "undecided", and `decided_after` the number of labels at the first look
+    that decided; `more` is how many further questions will likely decide, None where that is not
+    known; `n_waiting` are labelled and wait for the next look. `naive` is the difference by the
+    first `proxy` alone, which is not people's.
     """
 
     n: int
@@ -123,16 +123,16 @@ def estimate_difference(
     certainty. Where all questions are labelled the interval has no width; else it is that of a normal
     estimate with Student's quantiles, in the unit of the labels, and may pass the bounds of a measure.
 
-    It is looked at after `FIRST` labels and then after every `STEP` (from 400 on a fortieth); labels
-    between two looks wait for the next one. The looks share alpha (Lan & DeMets 1983, "Discrete
-    sequential boundaries for clinical trials", Biometrika 70(3)): alpha I / (I + 100) is spent when n
-    of N questions give the information I = n N / (N - n), and with probability 1 - alpha no look
-    decides in the wrong direction.
-    The interval is that of stage-wise order (Tsiatis, Rosner & Mehta 1984, Biometrics 40(3)), within the
-    margin that of the order of estimates (Emerson & Fleming 1990, Biometrika 77(4)): it covers
-    1 - alpha where one stops when it is decided, or before for a reason that is not in the labels; more
-    where a judge makes no error, since then nothing is left to chance. Who labels on after the decision
-    gets the wider repeated interval (Jennison & Turnbull 1989), which holds at all looks at once.
+    It is looked at after `FIRST` labels and then after every `STEP` (from 400 on a fortieth);
+    labels between two looks wait for the next one. The looks share alpha (Lan & DeMets 1983,
+    "Discrete sequential boundaries for clinical trials", Biometrika 70(3)): alpha I / (I + 100) is
+    spent when n of N questions give the information I = n N / (N - n), and with probability 1 -
+    alpha no look decides in the wrong direction. The interval is that of stage-wise order (Tsiatis,
+    Rosner & Mehta 1984, Biometrics 40(3)), within the margin that of the order of estimates
+    (Emerson & Fleming 1990, Biometrika 77(4)): it covers 1 - alpha where one stops when it is
+    decided, or before for a reason that is not in the labels; more where a judge makes no error,
+    since then nothing is left to chance. Who labels on after the decision gets the wider repeated
+    interval (Jennison & Turnbull 1989), which holds at all looks at once.
 
     Args:
         proxies: a row per question (the index), a column per judge or heuristic: the same kind of

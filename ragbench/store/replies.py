@@ -3,11 +3,11 @@ for twice.
 
 A reply is stored before anybody uses it. Its key is the SHA-256 of provider, model, origin, system
 prompt, prompt, parameters, schema and sample index. `origin` distinguishes what has the same name:
-the base URL of an OpenAI-compatible server (there every model may be called "default"). It is
-empty for Anthropic and Ollama, where the name names the model and
-the server's address is where this machine happens to find it. So that a copy of the store is a
-cassette which a colleague can play without our servers and files, a lookup with `any_origin=True`
-(offline) leaves the origin out of the comparison, as long as only one origin answers.
+the base URL of an OpenAI-compatible server (there every model may be called "default"). It is empty
+for Anthropic and Ollama, where the name names the model and the server's address is where this
+machine happens to find it. So that a copy of the store is a cassette which a colleague can play
+without our servers and files, a lookup with `any_origin=True` (offline) leaves the origin out of
+the comparison, as long as only one origin answers.
 
 Keys for the providers are never given to this module and so never in its file.
 """

@@ -131,19 +131,17 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
     """Return the answer that a value holds; `model` names who used the tokens where it does not.
 
     A text is the answer. A list, a data frame or one document is contexts. A pair of a text and a
-    list is both. A stream is read to its end: texts, messages and answers in pieces are
-    joined. Of a table or an object are read `answer`
-    (or `text`, `response`, `generated_answer`, `predicted_answer`, `generation`, `result`),
-    `contexts` (or `context`, `retrieved_contexts`, `sources`, `results`, `source_documents`,
-    `source_nodes`, `documents`, `hits`, `points`; in rank order, each a text, a table with `id`,
-    `text`, `score`, `doc_id`, a row `(id, text, score)`, or a document as LangChain, LlamaIndex and
-    search engines give them),
-    `citations`, `flags`, `outcome`, `confidence`, `usage` (`model`, `input_tokens`,
-    `output_tokens`), `latency_ms` (stage -> ms), `calls` (of tools and searches: `name`, `query`,
-    `contexts`) and `error`; other fields are ignored. Where an
-    answer is not among them it is looked for in a chat's reply (`content`, `choices`), a graph's
-    state (`messages`) and the results of Haystack's components. In a record with `text`, which is
-    how ragbench itself stores answers, contexts that are strings are ids.
+    list is both. A stream is read to its end: texts, messages and answers in pieces are joined. Of
+    a table or an object are read `answer` (or `text`, `response`, `generated_answer`,
+    `predicted_answer`, `generation`, `result`), `contexts` (or `context`, `retrieved_contexts`,
+    `sources`, `results`, `source_documents`, `source_nodes`, `documents`, `hits`, `points`; in rank
+    order, each a text, a table with `id`, `text`, `score`, `doc_id`, a row `(id, text, score)`, or
+    a document as LangChain, LlamaIndex and search engines give them), `citations`, `flags`,
+    `outcome`, `confidence`, `usage` (`model`, `input_tokens`, `output_tokens`), `latency_ms` (stage
+    -> ms), `calls` (of tools and searches: `name`, `query`, `contexts`) and `error`; other fields
+    are ignored. Where an answer is not among them it is looked for in a chat's reply (`content`,
+    `choices`), a graph's state (`messages`) and the results of Haystack's components. In a record
+    with `text`, which is how ragbench itself stores answers, contexts that are strings are ids.
 
     A context without an id gets one made from its text; one whose id another has gets a number
     ("7~2"), also where it is the same once more, so that numbers in the text mean what the system

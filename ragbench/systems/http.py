@@ -32,9 +32,9 @@ reply = { contexts = "$.sources" }
 ```
 
 What takes more than one request (a login, a session, a job, pages, contexts by a second request,
-lists in parallel) is Python: `ragbench eval my_service:Service`.
-`ragbench probe` takes it, too. A class is made once, before the first question: a login that
-is refused is not tried again. A reply with the status 202 means a job:
+lists in parallel) is Python: `ragbench eval my_service:Service`. `ragbench probe` takes it, too. A
+class is made once, before the first question: a login that is refused is not tried again. A reply
+with the status 202 means a job:
 
 ```python
 # my_service.py

@@ -106,9 +106,8 @@ def ask_one(system: System, query_id: str, query: str, **options: Unpack[Asker])
     least.
 
     `user_roles` are those of the person who asks, and `history` the earlier messages, for a system
-    whose `answer` takes them. In a dry
-    run only systems that send nothing themselves are asked: ragbench's own pipeline and recorded
-    answers.
+    whose `answer` takes them. In a dry run only systems that send nothing themselves are asked:
+    ragbench's own pipeline and recorded answers.
     """
     if (plan := active_dry_run()) and not getattr(system, "sends_nothing", False):
         plan.note_question(system.name)

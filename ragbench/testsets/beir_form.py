@@ -1,10 +1,9 @@
 """BEIR folders as test sets: labels that BEIR's files do not hold.
 
-case_labels.jsonl has one line for each case that needs one: `query_id` and labels with the names
-of `forms`. They take the place of what the other files hold.
-`"relevant": {}` keeps a question that no document answers; other grades are in qrels/.
-safety_inputs.jsonl and safety_outputs.jsonl are those of perspectives. Reading the rest is
-`datasets.beir`'s, writing is `writer`'s.
+case_labels.jsonl has one line for each case that needs one: `query_id` and labels with the names of
+`forms`. They take the place of what the other files hold. `"relevant": {}` keeps a question that no
+document answers; other grades are in qrels/. safety_inputs.jsonl and safety_outputs.jsonl are those
+of perspectives. Reading the rest is `datasets.beir`'s, writing is `writer`'s.
 """
 
 import warnings

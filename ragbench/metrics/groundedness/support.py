@@ -60,8 +60,7 @@ def claim_support(answer: str, contexts: Sequence[str], *, model: str = "minilm"
     better.
 
     It ranks answers; no fixed value of it means "supported". On labels by people from six sources
-    the best threshold lay between 0.28 and 0.96, by the kind of text.
-    A sentence of the contexts
+    the best threshold lay between 0.28 and 0.96, by the kind of text. A sentence of the contexts
     scores 0.97, another subject below 0.1. It is a heuristic: it sees what is not there, other
     names, other numbers and some denials; swapped roles and wrong conclusions in the contexts' own
     words it mostly does not see.
