@@ -139,7 +139,7 @@ def arrays(kind: str, key: str) -> Iterator[Arrays]:
         named = {name: np.asarray(array) for name, array in entry.items()}
         named[_KEY_MEMBER] = np.frombuffer(f"{kind}/{key}".encode(), dtype=np.uint8)
         # a larger one would push out all others and then itself
-        if is_new and sum(array.nbytes for array in named.values()) <= limit:
+        if is_new and entry and sum(array.nbytes for array in named.values()) <= limit:
             _write(path, lambda new: _archive(new, named), limit)
 
 
@@ -187,9 +187,9 @@ def bypassed() -> Iterator[None]:
     """Keep this thread, inside, from reading and writing entries: for measuring how long something
     really takes.
 
-    >>> with bypassed(), arrays("doctest", digest("never kept")) as entry:
+    >>> with bypassed(), arrays("doctest", digest("read past the store")) as entry:
     ...     entry["squares"] = np.arange(2) ** 2
-    >>> with arrays("doctest", digest("never kept")) as entry:
+    >>> with arrays("doctest", digest("read past the store")) as entry:
     ...     entry
     {}
     """
