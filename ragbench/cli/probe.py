@@ -130,6 +130,8 @@ def _ask_service(url: str, body: str, question: str) -> Probed:
                 refusals.append(str(exc))
                 if exc.status in _WRONG_FORM or exc.failure is FailureKind.DISCONNECTED:
                     continue
+                if len(refusals) > 1:  # the first form tells more
+                    break
                 raise ConfigError(f"{exc}{_JOB if exc.status == 202 else ''}") from None
         typer.echo(f"Taken: {json.dumps(table)}")
         return "http", table, reply
