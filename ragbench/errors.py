@@ -189,7 +189,7 @@ def unknown(what: str, value: object, known: Iterable[str], shown: str = "") -> 
     >>> unknown("chunker", "recursiv", ["fixed", "recursive"])
     "unknown chunker 'recursiv'; did you mean 'recursive'? Known: fixed, recursive"
     """
-    names = list(known)
+    names = [*filter(None, known)]
     near = nearest(value, names)
     hint = f"; did you mean '{near}'?" if near else "."
     few = names if len(names) <= 30 else [*names[:30], "..."]

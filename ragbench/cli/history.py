@@ -50,7 +50,9 @@ def _newest(
         print_json(runs)
         return
     if runs.empty:
-        typer.echo("No run is recorded yet. `ragbench history import results/` adds earlier ones.")
+        which = f" of {series or client}" if series or client else ""
+        advice = "`ragbench history import results/` adds earlier ones."
+        typer.echo(f"No run{which} is recorded yet. {advice}")
         return
     runs = runs.assign(
         run=runs["run"].str[:10],

@@ -97,7 +97,7 @@ def evaluate(
             reached, or of a perspective that is not evaluated. One that turns out to have no value
             makes `Result.passed` False.
         DataError: the dataset has neither questions nor safety samples.
-        ModelError: a model could not be loaded, or its server takes no connections.
+        ModelError: a model could not be loaded, or no server answers, of the model or the system.
         ComparisonError: the baseline is of other data.
     """
     if spec is not None and not isinstance(spec, EvaluationSpec):

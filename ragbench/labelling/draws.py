@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from ragbench.errors import ConfigError, DataWarning, check_known
-from ragbench.evaluation import Result
+from ragbench.evaluation import Result, Results
 from ragbench.labelling.items import LABELLED, LabelItem, items_by_query
 from ragbench.labelling.relevance import document_items, unjudged, with_labels
 from ragbench.labelling.sheet import COLUMNS, load_labels, read_sheet, source_code
@@ -71,7 +71,7 @@ def trust(
         ConfigError: more than two results, or an unknown criterion or measure.
         DataError: labels of none of these answers.
     """
-    frame, settled = proxy_differences(results, criterion, dataset, grades)
+    frame, settled = proxy_differences(Results(results), criterion, dataset, grades)
     if isinstance(labels, str | Path) or (
         isinstance(labels, Sequence) and labels and isinstance(labels[0], str | Path)
     ):

@@ -71,6 +71,8 @@ class Trust:
             text = f"{self.decision.capitalize()} by people's verdicts: {self.difference:+.3f} "
             text += f"[{self.ci_low:+.3f}, {self.ci_high:+.3f}], {self.n_labelled} of {self.n} "
             text += "questions labelled."
+            if self.ci_low == self.ci_high:
+                text += " All of these are known; this is no estimate for other questions."
             if self.n_waiting:
                 text += f" The last {self.n_waiting} wait for the next look."
         if self.decision == "undecided" and self.more is not None:

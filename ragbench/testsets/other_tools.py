@@ -247,20 +247,23 @@ def read_records(
         nuggets = _nuggets(row.get("nuggets"))
         okay = [text for text, importance in nuggets.items() if importance == "okay"]
         metadata = {"reference_contexts": unmatched, "sources": absent, "okay_facts": okay}
-        keywords, answer = _asserted(row.get("assert"))
+        asserted = _asserted(row.get("assert"))
         case = Case(
             query_id,
             labels.question,
             evidence=tuple(spans),
-            reference_answer=answer or labels.reference or None,
+            reference_answer=next(iter(asserted["reference"]), "") or labels.reference or None,
             gold_facts=tuple((text,) for text in nuggets),
-            required_keywords=tuple(keywords),
+            required_keywords=tuple(asserted["required"]),
+            forbidden_claims=tuple(asserted["forbidden"]),
             category=labels.category,
             metadata={name: value for name, value in metadata.items() if value},
         )
         content.entries.append(Entry(case, dict.fromkeys(relevant, 1), record))
         if unmatched:
             flaws[_UNMATCHED if documents else _WITHOUT_DOCUMENTS].append(query_id)
+        for kind in asserted[""]:
+            flaws[f"assertions {kind!r} are not read"].append(query_id)
         if labels.doubtful:
             flaws[_DOUBTFUL].append(query_id)
     warn_all(str(path), flaws)
@@ -273,15 +276,21 @@ def _nuggets(value: Any) -> dict[str, Any]:
     return {str(item["text"]): item.get("importance") for item in nuggets if item.get("text")}
 
 
-def _asserted(asserts: Any) -> tuple[list[str], str]:
-    """Return the keywords and the reference answer that promptfoo's assertions hold."""
-    keywords, answers = list[str](), list[str]()
+def _asserted(asserts: Any) -> dict[str, list[str]]:
+    """Return what promptfoo's assertions hold: "reference" answers, "required" keywords, "forbidden"
+    texts, and under "" the kinds that are not read.
+    """
+    labels: dict[str, list[str]] = {"reference": [], "required": [], "forbidden": [], "": []}
     for rule in asserts if isinstance(asserts, list) else ():
         kind, value = (rule.get("type"), rule.get("value")) if isinstance(rule, dict) else ("", "")
         parts = value if isinstance(value, list) else [value]
         values = [str(part) for part in parts if part not in (None, "")]
         if str(kind).removeprefix("i") in ("contains", "contains-all"):
-            keywords += values
+            labels["required"] += values
         elif kind in _EXPECTING:
-            answers += values[:1]
-    return keywords, next(iter(answers), "")
+            labels["reference"] += values[:1]
+        elif str(kind).replace("-i", "-") in ("not-contains", "not-contains-any"):
+            labels["forbidden"] += values
+        elif kind:
+            labels[""].append(str(kind))
+    return labels

@@ -56,7 +56,7 @@ def test_judgements_of_questions_that_are_not_asked_are_not_scored() -> None:
     assert (row["value"], row["n"]) == (1.0, 1)
 
 
-def test_a_system_that_finds_nothing_scores_zero_and_one_that_says_nothing_does_not_pass() -> None:
+def test_a_system_that_finds_nothing_scores_zero_and_empty_answers_do_not_pass() -> None:
     labelled = data(reference_answer="Most of the day.")
     found_nothing = rb.evaluate(labelled, lambda question: [], perspectives="retrieval")
     assert found_nothing.measures.set_index("measure").loc["nDCG@10", "value"] == 0.0

@@ -79,6 +79,12 @@ def test_questions_are_drawn_with_their_part_of_those_on_which_the_judge_sees_a_
     assert len({item.query_id for item in items} & differing) == 2, "a quarter of eight"
 
 
+def test_two_results_of_one_name_are_refused() -> None:
+    result, _ = pair()
+    with pytest.raises(ConfigError, match="two results are named"):
+        trust([result, result])
+
+
 def test_every_question_is_drawn_equally_often() -> None:
     firsts = [draw_items(pair(), dataset=DATA, n=1, seed=seed)[0].query_id for seed in range(400)]
     counts = [firsts.count(case.query_id) for case in CASES]
@@ -258,7 +264,7 @@ def test_what_cannot_be_labelled_is_refused() -> None:
     with pytest.raises(ConfigError, match="did you mean 'correctness'"):
         trust([made], criterion="correctnes")
     with pytest.raises(ConfigError, match="3 results; expected one, or the two"):
-        trust([made] * 3)
+        trust([replace(made, name=name) for name in "abc"])
     with pytest.raises(DataError, match="answer to query 'q0'"):
         items_by_query([replace(made, config={})], "relevance", replace(DATA, cases=()), None)
     with pytest.warns(DataWarning, match="made from other data"):

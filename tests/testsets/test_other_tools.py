@@ -251,6 +251,20 @@ def test_assertions_of_promptfoo_that_are_no_table_or_have_no_value(tmp_path: Pa
     assert (case.required_keywords, case.reference_answer) == (("1881",), None)
 
 
+def test_what_an_answer_must_not_hold_is_read_and_other_assertions_are_named(
+    tmp_path: Path,
+) -> None:
+    asserts = [
+        {"type": "not-icontains", "value": "Telford"},
+        {"type": "llm-rubric", "value": "is polite"},
+    ]
+    tests = {"tests": [{"vars": {"question": "Who built it?"}, "assert": asserts}]}
+    (tmp_path / "tests.yaml").write_text(yaml.safe_dump(tests))
+    with pytest.warns(DataWarning, match="assertions 'llm-rubric' are not read"):
+        [case] = rb.load_testset(tmp_path / "tests.yaml").cases
+    assert case.forbidden_claims == ("Telford",)
+
+
 def test_what_promptfoo_recorded_is_a_system(tmp_path: Path) -> None:
     data = rb.load_testset(FILES / "promptfoo_output.json", corpus=CORPUS)
     answer = rb.load_system(str(FILES / "promptfoo_output.json"), data).answer(

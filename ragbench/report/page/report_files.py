@@ -118,7 +118,8 @@ def write_report(
     )
     forms: Mapping[str, Callable[[Any], str]] = _OF_ONE
     if not isinstance(result, Result):
-        result, forms = Results(result), _OF_SEVERAL
+        result = Results(result)
+        result, forms = (result[0], _OF_ONE) if len(result) == 1 else (result, _OF_SEVERAL)
     files = {path / f"report{form}": form for form in _OF_SEVERAL}
     if is_report_file(path):
         files = {path: suffix}
