@@ -19,9 +19,18 @@ N = 30
 
 
 def run_cell(page: Page) -> None:
-    page.locator(".jp-CodeCell .cm-content").first.click()
-    page.keyboard.press("Shift+Enter")
-    page.locator(".rb-label").get_by_text("What is ").first.click()  # the focus is in the next cell
+    """Run the cell, again where a kernel that was not ready did not take it."""
+    widget = page.locator(".rb-label").get_by_text("What is ").first
+    prompt = page.locator(".jp-InputPrompt").first
+    prompt.wait_for()
+    for _ in range(60):
+        if prompt.inner_text().strip() == "[ ]:":  # "[*]:" as soon as the kernel has it
+            page.locator(".jp-CodeCell .cm-content").first.click()
+            page.keyboard.press("Shift+Enter")
+        page.wait_for_timeout(2_000)
+        if widget.is_visible():
+            break
+    widget.click()  # the focus is in the next cell
     page.wait_for_function("document.activeElement.classList.contains('rb-label')")
 
 

@@ -231,6 +231,7 @@ def test_a_stored_question_is_edited_searched_and_deleted_in_the_form(
     drag(page, "in 1889")  # next to what is marked, with a blank between
     drag(page, "opened in 1889")  # over both: one piece
     page.wait_for_function("document.querySelectorAll('ul .quote').length === 1")
+    page.locator("ul .quote").filter(has_text="opened in 1889").wait_for()
     page.get_by_label("Question").fill("When did it open?")
     page.get_by_role("button", name="Save").click()
     page.wait_for_function("document.querySelector('.message').textContent === 'Saved as q001.'")

@@ -37,6 +37,7 @@ def test_the_drawing_and_the_decision_are_on_the_first_screen(
     picture.wait_for()
     assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") > 500
     assert picture.bounding_box()["y"] < 1000
+    page.locator(".jp-RenderedMarkdown h1").first.wait_for()
     headings = page.locator(".jp-RenderedMarkdown h1").all_inner_texts()
     assert len(headings) == 1
     assert "baseline" in headings[0] or "is better than" in headings[0]
