@@ -120,8 +120,9 @@ def test_a_pipeline_searches_the_last_question_all_or_a_rewritten_one() -> None:
     system = pipeline("rewrite")
     first, second = ask(system, DATA)
     assert first.calls[0] == Call("rewrite", "When did the railway open?")
-    alone = ask(pipeline("last"), DATA)[0].contexts
-    assert (first.calls[1:], second.calls) == ((Call("last", DATA.cases[0].text, alone),), ())
+    found_alone = ask(pipeline("last"), DATA)[0].contexts
+    expected = Call("last", DATA.cases[0].text, found_alone)
+    assert (first.calls[1:], second.calls) == ((expected,), ())
     assert first.contexts[0].startswith("rail#")
     assert "Brunel." in prompts[0]
     assert len([prompt for prompt in prompts if "Rewrite" in prompt]) == 1
