@@ -277,10 +277,13 @@ def _encode(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
     """
     offsets = {text: _recent.get((tokenizer, text)) for text in texts}
     missing = [text for text, known in offsets.items() if known is None]
-    new = dict(zip(missing, _encode_new(missing, tokenizer) if missing else [], strict=True))
-    if len(_recent) > _RECENT or sum(len(text) for _, text in list(_recent)) > _BATCH_CHARACTERS:
-        _recent.clear()
-    _recent.update(((tokenizer, text), each) for text, each in new.items())
+    new: dict[str, Offsets] = {}
+    if missing:
+        new = dict(zip(missing, _encode_new(missing, tokenizer), strict=True))
+        n_characters = sum(len(text) for _, text in list(_recent))
+        if len(_recent) > _RECENT or n_characters > _BATCH_CHARACTERS:
+            _recent.clear()
+        _recent.update(((tokenizer, text), each) for text, each in new.items())
     return [new[text] if (known := offsets[text]) is None else known for text in texts]
 
 

@@ -214,7 +214,7 @@ def _check_measured(result: evaluation.Result) -> None:
             err=True,
         )
         raise typer.Exit(2)
-    if not result.samples and all(row.value is None for row in result.rows):
+    if not result.is_measured:
         typer.echo("Failed: nothing could be evaluated; the report states why.", err=True)
         raise typer.Exit(2)
     if result.judge_failed:

@@ -266,8 +266,8 @@ def _answers(dataset: Dataset, system: System, concurrency: int, timed: int) -> 
             alone[case.query_id] = ask_case(system, case)
         failures = {answer.failure for answer in alone.values()}
         if len(alone) >= _HOPELESS and failures == {FailureKind.UNREACHABLE}:
-            [error, *_] = (str(answer.error) for answer in alone.values())
-            raise ModelError(error, FailureKind.UNREACHABLE)
+            first = next(iter(alone.values()))
+            raise ModelError(first.error, FailureKind.UNREACHABLE)
     replies = ask(system, dataset, concurrency=concurrency, known=alone)
     seconds = {"ask": time.perf_counter() - start}
     matched = match_passages(replies, dataset)

@@ -300,6 +300,11 @@ class Result(Decisions):
         return failures.failed > MAX_FAILED_JUDGEMENTS * failures.requested
 
     @property
+    def is_measured(self) -> bool:
+        """Return True if any measure or safety sample has a value."""
+        return bool(self.samples) or any(row.value is not None for row in self.rows)
+
+    @property
     def passed(self) -> bool:
         """Return True if something was measured, also every gate, no target is missed, the judge
         answered, a document holds some passage of the system, and nothing got worse than in the
@@ -308,7 +313,7 @@ class Result(Decisions):
         measured = {row.measure for row in self.rows if row.value is not None}
         is_ranked = "retrieval" in self.settings.get("perspectives", ())
         return (
-            bool(measured or self.samples)
+            self.is_measured
             and set(self.settings.get("gates", ())) <= measured
             and not (is_ranked and self.system.get("is_foreign"))
             and not self.judge_failed

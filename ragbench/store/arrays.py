@@ -133,13 +133,14 @@ def arrays(kind: str, key: str) -> Iterator[Arrays]:
         yield entry
         return
     with _alone(path, key):
-        entry = _read(path, kind, key)  # another process may have written it while we waited
-        is_new = not entry
+        if entry := _read(path, kind, key):  # another process wrote it while we waited
+            yield entry
+            return
         yield entry
         named = {name: np.asarray(array) for name, array in entry.items()}
         named[_KEY_MEMBER] = np.frombuffer(f"{kind}/{key}".encode(), dtype=np.uint8)
         # a larger one would push out all others and then itself
-        if is_new and entry and sum(array.nbytes for array in named.values()) <= limit:
+        if entry and sum(array.nbytes for array in named.values()) <= limit:
             _write(path, lambda new: _archive(new, named), limit)
 
 

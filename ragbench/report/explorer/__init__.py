@@ -70,9 +70,8 @@ def explore(
         ComparisonError: the results are of different data.
         DataError: no question is scored.
     """
-    if not isinstance(results, Results):
-        results = Results([results] if isinstance(results, Result) else results)
-    compared = results
+    several = [results] if isinstance(results, Result) else results
+    compared = several if isinstance(several, Results) else Results(several)
     check_comparable(compared)
     main = ranking_measure(compared, measure)
     sides = compared

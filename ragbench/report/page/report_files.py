@@ -113,9 +113,7 @@ def write_report(
         ConfigError: the place is taken, or cannot be written.
     """
     path = Path(path)
-    suffix = next(
-        (form for form in (".eee.json",) if path.name.endswith(form)), path.suffix.lower()
-    )
+    suffix = ".eee.json" if path.name.endswith(".eee.json") else path.suffix.lower()
     forms: Mapping[str, Callable[[Any], str]] = _OF_ONE
     if not isinstance(result, Result):
         result = Results(result)
