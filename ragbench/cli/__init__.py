@@ -22,7 +22,6 @@ from ragbench.cli.label import label_command
 from ragbench.cli.lists import list_command
 from ragbench.cli.probe import probe_command
 from ragbench.cli.schedule import schedule_app
-from ragbench.cli.schemas import schema_command
 from ragbench.cli.score import score_command
 from ragbench.cli.serve import serve_command
 from ragbench.cli.sweep import sweep_command, verify_command
@@ -73,7 +72,6 @@ for function in (
     score_command,
     explore_command,
     list_command,
-    schema_command,
     notebooks_command,
     serve_command,
 ):

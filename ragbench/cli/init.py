@@ -12,7 +12,6 @@ from pathlib import Path
 import typer
 
 from ragbench.cli.console import command, shown
-from ragbench.cli.schemas import schema_text
 from ragbench.errors import ConfigError, DataError
 from ragbench.files import expanded, write_durably
 from ragbench.types import Dataset
@@ -59,8 +58,6 @@ def init_command(folder: Path = Path("evaluation"), *, docs: str, force: bool = 
     write_durably(questions, text.replace(r"corpus: str = \"pydoc\"", f"corpus: str = {docs_path}"))
     texts["tests.yaml"] += text_of_testset(data, corpus)
     texts["README.md"] = texts["README.md"].format(name=data.name, docs=shlex.quote(corpus))
-    for kind in ("grid", "testset"):
-        texts[f"{kind}.schema.json"] = schema_text(kind)
     for name, text in texts.items():
         write_durably(folder / name, text)
     typer.echo(

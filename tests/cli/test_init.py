@@ -63,11 +63,9 @@ def test_a_new_folder_can_be_swept_at_once(docs: Path) -> None:
     folder = Path("evaluation")
     assert sorted(path.name for path in folder.iterdir()) == [
         "README.md",
-        "grid.schema.json",
         "grid.toml",
         "notebooks",
         "tests.yaml",
-        "testset.schema.json",
     ]
     assert not validate_testset(folder / "tests.yaml")
     data = load_testset(folder / "tests.yaml")
