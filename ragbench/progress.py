@@ -21,25 +21,17 @@ class ThreadedCalls(Generic[T, R]):
     outcomes as they come.
 
     An outcome is what the call returned or raised. Each call has a daemon thread of its own: one
-    that hangs does not keep the process alive. `before(item)` runs in the thread that iterates,
-    before the call.
+    that hangs does not keep the process alive.
 
     >>> sorted(ThreadedCalls([1, 2], lambda number: number + 1, at_once=2, name="doctest"))
     [(1, 2), (2, 3)]
     """
 
     def __init__(
-        self,
-        items: Sequence[T],
-        call: Callable[[T], R],
-        *,
-        at_once: int,
-        name: str,
-        before: Callable[[T], None] = lambda item: None,
+        self, items: Sequence[T], call: Callable[[T], R], *, at_once: int, name: str
     ) -> None:
         self._left, self._n_on_way = list(items)[::-1], 0
-        self._call, self._before = call, before
-        self._at_once, self._name = at_once, name
+        self._call, self._at_once, self._name = call, at_once, name
         self._came: queue.SimpleQueue[tuple[T, R | BaseException]] = queue.SimpleQueue()
 
     def __iter__(self) -> Iterator[tuple[T, R | BaseException]]:
@@ -47,7 +39,6 @@ class ThreadedCalls(Generic[T, R]):
             while self._left and self._n_on_way < self._at_once:
                 item = self._left.pop()
                 self._n_on_way += 1
-                self._before(item)
                 threading.Thread(
                     target=self._work, args=(item,), name=self._name, daemon=True
                 ).start()

@@ -1,7 +1,6 @@
 from .answer_parser import CONTEXT_FIELDS, RETRIEVAL_ONLY, distinct_contexts, read_answer
 from .function import FunctionSystem
 from .http import HttpSystem
-from .ingestion import IndexStatus, IngestionReport, Target, ingest, ingested_ids
 from .loader import load_system
 from .mcp import McpSystem
 from .passage_matches import PassageMatches, match_passages
@@ -14,18 +13,13 @@ __all__ = [
     "RETRIEVAL_ONLY",
     "FunctionSystem",
     "HttpSystem",
-    "IndexStatus",
-    "IngestionReport",
     "McpSystem",
     "PassageMatches",
     "Pipeline",
     "RecordedSystem",
-    "Target",
     "ask",
     "ask_one",
     "distinct_contexts",
-    "ingest",
-    "ingested_ids",
     "load_system",
     "match_passages",
     "read_answer",
