@@ -8,8 +8,8 @@ never goes stale: it is right or it is not there. What makes that true:
 - an entry is written to a temporary file, flushed to the disk and renamed, so a process killed at
   any moment leaves either the whole file or a leftover that is never read (and that the next writer
   removes);
-- a file that is cut short or damaged (zip keeps a CRC-32 of each array), or that has another
-  entry's name, is computed again and replaced;
+- a file that is cut short or damaged (zip keeps a CRC-32 of each array) is computed again and
+  replaced;
 - a lock per key makes a second process wait for the first instead of computing the same thing.
   Right results do not depend on the lock, only saved work does.
 
@@ -28,7 +28,6 @@ import shutil
 import tempfile
 import time
 import warnings
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
@@ -49,7 +48,6 @@ T = TypeVar("T")
 _DEFAULT_MAX_GB = 10.0
 _ABANDONED_AFTER_S = 3600.0  # a file that is still being written changes more often
 _LOCK_ABANDONED_AFTER_S = 24 * 3600.0
-_KEY_MEMBER = "ragbench_key"
 _warned: set[str] = set()
 _bypassed: ContextVar[bool] = ContextVar("_bypassed", default=False)
 
@@ -129,19 +127,18 @@ def arrays(kind: str, key: str) -> Iterator[Arrays]:
         yield {}
         return
     path = _folder() / "arrays" / kind / f"{key}.npz"
-    if entry := _read(path, kind, key):
+    if entry := _read(path):
         yield entry
         return
     with _alone(path, key):
-        if entry := _read(path, kind, key):  # another process wrote it while we waited
+        if entry := _read(path):  # another process wrote it while we waited
             yield entry
             return
         yield entry
         named = {name: np.asarray(array) for name, array in entry.items()}
-        named[_KEY_MEMBER] = np.frombuffer(f"{kind}/{key}".encode(), dtype=np.uint8)
         # a larger one would push out all others and then itself
         if entry and sum(array.nbytes for array in named.values()) <= limit:
-            _write(path, lambda new: _archive(new, named), limit)
+            _write(path, lambda new: np.savez(new, allow_pickle=False, **named), limit)
 
 
 def kept(kind: str, key: str, build: Callable[[Path], object], read: Callable[[Path], T]) -> T:
@@ -280,7 +277,7 @@ def _limit_bytes() -> int:
     return int(limit * 1e9)
 
 
-def _read(path: Path, kind: str, key: str) -> Arrays:
+def _read(path: Path) -> Arrays:
     """Return the entry; nothing when there is none that can be believed."""
     try:
         # Each member is read to its end, which is when zipfile compares the CRC.
@@ -289,9 +286,6 @@ def _read(path: Path, kind: str, key: str) -> Arrays:
     except Exception:
         # No file; or a flipped bit can surface as nearly any exception (BadZipFile, EOFError, a shape that asks
         # for all memory, "encrypted"): what cannot be read as it was written is computed again.
-        return {}
-    written_for = entry.pop(_KEY_MEMBER, None)
-    if written_for is None or written_for.tobytes() != f"{kind}/{key}".encode():
         return {}
     with suppress(OSError):
         os.utime(path)  # used now: the last to be evicted
@@ -307,16 +301,6 @@ def _alone(path: Path, key: str) -> Iterator[None]:
         except OSError as exc:
             _warn_once(exc)
         yield
-
-
-def _archive(path: Path, arrays: Arrays) -> None:
-    """Write arrays as numpy.savez does, but with a fixed date (the same arrays give the same bytes)
-    and pickle refused.
-    """
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, array in arrays.items():
-            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 def _write(path: Path, build: Callable[[Path], object], limit: int) -> bool:

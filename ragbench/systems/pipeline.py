@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import replace
-from functools import cached_property
 from time import perf_counter
 from typing import Any, Self
 
@@ -43,7 +42,6 @@ from ragbench.types import (
     Retriever,
     Run,
     as_documents,
-    chunks_by_id,
 )
 
 HISTORIES = ("", "last", "all", "rewrite")
@@ -239,18 +237,6 @@ class Pipeline:
         other.llm, other.run, other._lock = model, {}, threading.Lock()
         other._generation, other.seconds = {**self._generation, **generation}, dict(self.seconds)
         return other
-
-    def prompt_for(self, query: str, answer: Answer) -> str:
-        """Return what a language model was sent for this answer; "" where none was asked."""
-        if self.llm == "extractive" or not answer.contexts:
-            return ""
-        texts = [self._by_id[chunk_id].text for chunk_id in answer.contexts]
-        query = answer.calls[0].query if answer.calls else query
-        return fill(check_prompt(self._generation["prompt"]), query, texts)
-
-    @cached_property
-    def _by_id(self) -> Mapping[str, Chunk]:
-        return chunks_by_id(self.chunks)
 
     def _ask(
         self,

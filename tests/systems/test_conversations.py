@@ -126,7 +126,6 @@ def test_a_pipeline_searches_the_last_question_all_or_a_rewritten_one() -> None:
     assert first.contexts[0].startswith("rail#")
     assert "Brunel." in prompts[0]
     assert len([prompt for prompt in prompts if "Rewrite" in prompt]) == 1
-    assert "When did the railway open?" in system.prompt_for("When did it open?", first)
     alone = system.answer("rail<::>3", "When did it open?", history=HISTORY)
     assert (alone.text, alone.calls) == (first.text, first.calls)
     result = rb.evaluate(DATA, pipeline("rewrite"))
