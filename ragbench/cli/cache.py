@@ -32,8 +32,6 @@ def info() -> None:
             f"  {model}: {counts['replies']:,} replies, {counts['input_tokens']:,} tokens in, "
             f"{counts['output_tokens']:,} out"
         )
-    for name in stored["damaged"]:
-        typer.echo(f"  a damaged store was renamed: {name}")
 
 
 @cache_app.register()

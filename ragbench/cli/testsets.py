@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +14,7 @@ from ragbench.cli.help import Commands
 from ragbench.cli.init import path_from, text_of_testset
 from ragbench.cli.options import AtLeast1, Concurrency, Corpus, Force, Model, Requests, print_plan
 from ragbench.errors import ConfigError
-from ragbench.files import expanded, write_durably
+from ragbench.files import write_durably
 from ragbench.types import Dataset
 
 testset_app = Commands(
@@ -156,17 +155,11 @@ def convert(
 
     Example: ragbench testset convert my.yaml my.jsonl --docs my-documents
     """
-    from ragbench.datasets.corpus import load_corpus
-    from ragbench.testsets.forms import load_testset, save_testset, suffix_form
+    from ragbench.testsets.forms import save_testset, suffix_form
     from ragbench.testsets.loader import load_dataset
 
     form = to or suffix_form(target)
-    documents = load_corpus(corpus).corpus if corpus else None
-    if os.path.exists(expanded(source)):
-        dataset = load_testset(source, corpus=documents)
-    else:
-        dataset = load_dataset(source)
-        dataset = replace(dataset, corpus=dataset.corpus if documents is None else documents)
+    dataset = load_dataset(source, corpus=corpus)
     if without_documents and form != "beir":  # which cannot do without
         dataset = replace(dataset, corpus={})
     saved = save_testset(dataset, target, form, force=force)

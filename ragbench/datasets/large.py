@@ -59,10 +59,6 @@ class LargeCorpus(Mapping[str, Document]):
         """Return the document of that number, from 0."""
         return self._document("number", number)
 
-    def id_at(self, number: int) -> str:
-        """Return its id alone."""
-        return self.at(number).doc_id
-
     def number(self, doc_id: str) -> int:
         """Return the number of the document with that id; KeyError where there is none."""
         select = "SELECT number FROM documents WHERE doc_id = ?"

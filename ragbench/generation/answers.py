@@ -152,10 +152,6 @@ def generate_answers(
     """
     template = check_prompt(prompt)
     check_llm(llm)
-    if max_tokens < 1:
-        raise ConfigError(
-            f"max_tokens is {max_tokens}; expected the maximum reply in tokens, 1 or more"
-        )
     kept, cut = cut_to_budget(context_chunks(dataset, run, chunks, k), max_context_tokens)
     if llm == "extractive":
         extracted = extract_answers(

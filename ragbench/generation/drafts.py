@@ -28,7 +28,7 @@ from ragbench.generation.prompts import (
     ask_for_support,
 )
 from ragbench.language import terms
-from ragbench.llms.reply_text import UnreadableError, json_objects, plain_schema, without_thoughts
+from ragbench.llms.reply_text import UnreadableError, json_spans, plain_schema, without_thoughts
 from ragbench.retrieval.embedders import load_embedder
 from ragbench.testsets.answers import generated_label
 from ragbench.testsets.writer import save_dataset
@@ -312,7 +312,8 @@ def _last(reply: Completion, form: type[_Form], key: str) -> _Form:
     if reply.error is not None or reply.finish == "refusal":
         raise ModelError(reply.error or f"{reply.model} refused")
     try:
-        objects = [record for record in json_objects(without_thoughts(reply.text)) if key in record]
+        spans = json_spans(without_thoughts(reply.text))
+        objects = [record for record, _, _ in spans if key in record]
         if not objects:
             raise UnreadableError(f"it has no JSON object with {key!r}")
         return form.model_validate(objects[-1])

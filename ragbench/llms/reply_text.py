@@ -268,19 +268,6 @@ class UnreadableError(ValueError):
     """A reply that cannot be read, with the reason."""
 
 
-def json_objects(text: str) -> Iterator[dict[str, Any]]:
-    """Return the outermost JSON objects of a text, in order; braces of prose are passed over.
-
-    >>> list(json_objects('Well, {this} is it: {"a": {"b": 1}} and {}'))
-    [{'a': {'b': 1}}, {}]
-
-    Raises:
-        UnreadableError: an object is broken or cut, or has two values for a key; its content is
-            ignored.
-    """
-    return (value for value, _, _ in json_spans(text))
-
-
 def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs) and any(fields[key] != value for key, value in pairs):
@@ -292,7 +279,16 @@ _BEGINS = re.compile(r'\{\s*["}]')
 
 
 def json_spans(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
-    """Yield `json_objects` with where each begins and ends."""
+    """Yield the outermost JSON objects of a text, in order, with where each begins and ends; braces of
+    prose are passed over.
+
+    >>> [record for record, _, _ in json_spans('Well, {this} is it: {"a": {"b": 1}} and {}')]
+    [{'a': {'b': 1}}, {}]
+
+    Raises:
+        UnreadableError: an object is broken or cut, or has two values for a key; its content is
+            ignored.
+    """
     decoder = json.JSONDecoder(
         strict=False, object_pairs_hook=_unambiguous
     )  # small models write line breaks into strings

@@ -130,7 +130,6 @@ class StoredLLM:
         """Return the reply of the provider, stored; raises RequestError, and InterruptedError once
         `stop` is set.
         """
-        stop = stop or threading.Event()
         mode = self.settings.replies
         if mode == "offline":
             raise RequestError(
@@ -147,7 +146,9 @@ class StoredLLM:
         except StoreError as exc:
             raise RequestError(f"{self.name}: {exc}", FailureKind.STORE, stop=True) from exc
 
-    def _claimed(self, request: Request, timeout_s: float, stop: threading.Event) -> Completion:
+    def _claimed(
+        self, request: Request, timeout_s: float, stop: threading.Event | None
+    ) -> Completion:
         with replies.claim(request.key, stop):
             stored = replies.lookup(request)  # another process may have had it while we waited
             if stored is not None:

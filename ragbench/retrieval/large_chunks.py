@@ -76,7 +76,7 @@ class LargeChunks(Sequence[Chunk]):
         raise KeyError(chunk_id)
 
     def id_at(self, i: int) -> str:
-        return f"{self._corpus.id_at(self._documents[i])}#{self._starts[i]}-{self._ends[i]}"
+        return f"{self._corpus.at(self._documents[i]).doc_id}#{self._starts[i]}-{self._ends[i]}"
 
 
 class _Ids(Sequence[str]):

@@ -135,10 +135,9 @@ def arrays(kind: str, key: str) -> Iterator[Arrays]:
             yield entry
             return
         yield entry
-        named = {name: np.asarray(array) for name, array in entry.items()}
         # a larger one would push out all others and then itself
-        if entry and sum(array.nbytes for array in named.values()) <= limit:
-            _write(path, lambda new: np.savez(new, allow_pickle=False, **named), limit)
+        if entry and sum(array.nbytes for array in entry.values()) <= limit:
+            _write(path, lambda new: np.savez(new, allow_pickle=False, **entry), limit)
 
 
 def kept(kind: str, key: str, build: Callable[[Path], object], read: Callable[[Path], T]) -> T:

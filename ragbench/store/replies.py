@@ -229,11 +229,10 @@ def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
 
 
 def info() -> dict[str, Any]:
-    """Return the store in numbers: file, bytes, replies, per model replies and tokens, and damaged
-    files that were renamed.
+    """Return the store in numbers: file, bytes, replies, and per model replies and tokens.
 
     >>> sorted(info())
-    ['bytes', 'damaged', 'file', 'models', 'replies']
+    ['bytes', 'file', 'models', 'replies']
     """
     file = database.path()
     models: dict[str, dict[str, int]] = {}
@@ -252,7 +251,6 @@ def info() -> dict[str, Any]:
         "bytes": sum(other.stat().st_size for other in files),
         "replies": sum(counts["replies"] for counts in models.values()),
         "models": models,
-        "damaged": sorted(other.name for other in file.parent.glob("replies.damaged-*.sqlite")),
     }
 
 

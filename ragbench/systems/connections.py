@@ -235,7 +235,7 @@ def _first_cause(exc: BaseException) -> BaseException:
     return exc
 
 
-def content_of(result: CallToolResult, secrets: tuple[str, ...] = ()) -> Any:
+def content_of(result: CallToolResult, secrets: tuple[str, ...]) -> Any:
     """Return the structured result of a call, else the JSON of its text, else its text."""
     blocks = [block.text for block in result.content if block.type == "text"]
     text = "\n".join(blocks)

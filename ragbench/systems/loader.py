@@ -4,7 +4,6 @@ import hashlib
 import inspect
 import sys
 from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,6 @@ RECORDED = (".jsonl", ".json", *TABLES, *SUFFIXES)
 """How the name of a file with recorded answers, or a recorded run, ends."""
 
 
-@lru_cache(maxsize=1)
 def pipeline_options() -> type[BaseModel]:
     """Return the model of a table [pipeline]: the arguments of `Pipeline`, by name."""
     fields: dict[str, Any] = {

@@ -307,7 +307,7 @@ def _skip_without(spec: str) -> None:
     model = str(table.get("llm" if kind == "pipeline" else "sampling", "") or "extractive")
     if missing := [name for name in needed if not os.environ.get(name, "").strip()]:
         reason = f"set {' and '.join(missing)} in the environment"
-    elif not (reason := llms.unavailable(model) if kind and model != "extractive" else ""):
+    elif not (reason := llms.unavailable(model)):
         where, _ = from_environment(table.get("url" if kind == "http" else "server", ""), spec)
         is_url = isinstance(where, str) and where.startswith(("http://", "https://"))
         reason = (

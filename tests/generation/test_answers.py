@@ -236,7 +236,7 @@ def test_the_extractive_baseline_is_cut_to_the_same_budget() -> None:
         ({"prompt": "citd"}, "did you mean 'cited'"),
         ({"prompt": "Answer {question}"}, r"expected \{question\} and \{context\}"),
         ({"max_context_tokens": 0}, "max_context_tokens is 0; expected 1 or more, or None"),
-        ({"max_tokens": 0}, "max_tokens is 0; expected"),
+        ({"llm": "ollama:m", "max_tokens": 0}, "max_tokens is 0 and temperature 0.0; expected"),
         ({"k": 0}, "k is 0; expected"),
     ],
 )
