@@ -154,8 +154,12 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         length = int(self.headers.get("content-length", 0))
         content = self.rfile.read(length)
-        is_form = self.headers.get("content-type") == "application/x-www-form-urlencoded"
-        body = parse_qs(content.decode()) if is_form else json.loads(content or b"{}")
+        kind = self.headers.get("content-type", "").partition(";")[0]
+        if kind == "multipart/form-data":
+            body = {"content": content.decode()}
+        else:
+            is_form = kind == "application/x-www-form-urlencoded"
+            body = parse_qs(content.decode()) if is_form else json.loads(content or b"{}")
         asked = Asked(
             self.command,
             self.path,

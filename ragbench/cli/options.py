@@ -156,15 +156,16 @@ def print_plan(plan: llms.DryRun | SweepPlan, judge: str = "") -> None:
         if model.to_send:
             typer.echo(
                 f"  tokens:           about {model.input_tokens:,} in and {model.output_tokens:,} "
-                f"out\n  cost:             {_dollars([model])}"
+                f"out\n  cost:             {dollars([model])}"
             )
     if any(model.to_send for model in plan.models):
-        typer.echo(f"Cost of all: {_dollars(plan.models)}, and of some verdicts a repair")
+        typer.echo(f"Cost of all: {dollars(plan.models)}, and of some verdicts a repair")
 
 
-def _dollars(models: Sequence[llms.ModelPlan]) -> str:
+def dollars(models: Sequence[llms.ModelPlan], discount: float = 1.0) -> str:
+    """Return what requests cost, in words."""
     if any(model.cost is None or model.max_cost is None for model in models):
         return "unknown: no table of prices has a model; name one in RAGBENCH_PRICES"
-    cost = sum(model.cost or 0 for model in models)
-    longest = sum(model.max_cost or 0 for model in models)
+    cost = discount * sum(model.cost or 0 for model in models)
+    longest = discount * sum(model.max_cost or 0 for model in models)
     return f"about ${cost:.4f}, ${longest:.4f} with the longest replies"

@@ -9,7 +9,8 @@ import typer
 
 from ragbench.cli.compare import print_decision
 from ragbench.cli.console import command, shown
-from ragbench.cli.options import Requests, Yes, print_plan
+from ragbench.cli.options import Requests, Yes, dollars, print_plan
+from ragbench.llms.prices import BATCH_PRICE
 
 if TYPE_CHECKING:
     from ragbench.sweep import SweepPlan, SweepResult
@@ -42,6 +43,7 @@ def sweep_command(
     executor: Annotated[str, typer.Option(metavar="URL")] = "",
     race: Annotated[str, typer.Option(metavar="MEASURE")] = "",
     margin: float = 0.02,
+    batch: bool = False,
     requests: Requests,
     yes: Yes = False,
 ) -> int:
@@ -65,6 +67,8 @@ def sweep_command(
             margin or more, than one that leads; without a value: by what a leaderboard is ranked
             by.
         margin: Loss in that measure that does not matter.
+        batch: Ask anthropic:<model> and openai:<model> by their batch interfaces first: half the
+            price, within a day.
 
     Example: ragbench sweep pydoc --jobs 2 --race
     """
@@ -86,7 +90,13 @@ def sweep_command(
         _print_plan(plan(grid, **options), requests)
         return 0
     result = sweep(
-        grid, jobs=jobs, allow_failed=allow_failed, fork=not no_fork, executor=executor, **options
+        grid,
+        jobs=jobs,
+        allow_failed=allow_failed,
+        fork=not no_fork,
+        executor=executor,
+        batch=batch,
+        **options,
     )
     if result.leaderboard:
         results = load_results(result.folder)
@@ -134,6 +144,7 @@ def _print_plan(plan: SweepPlan, requests: Requests) -> None:
     )
     print_plan(plan)
     if any(model.to_send for model in plan.models):
+        typer.echo(f"With --batch: {dollars(plan.models, BATCH_PRICE)}")
         if requests.max_cost is not None:
             typer.echo(f"Maximum: ${requests.max_cost:.2f}, of which ${plan.spent:.4f} are spent")
         if requests.offline:

@@ -1,4 +1,5 @@
 from .batch import generate_many
+from .batch_interface import answer_in_batches
 from .dry_run import STAND_IN, DryRun, ModelPlan, active_dry_run, dry_run
 from .environment import Settings, current_settings
 from .prices import Price, cost_of, price_of
@@ -23,6 +24,7 @@ __all__ = [
     "Settings",
     "StoredLLM",
     "active_dry_run",
+    "answer_in_batches",
     "check_llm",
     "check_servers",
     "cost_of",

@@ -3,17 +3,22 @@
 import json
 import time
 import weakref
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
 from ragbench.llms.failures import RequestError, failure_of, refused, scrubbed, unreadable
-from ragbench.llms.http import address, in_form
+from ragbench.llms.http import BATCH_TIMEOUT_S, address, in_form
 from ragbench.llms.ollama import Tokens
 from ragbench.llms.openai import warn_of_temperature
 from ragbench.network import Bounds
 from ragbench.store.replies import Reply, Request
+
+if TYPE_CHECKING:
+    from ragbench.store.submissions import Batch
 
 _HINTS = {
     401: "the key was refused; set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY to a valid one",
@@ -21,6 +26,7 @@ _HINTS = {
     "another key",
     404: "no such model; set RAG_EVAL_ANTHROPIC_MODEL, or name another one as 'anthropic:<model>'",
 }
+_CLOCKS_S = 300.0  # by which two clocks may differ
 _TOOL = "give_reply"
 
 
@@ -60,16 +66,65 @@ class Claude:
 
     def send(self, request: Request, timeout_s: float) -> Reply:
         """Send one request once; raises RequestError."""
-        client = self._client  # before the clock starts
+        messages = self._client.messages  # before the clock starts
         while True:
-            extra = self._extra(request)
+            body = self._body(request)
             start = time.perf_counter()
             try:
-                reply = self._exchange(client, request, extra, timeout_s)
-                return self._reply(reply, time.perf_counter() - start)
+                sent = self._call(
+                    lambda: messages.with_raw_response.create(
+                        model=self._model,
+                        max_tokens=request.max_tokens,
+                        messages=body["messages"],  # noqa: B023
+                        # Which others `create` knows differs between versions of the SDK.
+                        extra_body=body,  # noqa: B023
+                        timeout=timeout_s,
+                    ),
+                    timeout_s,
+                )
+                latency_s = time.perf_counter() - start
+                return self._reply(sent.http_response.text, latency_s)
             except RequestError as exc:
-                if not self._adapted(exc, extra):
+                if not self._adapted(exc, body):
                     raise
+
+    def submit(self, batch: "Batch") -> str:
+        """Submit a batch and return its id; raises RequestError."""
+        rows = [{"custom_id": each.key, "params": self._body(each)} for each in batch.requests]
+        return str(self._batches("create", requests=rows).id)
+
+    def find(self, batch: "Batch") -> str:
+        """Return the id of a batch that was submitted when its process was killed, by its size and
+        time; "" where there is none. Raises RequestError.
+        """
+        for other in self._batches("list", limit=100).data:
+            size = sum(other.request_counts.to_dict().values())
+            began = other.created_at.timestamp() + _CLOCKS_S
+            if size == len(batch.requests) and began > batch.created:
+                return str(other.id)
+        return ""
+
+    def poll(self, batch: "Batch") -> tuple[int, dict[str, Reply | str] | None]:
+        """Return how many requests of a batch are done, and once it has ended the reply to each by
+        its key, or what became of it; raises RequestError.
+        """
+        state = self._batches("retrieve", message_batch_id=batch.id)
+        if state.processing_status != "ended":
+            return len(batch.requests) - state.request_counts.processing, None
+        outcomes = dict[str, Reply | str]()
+        for line in self._batches("results", message_batch_id=batch.id):
+            result = line.result
+            outcomes[line.custom_id] = {"succeeded": "unreadable"}.get(result.type, result.type)
+            if result.type == "errored":
+                outcomes[line.custom_id] = self._clean(f"{result.error.error.message}")
+            elif result.type == "succeeded":
+                with suppress(RequestError):  # of another form than documented
+                    outcomes[line.custom_id] = self._reply(result.message.to_json(), 0.0)
+        return len(outcomes), outcomes
+
+    def _batches(self, method: str, **arguments: Any) -> Any:
+        call = getattr(self._client.messages.batches, method)
+        return self._call(lambda: call(**arguments, timeout=BATCH_TIMEOUT_S), BATCH_TIMEOUT_S)
 
     @cached_property
     def _client(self) -> Any:
@@ -85,37 +140,30 @@ class Claude:
         weakref.finalize(self, client.close)
         return client
 
-    def _extra(self, request: Request) -> dict[str, Any]:
-        # In the body rather than as arguments: which of them `create` knows differs between
-        # versions of the SDK.
-        extra: dict[str, Any] = {}
+    def _body(self, request: Request) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self._model,
+            "max_tokens": request.max_tokens,
+            "messages": [{"role": "user", "content": request.prompt}],
+        }
         if request.system:
-            extra["system"] = request.system
+            body["system"] = request.system
         if self._takes_temperature:
-            extra["temperature"] = request.temperature
+            body["temperature"] = request.temperature
         if request.schema is not None and self._takes_schema:
-            extra["output_config"] = {"format": {"type": "json_schema", "schema": request.schema}}
+            body["output_config"] = {"format": {"type": "json_schema", "schema": request.schema}}
         elif request.schema is not None:
             tool = {"name": _TOOL, "description": "Give the reply in this form."}
-            extra["tools"] = [tool | {"input_schema": request.schema}]
-            extra["tool_choice"] = {"type": "tool", "name": _TOOL}
-        return extra
+            body["tools"] = [tool | {"input_schema": request.schema}]
+            body["tool_choice"] = {"type": "tool", "name": _TOOL}
+        return body
 
-    def _exchange(
-        self, client: Any, request: Request, extra: dict[str, Any], timeout_s: float
-    ) -> ClaudeReply:
+    def _call(self, call: Callable[[], Any], timeout_s: float) -> Any:
         import anthropic
 
-        text = ""
+        client = self._client
         try:
-            reply = client.messages.with_raw_response.create(
-                model=self._model,
-                max_tokens=request.max_tokens,
-                messages=[{"role": "user", "content": request.prompt}],
-                extra_body=extra,
-                timeout=timeout_s,
-            )
-            text, failed = reply.http_response.text, None
+            return call()
         except anthropic.APIStatusError as exc:
             body = self._clean(exc.response.text)
             failed = refused(self._name, exc.status_code, body, exc.response.headers, _HINTS)
@@ -128,32 +176,30 @@ class Claude:
             failed = failure_of(cause, self._name, self._clean, url, timeout_s, way_out)
         except anthropic.AnthropicError as exc:
             failed = unreadable(self._name, self._clean(str(exc)))
-        if failed is not None:
-            # out here, so that the SDK's error, which holds the request and its key, is not its
-            # context
-            raise failed
-        return in_form(ClaudeReply, text, self._name, self._clean)
+        # out here, so that the SDK's error, which holds the request and its key, is not its context
+        raise failed
 
-    def _adapted(self, failed: RequestError, extra: dict[str, Any]) -> bool:
+    def _adapted(self, failed: RequestError, body: dict[str, Any]) -> bool:
         """Return True if the request can be sent in another form after this refusal. Each step goes
         one way, so it ends.
         """
         if failed.status != 400:
             return False
         message = failed.body
-        if "temperature" in extra and "temperature" in message:
+        if "temperature" in body and "temperature" in message:
             if self._takes_temperature:
                 warn_of_temperature(self._name)
             self._takes_temperature = False
             return True
-        if "output_config" in extra and any(
+        if "output_config" in body and any(
             mark in message for mark in ("output_config", "output_format", "structured")
         ):
             self._takes_schema = False  # an older model: a forced tool does the same
             return True
         return False
 
-    def _reply(self, reply: ClaudeReply, latency_s: float) -> Reply:
+    def _reply(self, text: str, latency_s: float) -> Reply:
+        reply = in_form(ClaudeReply, text, self._name, self._clean)
         parts, usage = [], reply.usage
         for block in reply.content:
             if block.type == "text":

@@ -79,6 +79,12 @@ class DryRun:
         )
 
     @property
+    def to_send(self) -> list[Request]:
+        """Return the requests that are not in the store."""
+        found = (pair for requests in self._found.values() for pair in requests.values())
+        return [request for request, cached in found if not cached]
+
+    @property
     def table(self) -> pd.DataFrame:
         """Return `models` as a frame; a cost is "unknown" where the price is."""
         import pandas as pd

@@ -18,6 +18,8 @@ from ragbench.llms.failures import failure_of, refused, scrubbed, unreadable
 from ragbench.network import Bounds, OutOfBoundsError
 
 _CONNECT_S = 10.0
+BATCH_TIMEOUT_S = 300.0
+"""The time that a thousand requests, or their replies, may take on their way."""
 
 
 Form = TypeVar("Form", bound=BaseModel)
@@ -119,13 +121,17 @@ class Server(Transport):
         """Return the server's JSON reply in its documented form; raises RequestError. All of it
         must be there within `timeout_s`.
         """
-        url = f"{self.address}{path}"
-        reply = self.send("POST", url, timeout_s, self._way_out, json=payload)
+        text = self.text("POST", path, timeout_s, json=payload)
+        return in_form(form, text, self.name, self.clean)
+
+    def text(self, method: str, path: str, timeout_s: float, **content: Any) -> str:
+        """Return the server's reply; raises RequestError."""
+        reply = self.send(method, f"{self.address}{path}", timeout_s, self._way_out, **content)
         if reply.status != 200:
             raise refused(
                 self.name, reply.status, self.clean(reply.text), reply.headers, self._hints
             )
-        return in_form(form, reply.text, self.name, self.clean)
+        return reply.text
 
 
 def address(base_url: str) -> str:

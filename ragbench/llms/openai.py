@@ -1,18 +1,33 @@
 """Any OpenAI-compatible server: POST /chat/completions below its base URL."""
 
+import json
 import time
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
 from ragbench.errors import DataWarning
 from ragbench.llms.failures import RequestError
-from ragbench.llms.http import Server, address
+from ragbench.llms.http import BATCH_TIMEOUT_S, Server, address, in_form
 from ragbench.llms.ollama import Tokens, messages
 from ragbench.store.replies import Reply, Request
 
+if TYPE_CHECKING:
+    from ragbench.store.submissions import Batch
+
+_CHAT = "/v1/chat/completions"
+_ENDINGS = {
+    "completed": "no result",
+    "failed": "refused",
+    "expired": "expired",
+    "batch_expired": "expired",
+    "cancelled": "canceled",
+    "batch_cancelled": "canceled",
+}
+"""The states of a batch that has ended, and codes of requests without a reply -> what became of
+them."""
 HOSTED = "https://api.openai.com/v1"
 _SCHEMA_MARKS = ("response_format", "json_schema", "schema", "grammar", "structured")
 
@@ -42,6 +57,22 @@ class ChatReply(BaseModel):
     model: str | None = None
 
 
+class BatchObject(BaseModel):
+    """A file, a batch, a list of batches, or a line of its results: what a reply has of these."""
+
+    id: str = ""
+    status: str = ""
+    request_counts: dict[str, int] | None = None
+    metadata: dict[str, str] | None = None
+    output_file_id: str | None = None
+    error_file_id: str | None = None
+    data: "list[BatchObject]" = []
+    custom_id: str = ""
+    response: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+    errors: dict[str, Any] | None = None
+
+
 class OpenAI:
     """One model of one server. What the server turns out not to take is left out from then on."""
 
@@ -69,11 +100,55 @@ class OpenAI:
             start = time.perf_counter()
             payload = self._payload(request)
             try:
-                reply = self.server.post("/chat/completions", payload, timeout_s, ChatReply)
-                return self._reply(reply, time.perf_counter() - start)
+                text = self.server.text("POST", "/chat/completions", timeout_s, json=payload)
+                return self._reply(text, time.perf_counter() - start)
             except RequestError as exc:
                 if not self._adapted(exc, payload):
                     raise
+
+    def submit(self, batch: "Batch") -> str:
+        """Submit a batch and return its id; raises RequestError."""
+        rows = [
+            {"custom_id": each.key, "method": "POST", "url": _CHAT, "body": self._payload(each)}
+            for each in batch.requests
+        ]
+        file = ("batch.jsonl", "\n".join(map(json.dumps, rows)).encode())
+        uploaded = self._asked("POST", "/files", data={"purpose": "batch"}, files={"file": file})
+        content = {"input_file_id": uploaded.id, "endpoint": _CHAT, "completion_window": "24h"}
+        return self._asked("POST", "/batches", json={**content, "metadata": {"tag": batch.tag}}).id
+
+    def find(self, batch: "Batch") -> str:
+        """Return the id of a batch that was submitted when its process was killed, by its tag; ""
+        where there is none. Raises RequestError.
+        """
+        others = self._asked("GET", "/batches?limit=100").data
+        return next((other.id for other in others if other.metadata == {"tag": batch.tag}), "")
+
+    def poll(self, batch: "Batch") -> tuple[int, dict[str, Reply | str] | None]:
+        """Return how many requests of a batch are done, and once it has ended the reply to each by
+        its key, or what became of it; raises RequestError.
+        """
+        state = self._asked("GET", f"/batches/{batch.id}")
+        if state.status not in _ENDINGS:
+            return (state.request_counts or {}).get("completed", 0), None
+        reason = self.server.clean(json.dumps(state.errors)) if state.errors else ""
+        ending = f"{_ENDINGS[state.status]} {reason}".strip()
+        outcomes: dict[str, Reply | str] = {each.key: ending for each in batch.requests}
+        for file in filter(None, (state.output_file_id, state.error_file_id)):
+            text = self.server.text("GET", f"/files/{file}/content", BATCH_TIMEOUT_S)
+            for line in filter(None, text.split("\n")):
+                result = in_form(BatchObject, line, self.server.name, self.server.clean)
+                code = str((result.error or {}).get("code"))
+                body = (result.response or {}).get("body") or {"error": result.error}
+                try:
+                    outcomes[result.custom_id] = self._reply(json.dumps(body), 0.0)
+                except RequestError as exc:  # another object than a reply
+                    outcomes[result.custom_id] = _ENDINGS.get(code) or str(exc)
+        return len(outcomes), outcomes
+
+    def _asked(self, method: str, path: str, **content: Any) -> BatchObject:
+        text = self.server.text(method, path, BATCH_TIMEOUT_S, **content)
+        return in_form(BatchObject, text, self.server.name, self.server.clean)
 
     def _payload(self, request: Request) -> dict[str, Any]:
         payload: dict[str, Any] = {"model": self._model, self._limit: request.max_tokens}
@@ -111,7 +186,8 @@ class OpenAI:
             return True
         return False
 
-    def _reply(self, reply: ChatReply, latency_s: float) -> Reply:
+    def _reply(self, text: str, latency_s: float) -> Reply:
+        reply = in_form(ChatReply, text, self.server.name, self.server.clean)
         choice, usage = reply.choices[0], reply.usage or ChatUsage()
         content, refusal = choice.message.content or "", choice.message.refusal
         text = content if isinstance(content, str) else "".join(part.text or "" for part in content)

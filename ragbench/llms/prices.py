@@ -23,6 +23,8 @@ from ragbench.types import Completion
 _TABLE = Path(__file__).with_name("prices.toml")
 _LOCAL = ("ollama", "scripted")
 _DATE = re.compile(r"-(\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
+BATCH_PRICE = 0.5
+"""The price of a request in a batch, as a fraction of its price alone."""
 _Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 

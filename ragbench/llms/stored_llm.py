@@ -14,7 +14,7 @@ from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.environment import Settings, current_settings
 from ragbench.llms.failures import RequestError, RetryPolicy, scrubbed
-from ragbench.llms.prices import Price, price_of
+from ragbench.llms.prices import price_of
 from ragbench.store import budgets, replies
 from ragbench.store.contract import StoreError
 from ragbench.store.replies import Reply, Request
@@ -40,7 +40,7 @@ class StoredLLM:
         self, provider: str, model: str, client: Any, settings: Settings | None = None
     ) -> None:
         self._provider, self._model = provider, model
-        self._client, self._settings = client, settings
+        self.client, self._settings = client, settings
         self._send: Callable[[Request, float], Reply] = client.send
         self._retry = RetryPolicy()
         self._store_is_broken = ""
@@ -106,7 +106,7 @@ class StoredLLM:
             float(temperature),
             schema,
             sample,
-            self._client.origin,
+            self.client.origin,
         )
 
     def known(self, requests: Sequence[Request]) -> Sequence[Completion | None]:
@@ -197,18 +197,27 @@ class StoredLLM:
                 advice=self.settings.kept,
             )
         except RequestError as exc:
-            raise exc.reworded(scrubbed(str(exc), self._client.secrets)) from None
+            raise exc.reworded(scrubbed(str(exc), self.client.secrets)) from None
+        return self.cleaned(reply)
+
+    def cleaned(self, reply: Reply) -> Reply:
+        """Return the reply without keys and lone surrogates."""
         text, served = (
-            scrubbed(value, self._client.secrets) for value in (reply.text, reply.served)
+            without_surrogates(scrubbed(value, self.client.secrets))
+            for value in (reply.text, reply.served)
         )
-        return reply._replace(text=without_surrogates(text), served=without_surrogates(served))
+        return reply._replace(text=text, served=served)
+
+    def bound(self, request: Request) -> float:
+        """Return the most that a request may cost; 0 without a price."""
+        price = price_of(self.name)
+        # more than any tokenizer makes of it: no token is shorter than a byte
+        return price.cost(request.n_bytes + _AROUND, request.max_tokens) if price else 0.0
 
     def _within_budget(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
-        settings, price = self.settings, price_of(self.name)
-        if settings.max_cost is None or price is None or price == Price(0.0, 0.0):
+        price, bound = price_of(self.name), self.bound(request)
+        if self.settings.max_cost is None or price is None or not bound:
             return self._send(request, timeout_s)
-        # more than any tokenizer makes of it: no token is shorter than a byte
-        bound = price.cost(request.n_bytes + _AROUND, request.max_tokens)
         reservation = self._reserved(request, bound, timeout_s, stop)
         cost, answered = bound, False  # assumed paid until the outcome is known
         try:

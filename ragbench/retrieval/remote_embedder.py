@@ -25,7 +25,7 @@ from ragbench.llms.openai import ChatUsage
 from ragbench.llms.providers import connection_of
 from ragbench.llms.stored_llm import StoredLLM
 from ragbench.store import replies
-from ragbench.store.replies import Reply, Request
+from ragbench.store.replies import EMBEDDING, Reply, Request
 
 _STAND_IN = 8  # components of a vector in a dry run
 _Number = Annotated[float, Field(strict=True, ge=-3e38, le=3e38)]  # as float32 and finite
@@ -107,7 +107,7 @@ class Remote:
         return np.stack([vectors.get(text, blank) for text in texts])
 
     def _request(self, prompt: str) -> Request:
-        return Request(self._provider, self._model_name, prompt, "embedding", 1, origin=self.origin)
+        return Request(self._provider, self._model_name, prompt, EMBEDDING, 1, origin=self.origin)
 
     def _sent(self, requests: list[Request]) -> dict[str, str]:
         """Return text -> vector of one batch, each kept in the store with its part of the tokens."""

@@ -29,6 +29,8 @@ from ragbench.store import database
 from ragbench.store.arrays import cache_folder, digest
 from ragbench.store.contract import Execute, StoreError
 
+EMBEDDING = "embedding"
+"""The system prompt of requests for vectors."""
 _AT_ONCE = 500  # keys per query: well below SQLite's bound on parameters
 _LONGEST_CLAIM_S = 1800.0  # the other process may have to wait for a busy server again and again
 _REPLY = "text, served, input_tokens, output_tokens, latency_s, finish"

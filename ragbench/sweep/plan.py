@@ -1,20 +1,29 @@
 """What a sweep would run, send and cost, found out by a dry run."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragbench.errors import JudgeWarning
+from ragbench.errors import ConfigError, FailureKind, JudgeWarning, ModelError
 from ragbench.evaluation import ask_all, select_questions, spec_of, system_of
 from ragbench.extension import searched
-from ragbench.llms import DryRun, ModelPlan, Settings, current_settings, dry_run, load_llm
+from ragbench.llms import (
+    DryRun,
+    ModelPlan,
+    Settings,
+    answer_in_batches,
+    current_settings,
+    dry_run,
+    load_llm,
+)
 from ragbench.llms.environment import in_force
 from ragbench.sweep import budget
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.grid import (
     NEEDED,
+    Grid,
     chosen,
     load_named,
     read_grid,
@@ -66,11 +75,7 @@ def plan(
         ConfigError, DataError: as `sweep` does before it runs anything.
     """
     settings = current_settings(replies, max_cost, allow_unpriced)
-    with in_force(settings):
-        grid = read_grid(grid_file)
-    names = chosen(grid, only)
-    folder = SweepFolder(Path(out).absolute() / grid.name, tuple(names) if only else ())
-    settings = budget.on_account(settings, folder.path)
+    grid, names, folder, settings = open_sweep(grid_file, out, only, settings)
     sources, notes = sources_of(grid), list(grid.notes)
     if race:
         contest = contest_of(grid, folder, sources, race, margin)
@@ -108,6 +113,51 @@ def plan(
         budget.spent(settings),
         requests.questions,
     )
+
+
+def open_sweep(
+    grid_file: str | Path | Mapping[str, Any], out: str | Path, only: str, settings: Settings
+) -> tuple[Grid, list[str], SweepFolder, Settings]:
+    """Return a grid, its chosen configurations, the folder of its sweep, and the settings with the
+    account of that.
+    """
+    with in_force(settings):
+        grid = read_grid(grid_file)
+    names = chosen(grid, only)
+    folder = SweepFolder(Path(out).absolute() / grid.name, tuple(names) if only else ())
+    return grid, names, folder, budget.on_account(settings, folder.path)
+
+
+def ask_in_batches(
+    grid: Grid, names: Collection[str], settings: Settings, log: Callable[[str], None]
+) -> None:
+    """Have providers answer, by their batch interfaces, what configurations would ask: all answers,
+    then all verdicts on them, then what could not be read.
+
+    Raises:
+        ConfigError: requests cannot be foreseen, or a model has no batch interface.
+        ModelError: see `ragbench.llms.answer_in_batches`.
+    """
+    asking = [grid.runs[name] for name in names if _asks(grid.runs[name])]
+    lacking = [name for name in NEEDED if name not in grid.notebook.defaults]
+    if settings.replies != "on" or (asking and lacking):
+        raise ConfigError(
+            "--batch needs the reply store, and a notebook with the parameters of evaluate.ipynb"
+            f"{f', which has {lacking[0]}' if lacking else ''}"
+        )
+    submitted = set[str]()
+    while asking:
+        foreseen = _dry_run(working_folder(grid), asking, settings).to_send
+        left = [request for request in foreseen if request.key not in submitted]
+        try:
+            keys = answer_in_batches(left, log)
+        except ModelError as exc:
+            if exc.failure is not FailureKind.BUDGET:
+                raise
+            return  # the runs come to the same request, and report it
+        if not keys:
+            return
+        submitted |= keys
 
 
 def _asks(parameters: Mapping[str, Any]) -> bool:

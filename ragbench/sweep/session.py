@@ -18,8 +18,9 @@ from ragbench.llms import Settings, active_dry_run, current_settings
 from ragbench.llms.environment import in_force
 from ragbench.sweep import budget
 from ragbench.sweep.folder import COMPARISON, SweepFolder, tables_of
-from ragbench.sweep.grid import Grid, chosen, read_grid, sources_of, working_folder
+from ragbench.sweep.grid import Grid, sources_of, working_folder
 from ragbench.sweep.job import Job, Place, make_job, relative
+from ragbench.sweep.plan import ask_in_batches, open_sweep
 from ragbench.sweep.preload import packages_of
 from ragbench.sweep.processes import Executor, LocalExecutor, default_jobs
 from ragbench.sweep.progress import Progress
@@ -67,6 +68,7 @@ def sweep(
     executor: str = "",
     race: str = "",
     margin: float = 0.02,
+    batch: bool = False,
 ) -> SweepResult:
     """Run every configuration of a grid that is not finished yet, then compare them all.
 
@@ -103,6 +105,9 @@ def sweep(
             of 95 % the best, or one within the margin of it, is left; see
             `ragbench.statistics.race`.
         margin: the loss in that measure that does not matter.
+        batch: first have the providers answer all requests by their batch interfaces, at half the
+            price, and wait for it: minutes to a day. If this process ends meanwhile, the same call
+            continues to wait.
 
     Returns:
         What was run, skipped and failed, and where things are.
@@ -117,16 +122,12 @@ def sweep(
         KeyboardInterrupt: after the runs have been stopped; what is finished stays, and the same
             call continues.
     """
-    _check_call(jobs)
+    _check_call(jobs, batch=batch, race=race)
     from rich.console import Console
 
     began = time.monotonic()
     settings = current_settings(replies, max_cost, allow_unpriced)
-    with in_force(settings):
-        grid = read_grid(grid_file)
-    names = chosen(grid, only)
-    folder = SweepFolder(Path(out).absolute() / grid.name, tuple(names) if only else ())
-    settings = budget.on_account(settings, folder.path)
+    grid, names, folder, settings = open_sweep(grid_file, out, only, settings)
     session = _Session(grid, folder, sources_of(grid), settings, Console(stderr=True))
     with _reported(session), folder.locked(), in_force(settings):
         notes = [*grid.notes, *session.check_others()]
@@ -138,6 +139,8 @@ def sweep(
         to_run = session.jobs(
             [name for name in names if name not in {*skipped}], force, allow_failed
         )
+        if batch:
+            ask_in_batches(grid, to_run, settings, session.log)
         outcomes = RunOutcomes({}, [], False)
         local, opened = session.executors(executor, to_run, jobs, fork=fork)
         with opened as runs:
@@ -169,7 +172,9 @@ def sweep(
     return replace(result, seconds=time.monotonic() - began)
 
 
-def _check_call(jobs: int | None) -> None:
+def _check_call(jobs: int | None, *, batch: bool, race: str) -> None:
+    if batch and race:
+        raise ConfigError("a batch asks all questions at once; a race saves most: leave out one")
     if jobs is not None and jobs < 1:
         raise ConfigError(f"jobs is {jobs}; expected 1 or more")
     if active_dry_run():

@@ -47,7 +47,7 @@ def ask(llm_environment: pytest.MonkeyPatch) -> Ask:
         llm_environment.setenv(f"RAG_EVAL_{client.upper()}_API_KEY", "sk-none")
         provider = stored_llm(NAMES[client])
         with pytest.raises(llms.failures.RequestError) as raised:
-            provider._client.send(provider.request("Hi?", None, 9, 0.0, None, 0), timeout_s)
+            provider.client.send(provider.request("Hi?", None, 9, 0.0, None, 0), timeout_s)
         return str(raised.value), str(raised.value.failure)
 
     return asked

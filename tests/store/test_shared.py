@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ragbench.store import budgets, database, replies, shared
+from ragbench.store import budgets, database, replies, shared, submissions
 from ragbench.store.budgets import Spending
 from ragbench.store.contract import StoreError
 from ragbench.store.replies import Reply, Request
@@ -72,6 +72,19 @@ def test_what_is_stored_comes_back_and_the_first_reply_stays(store: str) -> None
         "openai:m": {"replies": 1, "input_tokens": 2**50, "output_tokens": 3}
     }
     assert not database.path().exists()
+
+
+def test_batches_on_their_way_are_kept(store: str) -> None:
+    odd = "NUL \0, backslash \\0 \\, ünï"
+    asked = tuple(Request("openai", "m", odd, schema={"t": odd}, sample=i) for i in range(2))
+    batch = submissions.Batch("tag", "openai:m here", "", 1.5, 7, asked)
+    submissions.put(batch)
+    assert submissions.pending("openai:m here") == [batch]
+    submissions.put(batch._replace(id="batch_1"))
+    assert submissions.pending("openai:m here") == [batch._replace(id="batch_1")]
+    assert submissions.pending("openai:m there") == []
+    submissions.remove(batch)
+    assert submissions.pending("openai:m here") == []
 
 
 def test_a_store_is_cleared(store: str) -> None:

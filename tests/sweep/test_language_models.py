@@ -22,11 +22,14 @@ from typer.testing import CliRunner
 
 from ragbench import store
 from ragbench.cli import app
+from ragbench.errors import ConfigError
 from ragbench.generation.prompts import GENERATION_SYSTEM
+from ragbench.llms import batch_interface
 from ragbench.store import budgets, database, replies
 from ragbench.sweep import plan, sweep, verify
 from ragbench.sweep.worker import failed_requests
 from ragbench.testsets.loader import load_dataset
+from tests.batch_server import BatchServer
 
 KEY = "sk-marked-0123456789-marked"
 
@@ -172,6 +175,58 @@ def scores_of(folder: Path) -> dict[str, bytes]:
         for path in folder.rglob("*")
         if path.name in {"scores.csv", "run.trec"}
     }
+
+
+# --- by the batch interfaces
+# -----------------------------------------------------------------------------------------------
+
+
+def test_a_sweep_by_batches_is_the_same_and_costs_half(
+    finished: Finished, loopback: Any, wire: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = BatchServer(wire)
+    served.text_of = lambda body: str(
+        reply_to(wire.Asked("POST", "", {}, body), wire).body["choices"][0]["message"]["content"]
+    )
+    settings(monkeypatch, tmp_path / "cache", loopback(served.reply).url, tmp_path)
+    monkeypatch.setattr(batch_interface, "POLL_S", 0.01)
+    grid, out = write_grid(tmp_path / "notebooks", PROMPTS_AND_JUDGE), tmp_path / "out"
+    dry = runner.invoke(app, ["sweep", str(grid), "--output", str(out), "--dry-run"])
+    alone, half = re.findall(r"(?:Cost of all|With --batch): about \$([\d.]+)", dry.output)
+    assert float(half) == pytest.approx(float(alone) / 2, abs=1e-4)
+    done = runner.invoke(
+        app, ["sweep", str(grid), "--output", str(out), "--batch", "--max-cost", "99"]
+    )
+    assert done.exit_code == 0, done.output
+    # Two prompts x three questions and their verdicts: the first of each alone.
+    assert (len(served.alone), served.sizes) == (2, [5, 5])
+    assert "batch batch_1: 5 replies for $0.0450, half of the price" in done.output
+    assert plan(grid, out=out, max_cost=99).spent == pytest.approx(2 * 0.018 + 10 * 0.009)
+    assert scores_of(out) == scores_of(finished.out)
+
+
+def test_a_maximum_that_is_reached_before_the_first_batch_stops_the_runs(
+    loopback: Any, wire: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = BatchServer(wire)
+    settings(monkeypatch, tmp_path / "cache", loopback(served.reply).url, tmp_path)
+    grid = write_grid(tmp_path / "notebooks", PROMPTS_AND_JUDGE)
+    command = ["sweep", str(grid), "--output", str(tmp_path), "--batch", "--max-cost", "0.01"]
+    done = runner.invoke(app, command)
+    assert done.exit_code == 3, done.output
+    assert "the maximum cost of 0.01 dollars is reached" in done.output
+    assert (served.alone, served.sizes) == ([], [])
+
+
+def test_batches_that_would_do_nothing_are_refused(
+    finished: Finished, server: Any, tmp_path: Path
+) -> None:
+    for options, message in (
+        ({"race": "auto"}, "all questions at once; a race saves most"),
+        ({"replies": "off"}, "needs the reply store"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            sweep(finished.grid, out=tmp_path, batch=True, **options)
 
 
 # --- what it will cost

@@ -1,0 +1,61 @@
+"""Batches of requests that providers work on, kept where the replies are until theirs are stored.
+
+A batch is written before it is submitted, and its id as soon as there is one: a process that is
+killed in between leaves what the next one recognises the batch by, instead of paying for it again.
+"""
+
+import json
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+from ragbench.store import database
+from ragbench.store.contract import Execute
+from ragbench.store.replies import Request
+
+# Not among the tables of each store: those that exist have none.
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS batch (tag TEXT PRIMARY KEY, account TEXT NOT NULL, id TEXT NOT NULL, "
+    "created DOUBLE PRECISION NOT NULL, reservation BIGINT NOT NULL, requests TEXT NOT NULL)"
+)
+
+
+class Batch(NamedTuple):
+    """Requests to one model (`account` is its name and origin) at one provider.
+
+    `id` is the provider's, "" until it is known; `reservation` that of the budget, 0 without one.
+    """
+
+    tag: str
+    account: str
+    id: str
+    created: float
+    reservation: int
+    requests: tuple[Request, ...]
+
+
+def pending(account: str) -> list[Batch]:
+    """Return the batches of a model whose replies are not all stored, the oldest first."""
+    query = "SELECT * FROM batch WHERE account = ? ORDER BY created"
+    return [
+        Batch(*row, tuple(Request(**fields) for fields in json.loads(requests)))  # type: ignore[call-arg]
+        for *row, requests in _write(query, account)
+    ]
+
+
+def put(batch: Batch) -> None:
+    """Keep a batch, or the id of one that is kept."""
+    query = "INSERT INTO batch VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (tag) DO UPDATE SET id = excluded.id"
+    _write(query, *batch[:-1], json.dumps([asdict(request) for request in batch.requests]))
+
+
+def remove(batch: Batch) -> None:
+    """Forget a batch."""
+    _write("DELETE FROM batch WHERE tag = ?", batch.tag)
+
+
+def _write(query: str, *values: Any) -> list[tuple[Any, ...]]:
+    def work(execute: Execute) -> list[tuple[Any, ...]]:
+        execute(_TABLE)
+        return execute(query, values)
+
+    return database.write(work)
