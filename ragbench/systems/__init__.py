@@ -19,41 +19,7 @@ More of the lines that README.md has for each stack, `data` being a dataset::
     ranx, ir_measures       rb.score_run(ranx_qrels, ranx_run); plain dictionaries by rb.metrics.read_run
     hosted embedders        retriever = ["dense:openai:text-embedding-3-small", "dense:ollama:nomic-embed-text"]
                             below [axes] of a grid
-
-Documents go into an application that has its own before it is asked; by an MCP server with its tools, here those
-of `notebooks/notes_app.toml`. What is there is looked for first, so after an interruption the same call continues:
-
-```python
-# notes_corpus.py
-import time
-from concurrent.futures import ThreadPoolExecutor
-
-
-def put(notes, data):  # notes = rb.load_system("notebooks/notes_app.toml", data)
-    def note_of(document):
-        category = f"ragbench {document.doc_id}"
-        similar = notes.call("nc_notes_search_notes", {"query": document.title})["results"]
-        note = next((note for note in similar if note["category"] == category), None)
-        if note is None:
-            content = {"title": document.title, "content": document.text, "category": category}
-            note = notes.call("nc_notes_create_note", content)
-        return str(note["id"]), document.doc_id
-
-    with ThreadPoolExecutor(4) as pool:
-        ids = dict(pool.map(note_of, data.corpus.values()))
-    index = {"indexed_documents": 0}
-    while index["indexed_documents"] < len(ids) or index["pending_count"]:
-        time.sleep(0.2)
-        index = notes.call("nc_get_vector_sync_status", {})
-    return ids
-```
-
-```python
-ids = put(notes, data)  # the application's ids -> the dataset's
-matched = rb.systems.match_passages(rb.systems.ask(notes, data), data, known_as=ids)
-for note_id in ids:  # take them out again
-    notes.call("nc_notes_delete_note", {"note_id": int(note_id)})
-```
+    documents into it       rb.systems.ingest; see `ragbench.systems.ingestion`
 
 The names are in `__init__.pyi`; each is loaded when it is first used.
 """

@@ -1,6 +1,7 @@
 from .answer_parser import CONTEXT_FIELDS, RETRIEVAL_ONLY, distinct_contexts, read_answer
 from .function import FunctionSystem
 from .http import HttpSystem
+from .ingestion import ingest
 from .loader import load_system
 from .mcp import McpSystem
 from .passage_matches import PassageMatches, match_passages
@@ -20,6 +21,7 @@ __all__ = [
     "ask",
     "ask_one",
     "distinct_contexts",
+    "ingest",
     "load_system",
     "match_passages",
     "read_answer",

@@ -48,8 +48,8 @@ def match_passages(
     """Find the document of the dataset behind each passage of the answers.
 
     In this order: `doc_id`, the passage's id or a text without id is a document's id (or one with
-    "#...", "~..." after it), or is judged in the qrels, or is in `known_as` (a system's id -> ours:
-    `help("ragbench.systems")` has an example); a document holds the text exactly; it holds it
+    "#...", "~..." after it), or is judged in the qrels, or is in `known_as` (a system's id -> ours,
+    as `ingest` returns them); a document holds the text exactly; it holds it
     when white space is folded; it holds a text that resembles it by 90 or more (rapidfuzz's partial
     ratio, 0 to 100: 100 times the fraction of characters that agree with the best place). Where the
     corpus is empty, the system's ids are taken as those of documents.

@@ -1,30 +1,29 @@
-"""A corpus goes into an application as help("ragbench.systems") shows it: every document once, despite an
-interruption, and out again.
-"""
+"""ingest: every document once despite an interruption; the example of its module as it is printed."""
 
 from __future__ import annotations
 
 import re
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from ragbench import systems
 from ragbench.errors import RefusalError, SystemsError
-from ragbench.systems import McpSystem, match_passages
+from ragbench.systems import McpSystem, ingest, ingestion, match_passages
 from ragbench.types import Answer, Dataset, Document, Passage
 
-pytest.importorskip("mcp")
-
-[EXAMPLE] = re.findall(r"```python\n(# notes_corpus.py\n.*?)```", systems.__doc__ or "", re.DOTALL)
+[EXAMPLE] = re.findall(
+    r"```python\n(# notes_corpus.py\n.*?)```", ingestion.__doc__ or "", re.DOTALL
+)
 CORPUS = {f"d{i}": Document(f"d{i}", f"Text number {i}.", title=f"Title {i}") for i in range(20)}
 DATA = Dataset("demo", "test", CORPUS, [], {})
 
 
 @pytest.fixture
 def notes(notes_command: list[str]) -> Iterator[McpSystem]:
+    pytest.importorskip("mcp")
     with McpSystem(notes_command, tool="echo") as system:
         yield system
 
@@ -44,9 +43,9 @@ def held(notes: McpSystem) -> Counter[str]:
 
 def test_every_document_is_there_once_and_indexed(notes: McpSystem, put: Any) -> None:
     half = Dataset("half", "test", dict(list(CORPUS.items())[:7]), [], {})
-    assert list(put(notes, half).values()) == list(half.corpus)
+    assert sorted(put(notes, half).values()) == sorted(half.corpus)
     ids = put(notes, DATA)
-    assert list(ids.values()) == list(CORPUS)
+    assert sorted(ids.values()) == sorted(CORPUS)
     assert put(notes, DATA) == ids
     assert held(notes) == Counter(list(CORPUS))
     assert notes.call("nc_get_vector_sync_status", {}) == {
@@ -60,8 +59,11 @@ def test_every_document_is_there_once_and_indexed(notes: McpSystem, put: Any) ->
 
 def test_after_a_refusal_the_same_call_continues(notes: McpSystem, put: Any) -> None:
     corpus = {**CORPUS, "long": Document("long", "x", title="too long")}
-    with pytest.raises(RefusalError, match="413: the note is too long"):
+    with pytest.raises(
+        SystemsError, match=r"'long' did not arrive: .*413: the note is too long.*again"
+    ) as refused:
         put(notes, Dataset("demo", "test", corpus, [], {}))
+    assert isinstance(refused.value.__cause__, RefusalError)
     assert len(put(notes, DATA)) == 20
     assert held(notes) == Counter(list(CORPUS))
 
@@ -77,3 +79,33 @@ def test_the_applications_ids_lead_back_to_the_datasets(notes: McpSystem, put: A
     theirs, ours = list(ids.items())[4]
     answer = Answer("q", "x", (theirs,), passages=(Passage(theirs, "an excerpt in other words"),))
     assert list(match_passages([answer], DATA, known_as=ids).run["q"]) == [ours]
+
+
+def test_as_many_as_are_wanted_are_sent_side_by_side() -> None:
+    side_by_side = threading.Barrier(4, timeout=60)
+
+    def add(document: Document) -> str:
+        side_by_side.wait()
+        return document.doc_id
+
+    ids = ingest(DATA, add, lambda document: None, lambda n: n == 20, at_once=4)
+    assert ids == {name: name for name in CORPUS}
+
+
+def test_an_index_that_is_never_ready_ends_with_what_to_do() -> None:
+    with pytest.raises(
+        SystemsError, match="does not have all 20 documents after 0 s; call `ingest`"
+    ):
+        ingest(DATA, lambda d: d.doc_id, lambda d: None, lambda n: False, ready_timeout_s=0)
+
+
+def test_no_id_is_an_error_before_more_is_sent() -> None:
+    sent: list[Document] = []
+    with pytest.raises(SystemsError, match="'d0' did not arrive: `add` returned None; it returns"):
+        ingest(DATA, sent.append, lambda document: None, lambda n: True)
+    assert len(sent) == 1
+
+
+def test_a_corpus_without_documents_is_ready_at_once() -> None:
+    empty = Dataset("demo", "test", {}, [], {})
+    assert ingest(empty, lambda d: d.doc_id, lambda d: None, lambda n: n == 0) == {}

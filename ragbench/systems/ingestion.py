@@ -1,0 +1,108 @@
+"""A corpus into an application that has documents of its own, before it is asked.
+
+Functions say how: with an MCP server they are calls of its tools, here those of
+`notebooks/notes_app.toml`, which describes this application as the system that is evaluated:
+
+```python
+# notes_corpus.py
+import ragbench as rb
+
+
+def put(notes, data):  # notes = rb.load_system("notebooks/notes_app.toml", data)
+    def add(document):
+        note = {"title": document.title, "content": document.text, "category": f"ragbench {document.doc_id}"}
+        return notes.call("nc_notes_create_note", note)["id"]
+
+    def find(document):
+        similar = notes.call("nc_notes_search_notes", {"query": document.title})["results"]
+        return next((note["id"] for note in similar if note["category"] == f"ragbench {document.doc_id}"), None)
+
+    def is_ready(n_documents):
+        index = notes.call("nc_get_vector_sync_status", {})
+        return index["indexed_documents"] >= n_documents and not index["pending_count"]
+
+    return rb.systems.ingest(data, add, find, is_ready, at_once=4)
+```
+
+```python
+ids = put(notes, data)  # the application's ids -> the dataset's; after an interruption, call it again
+answers = rb.systems.ask(notes, data)
+matched = rb.systems.match_passages(answers, data, known_as=ids)
+for note_id in ids:  # take them out again
+    notes.call("nc_notes_delete_note", {"note_id": int(note_id)})
+```
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ragbench.errors import ConfigError, SystemsError
+from ragbench.progress import ThreadedCalls, progress_bar
+from ragbench.types import Dataset, Document
+
+
+def ingest(
+    dataset: Dataset,
+    add: Callable[[Document], Any],
+    find: Callable[[Document], Any],
+    is_ready: Callable[[int], bool],
+    *,
+    at_once: int = 1,
+    ready_timeout_s: float = 600.0,
+) -> dict[str, str]:
+    """Put every document of the dataset's corpus into an application, and wait until its index has
+    all of them.
+
+    Each document is looked for first, so that after an interruption (Ctrl-C, a kill, the end of
+    the server) the same call continues, and no document is there twice.
+
+    Args:
+        dataset: the dataset.
+        add: sends a document, and returns the application's id of it.
+        find: returns the application's id of a document that is there already, or None.
+        is_ready: whether the index has so many documents, and none waits for it.
+        at_once: how many documents are sent side by side.
+        ready_timeout_s: how long the index is waited for, in seconds.
+
+    Returns:
+        The application's ids, as texts -> the dataset's: for `match_passages`.
+
+    Raises:
+        SystemsError: the application refused a document or failed, `add` returned no id, or the
+            index did not have all of them in time.
+
+    >>> notes = []
+    >>> def find(document):
+    ...     return notes.index(document) if document in notes else None
+    >>> data = Dataset("demo", "test", {"a": Document("a", "Cats."), "b": Document("b", "Dogs.")}, [], {})
+    >>> for _ in range(2):
+    ...     ids = ingest(data, lambda document: notes.append(document) or len(notes) - 1, find, lambda n: True)
+    >>> ids, len(notes)
+    ({'0': 'a', '1': 'b'}, 2)
+    """
+
+    def put(document: Document) -> Any:
+        theirs = find(document)
+        if theirs is None and (theirs := add(document)) is None:
+            raise ConfigError(
+                "`add` returned None; it returns the application's id of the document"
+            )
+        return theirs
+
+    ids = {}
+    calls = ThreadedCalls([*dataset.corpus.values()], put, at_once=at_once, name="ingest")
+    with progress_bar(len(dataset.corpus), "ingesting", "documents") as bar:
+        for document, theirs in calls:
+            if isinstance(theirs, Exception):
+                reason = f"document {document.doc_id!r} did not arrive: {theirs}"
+                raise SystemsError(f"{reason}; call `ingest` again to continue") from theirs
+            ids[str(theirs)] = document.doc_id
+            bar.update()
+    end = time.monotonic() + ready_timeout_s
+    while not is_ready(len(ids)):
+        if time.monotonic() > end:
+            reason = f"the index does not have all {len(ids)} documents after {ready_timeout_s:g} s"
+            raise SystemsError(f"{reason}; call `ingest` again")
+        time.sleep(0.5)
+    return ids
