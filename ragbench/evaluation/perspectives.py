@@ -25,6 +25,7 @@ from ragbench.metrics import (
     score_own,
     score_spans,
 )
+from ragbench.metrics.groundedness import SUPPORT_MODELS
 from ragbench.metrics.groundedness.checks import check_groundedness, not_supported
 from ragbench.metrics.pipeline import is_latency_measure, score_pipeline
 from ragbench.metrics.retrieval import (
@@ -95,7 +96,10 @@ def score_ranking(answered: SystemOutput, named: Sequence[str]) -> pd.DataFrame:
         depths = {int(match[1]) for match in matches if not match[2]}
         budgets = {int(match[1]) for match in matches if match[2]}.difference(BUDGETS)
         options: dict[str, Any] = {"chunks": answered.chunks, "tokenizer": answered.tokenizer}
-        usual = score_spans(dataset, answered.chunk_run, ks=sorted({*KS, *depths}), **options)
+        ks = sorted({*KS, *depths})
+        [usual] = answered.kept(
+            f"spans {ks}", lambda: [score_spans(dataset, answered.chunk_run, ks=ks, **options)]
+        )
         frames.append(
             usual[usual["measure"].isin(named) | ~usual["measure"].str.fullmatch(_OTHER_DEPTHS)]
         )
@@ -144,7 +148,10 @@ def chunk_statistics(answered: SystemOutput) -> dict[str, float]:
     step = math.ceil(len(chunks) / _MANY_CHUNKS)
     chosen = set([*dict.fromkeys(chunk.doc_id for chunk in chunks)][::step])
     sample = [chunk for chunk in chunks if chunk.doc_id in chosen]
-    table = score_chunks(answered.dataset, sample, tokenizer=answered.tokenizer)
+    [table] = answered.kept(
+        "chunks",
+        lambda: [score_chunks(answered.dataset, sample, tokenizer=answered.tokenizer)],
+    )
     values = table.set_index("measure")["value"].dropna().astype(float).to_dict()
     return {
         "chunks": len(chunks),
@@ -246,7 +253,12 @@ def _context(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
 
 def _groundedness(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
     dataset, answers, model = output.dataset, output.answers, plan.support_model
-    scores, claims = check_groundedness(dataset, answers, output.texts, model=model)
+    scores, claims = output.kept(
+        # a cross-encoder may be a folder, whose files can change
+        f"groundedness {model}" if model in SUPPORT_MODELS else "",
+        lambda: check_groundedness(dataset, answers, output.texts, model=model),
+    )
+    claims["fabricated_numbers"] = claims["fabricated_numbers"].map(tuple)
     warning = ""
     if language := not_supported(dataset, answers, model):
         warning = (
