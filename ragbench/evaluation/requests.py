@@ -10,7 +10,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import cached_property
@@ -120,9 +120,10 @@ class SystemOutput:
     @cached_property
     def context_scores(self) -> pd.DataFrame:
         """Return `score_context` of the answers, which two perspectives show."""
-        return self.kept(
-            "context", lambda: [score_context(self.dataset, self.answers, self.texts)]
-        )[0]
+        with self.kept("context") as tables:
+            if not tables:
+                tables.append(score_context(self.dataset, self.answers, self.texts))
+        return tables[0]
 
     @cached_property
     def identity(self) -> str:
@@ -140,28 +141,25 @@ class SystemOutput:
         parts = (json.dumps(part, default=repr) for part in content)
         return store.digest(code, self.dataset.fingerprint, stream=parts)
 
-    def kept(
-        self, name: str, compute: Callable[[], Sequence[pd.DataFrame]]
-    ) -> Sequence[pd.DataFrame]:
-        """Return tables of scores of this output, from the cache where the same code has made them
-        from the same answers and documents. `name` is of the tables and of what they were made with;
-        under "" nothing is kept.
+    @contextmanager
+    def kept(self, name: str) -> Iterator[list[pd.DataFrame]]:
+        """Give tables of scores of this output as the same code has made them from the same answers
+        and documents; where there are none, an empty list, whose tables at the end of the block are
+        kept in the cache.
 
-        Of other values than numbers and texts only lists come back as they were.
+        `name` is of the tables and of what else they are made with; under "" nothing is kept. Of
+        other values than numbers and texts only lists come back as they were.
         """
-        if not (name and self.identity):
-            return compute()
-        with store.arrays("scores", store.digest(name, self.identity)) as entry:
-            if not entry:
-                tables = compute()
-                if not code_identity():  # changed while it was computing
-                    return tables
+        kind = "scores" if name and self.identity else ""
+        with store.arrays(kind, store.digest(name, self.identity)) as entry:
+            read = json.loads(entry["json"].tobytes()) if entry else []
+            tables = [pd.DataFrame(values).astype(types) for types, values in read]
+            yield tables
+            if kind and not entry and code_identity():  # else it changed while it was computing
                 columns = [
                     (each.dtypes.astype(str).to_dict(), each.to_dict("list")) for each in tables
                 ]
                 entry["json"] = np.frombuffer(json.dumps(columns).encode(), np.uint8)
-        read = json.loads(entry["json"].tobytes())
-        return [pd.DataFrame(values).astype(types) for types, values in read]
 
 
 def system_of(parameters: Mapping[str, Any], dataset: Dataset) -> str | Pipeline:
