@@ -9,6 +9,8 @@ import os
 import random
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -18,6 +20,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from ragbench.evaluation.result import code_identity
 from ragbench.sweep import read_grid, sweep
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.job import Job
@@ -127,6 +130,42 @@ def test_dask_takes_little_more_than_jobs(part: Path, tmp_path: Path) -> None:
     made = numbers_of(tmp_path / "dask-0" / part.stem)
     assert made == numbers_of(tmp_path / "jobs-0" / part.stem)
     assert by_dask <= 1.2 * jobs
+
+
+def test_a_warm_configuration_takes_little_more_than_half_of_papermill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command `ragbench sweep --force` with its comparison, per configuration, at six and at
+    twelve of them, next to the command `papermill` on the same notebook; all caches warm for both.
+    """
+    if not code_identity():
+        pytest.skip("code that changed within the last minute keeps no scores")
+    monkeypatch.setenv("RAGBENCH_SCORES", "")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    few = Path("notebooks/quickstart.toml").read_text(encoding="utf-8")
+    last = '    { chunker = "recursive", chunk_size = 256 },\n'
+    more = last.replace("256", "128") + last.replace("recursive", "sentence")
+    assert last in few
+    papermill = [sys.executable, "-m", "papermill", "evaluate.ipynb", str(tmp_path / "out.ipynb")]
+    papermill += ["--no-progress-bar", "-k", "python3", "-p", "depth", "20"]
+    papermill += ["-p", "results_dir", str(tmp_path / "result")]
+    run = partial(subprocess.run, check=True, capture_output=True, cwd="notebooks")
+    per_run: dict[int, float] = {}
+    for n, text in ((12, few.replace(last, last + more)), (6, few)):
+        grid = tmp_path / f"{n}.toml"
+        notebook = Path("notebooks/evaluate.ipynb").absolute()
+        grid.write_text(text.replace("[sweep]", f'[sweep]\nnotebook = "{notebook}"'), "utf-8")
+        command = [sys.executable, "-m", "ragbench", "sweep", str(grid), "--jobs", "2", "--force"]
+        times = [cpu_seconds(partial(run, [*command, "--output", str(tmp_path)])) for _ in range(2)]
+        per_run[n] = times[-1] / n  # the first one fills the caches
+    retrievers = ("bm25", "dense:minilm", "hybrid:minilm")
+    alone = [cpu_seconds(partial(run, [*papermill, "-p", "retriever", r])) for r in retrievers]
+    mean = sum(alone) / len(alone)
+    print(f"\npapermill {mean:.1f} CPU s for a configuration; ragbench sweep, of", end="")
+    for n in (6, 12):
+        print(f" {n}: {per_run[n]:.1f}, ratio {per_run[n] / mean:.2f}", end=";")
+    assert per_run[6] <= 0.7 * mean
+    assert per_run[12] <= 0.6 * mean
 
 
 def test_200_kills_leave_no_process_and_no_half_result(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from ragbench.metrics import (
     score_own,
     score_spans,
 )
+from ragbench.metrics.groundedness import SUPPORT_MODELS
 from ragbench.metrics.groundedness.checks import check_groundedness, not_supported
 from ragbench.metrics.pipeline import is_latency_measure, score_pipeline
 from ragbench.metrics.retrieval import (
@@ -95,7 +96,11 @@ def score_ranking(answered: SystemOutput, named: Sequence[str]) -> pd.DataFrame:
         depths = {int(match[1]) for match in matches if not match[2]}
         budgets = {int(match[1]) for match in matches if match[2]}.difference(BUDGETS)
         options: dict[str, Any] = {"chunks": answered.chunks, "tokenizer": answered.tokenizer}
-        usual = score_spans(dataset, answered.chunk_run, ks=sorted({*KS, *depths}), **options)
+        ks = sorted({*KS, *depths})
+        with answered.kept(f"spans {ks}") as tables:
+            if not tables:
+                tables.append(score_spans(dataset, answered.chunk_run, ks=ks, **options))
+        usual = tables[0]
         frames.append(
             usual[usual["measure"].isin(named) | ~usual["measure"].str.fullmatch(_OTHER_DEPTHS)]
         )
@@ -144,8 +149,10 @@ def chunk_statistics(answered: SystemOutput) -> dict[str, float]:
     step = math.ceil(len(chunks) / _MANY_CHUNKS)
     chosen = set([*dict.fromkeys(chunk.doc_id for chunk in chunks)][::step])
     sample = [chunk for chunk in chunks if chunk.doc_id in chosen]
-    table = score_chunks(answered.dataset, sample, tokenizer=answered.tokenizer)
-    values = table.set_index("measure")["value"].dropna().astype(float).to_dict()
+    with answered.kept("chunks") as tables:
+        if not tables:
+            tables.append(score_chunks(answered.dataset, sample, tokenizer=answered.tokenizer))
+    values = tables[0].set_index("measure")["value"].dropna().astype(float).to_dict()
     return {
         "chunks": len(chunks),
         **{str(name): values[name] for name in values if name != "chunks"},
@@ -246,7 +253,12 @@ def _context(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
 
 def _groundedness(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
     dataset, answers, model = output.dataset, output.answers, plan.support_model
-    scores, claims = check_groundedness(dataset, answers, output.texts, model=model)
+    # a cross-encoder may be a folder, whose files can change
+    with output.kept(f"groundedness {model}" if model in SUPPORT_MODELS else "") as tables:
+        if not tables:
+            tables += check_groundedness(dataset, answers, output.texts, model=model)
+    scores, claims = tables
+    claims["fabricated_numbers"] = claims["fabricated_numbers"].map(tuple)
     warning = ""
     if language := not_supported(dataset, answers, model):
         warning = (

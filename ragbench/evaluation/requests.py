@@ -6,23 +6,27 @@ same functions.
 """
 
 import hashlib
+import json
+import os
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ragbench import store
 from ragbench.errors import DataError, DataWarning, FailureKind, ModelError
 from ragbench.evaluation.folder import JOURNAL
 from ragbench.evaluation.parameters import OF_PIPELINE, configuration
+from ragbench.evaluation.result import code_identity
 from ragbench.evaluation.spec import EvaluationSpec
 from ragbench.evaluation.variations import Variation, answer_variations, check_interventions
 from ragbench.judges import judge as judge_answers
@@ -47,6 +51,7 @@ from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Judgement, Passage
 _TIMED = 20  # questions that are asked one at a time, for the latency
 _HOPELESS = 3  # failures at the start, after which the timing stops
 _TIMED_S = 60.0  # seconds
+_MAX_CHUNKS = 20_000  # to find out whether the scores of more are kept takes too long
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +120,46 @@ class SystemOutput:
     @cached_property
     def context_scores(self) -> pd.DataFrame:
         """Return `score_context` of the answers, which two perspectives show."""
-        return score_context(self.dataset, self.answers, self.texts)
+        with self.kept("context") as tables:
+            if not tables:
+                tables.append(score_context(self.dataset, self.answers, self.texts))
+        return tables[0]
+
+    @cached_property
+    def identity(self) -> str:
+        """Return a digest of all that scores are made from: dataset, answers without their times and
+        costs, ranking, chunks, and the code that scores them.
+
+        "" where that is not certain (the code has changed, a tokenizer is a file), where it is too
+        large, and where RAGBENCH_SCORES is "new", as in `ragbench verify`.
+        """
+        code = "" if os.environ.get("RAGBENCH_SCORES") == "new" else code_identity()
+        if not code or self.tokenizer != "minilm" or len(self.chunks) > _MAX_CHUNKS:
+            return ""
+        answers = (asdict(replace(each, usage=None, latency_ms={})) for each in self.answers)
+        content = (self.dataset.qrels, self.ranking, *answers, *map(astuple, self.chunks))
+        parts = (json.dumps(part, default=repr) for part in content)
+        return store.digest(code, self.dataset.fingerprint, stream=parts)
+
+    @contextmanager
+    def kept(self, name: str) -> Iterator[list[pd.DataFrame]]:
+        """Give tables of scores of this output as the same code has made them from the same answers
+        and documents; where there are none, an empty list, whose tables at the end of the block are
+        kept in the cache.
+
+        `name` is of the tables and of what else they are made with; under "" nothing is kept. Of
+        other values than numbers and texts only lists come back as they were.
+        """
+        kind = "scores" if name and self.identity else ""
+        with store.arrays(kind, store.digest(name, self.identity)) as entry:
+            read = json.loads(entry["json"].tobytes()) if entry else []
+            tables = [pd.DataFrame(values).astype(types) for types, values in read]
+            yield tables
+            if kind and not entry and code_identity():  # else it changed while it was computing
+                columns = [
+                    (each.dtypes.astype(str).to_dict(), each.to_dict("list")) for each in tables
+                ]
+                entry["json"] = np.frombuffer(json.dumps(columns).encode(), np.uint8)
 
 
 def system_of(parameters: Mapping[str, Any], dataset: Dataset) -> str | Pipeline:

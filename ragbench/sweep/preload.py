@@ -20,6 +20,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from ragbench import store
 from ragbench.errors import one_line_warnings
 
 # What ragbench and the kernel import where it is first used, on the way from a dataset to a
@@ -83,6 +84,13 @@ def _preload() -> None:
     load_papermill().iorw.nbformat.validate(  # compiles the schema
         {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}
     )
+    from ragbench.retrieval.embedders import load_embedder
+
+    with (
+        store.bypassed(),
+        suppress(Exception),
+    ):  # its weights are then in the memory that forks share
+        load_embedder("minilm").encode(["a question"])
     for name in _ROOMS:
         room = importlib.import_module(name)
         for attribute in room.__all__:  # loaded when they are first used
