@@ -96,11 +96,7 @@ def score_ranking(answered: SystemOutput, named: Sequence[str]) -> pd.DataFrame:
         depths = {int(match[1]) for match in matches if not match[2]}
         budgets = {int(match[1]) for match in matches if match[2]}.difference(BUDGETS)
         options: dict[str, Any] = {"chunks": answered.chunks, "tokenizer": answered.tokenizer}
-        ks = sorted({*KS, *depths})
-        with answered.kept(f"spans {ks}") as tables:
-            if not tables:
-                tables.append(score_spans(dataset, answered.chunk_run, ks=ks, **options))
-        usual = tables[0]
+        usual = score_spans(dataset, answered.chunk_run, ks=sorted({*KS, *depths}), **options)
         frames.append(
             usual[usual["measure"].isin(named) | ~usual["measure"].str.fullmatch(_OTHER_DEPTHS)]
         )
@@ -149,10 +145,8 @@ def chunk_statistics(answered: SystemOutput) -> dict[str, float]:
     step = math.ceil(len(chunks) / _MANY_CHUNKS)
     chosen = set([*dict.fromkeys(chunk.doc_id for chunk in chunks)][::step])
     sample = [chunk for chunk in chunks if chunk.doc_id in chosen]
-    with answered.kept("chunks") as tables:
-        if not tables:
-            tables.append(score_chunks(answered.dataset, sample, tokenizer=answered.tokenizer))
-    values = tables[0].set_index("measure")["value"].dropna().astype(float).to_dict()
+    table = score_chunks(answered.dataset, sample, tokenizer=answered.tokenizer)
+    values = table.set_index("measure")["value"].dropna().astype(float).to_dict()
     return {
         "chunks": len(chunks),
         **{str(name): values[name] for name in values if name != "chunks"},

@@ -51,7 +51,6 @@ from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Judgement, Passage
 _TIMED = 20  # questions that are asked one at a time, for the latency
 _HOPELESS = 3  # failures at the start, after which the timing stops
 _TIMED_S = 60.0  # seconds
-_MAX_CHUNKS = 20_000  # to find out whether the scores of more are kept takes too long
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,25 +126,24 @@ class SystemOutput:
 
     @cached_property
     def identity(self) -> str:
-        """Return a digest of all that scores are made from: dataset, answers without their times and
-        costs, ranking, chunks, and the code that scores them.
+        """Return a digest of what answers and their texts are scored by: the dataset, the answers
+        without their times and costs, the texts, and the code that scores them.
 
-        "" where that is not certain (the code has changed, a tokenizer is a file), where it is too
-        large, and where RAGBENCH_SCORES is "new", as in `ragbench verify`.
+        "" where the code may be another by now, and where RAGBENCH_SCORES is "new", as in `ragbench
+        verify`.
         """
         code = "" if os.environ.get("RAGBENCH_SCORES") == "new" else code_identity()
-        if not code or self.tokenizer != "minilm" or len(self.chunks) > _MAX_CHUNKS:
+        if not code:
             return ""
-        answers = (asdict(replace(each, usage=None, latency_ms={})) for each in self.answers)
-        content = (self.dataset.qrels, self.ranking, *answers, *map(astuple, self.chunks))
+        answers = (replace(each, usage=None, latency_ms={}) for each in self.answers)
+        content = (self.dataset.qrels, *map(asdict, answers), *map(astuple, self.texts))
         parts = (json.dumps(part, default=repr) for part in content)
         return store.digest(code, self.dataset.fingerprint, stream=parts)
 
     @contextmanager
     def kept(self, name: str) -> Iterator[list[pd.DataFrame]]:
-        """Give tables of scores of this output as the same code has made them from the same answers
-        and documents; where there are none, an empty list, whose tables at the end of the block are
-        kept in the cache.
+        """Give tables of scores of the answers and their texts as the same code has made them; where
+        there are none, an empty list, whose tables at the end of the block are kept in the cache.
 
         `name` is of the tables and of what else they are made with; under "" nothing is kept. Of
         other values than numbers and texts only lists come back as they were.
