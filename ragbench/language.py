@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from operator import itemgetter
 
 import regex
@@ -44,6 +44,8 @@ def folded(text: str) -> str:
     >>> folded("Ｓtra\\u00adße İzmir ٣٥")
     'strasse izmir 35'
     """
+    if text.isascii():
+        return text.lower()
     normal = str(_INVISIBLE.sub("", unicodedata.normalize("NFKC", text)))
     return str(_DIGIT.sub(_decimal, normal.casefold().replace("i\u0307", "i")))
 
@@ -229,15 +231,12 @@ def _detect(text: str) -> Language | None:
     candidates = [language for language in LANGUAGES.values() if language.script == script]
     if len(candidates) == 1:
         return candidates[0]
-    counts = Counter(terms(text) if text.isascii() else WORD.findall(folded(text)))
-    n_common: Counter[str] = Counter()
+    text_words = terms(text) if text.isascii() else WORD.findall(folded(text))
     by_word = _languages_by_word()
-    for word, count in counts.items():
-        for code in by_word.get(word, ()):
-            n_common[code] += count
+    n_common = Counter(chain.from_iterable(by_word.get(word, ()) for word in text_words))
     best = max(candidates, key=lambda language: n_common[language.code])
     # A single word is in several languages: "see" is Estonian, "per" Italian.
-    return best if n_common[best.code] > max(1, _MIN_FRACTION * counts.total()) else None
+    return best if n_common[best.code] > max(1, _MIN_FRACTION * len(text_words)) else None
 
 
 @cache
