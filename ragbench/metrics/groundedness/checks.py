@@ -12,7 +12,12 @@ from ragbench.generation.citations import parse_citations, without_citations
 from ragbench.metrics.groundedness.claims import claims
 from ragbench.metrics.groundedness.numbers import numeric_fabrications, numeric_support
 from ragbench.metrics.groundedness.support import SUPPORT_MODELS, Pairs, claim_supports
-from ragbench.metrics.groundedness.words import Sentence, polarity_differs, text_states
+from ragbench.metrics.groundedness.words import (
+    Sentence,
+    polarity_differs,
+    read_page,
+    text_states,
+)
 from ragbench.metrics.tidy import (
     answer_language,
     answered_cases,
@@ -115,7 +120,7 @@ def cites_content(claim: str, cited: str) -> bool:
     False
     """
     sentence = Sentence(without_citations(claim))
-    return sentence.fraction_in(Sentence(cited).stems) >= CONTENT_SHARE
+    return sentence.fraction_in(read_page((cited,)).positions) >= CONTENT_SHARE
 
 
 GROUNDEDNESS_MEASURES = (

@@ -264,7 +264,7 @@ class Sentence:
     def denied(self) -> frozenset[str]:
         return denied(self.text)
 
-    def fraction_in(self, stems: Collection[str]) -> float:
+    def fraction_in(self, stems: Collection[str | None]) -> float:
         """Return the fraction of the words, by weight, whose stems are among these; 0 without words."""
         total = sum(word.weight for word in self.words)
         inside = sum(word.weight for word in self.words if word.stem in stems)
