@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from itertools import islice, pairwise
-from operator import itemgetter
+from itertools import chain, islice, pairwise
+from operator import attrgetter, itemgetter
 
 import regex
 
@@ -44,6 +44,8 @@ def folded(text: str) -> str:
     >>> folded("Ｓtra\\u00adße İzmir ٣٥")
     'strasse izmir 35'
     """
+    if text.isascii():
+        return text.lower()
     normal = str(_INVISIBLE.sub("", unicodedata.normalize("NFKC", text)))
     return str(_DIGIT.sub(_decimal, normal.casefold().replace("i\u0307", "i")))
 
@@ -169,7 +171,7 @@ LANGUAGES = {
     code: Language(code, **fields) for code, fields in bundled(__file__, "languages.toml").items()
 }
 NO_LANGUAGE = Language(NONE, "an unknown language", script="")
-_SCRIPTS = {language.script for language in LANGUAGES.values()}
+_SCRIPTS = grouped(LANGUAGES.values(), attrgetter("script"))
 
 
 def find_language(code: str) -> Language:
@@ -226,18 +228,16 @@ def _detect(text: str) -> Language | None:
     if letters["Hiragana"] > 0.1 * letters["Han"]:  # Japanese has both
         letters["Hiragana"] += letters.pop("Han", 0)
     script = max(letters, key=letters.__getitem__, default="Latin")
-    candidates = [language for language in LANGUAGES.values() if language.script == script]
+    candidates = _SCRIPTS[script]
     if len(candidates) == 1:
         return candidates[0]
-    counts = Counter(terms(text) if text.isascii() else WORD.findall(folded(text)))
-    n_common: Counter[str] = Counter()
+    text_words = terms(text) if text.isascii() else WORD.findall(folded(text))
     by_word = _languages_by_word()
-    for word, count in counts.items():
-        for code in by_word.get(word, ()):
-            n_common[code] += count
-    best = max(candidates, key=lambda language: n_common[language.code])
+    common_words = filter(by_word.__contains__, text_words)
+    n_common = Counter(chain.from_iterable(map(by_word.__getitem__, common_words)))
+    best = max(candidates, key=lambda language: n_common.get(language.code, 0))
     # A single word is in several languages: "see" is Estonian, "per" Italian.
-    return best if n_common[best.code] > max(1, _MIN_FRACTION * counts.total()) else None
+    return best if n_common[best.code] > max(1, _MIN_FRACTION * len(text_words)) else None
 
 
 @cache

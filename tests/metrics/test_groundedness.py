@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pytest
 
+from ragbench.array_types import FloatArray
 from ragbench.errors import DataError
+from ragbench.metrics.groundedness import evidence
 from ragbench.metrics.groundedness.checks import (
     GROUNDEDNESS_MEASURES,
     check_groundedness,
     score_groundedness,
 )
+from ragbench.retrieval.minilm import token_states
+from ragbench.store import bypassed
 from ragbench.types import Answer, Case, Chunk, Dataset, Passage
 
 OPENED = "The tower was opened on 31 March 1889 in Paris."
@@ -142,6 +147,30 @@ def test_the_table_lists_every_claim() -> None:
         "supported": [True, False],
         "fabricated_numbers": [(), ("12",)],
     }
+
+
+def test_vectors_of_an_answer_are_computed_once_however_many_answers_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    computed: list[int] = []
+
+    def counted(texts: Sequence[Sequence[int]]) -> list[FloatArray]:
+        computed.append(len(texts))
+        return token_states(texts)
+
+    monkeypatch.setattr(evidence, "token_states", counted)
+    monkeypatch.setattr(evidence, "_MAX_RECENT", 40)  # texts in memory: those of 20 answers
+    monkeypatch.setattr(evidence, "_recent", {})
+    names = [f"Mill {number}" for number in range(60)]
+    answers = [
+        Answer(name, f"{name} had a wheel.", passages=(Passage("p", f"A wheel turned in {name}."),))
+        for name in names
+    ]
+    cases = [Case(name, "?", expected_claims=("A wheel turned.",)) for name in names]
+    with bypassed():
+        score_groundedness(Dataset("d", "test", {}, cases, {}), answers)
+    # two sentences of each answer, and the expected claim
+    assert sum(computed) <= 2 * len(names) + len(computed)
 
 
 def test_the_table_of_nothing_has_its_columns() -> None:

@@ -12,7 +12,12 @@ from ragbench.generation.citations import parse_citations, without_citations
 from ragbench.metrics.groundedness.claims import claims
 from ragbench.metrics.groundedness.numbers import numeric_fabrications, numeric_support
 from ragbench.metrics.groundedness.support import SUPPORT_MODELS, Pairs, claim_supports
-from ragbench.metrics.groundedness.words import Sentence, polarity_differs, text_states
+from ragbench.metrics.groundedness.words import (
+    Sentence,
+    polarity_differs,
+    read_page,
+    text_states,
+)
 from ragbench.metrics.tidy import (
     answer_language,
     answered_cases,
@@ -30,55 +35,59 @@ CONTENT_SHARE = 0.5
 """The minimum fraction of a claim's words, by weight, that the cited text must contain."""
 
 
-class Verdict(NamedTuple):
-    """Whether the contexts support a claim; `fabricated` are its numbers that no context holds."""
+class _Check(NamedTuple):
+    """An answer without its marks, its contexts and what is compared: `ids` name `texts`; `cited` has the
+    citations of each claim; `documents` is chunk id -> document id of what is cited."""
 
-    claim: str
-    supported: bool
-    fabricated: tuple[str, ...]
+    case: Case
+    text: str
+    ids: tuple[str, ...]
+    texts: list[str]
+    claims: list[str]
+    citations: tuple[str, ...]
+    cited: list[tuple[str, ...]]
+    documents: dict[str, str]
+
+    @property
+    def labels(self) -> list[str]:
+        return [*self.case.expected_claims, *self.case.forbidden_claims]
+
+    @property
+    def sources(self) -> list[tuple[str, list[str]]]:
+        """Return the claims that cite, each with the retrieved texts that it cites."""
+        text_of = dict(zip(self.ids, self.texts, strict=True))
+        return [
+            (claim, [text_of[i] for i in cited if i in text_of])
+            for claim, cited in zip(self.claims, self.cited, strict=True)
+            if cited
+        ]
+
+    @property
+    def pairs(self) -> Pairs:
+        """Return what is supported by what: claims and answer by the contexts, labels by the answer,
+        claims by what they cite. Next to each other, since they share sentences, which are read once.
+        """
+        by_contexts = [(claim, self.texts) for claim in [*self.claims, self.text]]
+        return [*by_contexts, *((label, [self.text]) for label in self.labels), *self.sources]
 
 
-def check_answers(pairs: Pairs, *, model: str = "minilm") -> list[list[Verdict]]:
-    """Return for each (answer, contexts) its claims (see `claims`), each with its verdict.
-
-    A claim is supported with a support of STRICT (0.5) at least and no fabricated number.
-
-    >>> tower = ["The tower opened on 31 March 1889. It may be closed in strong wind."]
-    >>> (verdicts,) = check_answers([("The tower opened in 1889. The tower opened in 1925.", tower)])
-    >>> [(verdict.supported, verdict.fabricated) for verdict in verdicts]
-    [(True, ()), (False, ('1925',))]
-    """
-    claimed = [(claims(answer), contexts) for answer, contexts in pairs]
-    supports = iter(
-        claim_supports([(claim, texts) for each, texts in claimed for claim in each], model=model)
-    )
-
-    def verdict(claim: str, contexts: Sequence[str]) -> Verdict:
-        fabricated = tuple(number.text for number in numeric_fabrications(claim, contexts))
-        return Verdict(claim, next(supports) >= STRICT and not fabricated, fabricated)
-
-    return [[verdict(claim, contexts) for claim in each] for each, contexts in claimed]
-
-
-def claims_stated(pairs: Pairs, *, model: str = "minilm") -> list[list[bool]]:
-    """Return for each (answer, claims) whether the answer states each of the claims.
-
-    It does where the answer, taken as the only context, supports the claim (STRICT, 0.5, which is
-    uncalibrated). A claim that is in the answer word for word is always stated, and one with a
-    number that the answer does not hold never is. "X is not safe" does not state "X is safe", nor
-    the other way round.
-
-    >>> claims_stated([("Under load the bridge is not safe.", ["The bridge is safe.", "The bridge is not safe."])])
-    [[False, True]]
-    """
-    labels = [(without_citations(answer), each) for answer, each in pairs]
-    supports = iter(
-        claim_supports([(claim, [text]) for text, each in labels for claim in each], model=model)
-    )
-    return [[_stated(claim, text, next(supports)) for claim in each] for text, each in labels]
+def _check(case: Case, answer: Answer, texts: list[str], by_id: Mapping[str, Chunk]) -> _Check:
+    ids = context_ids(answer)
+    marked = parse_citations(answer.text, ids)
+    citations = answer.citations or marked
+    documents = {i: by_id[i].doc_id for i in citations if i in by_id}
+    documents |= {
+        passage.passage_id: passage.doc_id for passage in answer.passages if passage.doc_id
+    }
+    listed = claims(answer.text)
+    # citations apart from the text hold for all of it
+    cited = [parse_citations(claim, ids) if marked else answer.citations for claim in listed]
+    text = without_citations(answer.text, ids)
+    return _Check(case, text, ids, texts, listed, citations, cited, documents)
 
 
 def _stated(claim: str, text: str, support: float) -> bool:
+    """Return True if an answer states a claim, which as its only context it has this support for."""
     return text_states(text, claim) or not (
         support < STRICT or polarity_differs(claim, text) or numeric_fabrications(claim, [text])
     )
@@ -111,7 +120,7 @@ def cites_content(claim: str, cited: str) -> bool:
     False
     """
     sentence = Sentence(without_citations(claim))
-    return sentence.fraction_in(Sentence(cited).stems) >= CONTENT_SHARE
+    return sentence.fraction_in(read_page((cited,)).positions) >= CONTENT_SHARE
 
 
 GROUNDEDNESS_MEASURES = (
@@ -199,45 +208,50 @@ def check_groundedness(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return `score_groundedness`, and the claims of all answers: query_id, claim, supported (bool) and
     fabricated_numbers (a tuple of texts).
+
+    A claim (see `claims`) is supported with a support of STRICT (0.5) at least and no fabricated
+    number. The answer states an expected or forbidden claim where, taken as the only context, it
+    supports the claim (STRICT, which is uncalibrated). One that is in the answer word for word is
+    always stated, and one with a number that the answer does not hold never is. "X is not safe"
+    does not state "X is safe", nor the other way round.
     """
     answered = answered_cases(dataset, answers)
     texts = context_texts([answer for _, answer in answered.values()], chunks)
-    pairs = [(answer.text, texts[query_id]) for query_id, (_, answer) in answered.items()]
-    verdicts = dict(zip(answered, check_answers(pairs, model=model), strict=True))
     by_id = chunks_by_id(chunks)
-    checked = {
-        query_id: _checked(case, answer, texts[query_id], verdicts[query_id], by_id)
+    checks = {
+        query_id: _check(case, answer, texts[query_id], by_id)
         for query_id, (case, answer) in answered.items()
     }
-    supports = claim_supports([(each.text, each.texts) for each in checked.values()], model=model)
-    all_stated = claims_stated(
-        [
-            (each.text, [*each.case.expected_claims, *each.case.forbidden_claims])
-            for each in checked.values()
-        ],
-        model=model,
-    )
-    rows = {}
-    for (query_id, each), support, stated in zip(
-        checked.items(), supports, all_stated, strict=True
-    ):
-        n_expected = len(each.case.expected_claims)
-        cited = {*each.citations, *map(each.documents.get, each.citations)}
+    pairs = [pair for check in checks.values() for pair in check.pairs]
+    supports = iter(claim_supports(pairs, model=model))
+    rows, table = {}, []
+    for query_id, check in checks.items():
+        for claim in check.claims:
+            fabricated = tuple(n.text for n in numeric_fabrications(claim, check.texts))
+            supported = next(supports) >= STRICT and not fabricated
+            table.append((query_id, claim, supported, fabricated))
+        support = next(supports)
+        stated = [_stated(label, check.text, next(supports)) for label in check.labels]
+        n_expected = len(check.case.expected_claims)
+        cited = {*check.citations, *map(check.documents.get, check.citations)}
         rows[query_id] = {
-            "claim_support": support if each.verdicts else math.nan,
-            "numeric_support": numeric_support(each.text, each.texts),
+            "claim_support": support if check.claims else math.nan,
+            "numeric_support": numeric_support(check.text, check.texts),
             "expected_claims": _fraction(stated[:n_expected]),
             "forbidden_claims_absent": _fraction([not claim for claim in stated[n_expected:]]),
-            "expected_citations": _fraction([i in cited for i in each.case.expected_citations]),
-            "citation_form": citation_form(each.citations, each.ids),
-            **_citation_scores(each, model),
+            "expected_citations": _fraction([i in cited for i in check.case.expected_citations]),
+            "citation_form": citation_form(check.citations, check.ids),
+            "citation_content": _fraction(
+                [cites_content(claim, text) for claim, sources in check.sources for text in sources]
+            ),
+            "citation_accuracy": _fraction([next(supports) >= STRICT for _ in check.sources]),
+            "citation_coverage": _fraction([bool(each) for each in check.cited]),
         }
     if not_supported(dataset, answers, model):
         for row in rows.values():
             row |= dict.fromkeys(_OF_ENGLISH, math.nan)
-        checked = {}
+        table = []
     columns = ["query_id", "claim", "supported", "fabricated_numbers"]
-    table = [(query_id, *v) for query_id, each in checked.items() for v in each.verdicts]
     scores = tidy_cases(dataset.cases, GROUNDEDNESS_MEASURES, rows)
     return scores, pd.DataFrame(table, columns=columns)
 
@@ -249,57 +263,6 @@ def not_supported(dataset: Dataset, answers: Sequence[Answer], model: str) -> st
     language = answer_language(dataset, answers)
     is_known = model not in SUPPORT_MODELS or language.is_english
     return "" if is_known else language.name
-
-
-class _Checked(NamedTuple):
-    """An answer and its contexts: `ids` name `texts`; `documents` is chunk id -> document id of
-    what is cited; `cited` has the citations of each verdict's claim."""
-
-    case: Case
-    text: str
-    ids: tuple[str, ...]
-    texts: list[str]
-    citations: tuple[str, ...]
-    documents: dict[str, str]
-    verdicts: list[Verdict]
-    cited: list[tuple[str, ...]]
-
-
-def _checked(
-    case: Case,
-    answer: Answer,
-    texts: list[str],
-    verdicts: list[Verdict],
-    by_id: Mapping[str, Chunk],
-) -> _Checked:
-    ids = context_ids(answer)
-    marked = parse_citations(answer.text, ids)
-    citations = answer.citations or marked
-    documents = {i: by_id[i].doc_id for i in citations if i in by_id}
-    documents |= {
-        passage.passage_id: passage.doc_id for passage in answer.passages if passage.doc_id
-    }
-    # citations apart from the text hold for all of it
-    cited = [parse_citations(v.claim, ids) if marked else answer.citations for v in verdicts]
-    text = without_citations(answer.text, ids)
-    return _Checked(case, text, ids, texts, citations, documents, verdicts, cited)
-
-
-def _citation_scores(answer_check: _Checked, model: str) -> dict[str, float]:
-    text_of = dict(zip(answer_check.ids, answer_check.texts, strict=True))
-    pairs = list(zip(answer_check.verdicts, answer_check.cited, strict=True))
-    sources = [
-        (v.claim, [text_of[i] for i in cited if i in text_of]) for v, cited in pairs if cited
-    ]
-    return {
-        "citation_content": _fraction(
-            [cites_content(claim, text) for claim, texts in sources for text in texts]
-        ),
-        "citation_accuracy": _fraction(
-            [support >= STRICT for support in claim_supports(sources, model=model)]
-        ),
-        "citation_coverage": _fraction([bool(cited) for _, cited in pairs]),
-    }
 
 
 def _fraction(verdicts: Sequence[bool]) -> float:

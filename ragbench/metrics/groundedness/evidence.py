@@ -5,19 +5,18 @@ evidence.
 import itertools
 import threading
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from ragbench.array_types import Bools, FloatArray, Floats
+from ragbench.array_types import Bools, FloatArray, Floats, Ints
 from ragbench.metrics.groundedness.numbers import numeric_support
 from ragbench.metrics.groundedness.words import (
-    MAX_GRAM,
     Page,
     Sentence,
     Word,
     opposed,
-    stem_rows,
     words,
 )
 from ragbench.retrieval.minilm import cut_to_fit, token_states, tokenised
@@ -88,7 +87,7 @@ SEMANTIC = ("alignment", "lowest_quarter", "least_aligned", "no_stranger", "simi
 _TELLING = 0.35
 _LONGER_WINDOW = 0.02  # what a further sentence has to add to a window
 _SENTENCES = 3
-_PLAIN_GRAM = 3
+_PLAIN_GRAM, _LONGEST_GRAM = 3, 6
 _DIGITS = 9  # of sums that are compared: equal ones differ by less, and differently on each machine
 _MORE = 2
 _COPIED = 0.9
@@ -118,6 +117,7 @@ class Reading(NamedTuple):
         return [] if self.copied else [self.sentence, *self.window, *self.others]
 
 
+@lru_cache(maxsize=500)
 def read_sentence(sentence: str, page: Page) -> Reading:
     """Return how the words of a page bear on those of a sentence: LEXICAL, each value in [0, 1],
     higher is better.
@@ -152,9 +152,9 @@ def read_sentence(sentence: str, page: Page) -> Reading:
     hits = np.zeros((len(own_words), len(page.sentences)), dtype=bool)
     for row, word in enumerate(own_words):
         if (stem := page.find(word.stem)) is not None:
-            hits[row, page.places[stem]] = True
+            hits[row, page.sentence_at[page.positions[stem]]] = True
     window, share = _best_window(page, weight, hits)
-    support = numeric_support(sentence, [other.text for other in page.sentences])
+    support = numeric_support(sentence, page.texts)
     lexical = {
         "words_in_window": share,
         "numbers": 1.0 if np.isnan(support) else support,
@@ -164,8 +164,8 @@ def read_sentence(sentence: str, page: Page) -> Reading:
         sentence,
         weight,
         lexical,
-        tuple(page.sentences[i].text for i in window),
-        tuple(page.sentences[i].text for i in _looked_at(weight, hits, window)),
+        tuple(page.texts[i] for i in window),
+        tuple(page.texts[i] for i in _looked_at(weight, hits, window)),
     )
 
 
@@ -183,11 +183,7 @@ def _best_window(page: Page, weight: Floats, hits: Bools) -> tuple[range, float]
         values = np.where(inside, shares - _LONGER_WINDOW * (size - 1), -1.0)
         start = int(values.argmax())
         if values[start] > best_value + 1e-9:
-            best, best_value, best_share = (
-                range(start, start + size),
-                float(values[start]),
-                float(shares[start]),
-            )
+            best, best_value, best_share = range(start, start + size), values[start], shares[start]
     return best, best_share
 
 
@@ -209,16 +205,17 @@ def _looked_at(weight: Floats, hits: Bools, window: range) -> list[int]:
             break
         chosen.append(best)
         covered |= hits[:, best]
-    return list(dict.fromkeys(chosen))
+    return chosen
 
 
 def _lexical(
     sentence: str, own_words: Sequence[Word], weight: Floats, page: Page, hits: Bools, window: range
 ) -> dict[str, float]:
     anywhere, near = (np.asarray(part.any(axis=1)) for part in (hits, hits[:, list(window)]))
-    words_on_page = float(np.dot(weight, anywhere) / weight.sum())
+    words_on_page = np.dot(weight, anywhere) / weight.sum()
     stems = [word.stem for word in own_words]
-    adjacent = [pair in page.grams[2] for pair in itertools.pairwise(stems)]
+    lengths = np.array(page.row_lengths(stems))
+    adjacent = lengths[:-1] > 1
     heavier = [max(a.weight, b.weight) for a, b in itertools.pairwise(own_words)]
     telling = [i for i, word in enumerate(own_words) if word.weight > _TELLING]
     together = [bool((hits[a] & hits[b]).any()) for a, b in itertools.pairwise(telling)]
@@ -228,38 +225,38 @@ def _lexical(
     their_denials: frozenset[str] = frozenset().union(*(other.denied for other in read))
     return {
         "words_on_page": words_on_page,
-        "neighbours": float(np.dot(adjacent, heavier) / sum(heavier)) if heavier else words_on_page,
-        "word_pairs": float(np.mean(together)) if together else words_on_page,
-        "names_in_window": float((near[names].sum() + 1) / (names.sum() + 1)),
-        "names_on_page": float((anywhere[names].sum() + 1) / (names.sum() + 1)),
+        "neighbours": np.dot(adjacent, heavier) / sum(heavier) if heavier else words_on_page,
+        "word_pairs": np.mean(together) if together else words_on_page,
+        "names_in_window": (near[names].sum() + 1) / (names.sum() + 1),
+        "names_on_page": (anywhere[names].sum() + 1) / (names.sum() + 1),
         "not_denied": float(not Sentence(sentence).contradicts(their_stems, their_denials)),
-        "not_opposed": float(not opposed(sentence, " ".join(other.text for other in read))),
-        **_copying(stems, weight, page, hits, near),
+        "not_opposed": float(not opposed(sentence, *(other.text for other in read))),
+        **_copying(lengths, weight, hits, near),
     }
 
 
-def _copying(
-    stems: Sequence[str], weight: Floats, page: Page, hits: Bools, near: Bools
-) -> dict[str, float]:
-    shares = []
-    fragments = np.zeros(len(stems))  # for each word the longest row around it that is on the page
-    longest_gram = min(MAX_GRAM, len(stems))
-    for n in range(1, longest_gram + 1):
-        on_page = [gram in page.grams[n] for gram in stem_rows(stems, n)]
-        for i in np.flatnonzero(on_page):
-            fragments[i : i + n] = n
-        if n <= _PLAIN_GRAM:
-            shares.append(np.mean(on_page))
+def _copying(lengths: Ints, weight: Floats, hits: Bools, near: Bools) -> dict[str, float]:
+    longest_gram = min(_LONGEST_GRAM, len(lengths))
+    shares = [
+        np.mean(lengths[: len(lengths) - n + 1] >= n)
+        for n in range(1, min(_PLAIN_GRAM, longest_gram) + 1)
+    ]
+    lengths = np.minimum(lengths, longest_gram)
+    fragments = np.zeros(
+        len(lengths)
+    )  # of each word: the longest row around it that is on the page
+    for i in np.argsort(lengths):
+        fragments[i : i + lengths[i]] = lengths[i]
     longest = row = 0.0
     for heavy, is_near in zip(weight, near, strict=True):
         row = 0.0 if is_near else row + heavy
         longest = max(longest, row)
     rare = weight * np.log((hits.shape[1] + 1) / (hits.sum(axis=1) + 0.5))
     return {
-        "ngrams": float(np.mean(shares)),
-        "copied": float(fragments.mean() / longest_gram),
-        "no_novel_row": 1 - longest / float(weight.sum()),
-        "rare_in_window": float(rare[near].sum() / rare.sum()),
+        "ngrams": np.mean(shares),
+        "copied": fragments.mean() / longest_gram,
+        "no_novel_row": 1 - longest / weight.sum(),
+        "rare_in_window": rare[near].sum() / rare.sum(),
     }
 
 
@@ -284,7 +281,7 @@ def semantic_evidence(reading: Reading) -> dict[str, float]:
     alignment = -1.0
     for _, other in others:
         nearest = (own_words @ other.T).max(axis=1).astype(np.float64)
-        alignment = max(alignment, float(weight @ nearest / weight.sum()))
+        alignment = max(alignment, weight @ nearest / weight.sum())
         best = np.maximum(best, nearest)
     worst_first = np.argsort(np.round(best, 5), kind="stable")
     mass = np.cumsum(weight[worst_first])
@@ -293,8 +290,8 @@ def semantic_evidence(reading: Reading) -> dict[str, float]:
     around = np.sum([vector for vector, _ in vectors(reading.window)], axis=0)
     return {
         "alignment": alignment,
-        "lowest_quarter": float(weight[quarter] @ best[quarter] / weight[quarter].sum()),
-        "least_aligned": float(best[telling].min()) if telling.any() else alignment,
-        "no_stranger": 1 - float((weight * (1 - best)).max()),
-        "similarity": float(sentence_vector @ around / max(1e-9, float(np.linalg.norm(around)))),
+        "lowest_quarter": weight[quarter] @ best[quarter] / weight[quarter].sum(),
+        "least_aligned": best[telling].min() if telling.any() else alignment,
+        "no_stranger": 1 - (weight * (1 - best)).max(),
+        "similarity": float(sentence_vector @ around / max(1e-9, np.linalg.norm(around))),
     }

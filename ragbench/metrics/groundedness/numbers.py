@@ -72,6 +72,12 @@ _DATE = regex.compile(
     r"|\b(?P<a>\d{1,2})[/.](?P<b>\d{1,2})[/.](?P<y>\d{4})\b",
     regex.IGNORECASE,
 )
+# a text without one of these has no number: half of the sentences need no slower pattern
+_COUNTED = re.compile(
+    rf"[\d{''.join(_TABLES['signs'])}]|(?<![a-z])(?:{_CARDINAL}|{_ORDINAL}|{_any_of(_PARTS)}"
+    rf"|(?:{_any_of(_ARTICLES)})[\s-](?:{_any_of(w for w in [*_SCALES, *_READINGS] if len(w) > 3)}))",
+    re.IGNORECASE,
+)
 _NUMBERING = re.compile(
     r"^[ \t]*(?:[-*]\s+)?(?:step\s+)?\(?\d{1,3}[.):](?=\s)", re.MULTILINE | re.IGNORECASE
 )
@@ -133,6 +139,8 @@ def numbers(text: str) -> list[Number]:
 @lru_cache(maxsize=20_000)
 def _numbers(text: str, default: Language | None = None) -> tuple[Number, ...]:
     """Return those of `numbers`, and those that are not checked."""
+    if not _COUNTED.search(text):
+        return ()
     language = detect_language([text], default)
     line = _in_english_notation(without_citations(text), language)
     line = _blank(_NUMBERING, line).translate(_SIGNS)
@@ -279,7 +287,8 @@ def numeric_support(answer: str, contexts: Sequence[str]) -> float:
 
 def _readings(answer: str, contexts: tuple[str, ...]) -> dict[int, list[Number]]:
     """Return the checked numbers of an answer by their places; a short one is read as its contexts."""
-    numbers = (number for number in _numbers(answer, _language(contexts)) if number.checked)
+    language = _language(contexts) if _COUNTED.search(answer) else None
+    numbers = (number for number in _numbers(answer, language) if number.checked)
     return grouped(numbers, lambda number: number.start)
 
 

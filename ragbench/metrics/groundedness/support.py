@@ -89,7 +89,7 @@ def claim_support(answer: str, contexts: Sequence[str], *, model: str = "minilm"
     Args:
         answer: without words it states nothing, and its support is 0.
         contexts: none, or none with words, support nothing: 0.
-        model: "minilm" (default), "lexical" (the words only; ten times as fast), or the folder or
+        model: "minilm" (default), "lexical" (the words only; fifteen times as fast), or the folder or
             hub name of a cross-encoder for NLI: then it is the probability of entailment by the
             best of five windows of three sentences, half the mean over the answer's sentences and
             half the lowest of them.
