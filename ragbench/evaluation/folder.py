@@ -26,6 +26,7 @@ from ragbench.evaluation.formats import (
     run_to_trec,
     scores_to_csv,
     shortened,
+    trec_to_run,
 )
 from ragbench.evaluation.parameters import DRAWS
 from ragbench.evaluation.records import Decisions
@@ -33,7 +34,6 @@ from ragbench.evaluation.result import Result
 from ragbench.evaluation.results import Results, check_comparable
 from ragbench.files import STAGING, parse_json, read_json, staged, write_durably
 from ragbench.llms import active_dry_run
-from ragbench.metrics.trec import read_run
 from ragbench.registry import Measure, declare, find_measure
 from ragbench.statistics.race import Race
 from ragbench.types import Answer, Judgement
@@ -202,8 +202,7 @@ def load_result(path: str | Path) -> Result:
             _damaged(path / "config.json", "it lacks parameters, dataset, counts or questions")
         )
     counts = config.pop("counts")
-    run_file = path / "run.trec"
-    run = _read(run_file, lambda text: read_run(run_file) if text else {})
+    run = {**_read(path / "run.trec", trec_to_run)}
     run.update({query_id: {} for query_id in config.pop("found_nothing", [])})
     times = _read(path / "timings.json", lambda text: _times(parse_json(text)))
     config["made_at"] = times["made_at"]
@@ -344,12 +343,14 @@ def _diagnosis(path: Path, questions: Mapping[str, str], count: int | None) -> p
     )
     if len(failed) != count or not failed.keys() <= questions.keys():
         raise DataError(_damaged(path, f"{len(failed)} entries where {count} were written"))
-    empty = {"cause": "", "evidence": "", "measure": "", "value": None, "held": None}
-    rows = [
-        {"query_id": i, "question": text, "failed": i in failed} | empty | failed.get(i, {})
-        for i, text in questions.items()
-    ]
+    rows = [failed.get(query_id, {}) for query_id in questions]
+    columns: dict[str, Any] = {"query_id": [*questions], "question": [*questions.values()]}
+    columns["failed"] = [query_id in failed for query_id in questions]
     try:
-        return pd.DataFrame(rows).astype({"value": "Float64", "held": "Float64"})
+        for name in ("cause", "evidence", "measure"):
+            columns[name] = pd.array([row.get(name, "") for row in rows], dtype="str")
+        for name in ("value", "held"):
+            columns[name] = pd.array([row.get(name) for row in rows], dtype="Float64")
+        return pd.DataFrame(columns)
     except (TypeError, ValueError) as exc:
         raise DataError(_damaged(path, str(exc))) from exc
