@@ -7,7 +7,7 @@ A folder holds `config.json` (parameters, dataset, questions, facts, environment
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -29,7 +29,7 @@ from ragbench.evaluation.formats import (
     trec_to_run,
 )
 from ragbench.evaluation.parameters import DRAWS
-from ragbench.evaluation.records import Decisions
+from ragbench.evaluation.records import Decisions, Latency
 from ragbench.evaluation.result import Result
 from ragbench.evaluation.results import Results, check_comparable
 from ragbench.files import STAGING, parse_json, read_json, staged, write_durably
@@ -40,6 +40,7 @@ from ragbench.types import Answer, Judgement
 
 _Parsed = TypeVar("_Parsed")
 _DECISIONS = TypeAdapter(with_config(ConfigDict(extra="forbid", allow_inf_nan=False))(Decisions))
+_LATENCY = TypeAdapter(tuple[Latency, ...])
 
 FILES = (
     "config.json",
@@ -210,11 +211,8 @@ def load_result(path: str | Path) -> Result:
         config["facts"][_SEARCH] = times[_SEARCH]
     decided = {}
     if counts.get("rows"):
-        latency = {"latency": times["latency"]}
-        validated = _read(
-            path / VERDICTS, lambda text: _DECISIONS.validate_python(parse_json(text) | latency)
-        )
-        decided = validated.decisions
+        decided = _read(path / VERDICTS, _DECISIONS.validate_json).decisions
+        decided["latency"] = times["latency"]
     answers = _read(path / "answers.jsonl", lambda text: records_of(text, Answer))
     latencies = times["answers"]
     result = Result(
@@ -241,7 +239,8 @@ def load_result(path: str | Path) -> Result:
 
 
 def _times(times: Any) -> dict[str, Any]:
-    return {**times, **{name: dict(times[name]) for name in ("seconds", "answers")}}
+    parts = {name: dict(times[name]) for name in ("seconds", "answers")}
+    return {**times, **parts, "latency": _LATENCY.validate_python(times["latency"])}
 
 
 def load_results(folder: str | Path) -> Results:
@@ -266,7 +265,7 @@ def load_results(folder: str | Path) -> Results:
         )
     every = map(load_result, result_folders(folder))
     results = Results(
-        (result for result in every if DRAWS not in result.parameters),
+        _sharing(result for result in every if DRAWS not in result.parameters),
         baseline=_stored_baseline(folder),
         race=load_race(folder)[0],
     )
@@ -278,6 +277,18 @@ def load_results(folder: str | Path) -> Results:
         )
     check_comparable(results)
     return results
+
+
+def _sharing(results: Iterable[Result]) -> Iterator[Result]:
+    """Give the results with one copy of the questions and measures of their scores, which is most of
+    what they hold.
+    """
+    shared = pd.DataFrame()
+    for result in results:
+        names = result.scores[["query_id", "measure"]]
+        if not names.equals(shared):
+            shared = names
+        yield replace(result, scores=shared.assign(value=result.scores["value"]))
 
 
 def load_race(folder: Path) -> tuple[Race | None, str]:
