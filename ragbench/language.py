@@ -44,6 +44,8 @@ def folded(text: str) -> str:
     >>> folded("Ｓtra\\u00adße İzmir ٣٥")
     'strasse izmir 35'
     """
+    if text.isascii():
+        return text.lower()
     normal = str(_INVISIBLE.sub("", unicodedata.normalize("NFKC", text)))
     return str(_DIGIT.sub(_decimal, normal.casefold().replace("i\u0307", "i")))
 
@@ -218,11 +220,15 @@ def detect_language(texts: Iterable[str], default: Language | None = None) -> La
     )
 
 
+_script = cache(_SCRIPT.match)  # of a character
+
+
 @lru_cache(maxsize=10_000)  # chunks are asked about at several stages
 def _detect(text: str) -> Language | None:
     letters: Counter[str] = Counter()
-    for match in () if text.isascii() else _SCRIPT.finditer(text):
-        letters[match.lastgroup or ""] += len(match[0])
+    for character, count in () if text.isascii() else Counter(text).items():
+        if match := _script(character):
+            letters[match.lastgroup] += count
     if letters["Hiragana"] > 0.1 * letters["Han"]:  # Japanese has both
         letters["Hiragana"] += letters.pop("Han", 0)
     script = max(letters, key=letters.__getitem__, default="Latin")
@@ -232,9 +238,9 @@ def _detect(text: str) -> Language | None:
     counts = Counter(terms(text) if text.isascii() else WORD.findall(folded(text)))
     n_common: Counter[str] = Counter()
     by_word = _languages_by_word()
-    for word, count in counts.items():
-        for code in by_word.get(word, ()):
-            n_common[code] += count
+    for word in counts.keys() & by_word.keys():
+        for code in by_word[word]:
+            n_common[code] += counts[word]
     best = max(candidates, key=lambda language: n_common[language.code])
     # A single word is in several languages: "see" is Estonian, "per" Italian.
     return best if n_common[best.code] > max(1, _MIN_FRACTION * counts.total()) else None
