@@ -191,10 +191,11 @@ def find_language(code: str) -> Language:
 
 
 _SCRIPT = regex.compile(
-    "|".join(rf"(?P<{script}>\p{{{script}}}+)" for script in _SCRIPTS).replace(
+    "|".join(rf"(?P<{script}>\p{{{script}}})" for script in _SCRIPTS).replace(
         r"\p{Hiragana}", r"[\p{Hiragana}\p{Katakana}]"
     )
 )
+_script = cache(_SCRIPT.match)  # of a character
 
 
 def detect_language(texts: Iterable[str], default: Language | None = None) -> Language:
@@ -218,9 +219,6 @@ def detect_language(texts: Iterable[str], default: Language | None = None) -> La
     return (
         (default or LANGUAGES["en"]) if is_short and (default or joined.isascii()) else NO_LANGUAGE
     )
-
-
-_script = cache(_SCRIPT.match)  # of a character
 
 
 @lru_cache(maxsize=10_000)  # chunks are asked about at several stages

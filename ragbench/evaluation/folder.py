@@ -8,7 +8,7 @@ A folder holds `config.json` (parameters, dataset, questions, facts, environment
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -40,7 +40,20 @@ from ragbench.types import Answer, Judgement
 
 _Parsed = TypeVar("_Parsed")
 _DECISIONS = TypeAdapter(with_config(ConfigDict(extra="forbid", allow_inf_nan=False))(Decisions))
-_LATENCY = TypeAdapter(tuple[Latency, ...])
+
+
+@dataclass
+class _Times:
+    """What timings.json holds."""
+
+    seconds: dict[str, Any]
+    made_at: str
+    search_ms: float | None
+    latency: tuple[Latency, ...]
+    answers: dict[str, dict[str, Any]]
+
+
+_TIMES = TypeAdapter(_Times)
 
 FILES = (
     "config.json",
@@ -205,24 +218,25 @@ def load_result(path: str | Path) -> Result:
     counts = config.pop("counts")
     run = {**_read(path / "run.trec", trec_to_run)}
     run.update({query_id: {} for query_id in config.pop("found_nothing", [])})
-    times = _read(path / "timings.json", lambda text: _times(parse_json(text)))
-    config["made_at"] = times["made_at"]
-    if times[_SEARCH] is not None:
-        config["facts"][_SEARCH] = times[_SEARCH]
+    times = _read(path / "timings.json", _TIMES.validate_json)
+    config["made_at"] = times.made_at
+    if times.search_ms is not None:
+        config["facts"][_SEARCH] = times.search_ms
     decided = {}
     if counts.get("rows"):
         decided = _read(path / VERDICTS, _DECISIONS.validate_json).decisions
-        decided["latency"] = times["latency"]
+        decided["latency"] = times.latency
     answers = _read(path / "answers.jsonl", lambda text: records_of(text, Answer))
-    latencies = times["answers"]
     result = Result(
         name=path.resolve().name,
         config=config,
         run=run,
         scores=_read(path / "scores.csv", csv_to_scores),
-        answers=[replace(each, latency_ms=latencies.get(each.query_id, {})) for each in answers],
+        answers=[
+            replace(each, latency_ms=times.answers.get(each.query_id, {})) for each in answers
+        ],
         judgements=_read(path / "judgements.jsonl", lambda text: records_of(text, Judgement)),
-        timings=times["seconds"],
+        timings=times.seconds,
         diagnosis=_diagnosis(path / DIAGNOSIS, config["questions"], counts.get("diagnosis")),
         **decided,
     )
@@ -236,11 +250,6 @@ def load_result(path: str | Path) -> Result:
         if find_measure(declared["name"]) is None:
             declare(Measure(**{**declared, "bounds": tuple(declared["bounds"])}))
     return result
-
-
-def _times(times: Any) -> dict[str, Any]:
-    parts = {name: dict(times[name]) for name in ("seconds", "answers")}
-    return {**times, **parts, "latency": _LATENCY.validate_python(times["latency"])}
 
 
 def load_results(folder: str | Path) -> Results:

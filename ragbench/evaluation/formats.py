@@ -153,8 +153,7 @@ def csv_to_scores(text: str) -> pd.DataFrame:
     if [*frame] != [*types]:
         raise ValueError(f"header {[*frame]}")
     for name in ("query_id", "measure") if "'" in text else ():
-        escaped = frame[name].str.startswith("'")
-        frame.loc[escaped, name] = frame.loc[escaped, name].map(unescape_formula)
+        frame[name] = frame[name].map(unescape_formula)
     return frame
 
 
