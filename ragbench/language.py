@@ -234,11 +234,9 @@ def _detect(text: str) -> Language | None:
     if len(candidates) == 1:
         return candidates[0]
     counts = Counter(terms(text) if text.isascii() else WORD.findall(folded(text)))
-    n_common: Counter[str] = Counter()
     by_word = _languages_by_word()
-    for word in counts.keys() & by_word.keys():
-        for code in by_word[word]:
-            n_common[code] += counts[word]
+    common = counts.keys() & by_word.keys()
+    n_common = Counter(code for word in common for code in by_word[word] * counts[word])
     best = max(candidates, key=lambda language: n_common[language.code])
     # A single word is in several languages: "see" is Estonian, "per" Italian.
     return best if n_common[best.code] > max(1, _MIN_FRACTION * counts.total()) else None

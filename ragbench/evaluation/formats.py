@@ -146,9 +146,8 @@ def csv_to_scores(text: str) -> pd.DataFrame:
     types = {"query_id": pa.large_string(), "measure": pa.large_string(), "value": pa.float64()}
     frame: pd.DataFrame = csv.read_csv(
         pa.py_buffer(text.encode()),
-        csv.ReadOptions(use_threads=False),
-        csv.ParseOptions(newlines_in_values=True),
-        csv.ConvertOptions(column_types=types, null_values=[""]),
+        parse_options=csv.ParseOptions(newlines_in_values=True),
+        convert_options=csv.ConvertOptions(column_types=types, null_values=[""]),
     ).to_pandas()
     if [*frame] != [*types]:
         raise ValueError(f"header {[*frame]}")

@@ -258,8 +258,7 @@ def ranking_measure(results: Sequence[Result], measure: str = "") -> str:
 
 
 def _values(result: Result, measure: str) -> dict[str, float]:
-    scored = only(result.scores, measure).dropna()
-    return dict(zip(scored["query_id"], scored["value"], strict=True))
+    return dict(only(result.scores, measure).dropna().set_index("query_id")["value"])
 
 
 def judged_columns(board: pd.DataFrame) -> list[str]:
