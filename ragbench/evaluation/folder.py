@@ -9,6 +9,7 @@ A folder holds `config.json` (parameters, dataset, questions, facts, environment
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ from ragbench.evaluation.formats import (
     csv_to_scores,
     diagnosis_lines,
     json_lines,
+    lines_to_diagnosis,
     plain,
     records_of,
     run_to_trec,
@@ -226,6 +228,10 @@ def load_result(path: str | Path) -> Result:
     if counts.get("rows"):
         decided = _read(path / VERDICTS, _DECISIONS.validate_json).decisions
         decided["latency"] = times.latency
+    diagnosis = None
+    if (count := counts.get("diagnosis")) is not None:
+        parse = partial(lines_to_diagnosis, questions=config["questions"], count=count)
+        diagnosis = _read(path / DIAGNOSIS, parse)
     answers = _read(path / "answers.jsonl", lambda text: records_of(text, Answer))
     result = Result(
         name=path.resolve().name,
@@ -237,7 +243,7 @@ def load_result(path: str | Path) -> Result:
         ],
         judgements=_read(path / "judgements.jsonl", lambda text: records_of(text, Judgement)),
         timings=times.seconds,
-        diagnosis=_diagnosis(path / DIAGNOSIS, config["questions"], counts.get("diagnosis")),
+        diagnosis=diagnosis,
         **decided,
     )
     for kind, count in _counts(result).items():
@@ -350,27 +356,3 @@ def _damaged(path: Path, reason: str) -> str:
         f"{path} is damaged ({reason}); delete the folder {path.parent.name} and run the "
         "configuration again"
     )
-
-
-def _diagnosis(path: Path, questions: Mapping[str, str], count: int | None) -> pd.DataFrame | None:
-    """Return a row per question, as `diagnose` gives it but for the category: what did not fail is
-    not in the file.
-    """
-    if count is None:
-        return None
-    failed = _read(
-        path, lambda text: {row["query_id"]: row for row in map(parse_json, text.splitlines())}
-    )
-    if len(failed) != count or not failed.keys() <= questions.keys():
-        raise DataError(_damaged(path, f"{len(failed)} entries where {count} were written"))
-    rows = [failed.get(query_id, {}) for query_id in questions]
-    columns: dict[str, Any] = {"query_id": [*questions], "question": [*questions.values()]}
-    columns["failed"] = [query_id in failed for query_id in questions]
-    try:
-        for name in ("cause", "evidence", "measure"):
-            columns[name] = pd.array([row.get(name, "") for row in rows], dtype="str")
-        for name in ("value", "held"):
-            columns[name] = pd.array([row.get(name) for row in rows], dtype="Float64")
-        return pd.DataFrame(columns)
-    except (TypeError, ValueError) as exc:
-        raise DataError(_damaged(path, str(exc))) from exc

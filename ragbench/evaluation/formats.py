@@ -14,6 +14,7 @@ import pandas as pd
 from pydantic import TypeAdapter
 
 from ragbench.errors import ConfigError
+from ragbench.files import parse_json
 from ragbench.metrics.retrieval import ranking
 from ragbench.metrics.trec import unquoted
 from ragbench.text import escape_formula, unescape_formula
@@ -183,6 +184,23 @@ def diagnosis_lines(diagnosis: pd.DataFrame) -> str:
     rows = diagnosis.loc[diagnosis["failed"], kept].to_dict("records")
     filled = ({n: v for n, v in row.items() if not pd.isna(v) and v != ""} for row in rows)
     return "".join(json.dumps(shortened(row), allow_nan=False) + "\n" for row in filled)
+
+
+def lines_to_diagnosis(text: str, questions: Mapping[str, str], count: int) -> pd.DataFrame:
+    """Return a row per question, as `diagnose` gives it but for the category: what did not fail is
+    not among the lines. ValueError where they are not as many, or of other questions.
+    """
+    failed = {row["query_id"]: row for row in map(parse_json, text.splitlines())}
+    if len(failed) != count or not failed.keys() <= questions.keys():
+        raise ValueError(f"{len(failed)} entries where {count} were written")
+    rows = [failed.get(query_id, {}) for query_id in questions]
+    columns: dict[str, Any] = {"query_id": [*questions], "question": [*questions.values()]}
+    columns["failed"] = [*map(bool, rows)]
+    for name in ("cause", "evidence", "measure"):
+        columns[name] = [row.get(name, "") for row in rows]
+    for name in ("value", "held"):
+        columns[name] = pd.array([row.get(name) for row in rows], dtype="Float64")
+    return pd.DataFrame(columns)
 
 
 def plain(value: Any) -> Any:
