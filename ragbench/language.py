@@ -191,10 +191,11 @@ def find_language(code: str) -> Language:
 
 
 _SCRIPT = regex.compile(
-    "|".join(rf"(?P<{script}>\p{{{script}}}+)" for script in _SCRIPTS).replace(
+    "|".join(rf"(?P<{script}>\p{{{script}}})" for script in _SCRIPTS).replace(
         r"\p{Hiragana}", r"[\p{Hiragana}\p{Katakana}]"
     )
 )
+_script = cache(_SCRIPT.match)  # of a character
 
 
 def detect_language(texts: Iterable[str], default: Language | None = None) -> Language:
@@ -223,8 +224,9 @@ def detect_language(texts: Iterable[str], default: Language | None = None) -> La
 @lru_cache(maxsize=10_000)  # chunks are asked about at several stages
 def _detect(text: str) -> Language | None:
     letters: Counter[str] = Counter()
-    for match in () if text.isascii() else _SCRIPT.finditer(text):
-        letters[match.lastgroup or ""] += len(match[0])
+    for character, count in () if text.isascii() else Counter(text).items():
+        if match := _script(character):
+            letters[match.lastgroup] += count
     if letters["Hiragana"] > 0.1 * letters["Han"]:  # Japanese has both
         letters["Hiragana"] += letters.pop("Han", 0)
     script = max(letters, key=letters.__getitem__, default="Latin")

@@ -9,6 +9,7 @@ dataclass every field is an option. The docstring ends with an example.
 from __future__ import annotations
 
 import functools
+import gc
 import inspect
 import re
 from collections.abc import Callable
@@ -93,6 +94,7 @@ class Command(_ShortTypes, TyperCommand):
         return super().parse_args(ctx, named)
 
     def invoke(self, ctx: Any) -> None:
+        gc.set_threshold(50_000)  # imports make many objects that stay: a tenth of a short run
         with clean_errors():
             ctx.exit(super().invoke(ctx) or 0)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.pretty import pretty_repr
 
 from ragbench import systems
 from ragbench.cli.console import command, shown
@@ -75,6 +74,8 @@ def probe_command(
         raise ConfigError("expected a system and a question, or --mcp and a question")
     if write is not None and write.exists() and not force:
         raise ConfigError(f"{shown(write)} is there already; name another file, or add --force")
+    from rich.pretty import pretty_repr
+
     question, start = words[-1], time.perf_counter()
     data = load_corpus(corpus) if corpus else Dataset("probe", "test", {}, (), {})
     if words[0].startswith(("http://", "https://")):
@@ -180,6 +181,8 @@ def _print_answer(answer: Answer | None, proposal: Mapping[str, Any]) -> None:
     elif answer.failed:
         typer.echo(f"Failed: {printable(answer.error or '')}")
     else:
+        from rich.pretty import pretty_repr
+
         paths = proposal.get("reply", {})
         path = paths.get("answer") or proposal.get("delta", "")
         typer.echo(

@@ -14,21 +14,18 @@ import shutil
 import subprocess
 import sys
 import time
-import tomllib
 import zipfile
 from pathlib import Path
 
 from ragbench import store
 from ragbench.errors import ConfigError, DataError, DownloadError, nearest, unknown
-from ragbench.files import clear_staging, locked, staged
+from ragbench.files import bundled, clear_staging, locked, staged
 from ragbench.network import Bounds, OutOfBoundsError
 from ragbench.progress import progress_bar
 
 OFFICIAL_URL = "https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets"
 
-MD5: dict[str, str] = tomllib.loads(
-    Path(__file__).with_name("beir_sets.toml").read_text(encoding="utf-8")
-)
+MD5: dict[str, str] = bundled(__file__, "beir_sets.toml")
 """The public sets and the checksums that BEIR's documentation gives for their archives."""
 
 # The public sets unpack to 2 to 6 times their size, the largest to some 20 GB.

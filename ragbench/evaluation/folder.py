@@ -7,8 +7,9 @@ A folder holds `config.json` (parameters, dataset, questions, facts, environment
 """
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -21,25 +22,40 @@ from ragbench.evaluation.formats import (
     csv_to_scores,
     diagnosis_lines,
     json_lines,
+    lines_to_diagnosis,
     plain,
     records_of,
     run_to_trec,
     scores_to_csv,
     shortened,
+    trec_to_run,
 )
 from ragbench.evaluation.parameters import DRAWS
-from ragbench.evaluation.records import Decisions
+from ragbench.evaluation.records import Decisions, Latency
 from ragbench.evaluation.result import Result
 from ragbench.evaluation.results import Results, check_comparable
 from ragbench.files import STAGING, parse_json, read_json, staged, write_durably
 from ragbench.llms import active_dry_run
-from ragbench.metrics.trec import read_run
 from ragbench.registry import Measure, declare, find_measure
 from ragbench.statistics.race import Race
 from ragbench.types import Answer, Judgement
 
 _Parsed = TypeVar("_Parsed")
 _DECISIONS = TypeAdapter(with_config(ConfigDict(extra="forbid", allow_inf_nan=False))(Decisions))
+
+
+@dataclass
+class _Times:
+    """What timings.json holds."""
+
+    seconds: dict[str, Any]
+    made_at: str
+    search_ms: float | None
+    latency: tuple[Latency, ...]
+    answers: dict[str, dict[str, Any]]
+
+
+_TIMES = TypeAdapter(_Times)
 
 FILES = (
     "config.json",
@@ -202,31 +218,32 @@ def load_result(path: str | Path) -> Result:
             _damaged(path / "config.json", "it lacks parameters, dataset, counts or questions")
         )
     counts = config.pop("counts")
-    run_file = path / "run.trec"
-    run = _read(run_file, lambda text: read_run(run_file) if text else {})
+    run = {**_read(path / "run.trec", trec_to_run)}
     run.update({query_id: {} for query_id in config.pop("found_nothing", [])})
-    times = _read(path / "timings.json", lambda text: _times(parse_json(text)))
-    config["made_at"] = times["made_at"]
-    if times[_SEARCH] is not None:
-        config["facts"][_SEARCH] = times[_SEARCH]
+    times = _read(path / "timings.json", _TIMES.validate_json)
+    config["made_at"] = times.made_at
+    if times.search_ms is not None:
+        config["facts"][_SEARCH] = times.search_ms
     decided = {}
     if counts.get("rows"):
-        latency = {"latency": times["latency"]}
-        validated = _read(
-            path / VERDICTS, lambda text: _DECISIONS.validate_python(parse_json(text) | latency)
-        )
-        decided = validated.decisions
+        decided = _read(path / VERDICTS, _DECISIONS.validate_json).decisions
+        decided["latency"] = times.latency
+    diagnosis = None
+    if (count := counts.get("diagnosis")) is not None:
+        parse = partial(lines_to_diagnosis, questions=config["questions"], count=count)
+        diagnosis = _read(path / DIAGNOSIS, parse)
     answers = _read(path / "answers.jsonl", lambda text: records_of(text, Answer))
-    latencies = times["answers"]
     result = Result(
         name=path.resolve().name,
         config=config,
         run=run,
         scores=_read(path / "scores.csv", csv_to_scores),
-        answers=[replace(each, latency_ms=latencies.get(each.query_id, {})) for each in answers],
+        answers=[
+            replace(each, latency_ms=times.answers.get(each.query_id, {})) for each in answers
+        ],
         judgements=_read(path / "judgements.jsonl", lambda text: records_of(text, Judgement)),
-        timings=times["seconds"],
-        diagnosis=_diagnosis(path / DIAGNOSIS, config["questions"], counts.get("diagnosis")),
+        timings=times.seconds,
+        diagnosis=diagnosis,
         **decided,
     )
     for kind, count in _counts(result).items():
@@ -239,10 +256,6 @@ def load_result(path: str | Path) -> Result:
         if find_measure(declared["name"]) is None:
             declare(Measure(**{**declared, "bounds": tuple(declared["bounds"])}))
     return result
-
-
-def _times(times: Any) -> dict[str, Any]:
-    return {**times, **{name: dict(times[name]) for name in ("seconds", "answers")}}
 
 
 def load_results(folder: str | Path) -> Results:
@@ -267,7 +280,7 @@ def load_results(folder: str | Path) -> Results:
         )
     every = map(load_result, result_folders(folder))
     results = Results(
-        (result for result in every if DRAWS not in result.parameters),
+        _sharing(result for result in every if DRAWS not in result.parameters),
         baseline=_stored_baseline(folder),
         race=load_race(folder)[0],
     )
@@ -279,6 +292,18 @@ def load_results(folder: str | Path) -> Results:
         )
     check_comparable(results)
     return results
+
+
+def _sharing(results: Iterable[Result]) -> Iterator[Result]:
+    """Give the results with one copy of the questions and measures of their scores, which is most of
+    what they hold.
+    """
+    shared = pd.DataFrame()
+    for result in results:
+        names = result.scores[["query_id", "measure"]]
+        if not names.equals(shared):
+            shared = names
+        yield replace(result, scores=shared.assign(value=result.scores["value"]))
 
 
 def load_race(folder: Path) -> tuple[Race | None, str]:
@@ -331,25 +356,3 @@ def _damaged(path: Path, reason: str) -> str:
         f"{path} is damaged ({reason}); delete the folder {path.parent.name} and run the "
         "configuration again"
     )
-
-
-def _diagnosis(path: Path, questions: Mapping[str, str], count: int | None) -> pd.DataFrame | None:
-    """Return a row per question, as `diagnose` gives it but for the category: what did not fail is
-    not in the file.
-    """
-    if count is None:
-        return None
-    failed = _read(
-        path, lambda text: {row["query_id"]: row for row in map(parse_json, text.splitlines())}
-    )
-    if len(failed) != count or not failed.keys() <= questions.keys():
-        raise DataError(_damaged(path, f"{len(failed)} entries where {count} were written"))
-    empty = {"cause": "", "evidence": "", "measure": "", "value": None, "held": None}
-    rows = [
-        {"query_id": i, "question": text, "failed": i in failed} | empty | failed.get(i, {})
-        for i, text in questions.items()
-    ]
-    try:
-        return pd.DataFrame(rows).astype({"value": "Float64", "held": "Float64"})
-    except (TypeError, ValueError) as exc:
-        raise DataError(_damaged(path, str(exc))) from exc

@@ -2,7 +2,6 @@
 equal bytes.
 """
 
-import io
 import json
 import math
 import re
@@ -15,7 +14,9 @@ import pandas as pd
 from pydantic import TypeAdapter
 
 from ragbench.errors import ConfigError
+from ragbench.files import parse_json
 from ragbench.metrics.retrieval import ranking
+from ragbench.metrics.trec import unquoted
 from ragbench.text import escape_formula, unescape_formula
 from ragbench.types import Answer, Judgement, Run
 
@@ -48,6 +49,21 @@ def run_to_trec(run: Run) -> str:
                 f"{_column(query_id)} Q0 {_column(doc_id)} {rank} {float(score)!r} ragbench\n"
             )
     return "".join(lines)
+
+
+def trec_to_run(text: str) -> Run:
+    """Return what `run_to_trec` wrote; ValueError where a line is none of its lines.
+
+    >>> trec_to_run("q1 Q0 c 1 2.0 ragbench\\nq1 Q0 a%20b 2 1.5 ragbench\\n")
+    {'q1': {'c': 2.0, 'a b': 1.5}}
+    """
+    run: dict[str, dict[str, float]] = {}
+    for line in text.splitlines():
+        columns = line.split()
+        if len(columns) != 6 or not math.isfinite(score := float(columns[4])):
+            raise ValueError(f"expected query Q0 document rank score tag, not {line!r}")
+        run.setdefault(unquoted(columns[0]), {})[unquoted(columns[2])] = score
+    return run
 
 
 def _column(text: str) -> str:
@@ -125,18 +141,19 @@ def _field(text: str) -> str:
 
 
 def csv_to_scores(text: str) -> pd.DataFrame:
-    types: dict[str, Any] = {"query_id": str, "measure": str, "value": "float64"}
-    frame: pd.DataFrame = pd.read_csv(
-        io.StringIO(text),
-        dtype=types,
-        keep_default_na=False,
-        na_values={"value": [""]},
-    )
-    if [*frame] != ["query_id", "measure", "value"]:
+    import pyarrow as pa  # parses in half the time that pandas takes
+    from pyarrow import csv
+
+    types = {"query_id": pa.large_string(), "measure": pa.large_string(), "value": pa.float64()}
+    frame: pd.DataFrame = csv.read_csv(
+        pa.py_buffer(text.encode()),
+        parse_options=csv.ParseOptions(newlines_in_values=True),
+        convert_options=csv.ConvertOptions(column_types=types, null_values=[""]),
+    ).to_pandas()
+    if [*frame] != [*types]:
         raise ValueError(f"header {[*frame]}")
     for name in ("query_id", "measure") if "'" in text else ():
-        escaped = frame[name].str.startswith("'")
-        frame.loc[escaped, name] = frame.loc[escaped, name].map(unescape_formula)
+        frame[name] = frame[name].map(unescape_formula)
     return frame
 
 
@@ -167,6 +184,23 @@ def diagnosis_lines(diagnosis: pd.DataFrame) -> str:
     rows = diagnosis.loc[diagnosis["failed"], kept].to_dict("records")
     filled = ({n: v for n, v in row.items() if not pd.isna(v) and v != ""} for row in rows)
     return "".join(json.dumps(shortened(row), allow_nan=False) + "\n" for row in filled)
+
+
+def lines_to_diagnosis(text: str, questions: Mapping[str, str], count: int) -> pd.DataFrame:
+    """Return a row per question, as `diagnose` gives it but for the category: what did not fail is
+    not among the lines. ValueError where they are not as many, or of other questions.
+    """
+    failed = {row["query_id"]: row for row in map(parse_json, text.splitlines())}
+    if len(failed) != count or not failed.keys() <= questions.keys():
+        raise ValueError(f"{len(failed)} entries where {count} were written")
+    rows = [failed.get(query_id, {}) for query_id in questions]
+    columns: dict[str, Any] = {"query_id": [*questions], "question": [*questions.values()]}
+    columns["failed"] = [*map(bool, rows)]
+    for name in ("cause", "evidence", "measure"):
+        columns[name] = [row.get(name, "") for row in rows]
+    for name in ("value", "held"):
+        columns[name] = pd.array([row.get(name) for row in rows], dtype="Float64")
+    return pd.DataFrame(columns)
 
 
 def plain(value: Any) -> Any:

@@ -146,11 +146,8 @@ def chunk_statistics(answered: SystemOutput) -> dict[str, float]:
     chosen = set([*dict.fromkeys(chunk.doc_id for chunk in chunks)][::step])
     sample = [chunk for chunk in chunks if chunk.doc_id in chosen]
     table = score_chunks(answered.dataset, sample, tokenizer=answered.tokenizer)
-    values = table.set_index("measure")["value"].dropna().astype(float).to_dict()
-    return {
-        "chunks": len(chunks),
-        **{str(name): values[name] for name in values if name != "chunks"},
-    }
+    values = dict(table.set_index("measure")["value"].dropna().astype(float))
+    return values | {"chunks": len(chunks)}
 
 
 def levels_of(answered: SystemOutput) -> tuple[str, ...]:

@@ -5,15 +5,14 @@ These are the first things an experienced engineer would check, not proofs: only
 whether they help. Their rules and texts are in advice.toml.
 """
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from ragbench.evaluation.records import Advice, MeasureResult
+from ragbench.files import bundled
 from ragbench.metrics.rates import wilson_interval
 from ragbench.statistics.comparison import with_interval
 
@@ -68,7 +67,7 @@ def recommend(
 
 @cache
 def _table() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_name("advice.toml").read_text(encoding="utf-8"))
+    return bundled(__file__, "advice.toml")
 
 
 def _figures(figures: Mapping[str, Sequence[str]], names: Sequence[str]) -> list[str]:

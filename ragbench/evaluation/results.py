@@ -14,8 +14,8 @@ from ragbench.errors import ComparisonError, ConfigError, check_known, printable
 from ragbench.evaluation.parameters import OMITTED
 from ragbench.evaluation.result import Result
 from ragbench.registry import LEADERBOARD, higher_is_better, named_among
-from ragbench.statistics import compare_all, summarise
-from ragbench.statistics.comparison import printed_short, with_interval
+from ragbench.statistics import compare_all
+from ragbench.statistics.comparison import means, printed_short, with_interval
 from ragbench.statistics.race import Race
 
 ANSWER_MEASURES = ("llm_correctness", "llm_faithfulness", "semantic_similarity", "token_f1")
@@ -258,8 +258,7 @@ def ranking_measure(results: Sequence[Result], measure: str = "") -> str:
 
 
 def _values(result: Result, measure: str) -> dict[str, float]:
-    scored = only(result.scores, measure).dropna()
-    return dict(zip(scored["query_id"], scored["value"], strict=True))
+    return dict(only(result.scores, measure).dropna().set_index("query_id")["value"])
 
 
 def judged_columns(board: pd.DataFrame) -> list[str]:
@@ -291,18 +290,18 @@ def _standing(result: Result, main: str, named: Sequence[str]) -> dict[str, Any]
     """Return the means of one configuration with their intervals, and what it costs; NaN =
     unscored, None = unknown.
     """
-    only(result.scores, main)  # an unknown measure is refused here
     measures = dict.fromkeys(
         measure
         for name in (*LEADERBOARD, main, *named)
         for measure in (name, name.replace("nDCG@", "Judged@"))
     )
     scores = result.scores[result.scores["measure"].isin(measures)]
-    numbers = dict.fromkeys(("mean", "ci_low", "ci_high"), float)
-    summary = summarise(scores).set_index("measure").astype(numbers)
-    ordered = summary.loc[[name for name in measures if name in summary.index]]
+    summary = {row.measure: row for row in means(scores)}
+    if main not in summary:
+        only(result.scores, main)  # refuses it
     standing: dict[str, Any] = {}
-    for name, mean, low, high, n_scored, n in ordered.itertuples():
+    for name in filter(summary.get, measures):
+        _, mean, low, high, n_scored, n = summary[name]
         standing |= {name: mean, f"{name}_ci_low": low, f"{name}_ci_high": high}
         standing[f"{name}_n"] = f"{n_scored}/{n}"
         if name in named:

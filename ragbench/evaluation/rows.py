@@ -20,7 +20,7 @@ from ragbench.metrics.pipeline import (
     percentile_fraction,
 )
 from ragbench.registry import find_measure, higher_is_better, perspective_of
-from ragbench.statistics import summarise
+from ragbench.statistics.comparison import means
 
 if TYPE_CHECKING:
     from ragbench.evaluation.requests import SystemOutput
@@ -39,7 +39,7 @@ def rows_of(
     if frame.empty:
         return []
     rows = []
-    for name, mean, low, high, n_scored, n in summarise(frame).itertuples(index=False):
+    for name, mean, low, high, n_scored, n in means(frame):
         row = MeasureResult(
             name,
             perspective_of(name) or "answer",

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from ragbench.errors import ConfigError, check_known, unknown
-from ragbench.files import read_toml
+from ragbench.files import bundled, read_toml
 from ragbench.metrics.overall import (
     THRESHOLDS,
     WEIGHTS,
@@ -100,10 +98,10 @@ def load_targets(
         ConfigError: a missing file, invalid TOML, an unknown table or measure, a value that is not
             a number; every error of a file is named.
     """
-    tables = _tables(_read_table("targets.toml"), "targets.toml")
+    tables = _tables(bundled(__file__, "targets.toml"), "targets.toml")
     defaults = set(tables["targets"])
     if path is not None:
-        presets = _read_table("presets.toml")
+        presets = bundled(__file__, "presets.toml")
         if isinstance(path, Mapping):
             data: dict[str, Any] = {"targets": dict(path)}
         elif str(path) in presets:
@@ -211,12 +209,6 @@ def check_gates_measured(gates: Iterable[str], unscored: Iterable[str]) -> None:
             "the test set has no labels for it, or the system gave nothing to score; see the "
             "perspectives in the report"
         )
-
-
-def _read_table(name: str) -> dict[str, Any]:
-    return tomllib.loads(
-        resources.files("ragbench.evaluation").joinpath(name).read_text(encoding="utf-8")
-    )
 
 
 def _preset(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,7 @@ def _with_numbers(frame: pd.DataFrame, kind: type) -> pd.DataFrame:
     return checked
 
 
+@lru_cache(maxsize=100_000)  # results of one sweep share their ids
 def unquoted(column: str) -> str:
     """Return an id as it was before ragbench wrote it into a run's column.
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -36,6 +36,17 @@ from ragbench.statistics.power import Pilot
 from ragbench.types import TURN_MARK
 
 
+class Mean(NamedTuple):
+    """A row of `summarise`; NaN = unknown."""
+
+    measure: str
+    mean: float
+    ci_low: float
+    ci_high: float
+    n_scored: int
+    n: int
+
+
 def summarise(scores: Scores, *, alpha: float = 0.05) -> pd.DataFrame:
     """Compute the mean of each measure with its interval: columns measure, mean, ci_low, ci_high,
     n_scored, n.
@@ -59,6 +70,12 @@ def summarise(scores: Scores, *, alpha: float = 0.05) -> pd.DataFrame:
             number.
         ConfigError: `alpha` is out of range.
     """
+    frame = pd.DataFrame(means(scores, alpha=alpha))
+    return frame.astype(dict.fromkeys(["mean", "ci_low", "ci_high"], "Float64"))
+
+
+def means(scores: Scores, *, alpha: float = 0.05) -> list[Mean]:
+    """Compute the rows of `summarise`, without a frame, which takes longer than they do."""
     check_alpha(alpha)
     table = by_measure(scores, "scores")
     columns = [values.dropna().to_numpy(dtype=float) for values in table.values()]
@@ -69,17 +86,10 @@ def summarise(scores: Scores, *, alpha: float = 0.05) -> pd.DataFrame:
     for row, column in enumerate(columns):
         if len(column) > 1 and np.isin(column, (0.0, 1.0)).all():
             low[row], high[row] = wilson_interval(column.sum(), len(column), alpha)
-    frame = pd.DataFrame(
-        {
-            "measure": list(table),
-            "mean": [mean(column) for column in columns],
-            "ci_low": low,
-            "ci_high": high,
-            "n_scored": [len(column) for column in columns],
-            "n": [len(values) for values in table.values()],
-        }
-    )
-    return frame.astype(dict.fromkeys(["mean", "ci_low", "ci_high"], "Float64"))
+    return [
+        Mean(name, mean(column), low[row], high[row], len(column), len(table[name]))
+        for row, (name, column) in enumerate(zip(table, columns, strict=True))
+    ]
 
 
 def mcnemar_p_value(only_before: int, only_after: int) -> float:

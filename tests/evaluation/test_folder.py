@@ -355,7 +355,8 @@ def test_a_diagnosis_comes_back_and_a_damaged_one_is_named(tmp_path: Path) -> No
         load_result(folder)
     file.write_text("", encoding="utf-8")
     with pytest.raises(
-        DataError, match=r"diagnosis.jsonl is damaged \(0 entries where 1 were written\)"
+        DataError,
+        match=r"diagnosis.jsonl is damaged \(ValueError: 0 entries where 1 were written\)",
     ):
         load_result(folder)
     assert load_result(saved(tmp_path / "other")).diagnosis is None
