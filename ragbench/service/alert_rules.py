@@ -299,12 +299,12 @@ def _facts(connection: Connection, run: Json, measure: str) -> Iterator[str]:
         return
     low, high = score.ci_low, score.ci_high
     interval = "" if low is None or high is None else f", 95 % interval [{low:.3f}, {high:.3f}]"
-    yield (f"{measure} {score.mean:.3f}{interval}, {score.n_scored}/{score.n} questions scored")
+    yield f"{measure} {score.mean:.3f}{interval}, {score.n_scored}/{score.n} questions scored"
     before = trends.previous_run(connection, run)
     if before and (then := _score(connection, before["id"], measure)):
         other = "" if before["fingerprint"] == run["fingerprint"] else ", on another dataset"
         change = score.mean - then.mean
-        yield (f"Change: {change:+.3f} since {before['made_at'][:16]} UTC ({then.mean:.3f}{other})")
+        yield f"Change: {change:+.3f} since {before['made_at'][:16]} UTC ({then.mean:.3f}{other})"
     yield (
         f"Over time: ragbench history trend {shlex.quote(measure)} "
         f"--series {shlex.quote(run['series'])}"

@@ -80,8 +80,14 @@ def create_app(
         yield
         await run_in_threadpool(queue.stop)
 
-    urls = {"openapi_url": "/api/v1/openapi.json", "docs_url": None, "redoc_url": None}
-    app = FastAPI(title="ragbench", version=own_version(), lifespan=working, **urls)  # type: ignore[arg-type]
+    app = FastAPI(
+        title="ragbench",
+        version=own_version(),
+        lifespan=working,
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+    )
     app.state.root = root.resolve()
     app.state.database = database
     app.state.admin_key = admin_key

@@ -118,20 +118,18 @@ def interval_bar(
     most = max([1.0, *(end for end in numbers.values() if end is not None)])
     top = 1.0 if most <= 1.0 else most * 1.05
     at = {name: _place(end / top) for name, end in numbers.items() if end is not None}
-    beyond, width, left, right = None, None, _place(0), _place(1)
+    beyond, width = None, None
     if "low" in at and "high" in at:
         width = round(at["high"] - at["low"], 1)
     # the part that no system could reach
     if ceiling is not None and 0 < ceiling < top - 1e-9:
-        beyond = (left, at["ceiling"]) if lower_is_better else (at["ceiling"], right)
+        beyond = (_place(0), at["ceiling"]) if lower_is_better else (at["ceiling"], _place(1))
     return {
         "value": at.get("value"),
         "low": None if width is None else at["low"],
         "width": width,
         "target": at.get("target"),
         "beyond": beyond,
-        "left": left,
-        "right": right,
     }
 
 
@@ -149,8 +147,8 @@ def forest_marks(changes: Sequence[Change]) -> dict[str, Any]:
     pass, from 0.01 to 1.
 
     >>> marks = forest_marks([Change("RR", "", 0.6, 0.7, 0.1, -0.1, 0.5, 0.4, 0.2, 20, 5, 3, "")])
-    >>> marks["end"], marks["zero"], marks["rows"]["RR"]
-    (0.5, 110.0, {'low': 89.2, 'high': 214.0, 'value': 130.8})
+    >>> marks["end"], marks["rows"]["RR"]
+    (0.5, {'low': 89.2, 'high': 214.0, 'value': 130.8})
     """
     rows = {}
     for change in changes:
@@ -165,7 +163,7 @@ def forest_marks(changes: Sequence[Change]) -> dict[str, Any]:
         measure: {name: _place((value / end + 1) / 2) for name, value in marks.items()}
         for measure, marks in rows.items()
     }
-    return {"end": end, "zero": _place(0.5), "left": _place(0), "right": _place(1), "rows": places}
+    return {"end": end, "rows": places}
 
 
 def _case_measures(result: Result) -> list[str]:
@@ -201,6 +199,7 @@ def _template() -> Template:
         bar=interval_bar,
         meaning=meaning_of,
         wide=_WIDE,
+        place=_place,
         most=_CASES,
         questions=PERSPECTIVES,
     )
