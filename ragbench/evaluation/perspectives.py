@@ -11,7 +11,6 @@ from ragbench.evaluation.records import (
     MeasureResult,
     SafetyFigure,
     SampleResult,
-    score_frame,
 )
 from ragbench.evaluation.requests import SystemOutput
 from ragbench.evaluation.result import judge_failures
@@ -27,7 +26,7 @@ from ragbench.metrics import (
 )
 from ragbench.metrics.groundedness import SUPPORT_MODELS
 from ragbench.metrics.groundedness.checks import check_groundedness, not_supported
-from ragbench.metrics.pipeline import is_latency_measure, score_pipeline
+from ragbench.metrics.pipeline import LABELS, is_latency_measure, score_pipeline
 from ragbench.metrics.retrieval import (
     FAMILIES,
     retrieval_ceilings,
@@ -35,7 +34,7 @@ from ragbench.metrics.retrieval import (
     score_retrieval,
 )
 from ragbench.metrics.safety.secrets import missing_extra
-from ragbench.metrics.tidy import answer_language
+from ragbench.metrics.tidy import answer_language, score_frame
 from ragbench.registry import BUDGETS, KS, is_ranking_measure, measure_of
 from ragbench.retrieval.embedders import knows
 from ragbench.systems import CONTEXT_FIELDS
@@ -375,13 +374,7 @@ KINDS = {
             "pipeline",
             _pipeline,
             ("answers",),
-            (
-                "expected_outcome",
-                "required_flags",
-                "forbidden_flags",
-                "min_citations",
-                "latency_budget_ms",
-            ),
+            tuple(LABELS.values()),
             "has an expected outcome, flags, citations or a latency budget",
             lambda dataset, named: "cost_usd" in named or any(map(is_latency_measure, named)),
             of_answers=True,

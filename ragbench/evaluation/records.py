@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -17,11 +17,6 @@ BUILT_IN = "pydoc"
 MAX_FAILED_JUDGEMENTS = 0.2
 """An evaluation whose judge failed on more than this fraction of what it was asked does not pass.
 """
-
-
-def score_frame(rows: Iterable[tuple[str, str, float | None]]) -> pd.DataFrame:
-    """Return scores as a tidy frame: columns query_id, measure, value (NaN = unscored)."""
-    return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": "float64"})
 
 
 def known_number(value: Any) -> float | None:

@@ -17,7 +17,6 @@ from ragbench.metrics.pipeline import (
     by_stage,
     is_latency_measure,
     percentile,
-    percentile_fraction,
 )
 from ragbench.registry import find_measure, higher_is_better, perspective_of
 from ragbench.statistics.comparison import means
@@ -123,5 +122,5 @@ def _latency(kind: str, values: Sequence[float]) -> float | None:
     return (
         math.fsum(values) / len(values)
         if kind == "mean"
-        else percentile(values, percentile_fraction(kind))
+        else percentile(values, float(kind[1:]) / 100)
     )

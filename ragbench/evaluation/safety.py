@@ -12,7 +12,6 @@ from ragbench.evaluation.records import (
     SafetyFigure,
     SampleResult,
     known_number,
-    score_frame,
 )
 from ragbench.llms.reply_text import read_outcome
 from ragbench.metrics.rates import wilson_interval
@@ -25,6 +24,7 @@ from ragbench.metrics.safety.detection import (
     output_findings,
 )
 from ragbench.metrics.safety.secrets import marked_secrets
+from ragbench.metrics.tidy import score_frame
 from ragbench.registry import higher_is_better
 from ragbench.types import Answer, Chunk, Dataset, SafetySample
 

@@ -27,6 +27,7 @@ from ragbench.metrics.tidy import (
     answered_cases,
     answers_by_query,
     context_texts,
+    score_frame,
     state_of,
     tidy_cases,
     usable_cases,
@@ -328,8 +329,7 @@ def score_judgements(judgements: Sequence[Judgement]) -> pd.DataFrame:
                 "expected a value in [0, 1], or None"
             )
         rows.append((judgement.query_id, f"llm_{judgement.criterion}", judgement.value))
-    frame = pd.DataFrame(rows, columns=["query_id", "measure", "value"])
-    frame = frame.astype({"query_id": "str", "measure": "str", "value": float})
+    frame = score_frame(rows)
     repeated = frame[frame.duplicated(["query_id", "measure"])]
     for query_id, measure, _ in repeated.itertuples(index=False):
         raise DataError(

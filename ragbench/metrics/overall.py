@@ -23,6 +23,7 @@ from ragbench.metrics.pipeline import (
 )
 from ragbench.metrics.tidy import (
     answers_by_query,
+    relevant_ids,
     state_of,
     tidy_cases,
     values_by_query,
@@ -340,10 +341,7 @@ def _missed(
         missing = [fact[0] for fact in case.gold_facts if not stated_facts(text, [fact])[0]]
         return f"missing gold facts: {', '.join(missing)}"
     if part == "expected_document":
-        ids = sorted(
-            (doc_id for doc_id, grade in relevant.items() if grade > 0),
-            key=lambda doc_id: -relevant[doc_id],
-        )
+        ids = relevant_ids(relevant)
         more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
         return f"expected document not retrieved: {', '.join(ids[:_NAMED])}{more}".removesuffix(
             ": "

@@ -17,7 +17,6 @@ ranges that only touch do not intersect, and the retrieved list is not cut at th
 that hold evidence.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from operator import index
 from typing import Any
@@ -99,7 +98,7 @@ def score_spans(
         return tidy([], [], [])
     rankings = _rankings(dataset, cases, run, chunks)
     tokens = _tokens(dataset, rankings, tokenizer) if budgets else {}
-    borders = _borders(map(_range, chunks), {s.doc_id for case in cases for s in case.evidence})
+    borders = _chunk_borders(chunks, cases)
     rows = []
     for case, ranked in zip(cases, rankings, strict=True):
         truth = _evidence(case.evidence)
@@ -134,8 +133,7 @@ def split_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> pd.DataFrame:
         DataError: evidence that is not a range of characters, or in a document that the corpus
             lacks.
     """
-    named = {span.doc_id for case in dataset.cases for span in case.evidence}
-    borders = _borders(map(_range, chunks), named)
+    borders = _chunk_borders(chunks, dataset.cases)
     rows = []
     for case in dataset.cases:
         n_split = 0
@@ -178,12 +176,8 @@ def evidence_chunks(
 
     Evidence in no chunk counts as a chunk of its own, which cannot be found.
     """
-    named = {span.doc_id for case in dataset.cases for span in case.evidence}
-    inside = [chunk for chunk in chunks if chunk.doc_id in named]
-    borders = _borders(map(_range, inside), named)
-    ids = defaultdict(list)
-    for chunk in inside:
-        ids[chunk.doc_id].append(chunk.chunk_id)
+    borders = _chunk_borders(chunks, dataset.cases)
+    by_document = grouped(chunks, lambda chunk: chunk.doc_id)
     relevant: dict[str, dict[str, int]] = {}
     n_spans = 0
     for case in dataset.cases:
@@ -195,7 +189,8 @@ def evidence_chunks(
             enough = shared >= np.maximum(
                 fraction * np.minimum(ends - starts, span.end - span.start), 1
             )
-            grades |= {ids[span.doc_id][i]: 1 for i in np.flatnonzero(enough).tolist()}
+            inside = np.flatnonzero(enough).tolist()
+            grades |= {by_document[span.doc_id][i].chunk_id: 1 for i in inside}
             if not enough.any():
                 grades[f"evidence {n_spans} that no chunk holds"] = 1
             n_spans += 1
@@ -252,6 +247,11 @@ def _borders(ranges: Iterable[Range], doc_ids: Iterable[str]) -> Borders:
         if doc_id in borders:
             borders[doc_id].append((start, end))
     return {i: np.array(pairs, dtype=np.int64).reshape(-1, 2).T for i, pairs in borders.items()}
+
+
+def _chunk_borders(chunks: Iterable[Chunk], cases: Iterable[Case]) -> Borders:
+    """Return the borders of the chunks in the documents that hold evidence."""
+    return _borders(map(_range, chunks), {span.doc_id for case in cases for span in case.evidence})
 
 
 def _n_shared(spans: Ints, ranges: Ints) -> int:
