@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+import numpy as np
 import pandas as pd
 
 from ragbench.errors import ComparisonError
@@ -209,7 +210,6 @@ def _holm(p_values: Sequence[float | None], moved: Sequence[int]) -> list[float 
     """Return p-values by Holm's correction over the tests in which anything moved: the others have
     p = 1 before anything is looked at.
     """
-    pairs = list(zip(p_values, moved, strict=True))
-    tested = [p for p, n in pairs if p is not None and n]
-    adjusted = iter(adjusted_p_values(tested).tolist())
-    return [next(adjusted) if p is not None and n else p for p, n in pairs]
+    p = np.array(p_values, dtype=float)
+    adjusted = adjusted_p_values(np.where(moved, p, np.nan))
+    return [known_number(each) for each in np.where(moved, adjusted, p)]

@@ -405,9 +405,15 @@ def _diagnosed(
     """Return the first cause of each failure, where both retrieval and answers were looked at."""
     if "retrieval" not in measured or measured.keys().isdisjoint(cases.OF_ANSWERS):
         return None
-    dataset, answers, judgements = output.dataset, output.answers, output.judgements
-    run, texts, depth = output.chunk_run, output.texts, output.depth
-    return diagnose(dataset, run, answers, judgements, scores, texts, depth=depth)
+    return diagnose(
+        output.dataset,
+        output.chunk_run,
+        output.answers,
+        output.judgements,
+        scores,
+        output.texts,
+        depth=output.depth,
+    )
 
 
 def _result_name(plan: EvaluationPlan, output: SystemOutput) -> str:

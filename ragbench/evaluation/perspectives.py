@@ -60,13 +60,14 @@ _IN_DOUBT = {
     "several": "are in two or three documents, and count for the least relevant of them; ids of "
     "documents in the system's contexts remove the doubt",
 }
-_NO_ANSWERS = "the system retrieves and gives no answers"
-_NO_CONTEXTS = (
-    f"no answer came with contexts; they are read from {', '.join(map(repr, CONTEXT_FIELDS))}, "
-    "or from where the path reply.contexts points"
-)
-_NO_MATCHES = "no passage of the system is in a document of the test set"
-_NO_TEXTS = "the system does not report which texts it answered from"
+# what an output must have -> the reason where it has not
+_NEEDS = {
+    "answers": "the system retrieves and gives no answers",
+    "contexts": "no answer came with contexts; they are read from "
+    f"{', '.join(map(repr, CONTEXT_FIELDS))}, or from where the path reply.contexts points",
+    "documents": "no passage of the system is in a document of the test set",
+    "texts": "the system does not report which texts it answered from",
+}
 
 
 def score_ranking(answered: SystemOutput, named: Sequence[str]) -> pd.DataFrame:
@@ -337,17 +338,10 @@ class PerspectiveKind(NamedTuple):
 
     def missing(self, plan: EvaluationPlan, output: SystemOutput) -> str:
         """Return why it cannot be measured here; "" where it can."""
-        reasons = [self.unlabelled(output.dataset, plan.deciding.named)]
-        reasons += [_NEEDS[need](output) for need in self.needs]
-        return next(filter(None, reasons), "")
+        lacking = (need for need in self.needs if not getattr(output, f"has_{need}"))
+        reason = self.unlabelled(output.dataset, plan.deciding.named)
+        return reason or next(map(_NEEDS.__getitem__, lacking), "")
 
-
-_NEEDS: Mapping[str, Callable[[SystemOutput], str]] = {
-    "answers": lambda output: "" if output.has_answers else _NO_ANSWERS,
-    "contexts": lambda output: "" if output.has_contexts else _NO_CONTEXTS,
-    "documents": lambda output: _NO_MATCHES if output.system.get("is_foreign") else "",
-    "texts": lambda output: "" if output.has_texts else _NO_TEXTS,
-}
 
 KINDS = {
     kind.name: kind

@@ -107,6 +107,11 @@ class SystemOutput:
                 texts.setdefault(context, chunk)
         return list(texts.values())
 
+    @property
+    def has_documents(self) -> bool:
+        """Return True unless no passage is in a document of the dataset."""
+        return not self.system.get("is_foreign")
+
     @cached_property
     def chunk_run(self) -> Run:
         """Return the ranking of the passages whose texts are in `chunks`."""
