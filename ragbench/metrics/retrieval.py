@@ -488,8 +488,8 @@ def score_retrieval(
     for prefix, qrels, names in _judgements(dataset, chunk_run, chunks, measures):
         ranked = chunk_run if prefix and chunk_run is not None else run
         frame = score_run(qrels, ranked, names)
-        frames.append(frame.assign(measure=prefix + frame["measure"]) if prefix else frame)
-    return pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+        frames.append(frame.assign(measure=prefix + frame["measure"]))
+    return pd.concat(frames, ignore_index=True)
 
 
 def retrieval_levels(
