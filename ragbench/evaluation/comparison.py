@@ -92,13 +92,15 @@ def _left_out(baseline: Result, result: Result) -> dict[str, str]:
     cases = [dict(settings.get("cases", {})).items() for settings in (now, then)]
     thresholds = sorted({name for name, _ in cases[0] ^ cases[1]})
     measured = [{state.name for state in each.perspectives if state.measured} for each in both]
-    reason = ""
     if thresholds:
-        reason = f"other thresholds ({', '.join(thresholds)})"
+        reasons["questions"] = (
+            f"passed questions are not compared: other thresholds ({', '.join(thresholds)})"
+        )
     elif differing := sorted(measured[0] ^ measured[1]):
-        reason = f"{', '.join(differing)} measured in one of the two only"
-    if reason:
-        reasons["questions"] = f"passed questions are not compared: {reason}"
+        reasons["questions"] = (
+            f"passed questions are not compared: {', '.join(differing)} measured in one of the two "
+            "only"
+        )
     keys = ("weights", "judge", "perspectives")
     if differing := [key for key in keys if then.get(key) != now.get(key)]:
         reasons["overall"] = f"overall is not compared: other {' and '.join(differing)}"
@@ -167,8 +169,10 @@ _Outcomes = Callable[[Result], dict[str, tuple[bool, Flip]]]
 def _pass_fail(
     baseline: Result, result: Result, left_out: Mapping[str, str]
 ) -> tuple[PassFail, ...]:
-    groups: dict[str, _Outcomes] = {"questions": _questions}
-    groups["answers to attacks"] = partial(_samples, kind="system")
+    groups: dict[str, _Outcomes] = {
+        "questions": _questions,
+        "answers to attacks": partial(_samples, kind="system"),
+    }
     if "questions" in left_out:
         del groups["questions"]
     if result.settings.get("detector") != "built-in":  # its changes do not concern the system

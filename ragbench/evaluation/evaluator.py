@@ -211,13 +211,13 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
         if isinstance(spec.baseline, str | Path)
         else spec.baseline,
     )
-    is_ours = plan.support_model in SUPPORT_MODELS
-    if not is_ours and "groundedness" in spec.perspective_names:
+    if plan.support_model not in SUPPORT_MODELS and "groundedness" in spec.perspective_names:
         load_support_model(plan.support_model)
     _check_gates(plan)
     if plan.baseline is not None:
-        settings = _settings(plan, targets)
-        check_comparable(plan.baseline, dataset.fingerprint, list(dataset.queries), settings)
+        check_comparable(
+            plan.baseline, dataset.fingerprint, list(dataset.queries), _settings(plan, targets)
+        )
     check_servers(spec.judge)
     return plan
 
@@ -376,8 +376,9 @@ def decide(
         output=output,
     )
     comparison = None if plan.baseline is None else compare_results(plan.baseline, result)
-    advice = cases.advice_for(result, output, plan.targets)
-    return replace(result, advice=advice, comparison=comparison)
+    return replace(
+        result, advice=cases.advice_for(result, output, plan.targets), comparison=comparison
+    )
 
 
 def _rows(
@@ -445,8 +446,13 @@ def _settings(plan: EvaluationPlan, targets: Targets) -> dict[str, Any]:
         "criteria": list(plan.criteria),
         "measures": [declaration(measure) for measure in plan.measures],
     }
-    optional = {"categories": "categories", "limit": "limit", "seed": "limit"}
-    optional |= {"criteria": "judge", "measures": "measures"}
+    optional = {
+        "categories": "categories",
+        "limit": "limit",
+        "seed": "limit",
+        "criteria": "judge",
+        "measures": "measures",
+    }
     return {
         name: value
         for name, value in settings.items()

@@ -231,10 +231,11 @@ class Measurement(NamedTuple):
 
 
 def _retrieval(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
-    scores = score_ranking(output, plan.named)
     note = f"rankings judged by {', '.join(_JUDGED_BY[level] for level in levels_of(output))}"
     doubts = (not_attributable(output.system, kind) for kind in _IN_DOUBT)
-    return Measurement(scores, note=note, warning="; ".join(filter(None, doubts)))
+    return Measurement(
+        score_ranking(output, plan.named), note=note, warning="; ".join(filter(None, doubts))
+    )
 
 
 def _context(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
@@ -256,8 +257,9 @@ def _groundedness(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
             f"claims are not measured: {language} is not supported by {model}; name a "
             "cross-encoder for it as support_model"
         )
-    note = _scale_note(scores, "claim_support")
-    return Measurement(scores, claims=claims, note=note, warning=warning)
+    return Measurement(
+        scores, claims=claims, note=_scale_note(scores, "claim_support"), warning=warning
+    )
 
 
 def _answer(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
@@ -268,8 +270,7 @@ def _answer(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
             f"semantic_similarity is not measured: {language.name} is not supported by "
             f"{plan.embedder}; name a multilingual embedder"
         )
-    note = _scale_note(scores, "semantic_similarity")
-    return Measurement(scores, note=note, warning=warning)
+    return Measurement(scores, note=_scale_note(scores, "semantic_similarity"), warning=warning)
 
 
 def _scale_note(scores: pd.DataFrame, name: str) -> str:
@@ -279,8 +280,9 @@ def _scale_note(scores: pd.DataFrame, name: str) -> str:
 
 
 def _pipeline(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
-    scores = score_pipeline(output.dataset, output.answers)
-    return Measurement(scores, rows=latency_rows(output, plan.deciding))
+    return Measurement(
+        score_pipeline(output.dataset, output.answers), rows=latency_rows(output, plan.deciding)
+    )
 
 
 def _safety(plan: EvaluationPlan, output: SystemOutput) -> Measurement:

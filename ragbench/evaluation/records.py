@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ragbench.llms import cost_of
-from ragbench.types import Answer, Judgement, grouped
+from ragbench.types import Answer, Completion, Judgement, grouped
 
 BUILT_IN = "pydoc"
 """The name of the test set that comes with ragbench."""
@@ -322,7 +322,7 @@ def costs_of(
     >>> cost.part, cost.model, cost.requests, cost.usd
     ('judge', 'anthropic:claude-haiku-4-5', 1, 0.002)
     """
-    parts = {
+    parts: dict[str, list[Completion | None]] = {
         "generator": [answer.usage for answer in answers],
         "judge": [reply for judgement in judgements for reply in judgement.usage],
         "interventions": [answer.usage for answer in interventions],

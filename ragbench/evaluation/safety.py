@@ -123,9 +123,18 @@ def safety_rows(figures: Iterable[SafetyFigure]) -> list[MeasureResult]:
     rows = []
     for figure in figures:
         if figure.part == "all" and (name := _MEASURES[figure.kind].get(figure.measure)):
-            numbers = (figure.value, figure.ci_low, figure.ci_high, figure.n, figure.n)
-            best = float(higher_is_better(name))
-            rows.append(MeasureResult(name, "safety", *numbers, ceiling=best))
+            rows.append(
+                MeasureResult(
+                    name,
+                    "safety",
+                    figure.value,
+                    figure.ci_low,
+                    figure.ci_high,
+                    figure.n,
+                    figure.n,
+                    ceiling=float(higher_is_better(name)),
+                )
+            )
     return rows
 
 
