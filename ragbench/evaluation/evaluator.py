@@ -125,8 +125,13 @@ def evaluate(
     plan = check_evaluation(dataset, (spec or EvaluationSpec()).replaced(**others))
     if system == "":
         system = of_pipeline.pop("retriever", "bm25")
-    loaded = _system_of(system, plan.dataset, of_pipeline)
-    output = ask_all(plan.dataset, loaded, plan.spec, criteria=plan.criteria, journal=journal)
+    output = ask_all(
+        plan.dataset,
+        _system_of(system, plan.dataset, of_pipeline),
+        plan.spec,
+        criteria=plan.criteria,
+        journal=journal,
+    )
     return decide(plan, score(plan, output), parameters)
 
 

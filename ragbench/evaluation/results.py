@@ -283,9 +283,12 @@ def _printed(board: pd.DataFrame, *, main: str, named: Sequence[str]) -> pd.Data
         name for name in columns if name != main and name in board and board[name].notna().any()
     ]
     bounds = zip(board[main], board[f"{main}_ci_low"], board[f"{main}_ci_high"], strict=True)
-    ranked = {main: [with_interval(*row) for row in bounds]}
     numbers = board[filled].apply(pd.to_numeric).convert_dtypes().round(3)
-    return board[["rank", "label"]].assign(**ranked).join(numbers)
+    return (
+        board[["rank", "label"]]
+        .assign(**{main: [with_interval(*row) for row in bounds]})
+        .join(numbers)
+    )
 
 
 def _standing(result: Result, main: str, named: Sequence[str]) -> dict[str, Any]:

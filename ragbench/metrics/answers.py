@@ -182,8 +182,9 @@ def words(text: str) -> tuple[str, ...]:
     >>> words("It's 1,000.5 m - ½ of THAT.")
     ('it', 's', '1000.5', 'm', '1', '2', 'of', 'that')
     """
-    matches = _WORD.findall(folded(text))
-    return tuple(word.replace(",", "").replace("\u2212", "-") for word in matches)
+    return tuple(
+        word.replace(",", "").replace("\u2212", "-") for word in _WORD.findall(folded(text))
+    )
 
 
 def _states(answer: str, text: str, wording: str) -> bool:

@@ -212,8 +212,7 @@ def decide_overall(
         for query_id in unanswered:
             rows[query_id]["overall"] = 0.0
     parts_shown = [name for part in weighted if (name := f"overall_{part}") in scored]
-    measures = ("overall", *parts_shown, "pass_rate")
-    return tidy_cases(dataset.cases, measures, rows), reasons
+    return tidy_cases(dataset.cases, ("overall", *parts_shown, "pass_rate"), rows), reasons
 
 
 def overall_parts(

@@ -406,8 +406,7 @@ def ceilings(
     3       q2     P@5    0.2
     """
     parsed = parse_measures(measures)
-    judged = to_frame(qrels, int)
-    data = _joined(qrels, judged, to_frame({}, float))
+    data = _joined(qrels, to_frame(qrels, int), to_frame({}, float))
     return tidy(
         data.query_ids, [str(measure) for measure in parsed], value_table(data, parsed, ideal=True)
     )

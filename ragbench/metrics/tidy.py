@@ -115,10 +115,9 @@ def answered_cases(dataset: Dataset, answers: Sequence[Answer]) -> dict[str, tup
     """Return the answerable questions that were answered: query_id -> case and answer, in the order
     of the cases.
     """
-    pairs = usable_cases(dataset, answers)
     return {
         case.query_id: (case, answer)
-        for case, answer in pairs
+        for case, answer in usable_cases(dataset, answers)
         if case.answerable and not answer.abstained
     }
 
