@@ -14,7 +14,7 @@ import pandas as pd
 
 from ragbench.evaluation.perspectives import KINDS
 from ragbench.evaluation.recommendations import recommend
-from ragbench.evaluation.records import Advice, Cost, added, costs_of, score_frame
+from ragbench.evaluation.records import Advice, Cost, added, costs_of
 from ragbench.evaluation.requests import SystemOutput
 from ragbench.evaluation.result import Result
 from ragbench.evaluation.rows import compare_with_target
@@ -23,19 +23,16 @@ from ragbench.llms import cost_of
 from ragbench.metrics import abstention_table
 from ragbench.metrics.overall import decide_overall
 from ragbench.metrics.safety.leakage import masked, masked_id
-from ragbench.metrics.tidy import tidy
+from ragbench.metrics.tidy import relevant_ids, score_frame, tidy
 from ragbench.types import grouped
 
 OF_ANSWERS = tuple(kind.name for kind in KINDS.values() if kind.of_answers)
-# Labels that answers are judged by directly, by perspective, and what leaves them out.
-_LABELS: dict[str, dict[str, Any]] = {
-    "answer": {"required_keywords": ()},
-    "pipeline": {
-        "required_flags": (),
-        "forbidden_flags": (),
-        "min_citations": None,
-        "latency_budget_ms": {},
-    },
+# What leaves out the labels by which the perspective "pipeline" judges answers directly.
+_UNLABELLED: dict[str, Any] = {
+    "required_flags": (),
+    "forbidden_flags": (),
+    "min_citations": None,
+    "latency_budget_ms": {},
 }
 _JUDGED_TOO = (
     "semantic_similarity",
@@ -74,12 +71,9 @@ def decide(
         [frame for name, frame in frames.items() if name != "safety"], ignore_index=True
     )
     scores = scores[~(scores["query_id"].isin(lost) & scores["measure"].isin(_JUDGED_TOO))]
-    labels = {
-        label: empty
-        for name, values in _LABELS.items()
-        for label, empty in values.items()
-        if name not in frames
-    }
+    labels = {} if "pipeline" in frames else _UNLABELLED
+    if "answer" not in frames:
+        labels = {**labels, "required_keywords": ()}
     cases = [replace(case, **labels) for case in answered.dataset.cases]
     overall, reasons = decide_overall(
         replace(answered.dataset, cases=cases),
@@ -128,10 +122,7 @@ def plain_verdicts(
     plain = {}
     for case in output.dataset.cases:
         query_id, value = case.query_id, passed.get(case.query_id, math.nan)
-        grades = output.dataset.qrels.get(query_id, {})
-        relevant = sorted(
-            (doc_id for doc_id in grades if grades[doc_id] > 0), key=lambda doc_id: -grades[doc_id]
-        )
+        relevant = relevant_ids(output.dataset.qrels.get(query_id, {}))
         checked = doubts.get(query_id, ())
         # the digits of a card or phone number that is masked in its claim are no longer part of it
         numbers = [

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+import numpy as np
 import pandas as pd
 
 from ragbench.errors import ComparisonError
@@ -91,13 +92,15 @@ def _left_out(baseline: Result, result: Result) -> dict[str, str]:
     cases = [dict(settings.get("cases", {})).items() for settings in (now, then)]
     thresholds = sorted({name for name, _ in cases[0] ^ cases[1]})
     measured = [{state.name for state in each.perspectives if state.measured} for each in both]
-    reason = ""
     if thresholds:
-        reason = f"other thresholds ({', '.join(thresholds)})"
+        reasons["questions"] = (
+            f"passed questions are not compared: other thresholds ({', '.join(thresholds)})"
+        )
     elif differing := sorted(measured[0] ^ measured[1]):
-        reason = f"{', '.join(differing)} measured in one of the two only"
-    if reason:
-        reasons["questions"] = f"passed questions are not compared: {reason}"
+        reasons["questions"] = (
+            f"passed questions are not compared: {', '.join(differing)} measured in one of the two "
+            "only"
+        )
     keys = ("weights", "judge", "perspectives")
     if differing := [key for key in keys if then.get(key) != now.get(key)]:
         reasons["overall"] = f"overall is not compared: other {' and '.join(differing)}"
@@ -166,8 +169,10 @@ _Outcomes = Callable[[Result], dict[str, tuple[bool, Flip]]]
 def _pass_fail(
     baseline: Result, result: Result, left_out: Mapping[str, str]
 ) -> tuple[PassFail, ...]:
-    groups: dict[str, _Outcomes] = {"questions": _questions}
-    groups["answers to attacks"] = partial(_samples, kind="system")
+    groups: dict[str, _Outcomes] = {
+        "questions": _questions,
+        "answers to attacks": partial(_samples, kind="system"),
+    }
     if "questions" in left_out:
         del groups["questions"]
     if result.settings.get("detector") != "built-in":  # its changes do not concern the system
@@ -209,7 +214,6 @@ def _holm(p_values: Sequence[float | None], moved: Sequence[int]) -> list[float 
     """Return p-values by Holm's correction over the tests in which anything moved: the others have
     p = 1 before anything is looked at.
     """
-    pairs = list(zip(p_values, moved, strict=True))
-    tested = [p for p, n in pairs if p is not None and n]
-    adjusted = iter(adjusted_p_values(tested).tolist())
-    return [next(adjusted) if p is not None and n else p for p, n in pairs]
+    p = np.array(p_values, dtype=float)
+    adjusted = adjusted_p_values(np.where(moved, p, np.nan))
+    return [known_number(each) for each in np.where(moved, adjusted, p)]

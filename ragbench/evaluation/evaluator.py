@@ -125,8 +125,13 @@ def evaluate(
     plan = check_evaluation(dataset, (spec or EvaluationSpec()).replaced(**others))
     if system == "":
         system = of_pipeline.pop("retriever", "bm25")
-    loaded = _system_of(system, plan.dataset, of_pipeline)
-    output = ask_all(plan.dataset, loaded, plan.spec, criteria=plan.criteria, journal=journal)
+    output = ask_all(
+        plan.dataset,
+        _system_of(system, plan.dataset, of_pipeline),
+        plan.spec,
+        criteria=plan.criteria,
+        journal=journal,
+    )
     return decide(plan, score(plan, output), parameters)
 
 
@@ -211,13 +216,13 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
         if isinstance(spec.baseline, str | Path)
         else spec.baseline,
     )
-    is_ours = plan.support_model in SUPPORT_MODELS
-    if not is_ours and "groundedness" in spec.perspective_names:
+    if plan.support_model not in SUPPORT_MODELS and "groundedness" in spec.perspective_names:
         load_support_model(plan.support_model)
     _check_gates(plan)
     if plan.baseline is not None:
-        settings = _settings(plan, targets)
-        check_comparable(plan.baseline, dataset.fingerprint, list(dataset.queries), settings)
+        check_comparable(
+            plan.baseline, dataset.fingerprint, list(dataset.queries), _settings(plan, targets)
+        )
     check_servers(spec.judge)
     return plan
 
@@ -376,8 +381,9 @@ def decide(
         output=output,
     )
     comparison = None if plan.baseline is None else compare_results(plan.baseline, result)
-    advice = cases.advice_for(result, output, plan.targets)
-    return replace(result, advice=advice, comparison=comparison)
+    return replace(
+        result, advice=cases.advice_for(result, output, plan.targets), comparison=comparison
+    )
 
 
 def _rows(
@@ -405,9 +411,15 @@ def _diagnosed(
     """Return the first cause of each failure, where both retrieval and answers were looked at."""
     if "retrieval" not in measured or measured.keys().isdisjoint(cases.OF_ANSWERS):
         return None
-    dataset, answers, judgements = output.dataset, output.answers, output.judgements
-    run, texts, depth = output.chunk_run, output.texts, output.depth
-    return diagnose(dataset, run, answers, judgements, scores, texts, depth=depth)
+    return diagnose(
+        output.dataset,
+        output.chunk_run,
+        output.answers,
+        output.judgements,
+        scores,
+        output.texts,
+        depth=output.depth,
+    )
 
 
 def _result_name(plan: EvaluationPlan, output: SystemOutput) -> str:
@@ -439,8 +451,13 @@ def _settings(plan: EvaluationPlan, targets: Targets) -> dict[str, Any]:
         "criteria": list(plan.criteria),
         "measures": [declaration(measure) for measure in plan.measures],
     }
-    optional = {"categories": "categories", "limit": "limit", "seed": "limit"}
-    optional |= {"criteria": "judge", "measures": "measures"}
+    optional = {
+        "categories": "categories",
+        "limit": "limit",
+        "seed": "limit",
+        "criteria": "judge",
+        "measures": "measures",
+    }
     return {
         name: value
         for name, value in settings.items()

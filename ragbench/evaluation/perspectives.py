@@ -11,7 +11,6 @@ from ragbench.evaluation.records import (
     MeasureResult,
     SafetyFigure,
     SampleResult,
-    score_frame,
 )
 from ragbench.evaluation.requests import SystemOutput
 from ragbench.evaluation.result import judge_failures
@@ -27,7 +26,7 @@ from ragbench.metrics import (
 )
 from ragbench.metrics.groundedness import SUPPORT_MODELS
 from ragbench.metrics.groundedness.checks import check_groundedness, not_supported
-from ragbench.metrics.pipeline import is_latency_measure, score_pipeline
+from ragbench.metrics.pipeline import LABELS, is_latency_measure, score_pipeline
 from ragbench.metrics.retrieval import (
     FAMILIES,
     retrieval_ceilings,
@@ -35,7 +34,7 @@ from ragbench.metrics.retrieval import (
     score_retrieval,
 )
 from ragbench.metrics.safety.secrets import missing_extra
-from ragbench.metrics.tidy import answer_language
+from ragbench.metrics.tidy import answer_language, score_frame
 from ragbench.registry import BUDGETS, KS, is_ranking_measure, measure_of
 from ragbench.retrieval.embedders import knows
 from ragbench.systems import CONTEXT_FIELDS
@@ -61,13 +60,14 @@ _IN_DOUBT = {
     "several": "are in two or three documents, and count for the least relevant of them; ids of "
     "documents in the system's contexts remove the doubt",
 }
-_NO_ANSWERS = "the system retrieves and gives no answers"
-_NO_CONTEXTS = (
-    f"no answer came with contexts; they are read from {', '.join(map(repr, CONTEXT_FIELDS))}, "
-    "or from where the path reply.contexts points"
-)
-_NO_MATCHES = "no passage of the system is in a document of the test set"
-_NO_TEXTS = "the system does not report which texts it answered from"
+# what an output must have -> the reason where it has not
+_NEEDS = {
+    "answers": "the system retrieves and gives no answers",
+    "contexts": "no answer came with contexts; they are read from "
+    f"{', '.join(map(repr, CONTEXT_FIELDS))}, or from where the path reply.contexts points",
+    "documents": "no passage of the system is in a document of the test set",
+    "texts": "the system does not report which texts it answered from",
+}
 
 
 def score_ranking(answered: SystemOutput, named: Sequence[str]) -> pd.DataFrame:
@@ -231,10 +231,11 @@ class Measurement(NamedTuple):
 
 
 def _retrieval(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
-    scores = score_ranking(output, plan.named)
     note = f"rankings judged by {', '.join(_JUDGED_BY[level] for level in levels_of(output))}"
     doubts = (not_attributable(output.system, kind) for kind in _IN_DOUBT)
-    return Measurement(scores, note=note, warning="; ".join(filter(None, doubts)))
+    return Measurement(
+        score_ranking(output, plan.named), note=note, warning="; ".join(filter(None, doubts))
+    )
 
 
 def _context(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
@@ -256,8 +257,9 @@ def _groundedness(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
             f"claims are not measured: {language} is not supported by {model}; name a "
             "cross-encoder for it as support_model"
         )
-    note = _scale_note(scores, "claim_support")
-    return Measurement(scores, claims=claims, note=note, warning=warning)
+    return Measurement(
+        scores, claims=claims, note=_scale_note(scores, "claim_support"), warning=warning
+    )
 
 
 def _answer(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
@@ -268,8 +270,7 @@ def _answer(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
             f"semantic_similarity is not measured: {language.name} is not supported by "
             f"{plan.embedder}; name a multilingual embedder"
         )
-    note = _scale_note(scores, "semantic_similarity")
-    return Measurement(scores, note=note, warning=warning)
+    return Measurement(scores, note=_scale_note(scores, "semantic_similarity"), warning=warning)
 
 
 def _scale_note(scores: pd.DataFrame, name: str) -> str:
@@ -279,8 +280,9 @@ def _scale_note(scores: pd.DataFrame, name: str) -> str:
 
 
 def _pipeline(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
-    scores = score_pipeline(output.dataset, output.answers)
-    return Measurement(scores, rows=latency_rows(output, plan.deciding))
+    return Measurement(
+        score_pipeline(output.dataset, output.answers), rows=latency_rows(output, plan.deciding)
+    )
 
 
 def _safety(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
@@ -338,17 +340,10 @@ class PerspectiveKind(NamedTuple):
 
     def missing(self, plan: EvaluationPlan, output: SystemOutput) -> str:
         """Return why it cannot be measured here; "" where it can."""
-        reasons = [self.unlabelled(output.dataset, plan.deciding.named)]
-        reasons += [_NEEDS[need](output) for need in self.needs]
-        return next(filter(None, reasons), "")
+        lacking = (need for need in self.needs if not getattr(output, f"has_{need}"))
+        reason = self.unlabelled(output.dataset, plan.deciding.named)
+        return reason or next(map(_NEEDS.__getitem__, lacking), "")
 
-
-_NEEDS: Mapping[str, Callable[[SystemOutput], str]] = {
-    "answers": lambda output: "" if output.has_answers else _NO_ANSWERS,
-    "contexts": lambda output: "" if output.has_contexts else _NO_CONTEXTS,
-    "documents": lambda output: _NO_MATCHES if output.system.get("is_foreign") else "",
-    "texts": lambda output: "" if output.has_texts else _NO_TEXTS,
-}
 
 KINDS = {
     kind.name: kind
@@ -375,13 +370,7 @@ KINDS = {
             "pipeline",
             _pipeline,
             ("answers",),
-            (
-                "expected_outcome",
-                "required_flags",
-                "forbidden_flags",
-                "min_citations",
-                "latency_budget_ms",
-            ),
+            tuple(LABELS.values()),
             "has an expected outcome, flags, citations or a latency budget",
             lambda dataset, named: "cost_usd" in named or any(map(is_latency_measure, named)),
             of_answers=True,

@@ -2,14 +2,14 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 import pandas as pd
 
 from ragbench.llms import cost_of
-from ragbench.types import Answer, Completion, Judgement
+from ragbench.types import Answer, Completion, Judgement, grouped
 
 BUILT_IN = "pydoc"
 """The name of the test set that comes with ragbench."""
@@ -17,11 +17,6 @@ BUILT_IN = "pydoc"
 MAX_FAILED_JUDGEMENTS = 0.2
 """An evaluation whose judge failed on more than this fraction of what it was asked does not pass.
 """
-
-
-def score_frame(rows: Iterable[tuple[str, str, float | None]]) -> pd.DataFrame:
-    """Return scores as a tidy frame: columns query_id, measure, value (NaN = unscored)."""
-    return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": "float64"})
 
 
 def known_number(value: Any) -> float | None:
@@ -327,29 +322,25 @@ def costs_of(
     >>> cost.part, cost.model, cost.requests, cost.usd
     ('judge', 'anthropic:claude-haiku-4-5', 1, 0.002)
     """
-    by_model: dict[tuple[str, str], list[Completion]] = {}
-    for part, replies in (
-        ("generator", [answer.usage for answer in answers]),
-        ("judge", [reply for judgement in judgements for reply in judgement.usage]),
-        ("interventions", [answer.usage for answer in interventions]),
-    ):
-        for reply in filter(None, replies):
-            by_model.setdefault((part, reply.model), []).append(reply)
-    costs = []
-    for (part, model), completions in by_model.items():
-        costs.append(
-            Cost(
-                part,
-                model,
-                requests=len(completions),
-                failed=sum(reply.error is not None for reply in completions),
-                cached=sum(reply.cached for reply in completions),
-                input_tokens=sum(reply.input_tokens for reply in completions),
-                output_tokens=sum(reply.output_tokens for reply in completions),
-                usd=added([cost_of(reply) for reply in completions]),
-            )
+    parts: dict[str, list[Completion | None]] = {
+        "generator": [answer.usage for answer in answers],
+        "judge": [reply for judgement in judgements for reply in judgement.usage],
+        "interventions": [answer.usage for answer in interventions],
+    }
+    return tuple(
+        Cost(
+            part,
+            model,
+            requests=len(completions),
+            failed=sum(reply.error is not None for reply in completions),
+            cached=sum(reply.cached for reply in completions),
+            input_tokens=sum(reply.input_tokens for reply in completions),
+            output_tokens=sum(reply.output_tokens for reply in completions),
+            usd=added([cost_of(reply) for reply in completions]),
         )
-    return tuple(costs)
+        for part, replies in parts.items()
+        for model, completions in grouped(filter(None, replies), lambda each: each.model).items()
+    )
 
 
 def cost_facts(costs: Sequence[Cost], answers: Sequence[Answer]) -> dict[str, float | None]:

@@ -107,6 +107,11 @@ class SystemOutput:
                 texts.setdefault(context, chunk)
         return list(texts.values())
 
+    @property
+    def has_documents(self) -> bool:
+        """Return True unless no passage is in a document of the dataset."""
+        return not self.system.get("is_foreign")
+
     @cached_property
     def chunk_run(self) -> Run:
         """Return the ranking of the passages whose texts are in `chunks`."""
@@ -208,14 +213,18 @@ def ask_all(
     judge = check_llm(spec.judge) if spec.judge else None
     if journal and not Path(journal).suffix:
         journal = Path(journal) / JOURNAL
-    attacks = "safety" in spec.perspective_names
     with open_system(system, dataset) as opened:
         check_interventions(spec.interventions, opened)
         if journal and not isinstance(opened, Pipeline | RecordedSystem):
             digest = system_digest(str(system))[:12] if isinstance(system, str | Path) else ""
             opened = JournaledSystem(opened, journal, f"{opened.name} {digest}".strip())
             opened.check({**_safety_queries(dataset), **dataset.queries})
-        output = answer_all(dataset, opened, concurrency=spec.concurrency, attacks=attacks)
+        output = answer_all(
+            dataset,
+            opened,
+            concurrency=spec.concurrency,
+            attacks="safety" in spec.perspective_names,
+        )
         if spec.interventions:
             start = time.perf_counter()
             variations = answer_variations(
@@ -313,7 +322,14 @@ def _answers(dataset: Dataset, system: System, concurrency: int, timed: int) -> 
     replies = ask(system, dataset, concurrency=concurrency, known=alone)
     seconds = {"ask": time.perf_counter() - start}
     matched = match_passages(replies, dataset)
+    wrapped = system.system if isinstance(system, JournaledSystem) else system
+    about: dict[str, Any] = {
+        "name": system.name,
+        "kind": type(wrapped).__name__,
+        "matched_passages": matched.counts,
+    }
     if matched.is_foreign:
+        about["is_foreign"] = True
         warnings.warn(
             f"{system.name}: none of its passages is in a document of the test set, by id or by text, "
             "so its ranking is not measured; give the documents that it searches (corpus=, "
@@ -323,9 +339,6 @@ def _answers(dataset: Dataset, system: System, concurrency: int, timed: int) -> 
         )
     answers = matched.answers
     all_failed = all(answer.failed for answer in answers)
-    wrapped = system.system if isinstance(system, JournaledSystem) else system
-    about: dict[str, Any] = {"name": system.name, "kind": type(wrapped).__name__}
-    about |= {"matched_passages": matched.counts}
     return SystemOutput(
         dataset,
         answers,
@@ -333,7 +346,7 @@ def _answers(dataset: Dataset, system: System, concurrency: int, timed: int) -> 
         {answer.query_id: _ranked(answer) for answer in answers},
         matched.chunks,
         latency=[answer for answer in answers if answer.query_id in alone or not alone],
-        system=about | ({"is_foreign": True} if matched.is_foreign else {}),
+        system=about,
         has_contexts=all_failed
         or any(
             answer.contexts or answer.passages or RETRIEVAL_ONLY in answer.flags

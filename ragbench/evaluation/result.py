@@ -403,8 +403,8 @@ def new_result(
         "environment": environment(),
         "questions": dataset.queries,
     }
-    rows = parts.pop("rows", ()) or tuple(rows_of(scores))
-    return Result(name, config, run, scores, rows=rows, **parts)
+    parts["rows"] = parts.get("rows") or tuple(rows_of(scores))
+    return Result(name, config, run, scores, **parts)
 
 
 def name_of(dataset: Dataset) -> str:

@@ -24,6 +24,7 @@ ANSWER_MEASURES = ("llm_correctness", "llm_faithfulness", "semantic_similarity",
 PER_QUESTION = ("latency_p50_ms", "latency_p95_ms", "cost_per_1000_usd")
 """Columns of the leaderboard: what a user of each system waits and pays for."""
 
+_COSTS = ("cost_usd", "generator_cost_usd", "judge_cost_usd", "generate_ms")
 _RANKS = {"rank_equal_k": "span_recall@5", "rank_equal_budget": "span_recall@500tok"}
 # Named by their own columns of the leaderboard, so a label need not repeat them.
 _IN_LABEL = ("system", "retriever", "reranker", "chunker", "chunk_size", "chunk_overlap")
@@ -146,8 +147,9 @@ class Results(Sequence[Result]):
         chosen = _names(measures) or [ranking_measure(self)]
         scores = {each.name: _of_measures(each.scores, chosen) for each in self._results}
         dropped = self.race.scores.keys() - scores.keys() if self.race else ()
-        first = baseline_name(self, baseline)
-        return compare_all(scores, first, measures=chosen, n_dropped=len(dropped))
+        return compare_all(
+            scores, baseline_name(self, baseline), measures=chosen, n_dropped=len(dropped)
+        )
 
 
 def _names(measures: str | Sequence[str]) -> list[str]:
@@ -281,9 +283,12 @@ def _printed(board: pd.DataFrame, *, main: str, named: Sequence[str]) -> pd.Data
         name for name in columns if name != main and name in board and board[name].notna().any()
     ]
     bounds = zip(board[main], board[f"{main}_ci_low"], board[f"{main}_ci_high"], strict=True)
-    ranked = {main: [with_interval(*row) for row in bounds]}
     numbers = board[filled].apply(pd.to_numeric).convert_dtypes().round(3)
-    return board[["rank", "label"]].assign(**ranked).join(numbers)
+    return (
+        board[["rank", "label"]]
+        .assign(**{main: [with_interval(*row) for row in bounds]})
+        .join(numbers)
+    )
 
 
 def _standing(result: Result, main: str, named: Sequence[str]) -> dict[str, Any]:
@@ -307,10 +312,15 @@ def _standing(result: Result, main: str, named: Sequence[str]) -> dict[str, Any]
         if name in named:
             standing[f"{name}_std"] = only(scores, name)["value"].std()
     facts = result.facts
-    standing |= {"chunks": facts.get("chunks"), "index_s": result.timings.get("index")}
-    standing |= {"search_ms": facts.get("search_ms"), "with_llm": with_language_model(result)}
-    costs = ("cost_usd", "generator_cost_usd", "judge_cost_usd", "generate_ms")
-    return standing | {name: facts.get(name) for name in costs} | per_question(result)
+    return {
+        **standing,
+        "chunks": facts.get("chunks"),
+        "index_s": result.timings.get("index"),
+        "search_ms": facts.get("search_ms"),
+        "with_llm": with_language_model(result),
+        **{name: facts.get(name) for name in _COSTS},
+        **per_question(result),
+    }
 
 
 def per_question(result: Result) -> dict[str, float | None]:

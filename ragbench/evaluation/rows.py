@@ -17,7 +17,6 @@ from ragbench.metrics.pipeline import (
     by_stage,
     is_latency_measure,
     percentile,
-    percentile_fraction,
 )
 from ragbench.registry import find_measure, higher_is_better, perspective_of
 from ragbench.statistics.comparison import means
@@ -80,9 +79,12 @@ def latency_of(answered: SystemOutput) -> tuple[Latency, ...]:
     100 the p99. The verdict is "within" or "over" by the p95, "no budget" or "not measured". Stages
     are in the order in which a pipeline runs them, others after them, "total" last.
     """
-    cases, timed = answered.dataset.cases, [each for each in answered.latency if not each.failed]
-    budgets = pd.DataFrame([by_stage(case.latency_budget_ms, min) for case in cases])
-    times = pd.DataFrame([by_stage(answer.latency_ms) for answer in timed])
+    budgets = pd.DataFrame(
+        [by_stage(case.latency_budget_ms, min) for case in answered.dataset.cases]
+    )
+    times = pd.DataFrame(
+        [by_stage(each.latency_ms) for each in answered.latency if not each.failed]
+    )
     # Percentiles over questions of different budgets can be compared with none of them.
     shared = {stage: float(each.min()) for stage, each in budgets.items() if each.nunique() == 1}
     stages = dict.fromkeys(map(str, [*shared, *times]))
@@ -95,8 +97,9 @@ def latency_of(answered: SystemOutput) -> tuple[Latency, ...]:
         outcome = "no budget" if budget is None else "not measured"
         if budget is not None and p95 is not None:
             outcome = "within" if p95 <= budget else "over"
-        numbers = (len(values), p50, p95, p99, budget)
-        rows.append(Latency(stage, *numbers, outcome, mean, answered.concurrency))
+        rows.append(
+            Latency(stage, len(values), p50, p95, p99, budget, outcome, mean, answered.concurrency)
+        )
     return tuple(rows)
 
 
@@ -110,8 +113,8 @@ def latency_rows(answered: SystemOutput, targets: Targets) -> list[MeasureResult
     rows = []
     for name in filter(is_latency_measure, targets.named):
         value = _latency(name.removeprefix("latency_").removesuffix("_ms"), values)
-        counts = (len(values), len(answered.dataset.cases))
-        row = MeasureResult(name, "pipeline", value, None, None, *counts)
+        n = len(answered.dataset.cases)
+        row = MeasureResult(name, "pipeline", value, None, None, len(values), n)
         rows.append(compare_with_target(row, targets))
     return rows
 
@@ -123,5 +126,5 @@ def _latency(kind: str, values: Sequence[float]) -> float | None:
     return (
         math.fsum(values) / len(values)
         if kind == "mean"
-        else percentile(values, percentile_fraction(kind))
+        else percentile(values, float(kind[1:]) / 100)
     )

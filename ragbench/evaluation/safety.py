@@ -12,7 +12,6 @@ from ragbench.evaluation.records import (
     SafetyFigure,
     SampleResult,
     known_number,
-    score_frame,
 )
 from ragbench.llms.reply_text import read_outcome
 from ragbench.metrics.rates import wilson_interval
@@ -25,6 +24,7 @@ from ragbench.metrics.safety.detection import (
     output_findings,
 )
 from ragbench.metrics.safety.secrets import marked_secrets
+from ragbench.metrics.tidy import score_frame
 from ragbench.registry import higher_is_better
 from ragbench.types import Answer, Chunk, Dataset, SafetySample
 
@@ -123,9 +123,18 @@ def safety_rows(figures: Iterable[SafetyFigure]) -> list[MeasureResult]:
     rows = []
     for figure in figures:
         if figure.part == "all" and (name := _MEASURES[figure.kind].get(figure.measure)):
-            numbers = (figure.value, figure.ci_low, figure.ci_high, figure.n, figure.n)
-            best = float(higher_is_better(name))
-            rows.append(MeasureResult(name, "safety", *numbers, ceiling=best))
+            rows.append(
+                MeasureResult(
+                    name,
+                    "safety",
+                    figure.value,
+                    figure.ci_low,
+                    figure.ci_high,
+                    figure.n,
+                    figure.n,
+                    ceiling=float(higher_is_better(name)),
+                )
+            )
     return rows
 
 

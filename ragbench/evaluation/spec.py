@@ -41,8 +41,12 @@ SUITES = ("full", "smoke")
 MEASURED = tuple(name for name in PERSPECTIVES if name not in ("judge", "own", "overall"))
 """The perspectives that an evaluation can be limited to."""
 
-_ELSEWHERE = {"metrics": "measures", "sample": "limit", "max_queries": "limit"}
-_ELSEWHERE |= {"thresholds": "targets"}
+_ELSEWHERE = {
+    "metrics": "measures",
+    "sample": "limit",
+    "max_queries": "limit",
+    "thresholds": "targets",
+}
 _ALIASES = {"context_quality": "context"}  # as published designs of such evaluations name it
 _QUESTIONS, _JUDGE = "Questions", "Judge"
 _MEASURES, _TARGETS = "System and measures", "Targets and baseline"

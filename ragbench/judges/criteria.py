@@ -251,8 +251,9 @@ def judgeable(
     answers: Sequence[Answer], criterion: str, dataset: Dataset, chunks: Sequence[Chunk]
 ) -> list[Material]:
     """Return the material of each answer that needs a request."""
-    needed = bool(chunks) or "documents" in NEEDS[criterion]
-    materials = materials_of(answers, dataset, chunks, contexts=needed)
+    materials = materials_of(
+        answers, dataset, chunks, contexts=bool(chunks) or "documents" in NEEDS[criterion]
+    )
     return [
         material
         for answer, material in zip(answers, materials, strict=True)
@@ -288,8 +289,9 @@ def materials_of(
         documents = tuple(texts[chunk_id].text for chunk_id in named)
         reference = case.reference_answer if (case.reference_answer or "").strip() else None
         facts = tuple(fact[0] for fact in case.vital_facts)
-        row = (answer.query_id, case.text, answer.text, reference, documents, named, facts)
-        materials.append(Material(*row))
+        materials.append(
+            Material(answer.query_id, case.text, answer.text, reference, documents, named, facts)
+        )
     return materials
 
 

@@ -324,8 +324,7 @@ def _by_number(
 ) -> tuple[list[bool], str]:
     """Return whether each document is useful or each fact stated in full, and the explanation."""
     judged = {part.number: part for part in parts}
-    numbers = range(1, len(names) + 1)
-    if missing := [str(number) for number in numbers if number not in judged]:
+    if missing := [str(number) for number, _ in enumerate(names, 1) if number not in judged]:
         raise UnreadableError(f"{criterion}: no verdict on {noun} {', '.join(missing)}")
     good, lines = [], []
     for number, name in enumerate(names, 1):

@@ -27,6 +27,7 @@ from ragbench.metrics.tidy import (
     answered_cases,
     answers_by_query,
     context_texts,
+    score_frame,
     state_of,
     tidy_cases,
     usable_cases,
@@ -181,8 +182,9 @@ def words(text: str) -> tuple[str, ...]:
     >>> words("It's 1,000.5 m - ½ of THAT.")
     ('it', 's', '1000.5', 'm', '1', '2', 'of', 'that')
     """
-    matches = _WORD.findall(folded(text))
-    return tuple(word.replace(",", "").replace("\u2212", "-") for word in matches)
+    return tuple(
+        word.replace(",", "").replace("\u2212", "-") for word in _WORD.findall(folded(text))
+    )
 
 
 def _states(answer: str, text: str, wording: str) -> bool:
@@ -328,8 +330,7 @@ def score_judgements(judgements: Sequence[Judgement]) -> pd.DataFrame:
                 "expected a value in [0, 1], or None"
             )
         rows.append((judgement.query_id, f"llm_{judgement.criterion}", judgement.value))
-    frame = pd.DataFrame(rows, columns=["query_id", "measure", "value"])
-    frame = frame.astype({"query_id": "str", "measure": "str", "value": float})
+    frame = score_frame(rows)
     repeated = frame[frame.duplicated(["query_id", "measure"])]
     for query_id, measure, _ in repeated.itertuples(index=False):
         raise DataError(

@@ -13,7 +13,13 @@ import pandas as pd
 
 from ragbench.metrics.answers import stated_facts, words
 from ragbench.metrics.spans import evidence_recall
-from ragbench.metrics.tidy import context_ids, context_texts, tidy_cases, usable_cases
+from ragbench.metrics.tidy import (
+    context_ids,
+    context_texts,
+    relevant_ids,
+    tidy_cases,
+    usable_cases,
+)
 from ragbench.types import Answer, Chunk, Dataset, chunks_by_id
 
 _LABELS = {  # measure -> the label that it needs
@@ -99,8 +105,7 @@ def score_context(
         row = {"ngram_redundancy": ngram_redundancy(contexts[i]), "tfidf_redundancy": likeness[i]}
         if context_words:
             row["unique_token_ratio"] = len(set(context_words)) / len(context_words)
-        grades = dataset.qrels.get(case.query_id, {})
-        relevant = {doc_id for doc_id, grade in grades.items() if grade > 0}
+        relevant = {*relevant_ids(dataset.qrels.get(case.query_id, {}))}
         if relevant and matched:
             row["context_recall"] = len(relevant & documents[i]) / len(relevant)
             row["expected_document"] = float(not relevant.isdisjoint(documents[i]))

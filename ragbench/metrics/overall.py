@@ -23,6 +23,7 @@ from ragbench.metrics.pipeline import (
 )
 from ragbench.metrics.tidy import (
     answers_by_query,
+    relevant_ids,
     state_of,
     tidy_cases,
     values_by_query,
@@ -211,8 +212,7 @@ def decide_overall(
         for query_id in unanswered:
             rows[query_id]["overall"] = 0.0
     parts_shown = [name for part in weighted if (name := f"overall_{part}") in scored]
-    measures = ("overall", *parts_shown, "pass_rate")
-    return tidy_cases(dataset.cases, measures, rows), reasons
+    return tidy_cases(dataset.cases, ("overall", *parts_shown, "pass_rate"), rows), reasons
 
 
 def overall_parts(
@@ -340,10 +340,7 @@ def _missed(
         missing = [fact[0] for fact in case.gold_facts if not stated_facts(text, [fact])[0]]
         return f"missing gold facts: {', '.join(missing)}"
     if part == "expected_document":
-        ids = sorted(
-            (doc_id for doc_id, grade in relevant.items() if grade > 0),
-            key=lambda doc_id: -relevant[doc_id],
-        )
+        ids = relevant_ids(relevant)
         more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
         return f"expected document not retrieved: {', '.join(ids[:_NAMED])}{more}".removesuffix(
             ": "

@@ -20,16 +20,18 @@ STAGES = ("guardrail_input", "retrieve", "generate", "guardrail_output", "total"
 MIN_CONFIDENCE = 0.5
 """An answer of a lower confidence is uncertain."""
 
-_LABELS = {  # measure -> the label that it needs
+LABELS = {
     "outcome_correct": "expected_outcome",
     "required_flags": "required_flags",
     "forbidden_flags_absent": "forbidden_flags",
     "min_citations": "min_citations",
     "latency_in_budget": "latency_budget_ms",
 }
+"""Measure -> the label that it needs."""
+
 _SAME_STAGE = {"search": "retrieve"}
 
-_PERCENTILE = re.compile(r"p([1-9]\d?(?:\.\d+)?)")
+_LATENCY = re.compile(r"latency_(mean|p[1-9]\d?(\.\d+)?)_ms")
 
 
 def outcome_of(answer: Answer) -> str:
@@ -109,23 +111,13 @@ def by_stage(
     return stages
 
 
-def percentile_fraction(name: str) -> float:
-    """Return the fraction of a named percentile; NaN for other names.
-
-    >>> percentile_fraction("p95"), percentile_fraction("total")
-    (0.95, nan)
-    """
-    match = _PERCENTILE.fullmatch(name)
-    return float(match[1]) / 100 if match else math.nan
-
-
 def is_latency_measure(name: str) -> bool:
     """Return True if this is the mean or a percentile of the total latency over the questions.
 
     >>> is_latency_measure("latency_p95_ms"), is_latency_measure("latency_mean_ms"), is_latency_measure("nDCG@5")
     (True, True, False)
     """
-    return re.fullmatch(rf"latency_(mean|{_PERCENTILE.pattern})_ms", name) is not None
+    return _LATENCY.fullmatch(name) is not None
 
 
 def over_budget(latency_ms: Mapping[str, float], budget_ms: Mapping[str, float]) -> list[str]:
@@ -217,7 +209,7 @@ def score_pipeline(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
         rows[case.query_id] = row
     measures = [
         measure
-        for measure, label in _LABELS.items()
+        for measure, label in LABELS.items()
         if any(getattr(case, label) not in (None, "", (), {}) for case in cases)
     ]
     if any("cost_usd" in row for row in rows.values()):

@@ -406,8 +406,7 @@ def ceilings(
     3       q2     P@5    0.2
     """
     parsed = parse_measures(measures)
-    judged = to_frame(qrels, int)
-    data = _joined(qrels, judged, to_frame({}, float))
+    data = _joined(qrels, to_frame(qrels, int), to_frame({}, float))
     return tidy(
         data.query_ids, [str(measure) for measure in parsed], value_table(data, parsed, ideal=True)
     )
@@ -488,8 +487,8 @@ def score_retrieval(
     for prefix, qrels, names in _judgements(dataset, chunk_run, chunks, measures):
         ranked = chunk_run if prefix and chunk_run is not None else run
         frame = score_run(qrels, ranked, names)
-        frames.append(frame.assign(measure=prefix + frame["measure"]) if prefix else frame)
-    return pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+        frames.append(frame.assign(measure=prefix + frame["measure"]))
+    return pd.concat(frames, ignore_index=True)
 
 
 def retrieval_levels(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pandas as pd
 
 from ragbench.metrics.answers import gold_fact_coverage, score_judgements, token_f1
-from ragbench.metrics.tidy import answered_cases, wording
+from ragbench.metrics.tidy import answered_cases, score_frame, wording
 from ragbench.testsets.interventions import expectation
 from ragbench.types import Answer, Case, Dataset, Judgement
 
@@ -63,12 +63,11 @@ def score_interventions(
             )
             for case, answer in zip(cases, varied, strict=True)
         }
-    rows = [
-        (query_id, measure, float(value))
+    return score_frame(
+        (query_id, measure, value)
         for measure, of_questions in values.items()
         for query_id, value in of_questions.items()
-    ]
-    return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": float})
+    )
 
 
 def _facts(case: Case) -> tuple[object, ...]:

@@ -17,7 +17,6 @@ ranges that only touch do not intersect, and the retrieved list is not cut at th
 that hold evidence.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from operator import index
 from typing import Any
@@ -26,12 +25,13 @@ import numpy as np
 import pandas as pd
 
 from ragbench.array_types import Floats, Ints
-from ragbench.errors import ConfigError, DataError, unknown_chunk
+from ragbench.errors import ConfigError, DataError
+from ragbench.generation import context_chunks
 from ragbench.metrics.tidy import text_behind, tidy
 from ragbench.metrics.trec import read_run
 from ragbench.registry import BUDGETS, KS
 from ragbench.text import token_offsets, token_ranges, trim
-from ragbench.types import Case, Chunk, Dataset, Run, Span, chunk_places, grouped
+from ragbench.types import Case, Chunk, Dataset, Run, Span, grouped
 
 Range = tuple[str, int, int]
 """A document, and the characters from a start to an end."""
@@ -99,7 +99,7 @@ def score_spans(
         return tidy([], [], [])
     rankings = _rankings(dataset, cases, run, chunks)
     tokens = _tokens(dataset, rankings, tokenizer) if budgets else {}
-    borders = _borders(map(_range, chunks), {s.doc_id for case in cases for s in case.evidence})
+    borders = _chunk_borders(chunks, cases)
     rows = []
     for case, ranked in zip(cases, rankings, strict=True):
         truth = _evidence(case.evidence)
@@ -134,8 +134,7 @@ def split_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> pd.DataFrame:
         DataError: evidence that is not a range of characters, or in a document that the corpus
             lacks.
     """
-    named = {span.doc_id for case in dataset.cases for span in case.evidence}
-    borders = _borders(map(_range, chunks), named)
+    borders = _chunk_borders(chunks, dataset.cases)
     rows = []
     for case in dataset.cases:
         n_split = 0
@@ -178,12 +177,8 @@ def evidence_chunks(
 
     Evidence in no chunk counts as a chunk of its own, which cannot be found.
     """
-    named = {span.doc_id for case in dataset.cases for span in case.evidence}
-    inside = [chunk for chunk in chunks if chunk.doc_id in named]
-    borders = _borders(map(_range, inside), named)
-    ids = defaultdict(list)
-    for chunk in inside:
-        ids[chunk.doc_id].append(chunk.chunk_id)
+    borders = _chunk_borders(chunks, dataset.cases)
+    by_document = grouped(chunks, lambda chunk: chunk.doc_id)
     relevant: dict[str, dict[str, int]] = {}
     n_spans = 0
     for case in dataset.cases:
@@ -195,7 +190,8 @@ def evidence_chunks(
             enough = shared >= np.maximum(
                 fraction * np.minimum(ends - starts, span.end - span.start), 1
             )
-            grades |= {ids[span.doc_id][i]: 1 for i in np.flatnonzero(enough).tolist()}
+            inside = np.flatnonzero(enough).tolist()
+            grades |= {by_document[span.doc_id][i].chunk_id: 1 for i in inside}
             if not enough.any():
                 grades[f"evidence {n_spans} that no chunk holds"] = 1
             n_spans += 1
@@ -254,6 +250,11 @@ def _borders(ranges: Iterable[Range], doc_ids: Iterable[str]) -> Borders:
     return {i: np.array(pairs, dtype=np.int64).reshape(-1, 2).T for i, pairs in borders.items()}
 
 
+def _chunk_borders(chunks: Iterable[Chunk], cases: Iterable[Case]) -> Borders:
+    """Return the borders of the chunks in the documents that hold evidence."""
+    return _borders(map(_range, chunks), {span.doc_id for case in cases for span in case.evidence})
+
+
 def _n_shared(spans: Ints, ranges: Ints) -> int:
     """Return the number of characters in both: those of each less those in either."""
     either = np.hstack([spans, ranges])
@@ -286,15 +287,8 @@ def _rankings(
             f"none of the run's {len(run):,} queries (the first is {next(iter(run))!r}) is a "
             f"question of {dataset.name!r}: the run belongs to another dataset"
         )
-    number = chunk_places(chunks)
-    rankings = []
-    for case in cases:
-        scores = run.get(case.query_id, {})
-        if unknown := [chunk_id for chunk_id in scores if chunk_id not in number]:
-            raise DataError(unknown_chunk(unknown[0], case.query_id, len(chunks)))
-        order = sorted((-score, number[chunk_id]) for chunk_id, score in scores.items())
-        rankings.append([chunks[i] for _, i in order])
-    return rankings
+    ranked = context_chunks(dataset, run, chunks, max(1, len(chunks)))
+    return [ranked[case.query_id] for case in cases]
 
 
 def _tokens(

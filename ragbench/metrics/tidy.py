@@ -45,6 +45,21 @@ def tidy_cases(
     return tidy(ids, names, values)
 
 
+def score_frame(rows: Iterable[tuple[str, str, float | None]]) -> pd.DataFrame:
+    """Return rows of scores as a tidy frame: query_id, measure, value (NaN = unscored)."""
+    frame = pd.DataFrame(rows, columns=["query_id", "measure", "value"])
+    return frame.astype({"query_id": "str", "measure": "str", "value": float})
+
+
+def relevant_ids(grades: Mapping[str, int]) -> list[str]:
+    """Return the documents of a grade above 0, the highest grade first.
+
+    >>> relevant_ids({"a": 1, "b": 0, "c": 2})
+    ['c', 'a']
+    """
+    return sorted((i for i in grades if grades[i] > 0), key=grades.__getitem__, reverse=True)
+
+
 def values_by_query(scores: pd.DataFrame) -> dict[str, dict[str, float]]:
     """Return query_id -> measure -> value of tidy scores."""
     values: dict[str, dict[str, float]] = {}
@@ -100,10 +115,9 @@ def answered_cases(dataset: Dataset, answers: Sequence[Answer]) -> dict[str, tup
     """Return the answerable questions that were answered: query_id -> case and answer, in the order
     of the cases.
     """
-    pairs = usable_cases(dataset, answers)
     return {
         case.query_id: (case, answer)
-        for case, answer in pairs
+        for case, answer in usable_cases(dataset, answers)
         if case.answerable and not answer.abstained
     }
 

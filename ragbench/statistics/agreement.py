@@ -195,9 +195,13 @@ def judge_agreement(
         ).reshape(-1, 3)
         for between, values in sides.items():
             if len(values) or between == "judge-human":
-                table = _table(values, scale, alpha, seed)
-                about = {"criterion": criterion, "between": between, "scale": scale}
-                tables.append(table.assign(**about, n_unscored=len(part) - len(both)))
+                table = _table(values, scale, alpha, seed).assign(
+                    criterion=criterion,
+                    between=between,
+                    scale=scale,
+                    n_unscored=len(part) - len(both),
+                )
+                tables.append(table)
     columns = "criterion between scale statistic value ci_low ci_high n n_queries n_unscored"
     frame = pd.concat(tables, ignore_index=True)[columns.split()]
     return frame.astype(dict.fromkeys(["value", "ci_low", "ci_high"], "Float64"))

@@ -129,16 +129,15 @@ def within_margin(
     ).astype(dict.fromkeys(["cost", "p_value", "p_adjusted"], "Float64"))
     table = table.sort_values(["cost", "name"], ignore_index=True)
     proven = table[table["proven"] & table["cost"].notna()]
-    chosen = None if proven.empty else str(proven.iloc[0]["name"])
-    if chosen is not None:
+    if len(proven):
         cheapest = proven.iloc[0]
         sentence = (
             f"The {word} of {len(table)} configurations proven to be within {margin:g} of the "
-            f"best by {measure} is {chosen} (mean {cheapest['mean']:.3f}, cost "
+            f"best by {measure} is {cheapest['name']} (mean {cheapest['mean']:.3f}, cost "
             f"{cheapest['cost']:,.4g}): not worse by {margin:g} or more than any other, "
             f"Holm-adjusted p {p_text(cheapest['p_adjusted'], '= ')}, over {n} queries."
         )
-        return WithinMargin(table, best, chosen, sentence)
+        return WithinMargin(table, best, str(cheapest["name"]), sentence)
     min_n = min_queries_for_margin(margin / width, _ALPHA / len(names)) if width < math.inf else 2
     more = f"a proof of this takes {min_n} queries or more" if n < min_n else "take more queries"
     sentence = (

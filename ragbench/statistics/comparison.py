@@ -70,8 +70,9 @@ def summarise(scores: Scores, *, alpha: float = 0.05) -> pd.DataFrame:
             number.
         ConfigError: `alpha` is out of range.
     """
-    frame = pd.DataFrame(means(scores, alpha=alpha))
-    return frame.astype(dict.fromkeys(["mean", "ci_low", "ci_high"], "Float64"))
+    return pd.DataFrame(means(scores, alpha=alpha)).astype(
+        dict.fromkeys(["mean", "ci_low", "ci_high"], "Float64")
+    )
 
 
 def means(scores: Scores, *, alpha: float = 0.05) -> list[Mean]:

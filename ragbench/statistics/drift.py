@@ -37,13 +37,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from ragbench.array_types import Bools, Ints
 from ragbench.errors import ConfigError
 from ragbench.statistics.columns import Floats
-
-Ints = npt.NDArray[np.intp]
 
 RUN_LENGTH = 5000
 MIN_EARLIER = 10
@@ -189,9 +187,7 @@ def night_effects(table: Floats) -> Floats:
     return effects
 
 
-def _strongest(
-    table: Floats, begun: int, level: float, size: float
-) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def _strongest(table: Floats, begun: int, level: float, size: float) -> tuple[Floats, Bools]:
     """Compute after each night from `begun` on the p of the strongest shift, and whether a shift
     is an alarm.
 

@@ -77,9 +77,9 @@ class Pilot(NamedTuple):
         powers = ndtr((effect - critical) * math.sqrt(n) / true[:, None])
         return float(weights @ powers @ weights)  # over true deviations, and those of samples
 
-    def detectable(self, alpha: float = 0.05, power: float = POWER) -> float:
-        """Compute the smallest true difference that as many pairs again show; NaN where there is
-        none.
+    def detectable(self, alpha: float = 0.05) -> float:
+        """Compute the smallest true difference that as many pairs again show with a probability of
+        `POWER`; NaN where there is none.
 
         >>> round(Pilot(30, 0.2, math.inf).detectable(), 3), round(Pilot(30, 0.2, 1.0).detectable(), 3)
         (0.109, 0.181)
@@ -88,11 +88,11 @@ class Pilot(NamedTuple):
 
         top = min(self.width, 100 * self.deviation) if self.differing is None else 1.0
         is_alike = self.differing is None and self.deviation <= TIE
-        if self.n < 2 or is_alike or self.power(top, self.n, alpha) < power:
+        if self.n < 2 or is_alike or self.power(top, self.n, alpha) < POWER:
             return math.nan
         return float(
             brentq(
-                lambda effect: self.power(effect, self.n, alpha) - power, 0.0, top, xtol=1e-6 * top
+                lambda effect: self.power(effect, self.n, alpha) - POWER, 0.0, top, xtol=1e-6 * top
             )
         )
 

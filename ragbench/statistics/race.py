@@ -33,9 +33,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from ragbench.array_types import Ints
 from ragbench.errors import ConfigError
 from ragbench.registry import higher_is_better
 from ragbench.statistics.columns import Floats, bounds_of
@@ -51,8 +51,8 @@ class Drops(NamedTuple):
     then, and the largest logarithm of the capital against it; and those that have `led`, in order.
     """
 
-    steps: npt.NDArray[np.int_]
-    leaders: npt.NDArray[np.int_]
+    steps: Ints
+    leaders: Ints
     capital: Floats
     led: list[int]
 
@@ -169,7 +169,7 @@ class Race:
     costs: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
-    def sizes(self) -> npt.NDArray[np.int_]:
+    def sizes(self) -> Ints:
         """Return how many questions there are up to each draw."""
         return np.cumsum([len(draw) for draw in self.draws])
 

@@ -11,7 +11,8 @@ import pytest
 
 from ragbench.errors import ComparisonError
 from ragbench.evaluation import Result, check_comparable, compare_results
-from ragbench.evaluation.records import MeasureResult, Perspective, SampleResult, score_frame
+from ragbench.evaluation.records import MeasureResult, Perspective, SampleResult
+from ragbench.metrics.tidy import score_frame
 from ragbench.statistics import compare
 
 

@@ -38,9 +38,8 @@ def claims(answer: str) -> list[str]:
     >>> claims("It opened in 1889. [2] It is important to book early! Why?")
     ['It opened in 1889. [2]']
     """
-    prose = _FENCE.sub("", answer)
     listed: list[str] = []
-    for line in unwrapped(prose):
+    for line in unwrapped(_FENCE.sub("", answer)):
         text = LIST_MARK.sub("", line).strip()
         bare = without_citations(text)
         if not words(bare):

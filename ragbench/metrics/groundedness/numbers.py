@@ -292,10 +292,8 @@ def _readings(answer: str, contexts: tuple[str, ...]) -> dict[int, list[Number]]
     return grouped(numbers, lambda number: number.start)
 
 
-@lru_cache(maxsize=256)
-def _language(contexts: tuple[str, ...]) -> Language:
-    """Return the language of the contexts, which that of an answer in few words is taken to be."""
-    return detect_language(contexts)
+# of the contexts, which that of an answer in few words is taken to be
+_language = lru_cache(maxsize=256)(detect_language)
 
 
 @lru_cache(maxsize=256)

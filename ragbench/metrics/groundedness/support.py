@@ -238,6 +238,5 @@ def _sentences(answer: str) -> list[str]:
     """Return the sentences of an answer without marks of citations and lists; those without a word
     are none.
     """
-    plain = without_citations(answer)
-    bare = [LIST_MARK.sub("", line).strip() for line in unwrapped(plain)]
+    bare = [LIST_MARK.sub("", line).strip() for line in unwrapped(without_citations(answer))]
     return [line for line in bare if words(line)]

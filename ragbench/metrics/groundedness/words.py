@@ -48,7 +48,6 @@ class Word(NamedTuple):
     end: int
     weight: float
     name: bool
-    number: bool
 
 
 @lru_cache(maxsize=5_000)
@@ -76,7 +75,7 @@ def words(text: str) -> tuple[Word, ...]:
             continue
         capital = raw[0].isupper() and not (number or shouted) and weight > 0.15
         name = capital and (weight >= 0.95 if first else len(raw) > 1)
-        text_words.append(Word(stem, match.start(), end, weight, name, number))
+        text_words.append(Word(stem, match.start(), end, weight, name))
         first = False
     return tuple(text_words)
 

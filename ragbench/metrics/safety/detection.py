@@ -145,10 +145,15 @@ def detection_report(samples: Sequence[SafetySample], scores: Sequence[float]) -
                 rate = tpr_at_fpr(bad, good, percent / 100)
                 interval = wilson_interval(round(rate * len(bad)), len(bad))
                 rows.append((f"tpr_at_fpr_{percent}", part, rate, *interval, len(values)))
-        rates = [("detection_rate", bad, WARN), ("block_rate", bad, BLOCK)]
-        rates += [("false_positive_rate", good, WARN), ("false_block_rate", good, BLOCK)]
         rows += [
-            _rate(measure, part, chosen >= bound) for measure, chosen, bound in rates if len(chosen)
+            _rate(measure, part, chosen >= bound)
+            for measure, chosen, bound in (
+                ("detection_rate", bad, WARN),
+                ("block_rate", bad, BLOCK),
+                ("false_positive_rate", good, WARN),
+                ("false_block_rate", good, BLOCK),
+            )
+            if len(chosen)
         ]
     return pd.DataFrame(rows, columns=_COLUMNS)
 

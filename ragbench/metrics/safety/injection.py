@@ -139,7 +139,9 @@ def _read(text: str) -> _Read:
     rows = np.array([features(signs(plain(sentence))) for sentence in sentences], dtype=np.float64)
     if len(sentences) > _MOST_WINDOWS:
         # spread over the text among equals: the n-th of a group comes after all (n-1)-th
-        order = np.lexsort((_spread(len(sentences)), -rows.sum(axis=1)))[:_MOST_WINDOWS]
+        # (the van der Corput sequence by golden ratio)
+        spread = np.arange(len(sentences)) * 0.6180339887498949 % 1.0
+        order = np.lexsort((spread, -rows.sum(axis=1)))[:_MOST_WINDOWS]
         kept = sorted(order.tolist())
         return _Read([sentences[i] for i in kept], rows[kept])
     return _Read(sentences, rows)
@@ -156,13 +158,6 @@ def word_features(sentence: str) -> tuple[Ints, Floats]:
     terms = sorted({*tokens[1:-1], *(f"{a} {b}" for a, b in pairwise(tokens))})
     hashes = np.array([zlib.crc32(term.encode()) for term in terms], dtype=np.int64)
     return hashes % N_WORDS, np.where(hashes >> 31, 1.0, -1.0) / np.sqrt(len(terms))
-
-
-def _spread(n: int) -> Floats:
-    """Order 0 to n - 1 so that the whole range is visited early (the van der Corput sequence by
-    golden ratio).
-    """
-    return np.asarray((np.arange(n) * 0.6180339887498949) % 1.0, dtype=np.float64)
 
 
 def _scores(reads: Sequence[_Read]) -> Floats:

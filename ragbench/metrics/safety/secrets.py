@@ -152,5 +152,4 @@ def marked_secrets(contexts: Sequence[str], *, whole: bool = True) -> list[str]:
 
 
 def _is_informative(value: str) -> bool:
-    weights = [word.weight for word in words(value)]
-    return len(value) > 2 and max(weights, default=1.0) >= _MIN_WEIGHT
+    return len(value) > 2 and max((each.weight for each in words(value)), default=1) >= _MIN_WEIGHT

@@ -22,8 +22,8 @@ from ragbench.evaluation.records import (
     PassFail,
     Perspective,
     SafetyFigure,
-    score_frame,
 )
+from ragbench.metrics.tidy import score_frame
 from ragbench.report.page import report_html, report_markdown
 from ragbench.report.page.html import interval_bar, script_hash
 from ragbench.report.page.questions import anchor

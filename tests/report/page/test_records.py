@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError
 from ragbench.evaluation import Result
-from ragbench.evaluation.records import MeasureResult, Perspective, score_frame
+from ragbench.evaluation.records import MeasureResult, Perspective
+from ragbench.metrics.tidy import score_frame
 from ragbench.report.page import check_output, write_report
 from ragbench.report.page.report_json import report_json
 from ragbench.types import Answer
