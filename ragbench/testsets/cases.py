@@ -38,7 +38,7 @@ M = TypeVar("M", bound=BaseModel)
 
 _ADAPTERS = {kind: TypeAdapter[Any](kind) for kind in (Case, Document, SafetySample)}
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-_HARM = {**dict.fromkeys((*HARMFUL, "true", "1"), True)} | dict.fromkeys(
+_HARM = dict.fromkeys((*HARMFUL, "true", "1"), True) | dict.fromkeys(
     (*HARMLESS, "false", "0"), False
 )
 
