@@ -69,7 +69,7 @@ from ragbench.testsets.parser import (
 )
 from ragbench.testsets.perspectives import PERSPECTIVE_FILES, read_perspectives
 from ragbench.testsets.problems import Problem, refuse, suggestion
-from ragbench.testsets.writer import save_dataset, write_texts
+from ragbench.testsets.writer import occupied, save_dataset, write_texts
 from ragbench.types import Case, Dataset, Document
 
 WRITTEN = ("yaml", "jsonl", "beir", "nuggets")
@@ -121,11 +121,7 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
     if target.is_dir():
         raise DataError(f"{target} is a folder, which the form {form!r} is not: it is not replaced")
     if os.path.lexists(target) and not force:
-        raise DataError(
-            f"{target} is there already; name another place, or replace it with --force "
-            "(force=True)"
-        )
-
+        raise occupied(target)
     return write_texts(
         target,
         {"": text_of(content_of(dataset), form)},
@@ -351,7 +347,7 @@ def _read_lines(path: Path) -> Content:
     """Return the content of a JSONL file."""
     content = Content()
     lines: dict[str, list[Record]] = {kind: [] for kind in (*_KINDS.values(), "outputs")}
-    for record in json_records(read_bytes(path), path.name, content.problems):
+    for record in json_records(path, content.problems):
         kind = next((kind for name, kind in _KINDS.items() if name in record.value), "")
         if kind == "inputs" and record.value.get("kind") == "output":
             kind = "outputs"
