@@ -7,6 +7,7 @@ repository is never run.
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
@@ -149,8 +150,15 @@ def _rows(repo: str, config: str, split: str) -> Iterator[tuple[str, Mapping[str
     import datasets
     import pyarrow as pa
 
-    with _errors_of(repo):
-        table = datasets.load_dataset(_location(repo), config, split=split)  # nosec B615: the user names it; its fingerprint is recorded
+    bars_shown = not datasets.are_progress_bars_disabled()
+    if bars_shown and not sys.stderr.isatty():
+        datasets.disable_progress_bars()
+    try:
+        with _errors_of(repo):
+            table = datasets.load_dataset(_location(repo), config, split=split)  # nosec B615: the user names it; its fingerprint is recorded
+    finally:
+        if bars_shown:
+            datasets.enable_progress_bars()
     # as arrow tables nothing is decoded: no file or address opened
     batches = table.with_format("arrow").iter(batch_size=_BATCH)
     for count, row in enumerate(chain.from_iterable(map(pa.Table.to_pylist, batches)), 1):
