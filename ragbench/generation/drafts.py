@@ -16,6 +16,7 @@ import pandas as pd
 from pydantic import BaseModel, ValidationError
 
 from ragbench import llms, store
+from ragbench.datasets.jsonl import json_line
 from ragbench.datasets.passages import NOWHERE, Texts
 from ragbench.datasets.records import testset_record
 from ragbench.errors import ConfigError, DataError, FailureKind, ModelError
@@ -471,7 +472,7 @@ def save_drafts(
         "fingerprint": dataset.fingerprint,
     }
     extra = {
-        "drafts.jsonl": "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines),
+        "drafts.jsonl": "".join(map(json_line, lines)),
         "testset.json": f"{json.dumps(record, ensure_ascii=False, indent=2)}\n",
     }
     return save_dataset(dataset, folder, force=force, extra=extra)

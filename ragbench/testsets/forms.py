@@ -37,7 +37,6 @@ Files of other tools (ragas, deepeval, promptfoo, table) are read by
 like a misspelt label is a problem.
 """
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -110,7 +109,7 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
             )
         extra = {}
         if dataset.name != target.resolve().name:
-            extra = {"testset.json": json.dumps({"name": dataset.name}, ensure_ascii=False) + "\n"}
+            extra = {"testset.json": json_line({"name": dataset.name})}
         return save_dataset(dataset, target, force=force, extra=extra)
     suffix = "jsonl" if form == "nuggets" else form
     if SUFFIXES.get(target.suffix.lower()) != suffix:
