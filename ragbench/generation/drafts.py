@@ -16,7 +16,6 @@ import pandas as pd
 from pydantic import BaseModel, ValidationError
 
 from ragbench import llms, store
-from ragbench.datasets.jsonl import json_line
 from ragbench.datasets.passages import NOWHERE, Texts
 from ragbench.datasets.records import testset_record
 from ragbench.errors import ConfigError, DataError, FailureKind, ModelError
@@ -280,11 +279,10 @@ def _read(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Draft]:
     if (
         reply.failure is FailureKind.DRY_RUN
     ):  # at most per_chunk checks follow, on some 60 words each
-        unread = replace(
-            blank, answer=llms.STAND_IN * 2, evidence=Span(chunk.doc_id, chunk.start, chunk.end)
-        )
+        evidence, words = Span(chunk.doc_id, chunk.start, chunk.end), llms.STAND_IN
         return [
-            replace(unread, question=f"{llms.STAND_IN}{number}?") for number in range(per_chunk)
+            replace(blank, question=f"{words}{number}?", answer=words * 2, evidence=evidence)
+            for number in range(per_chunk)
         ]
     try:
         cases = _last(reply, _Cases, "cases").cases[:per_chunk]
@@ -472,7 +470,7 @@ def save_drafts(
         "fingerprint": dataset.fingerprint,
     }
     extra = {
-        "drafts.jsonl": "".join(map(json_line, lines)),
+        "drafts.jsonl": "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines),
         "testset.json": f"{json.dumps(record, ensure_ascii=False, indent=2)}\n",
     }
     return save_dataset(dataset, folder, force=force, extra=extra)
