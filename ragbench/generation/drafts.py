@@ -279,10 +279,11 @@ def _read(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Draft]:
     if (
         reply.failure is FailureKind.DRY_RUN
     ):  # at most per_chunk checks follow, on some 60 words each
-        evidence, words = Span(chunk.doc_id, chunk.start, chunk.end), llms.STAND_IN
+        unread = replace(
+            blank, answer=llms.STAND_IN * 2, evidence=Span(chunk.doc_id, chunk.start, chunk.end)
+        )
         return [
-            replace(blank, question=f"{words}{number}?", answer=words * 2, evidence=evidence)
-            for number in range(per_chunk)
+            replace(unread, question=f"{llms.STAND_IN}{number}?") for number in range(per_chunk)
         ]
     try:
         cases = _last(reply, _Cases, "cases").cases[:per_chunk]

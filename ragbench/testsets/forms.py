@@ -68,7 +68,7 @@ from ragbench.testsets.parser import (
 )
 from ragbench.testsets.perspectives import PERSPECTIVE_FILES, read_perspectives
 from ragbench.testsets.problems import Problem, refuse, suggestion
-from ragbench.testsets.writer import occupied, save_dataset, write_texts
+from ragbench.testsets.writer import save_dataset, write_texts
 from ragbench.types import Case, Dataset, Document
 
 WRITTEN = ("yaml", "jsonl", "beir", "nuggets")
@@ -120,7 +120,10 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
     if target.is_dir():
         raise DataError(f"{target} is a folder, which the form {form!r} is not: it is not replaced")
     if os.path.lexists(target) and not force:
-        raise occupied(target)
+        raise DataError(
+            f"{target} is there already; name another place, or replace it with --force "
+            "(force=True)"
+        )
     return write_texts(
         target,
         {"": text_of(content_of(dataset), form)},

@@ -128,7 +128,10 @@ def check_free(folder: Path, force: bool) -> None:
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not force:
-        raise occupied(folder)
+        raise DataError(
+            f"{folder} is there already; name another folder, or replace it with --force "
+            "(force=True)"
+        )
     if not folder.is_dir():
         raise DataError(f"{folder} is a file, not the folder of a dataset: it is not replaced")
     if foreign := sorted(
@@ -183,13 +186,6 @@ def _case_texts(dataset: Dataset) -> dict[str, str]:
                     )
             table.writerow([topic, doc_id, grade])
     return {f"qrels/{dataset.split}.tsv": qrels.getvalue(), **texts}
-
-
-def occupied(path: Path) -> DataError:
-    """Return the error for a place where something is already."""
-    return DataError(
-        f"{path} is there already; name another place, or replace it with --force (force=True)"
-    )
 
 
 def unwritable(path: Path, exc: OSError) -> DataError:
