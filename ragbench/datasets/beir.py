@@ -4,16 +4,15 @@ questions.jsonl.
 The package `beir` reads it (`GenericDataLoader`). It drops metadata and the queries that a split
 does not judge, takes the second of two documents with one id without a warning, holds `None` where
 a text is missing, and stops at a blank line or a byte order mark. So the same files are checked
-first, with the line of each error; what the loader drops is kept from there, and where it would
-stop it reads a copy.
+first, with the line of each error; what the loader drops is kept from there, and so is all of a
+file at which it would stop.
 """
 
 import csv
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from ragbench.datasets import gold, large
@@ -91,9 +90,11 @@ def read_corpus(path: Path) -> Mapping[str, Document]:
     """
     if path.stat().st_size >= large.LARGE_BYTES:
         return large.large_corpus(path)
+    if path.suffix != ".jsonl" or not _is_plain(path):
+        return unique_records(path, document, "document")
     dropped = unique_records(path, lambda record: document(record).metadata, "document")
-    with _readable(path) as file, warnings.catch_warnings(action="ignore"):
-        fields = _loader(corpus_file=file).load_corpus()
+    with warnings.catch_warnings(action="ignore"):
+        fields = _loader(corpus_file=str(path)).load_corpus()
     return {
         doc_id: Document(doc_id, each["text"], each["title"] or "", metadata)
         for (doc_id, metadata), each in zip(dropped.items(), fields.values(), strict=True)
@@ -111,19 +112,17 @@ def read_qrels(path: Path, corpus: Mapping[str, Document]) -> Qrels:
     queries with those of a .tsv file.
     """
     checked = check_qrels(path)
-    if path.suffix == ".jsonl":
+    queries = path.parents[1] / "queries.jsonl"
+    if path.suffix == ".jsonl" or not (_is_plain(queries) and _is_plain(path)):
         return checked
-    folder = path.parents[1]
-    with (
-        _readable(folder / "queries.jsonl") as queries,
-        _readable(path) as table,
-        warnings.catch_warnings(action="ignore"),
-    ):
-        files = {"query_file": queries, "qrels_file": table}
-        loader = _loader(**files, corpus_file=str(folder / "corpus.jsonl"))
-        loader.corpus = corpus
-        with suppress(LookupError):  # a judged query that is not there; all files are read by then
-            loader.load_custom()
+    loader = _loader(
+        query_file=str(queries),
+        qrels_file=str(path),
+        corpus_file=str(queries.with_name("corpus.jsonl")),
+    )
+    loader.corpus = corpus
+    with warnings.catch_warnings(action="ignore"), suppress(LookupError):
+        loader.load_custom()  # LookupError: a judged query is not there; all files are read by then
     qrels: Qrels = loader.qrels
     return qrels
 
@@ -181,31 +180,17 @@ def _loader(**files: str) -> Any:
     return data_loader.GenericDataLoader(**files)
 
 
-@contextmanager
-def _readable(path: Path) -> Iterator[str]:
-    """Give the path of a checked file, or of a copy without what the loader does not read.
-
-    That is a byte order mark, a blank line, a carriage return within a line, and in qrels an odd
-    quotation mark.
+def _is_plain(path: Path) -> bool:
+    """Return True if the loader reads a checked file: one without a byte order mark, a blank line, a
+    carriage return within a line, and in qrels an odd quotation mark.
     """
-    is_table = path.suffix == ".tsv"
     with path.open("rb") as file:
-        is_plain = not file.peek(3).startswith(b"\xef\xbb\xbf") and all(
-            line.strip() and b"\r" not in line.rstrip() and not (is_table and b'"' in line)
+        return not file.peek(3).startswith(b"\xef\xbb\xbf") and all(
+            line.strip()
+            and b"\r" not in line.rstrip()
+            and not (path.suffix == ".tsv" and b'"' in line)
             for line in file
         )
-    if is_plain and path.suffix in (".tsv", ".jsonl"):
-        yield str(path)
-        return
-    with TemporaryDirectory(prefix="ragbench-beir-") as folder:
-        copy = Path(folder, f"copy{path.suffix}")
-        with copy.open("w", encoding="utf-8", newline="\n") as out:
-            if is_table:
-                table = csv.writer(out, delimiter="\t", lineterminator="\n")
-                table.writerows(row for _, row in _rows(path))
-            else:
-                out.writelines(line.replace("\r", " ") + "\n" for _, line in lines(path))
-        yield str(copy)
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[Any]]]:

@@ -59,9 +59,7 @@ def text_of_pages(pages: Sequence[str]) -> str:
     words = Counter(_WORD.findall(_DIVIDED.sub(" ", "\n".join(lines)).casefold()))
     usual = sorted(map(len, lines))[len(lines) * 9 // 10] if lines else 0
     parts = []
-    for number, line in enumerate(lines):
-        following = lines[number + 1] if number + 1 < len(lines) else ""
-        after = lines[number + 2] if number + 2 < len(lines) else ""
+    for line, following, after in zip(lines, [*lines[1:], ""], [*lines[2:], "", ""], strict=False):
         is_last = _is_last(line, following, usual) or _is_heading(line, following, after, usual)
         parts += [line, "\n\n"] if is_last else _joined(line, following, words)
     return "".join(parts).strip()

@@ -210,18 +210,13 @@ def _size(file: Path) -> int:
 
 
 def _check_archive(archive: Path, md5: str | None) -> None:
-    if not zipfile.is_zipfile(archive):
-        with archive.open("rb") as file:
+    with archive.open("rb") as file:
+        if not zipfile.is_zipfile(archive):
             raise _FailedTryError(
                 f"it is not a whole zip archive: it starts with {file.read(40)!r}"
             )
-    with archive.open("rb") as file:
-        digest = (
-            hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-            if md5
-            else None
-        )
-    if digest != md5:
+        digest = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    if md5 not in (None, digest):
         raise _FailedTryError(f"its MD5 is {digest}, not {md5} as BEIR documents")
 
 

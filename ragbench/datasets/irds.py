@@ -136,7 +136,7 @@ def _title_and_text(doc: Any) -> tuple[str, str]:
     >>> _title_and_text(Page("d1", "Head", "Body."))
     ('Head', 'Body.')
     """
-    title, text = getattr(doc, "title", None) or "", getattr(doc, "text", None)
+    title, text = getattr(doc, "title", None), getattr(doc, "text", None)
     title = title if isinstance(title, str) else ""
     full = doc.default_text() if hasattr(doc, "default_text") else text
     if isinstance(text, str) and full in (text, f"{title} {text}"):

@@ -36,7 +36,8 @@ def load_safety_samples() -> tuple[tuple[SafetySample, ...], tuple[SafetySample,
 
 def _read(name: str) -> tuple[SafetySample, ...]:
     text = Path(__file__).with_name(name).read_text(encoding="utf-8").replace("~~", "")
-    rows = ({"contexts": (), **json.loads(line)} for line in text.splitlines())
+    rows = map(json.loads, text.splitlines())
     return tuple(
-        SafetySample(source=_SOURCE, **row | {"contexts": tuple(row["contexts"])}) for row in rows
+        SafetySample(source=_SOURCE, **row | {"contexts": tuple(row.get("contexts", ()))})
+        for row in rows
     )

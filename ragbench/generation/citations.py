@@ -54,8 +54,6 @@ def without_citations(text: str, contexts: Sequence[str] = ()) -> str:
         return " " * len(kept) if is_mark else kept
 
     code = _blank_code(text)
-    if code == text:
-        return _BRACKETS.sub(blank, text)
     return "".join(
         a if b != " " or c == " " else " "
         for a, b, c in zip(text, _BRACKETS.sub(blank, code), code, strict=True)

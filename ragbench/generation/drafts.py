@@ -59,14 +59,13 @@ _REFERS_TO_PASSAGE = re.compile(
 )
 
 
-def flaw(
-    question: str, answer: str, quote: str, passage: str, max_overlap: float
-) -> tuple[str, str] | None:
+def flaw(draft: "Draft", passage: str, max_overlap: float) -> tuple[str, str] | None:
     """Return state and reason of the first formal flaw; None if there is none."""
-    parts = {"question": question, "answer": answer, "quote": quote}
+    question = draft.question
+    parts = {"question": question, "answer": draft.answer, "quote": draft.quote}
     if missing := [name for name, text in parts.items() if not text.strip()]:
         return "incomplete", f"it has no {' and no '.join(missing)}"
-    if is_yes_no(question, answer):
+    if is_yes_no(question, draft.answer):
         return "yes_no", "it can be answered by yes or no"
     if named := _REFERS_TO_PASSAGE.search(question):
         return "vague", f"it refers to the passage: {named[0]!r}"
@@ -330,7 +329,7 @@ def _checked(draft: Draft, chunk: Chunk, max_overlap: float) -> Draft:
     """Return the draft after the checks that need no model."""
     if draft.state != "open" or draft.evidence is not None:
         return draft
-    if reason := flaw(draft.question, draft.answer, draft.quote, chunk.text, max_overlap):
+    if reason := flaw(draft, chunk.text, max_overlap):
         return replace(draft, state=reason[0], reason=reason[1])
     match = Texts({"": Document("", chunk.text)}).find(draft.quote)
     if match == NOWHERE:
@@ -344,10 +343,8 @@ def _verdict(reply: Completion) -> tuple[str, str]:
     """Return the state of a draft after its check, and the reason."""
     try:
         verdict = _last(reply, _Support, "supported")
-    except ModelError as problem:
-        return "unchecked", str(problem)
-    except UnreadableError as problem:
-        return "unchecked", f"the check could not be read: {problem}"
+    except (ModelError, UnreadableError) as problem:
+        return "unchecked", f"the check failed: {problem}"
     if verdict.clear and verdict.supported:
         return "accepted", verdict.reason
     state = "unsupported" if verdict.clear else "vague"

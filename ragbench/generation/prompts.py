@@ -9,8 +9,6 @@ from ragbench.errors import ConfigError, unknown
 from ragbench.llms.fences import fence, fence_code, numbered
 from ragbench.llms.reply_text import NO_ANSWER
 
-PLACEHOLDERS = ("question", "context")
-
 # The system text of every generation request, also with a user's own prompt. It does not hold the
 # code of one prompt, so it is the same for all and a provider can keep it.
 GENERATION_SYSTEM = (
@@ -107,7 +105,7 @@ def check_prompt(prompt: str) -> str:
             f"{message}; or give a text of your own that holds {{question}} and {{context}}"
         )
     names = set(_PLACEHOLDER.findall(prompt))
-    if names != set(PLACEHOLDERS):
+    if names != {"question", "context"}:
         raise ConfigError(
             f"the prompt {prompt[:60]!r} holds {sorted(names)} between braces; expected "
             "{question} and {context}, each at least once, and no other word"

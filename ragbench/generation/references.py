@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ragbench import llms, store
-from ragbench.errors import ConfigError, DataError, FailureKind, ModelError, check_known
+from ragbench.errors import ConfigError, FailureKind, ModelError, check_known
 from ragbench.generation.answers import read_reply
 from ragbench.generation.prompts import GENERATION_SYSTEM, REFERENCE, fill
 from ragbench.retrieval.chunkers import chunk
@@ -83,16 +83,18 @@ def reference_sources(
     for case, question in zip(cases, model.encode([case.text for case in cases]), strict=True):
         grades = _relevant(dataset, case)
         near = _nearness(model, question, [corpus[doc_id].full_text for doc_id in grades])
-        order = {
-            doc_id: (-grade, -cosine, position[doc_id])
-            for (doc_id, grade), cosine in zip(grades.items(), near, strict=True)
-        }
-        windows = [
-            chunk({doc_id: corpus[doc_id]}, "fixed", chunk_size=size, chunk_overlap=size // 2)
-            for doc_id in sorted(order, key=order.__getitem__)[:k]
-        ]
+        ranked = sorted(
+            zip(grades, near, strict=True),
+            key=lambda pair: (-grades[pair[0]], -pair[1], position[pair[0]]),
+        )
         sources[case.query_id] = [
-            _best_window(case, of_document, question, model) for of_document in windows
+            _best_window(
+                case,
+                chunk({doc_id: corpus[doc_id]}, "fixed", chunk_size=size, chunk_overlap=size // 2),
+                question,
+                model,
+            )
+            for doc_id, _ in ranked[:k]
         ]
     return sources
 
@@ -110,8 +112,6 @@ def generate_references(
     failed, or a reply that was cut, is "failed".
     """
     questions = dataset.queries
-    if missing := [query_id for query_id in sources if query_id not in questions]:
-        raise DataError(f"sources contain query {missing[0]!r}, which is not in {dataset!r}")
     replies = llms.generate_many(
         llms.load_llm(llm),
         [

@@ -18,7 +18,7 @@ from ragbench.datasets.jsonl import json_line
 from ragbench.errors import ConfigError, DataError, RagbenchError, require, unknown
 from ragbench.files import check_writable, expanded, write_durably
 from ragbench.testsets.edits import add_case, remove_case, replace_case
-from ragbench.testsets.forms import form_of, load_testset
+from ragbench.testsets.forms import load_testset
 from ragbench.types import Case, Span
 
 if TYPE_CHECKING:
@@ -60,7 +60,6 @@ class QuestionWidget(anywidget.AnyWidget):
         self._relevant: dict[str, Mapping[str, int]] = {}
         documents = {}
         if self._path.exists():
-            form_of(self._path)
             dataset = load_testset(self._path)
             self._cases = {case.query_id: case for case in dataset.cases}
             self._relevant = dict(dataset.qrels)
@@ -74,8 +73,8 @@ class QuestionWidget(anywidget.AnyWidget):
                 check_writable(self._path)
             except OSError as exc:
                 raise ConfigError(f"{self._path} cannot be written: {exc.strerror or exc}") from exc
-        self._corpus = documents or dict(load_corpus(corpus).corpus)
-        self._texts = {doc_id: document.full_text for doc_id, document in self._corpus.items()}
+        documents = documents or dict(load_corpus(corpus).corpus)
+        self._texts = {doc_id: document.full_text for doc_id, document in documents.items()}
         first = next(iter(self._texts))
         super().__init__(
             document={"doc_id": first, "text": self._texts[first]},

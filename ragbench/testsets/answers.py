@@ -5,7 +5,6 @@ A generated answer carries the digest of its own text, so a line whose text has 
 that has none, is a person's, and so is one with `"reviewed": true`.
 """
 
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -90,21 +89,21 @@ def labelled_folder(
         DataError: the dataset is not a folder and there is no `out`, or `out` holds other
             questions.
     """
+    target = expanded(out or name)
+    if not out and not target.is_dir():
+        raise DataError(
+            f"{str(name)!r} is not a folder that answers can be written to; name one with "
+            "--output (out_dir)"
+        )
+    dataset = load_dataset(name, split)
     if not out:
-        if not os.path.isdir(expanded(name)):
-            raise DataError(
-                f"{str(name)!r} is not a folder that answers can be written to; name one with "
-                "--output (out_dir)"
-            )
-        return load_dataset(name, split), expanded(name)
-    target = expanded(out)
+        return dataset, target
     if target.is_dir() and any(target.iterdir()):
-        existing, original = load_dataset(target, split), load_dataset(name, split)
-        if other := [q for q, text in original.queries.items() if existing.queries.get(q) != text]:
+        existing = load_dataset(target, split)
+        if other := [q for q, text in dataset.queries.items() if existing.queries.get(q) != text]:
             raise DataError(
                 f"{target} holds other questions than {str(name)!r}, first {shown(other[0])}; "
                 "name another folder"
             )
         return existing, target
-    dataset = load_dataset(name, split)
     return load_dataset(save_dataset(dataset, target), split) if create else dataset, target

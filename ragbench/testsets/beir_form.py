@@ -30,20 +30,21 @@ def load_labelled_folder(folder: Path, split: str = "test") -> Dataset:
         return load_beir_folder(folder, split)
     content, names = _read_labels(folder)
     refuse(folder, content.problems)
-    labels = {entry.case.query_id: entry for entry in content.entries}
-    kept = [query_id for query_id in labels if "relevant" in names[query_id]]
+    kept = [query_id for query_id in names if "relevant" in names[query_id]]
     dataset = load_beir_folder(folder, split, kept=kept)
     queries = unique_records(folder / "queries.jsonl", identifier, "query")
     source = str(folder / LABELS)
     warn(
         source,
         "queries are not in queries.jsonl and are left out",
-        [q for q in labels if q not in queries],
+        [q for q in names if q not in queries],
     )
     flaws: Flaws = defaultdict(list)
     cases = {case.query_id: case for case in dataset.cases}
-    for query_id in filter(cases.__contains__, labels):
-        entry = labels[query_id]
+    for entry in content.entries:
+        query_id = entry.case.query_id
+        if query_id not in cases:
+            continue
         changes = {name: getattr(entry.case, name) for name in names[query_id] & {*CASE_FIELDS}}
         if "evidence" in changes:
             changes["evidence"] = tuple(dict.fromkeys(quoted_spans(entry, dataset.corpus, flaws)))

@@ -38,7 +38,7 @@ M = TypeVar("M", bound=BaseModel)
 
 _ADAPTERS = {kind: TypeAdapter[Any](kind) for kind in (Case, Document, SafetySample)}
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-_HARM = {**dict.fromkeys((*HARMFUL, "true", "1"), True)} | dict.fromkeys(
+_HARM = dict.fromkeys((*HARMFUL, "true", "1"), True) | dict.fromkeys(
     (*HARMLESS, "false", "0"), False
 )
 
@@ -319,8 +319,8 @@ class Content:
                 stem = derived_id(line.text, kind)
                 copies[stem] += 1
                 sample_id = line.sample_id or nth_id(stem, copies[stem])
-                labels = (line.text, line.label, line.category, line.source, tuple(line.contexts))
-                samples.append(SafetySample(sample_id, *labels))
+                labels = line.model_dump() | {"sample_id": sample_id, "harmful": line.label}
+                samples.append(_ADAPTERS[SafetySample].validate_python(labels))
 
 
 def check(model: type[M], record: Record, content: Content) -> M | None:
@@ -364,29 +364,22 @@ def fields_of(model: type[BaseModel]) -> tuple[str, ...]:
 
 def entry_of(line: CaseLine, record: Record) -> Entry:
     """Return a checked case and its relevant documents, by default of grade 1."""
-    labels: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in line
-        if name in CASE_FIELDS
-    }
     chunks = line.expected_chunks
-    labels |= {
-        "evidence": tuple(Span(piece.doc_id, piece.start, piece.end) for piece in line.evidence),
-        "gold_facts": tuple(map(tuple, line.gold_facts)),
-        "turns": tuple((question, answer) for question, answer in line.turns),
-        "expected_chunks": tuple(chunk.chunk_id for chunk in chunks if chunk.chunk_id),
-        "expected_sections": tuple(
+    labels = line.model_dump() | {  # of which a case takes the fields that it has
+        "expected_chunks": [chunk.chunk_id for chunk in chunks if chunk.chunk_id],
+        "expected_sections": [
             (chunk.doc_id, chunk.section)
             for chunk in (*chunks, *line.expected_sections)
             if chunk.section
-        ),
+        ],
         "relevant_chunks": line.relevant_chunks | line.chunk_relevance_grades,
     }
     relevant = line.relevant | line.relevance_grades
     for chunk in chunks:
         if chunk.doc_id:
             relevant.setdefault(chunk.doc_id, 1)
-    return Entry(Case(**labels), relevant, record, tuple(piece.quote for piece in line.evidence))
+    case = _ADAPTERS[Case].validate_python(labels)
+    return Entry(case, relevant, record, tuple(piece.quote for piece in line.evidence))
 
 
 def nth_id(stem: str, count: int) -> str:

@@ -37,7 +37,6 @@ Files of other tools (ragas, deepeval, promptfoo, table) are read by
 like a misspelt label is a problem.
 """
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -110,7 +109,7 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
             )
         extra = {}
         if dataset.name != target.resolve().name:
-            extra = {"testset.json": json.dumps({"name": dataset.name}, ensure_ascii=False) + "\n"}
+            extra = {"testset.json": json_line({"name": dataset.name})}
         return save_dataset(dataset, target, force=force, extra=extra)
     suffix = "jsonl" if form == "nuggets" else form
     if SUFFIXES.get(target.suffix.lower()) != suffix:
@@ -125,7 +124,6 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
             f"{target} is there already; name another place, or replace it with --force "
             "(force=True)"
         )
-
     return write_texts(
         target,
         {"": text_of(content_of(dataset), form)},
@@ -351,7 +349,7 @@ def _read_lines(path: Path) -> Content:
     """Return the content of a JSONL file."""
     content = Content()
     lines: dict[str, list[Record]] = {kind: [] for kind in (*_KINDS.values(), "outputs")}
-    for record in json_records(read_bytes(path), path.name, content.problems):
+    for record in json_records(path, content.problems):
         kind = next((kind for name, kind in _KINDS.items() if name in record.value), "")
         if kind == "inputs" and record.value.get("kind") == "output":
             kind = "outputs"

@@ -301,8 +301,8 @@ def intervene(
     """
     function = load_intervention(name)
     changed = {}
-    for query_id, case in ((case.query_id, case) for case in dataset.cases):
-        if query_id in contexts:
+    for case in dataset.cases:
+        if (query_id := case.query_id) in contexts:
             rng = random.Random(f"{seed} {name} {query_id}")
             try:
                 if result := function(case, contexts[query_id], rng):

@@ -84,13 +84,13 @@ def read_bytes(path: Path) -> bytes:
         ) from exc
 
 
-def json_records(raw: bytes, file: str, problems: list[Problem]) -> Iterator[Record]:
+def json_records(path: Path, problems: list[Problem]) -> Iterator[Record]:
     """Yield the object of each line that is not blank; what is wrong is added to `problems`."""
-    for number, line in enumerate(raw.split(b"\n"), start=1):
+    for number, line in enumerate(read_bytes(path).split(b"\n"), start=1):
         if not line.strip():
             continue
         try:
-            record = parse(line, file, line=number)
+            record = parse(line, path.name, line=number)
         except UnreadableError as exc:
             problems.append(exc.problem)
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragbench.generation.drafts import duplicates, flaw, is_yes_no, overlap
+from ragbench.generation.drafts import Draft, duplicates, flaw, is_yes_no, overlap
 from ragbench.retrieval.embedders import load_embedder
 
 PASSAGE = (
@@ -47,7 +47,7 @@ def test_yes_no_questions(question: str, answer: str, expected: bool) -> None:
     ],
 )
 def test_questions_about_the_passage_are_vague(question: str) -> None:
-    found = flaw(question, "An answer.", "A quote.", PASSAGE, 0.5)
+    found = flaw(Draft("", "", question, "An answer.", "A quote."), PASSAGE, 0.5)
     assert found is not None
     assert found[0] == "vague"
 
@@ -56,7 +56,7 @@ def test_questions_about_the_passage_are_vague(question: str) -> None:
     "question", ["How does a text editor mark a section of code?", "What is a context manager?"]
 )
 def test_the_words_of_the_field_are_not_vague(question: str) -> None:
-    assert flaw(question, "An answer.", "A quote.", PASSAGE, 0.5) is None
+    assert flaw(Draft("", "", question, "An answer.", "A quote."), PASSAGE, 0.5) is None
 
 
 def test_overlap_counts_runs_of_three_words() -> None:
@@ -66,13 +66,17 @@ def test_overlap_counts_runs_of_three_words() -> None:
     assert overlap("What is an unordered collection of what?", words) == pytest.approx(3 / 5)
     assert overlap("Which container forgets the order?", words) == 0
     assert overlap("A set?", words) == 0
-    found = flaw("Which is an unordered collection of distinct things?", "A set.", "q", words, 0.5)
+    found = flaw(
+        Draft("", "", "Which is an unordered collection of distinct things?", "A set.", "q"),
+        words,
+        0.5,
+    )
     assert found is not None
     assert found[0] == "quotes_chunk"
 
 
 def test_missing_items_are_named() -> None:
-    assert flaw("", "", "q", PASSAGE, 0.5) == (
+    assert flaw(Draft("", "", quote="q"), PASSAGE, 0.5) == (
         "incomplete",
         "it has no question and no answer",
     )
