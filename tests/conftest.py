@@ -156,6 +156,7 @@ class _Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("content-length", 0))
         content = self.rfile.read(length)
         kind = self.headers.get("content-type", "").partition(";")[0]
+        body: Any
         if kind == "multipart/form-data":
             body = {"content": content.decode()}
         else:

@@ -209,22 +209,22 @@ def test_files_import_each_other_in_no_circle() -> None:
 BUDGET = {  # thousands of code tokens of each room; they may only fall
     "(root)": 13.1,
     "cli": 14.4,
-    "datasets": 13.1,
-    "evaluation": 33.7,
-    "generation": 8.0,
-    "judges": 6.0,
+    "datasets": 12.9,
+    "evaluation": 33.4,
+    "generation": 7.9,
+    "judges": 5.9,
     "labelling": 8.3,
     "llms": 14.4,
-    "metrics": 33.8,
-    "report": 16.3,
+    "metrics": 33.6,
+    "report": 16.2,
     "retrieval": 16.0,
     "service": 31.1,  # cases and documents in the database, sessions, the guard, verdicts
-    "statistics": 16.2,  # drift by running sums, a search for the pole that converges
+    "statistics": 16.1,  # drift by running sums, a search for the pole that converges
     "store": 7.0,
     "sweep": 21.1,  # tables in place of results
     "systems": 20.8,
     "testing": 4.5,
-    "testsets": 24.1,  # with interventions and outlines, which rooms above share
+    "testsets": 24.0,  # with interventions and outlines, which rooms above share
 }
 _NOT_CODE = {
     tokenize.COMMENT,

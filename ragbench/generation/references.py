@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ragbench import llms, store
-from ragbench.errors import ConfigError, FailureKind, ModelError, check_known
+from ragbench.errors import ConfigError, DataError, FailureKind, ModelError, check_known
 from ragbench.generation.answers import read_reply
 from ragbench.generation.prompts import GENERATION_SYSTEM, REFERENCE, fill
 from ragbench.retrieval.chunkers import chunk
@@ -112,6 +112,8 @@ def generate_references(
     failed, or a reply that was cut, is "failed".
     """
     questions = dataset.queries
+    if missing := [query_id for query_id in sources if query_id not in questions]:
+        raise DataError(f"sources contain query {missing[0]!r}, which is not in {dataset!r}")
     replies = llms.generate_many(
         llms.load_llm(llm),
         [

@@ -30,7 +30,7 @@ def answer_in_batches(requests: Sequence[Request], log: Callable[[str], None]) -
     """Have providers answer requests by their batch interfaces, store the replies, and return the
     keys of what was submitted.
 
-    Left out are requests that rest on stand-ins of a dry run, and those for which the budget has no
+    Left out are requests that contain a placeholder of a dry run for a reply, and those for which the budget has no
     room. The first request with a schema and the first without are sent alone: what is wrong with
     all of them shows at once, not after hours. A request that fails in its batch is logged.
 
@@ -67,7 +67,9 @@ def answer_in_batches(requests: Sequence[Request], log: Callable[[str], None]) -
             time.sleep(POLL_S if running else 0)
     except KeyboardInterrupt:
         ids = ", ".join(batch.id for _, batch in running)
-        log(f"What was submitted goes on at the provider ({ids}); the same command waits for it.")
+        log(
+            f"The provider keeps working on what was submitted ({ids}); the same command waits for it."
+        )
         raise
     return keys
 
@@ -147,7 +149,7 @@ def _poll(llm: StoredLLM, batch: Batch) -> tuple[str, Mapping[str, Reply | str] 
             ) from exc
         if exc.tries == 1:  # it does not pass
             raise
-        return f"{exc}; batch {batch.id} goes on meanwhile", None
+        return f"{exc}; batch {batch.id} continues meanwhile", None
     return f"batch {batch.id}: {done} of {len(batch.requests)} requests done", outcomes
 
 

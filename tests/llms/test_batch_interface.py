@@ -141,7 +141,7 @@ def test_ctrl_c_leaves_the_batch_running(provider: str, server: BatchServer) -> 
     with pytest.raises(KeyboardInterrupt):
         answer_in_batches(requests, log)
     assert lines[1] == (
-        "What was submitted goes on at the provider (batch_0); the same command waits for it."
+        "The provider keeps working on what was submitted (batch_0); the same command waits for it."
     )
     assert answer_in_batches(requests, log) == {request.key for request in requests[1:]}
     assert stored(requests) == ["re: a", "re: b", "re: c"]
@@ -210,8 +210,8 @@ def test_a_provider_that_is_busy_or_away_is_asked_again(provider: str, server: B
     server.errors = [503, 503, 429, 500]
     answer_in_batches(requests_of(provider, *"abc"), lines.append)
     assert server.sizes == [2]
-    assert [line for line in lines if "goes on meanwhile" in line] == [
-        f"{provider}:{NAMES[provider]}: {status}: not now; batch batch_0 goes on meanwhile"
+    assert [line for line in lines if "continues meanwhile" in line] == [
+        f"{provider}:{NAMES[provider]}: {status}: not now; batch batch_0 continues meanwhile"
         for status in (503, 429, 500)
     ]
     assert lines[-1].startswith("batch batch_0: 2 replies for $")
