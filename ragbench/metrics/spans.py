@@ -25,13 +25,12 @@ import numpy as np
 import pandas as pd
 
 from ragbench.array_types import Floats, Ints
-from ragbench.errors import ConfigError, DataError
-from ragbench.generation import context_chunks
+from ragbench.errors import ConfigError, DataError, unknown_chunk
 from ragbench.metrics.tidy import text_behind, tidy
 from ragbench.metrics.trec import read_run
 from ragbench.registry import BUDGETS, KS
 from ragbench.text import token_offsets, token_ranges, trim
-from ragbench.types import Case, Chunk, Dataset, Run, Span, grouped
+from ragbench.types import Case, Chunk, Dataset, Run, Span, chunk_places, grouped
 
 Range = tuple[str, int, int]
 """A document, and the characters from a start to an end."""
@@ -287,8 +286,15 @@ def _rankings(
             f"none of the run's {len(run):,} queries (the first is {next(iter(run))!r}) is a "
             f"question of {dataset.name!r}: the run belongs to another dataset"
         )
-    ranked = context_chunks(dataset, run, chunks, max(1, len(chunks)))
-    return [ranked[case.query_id] for case in cases]
+    number = chunk_places(chunks)
+    rankings = []
+    for case in cases:
+        scores = run.get(case.query_id, {})
+        if unknown := [chunk_id for chunk_id in scores if chunk_id not in number]:
+            raise DataError(unknown_chunk(unknown[0], case.query_id, len(chunks)))
+        order = sorted((-score, number[chunk_id]) for chunk_id, score in scores.items())
+        rankings.append([chunks[i] for _, i in order])
+    return rankings
 
 
 def _tokens(
