@@ -94,7 +94,6 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> object:
     """No test reads or writes the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        patch.setenv("RAGBENCH_SCORES", "new")  # computed by every test
         patch.setenv("RAGBENCH_YES", "1")  # the systems of the tests are ours
         yield
 

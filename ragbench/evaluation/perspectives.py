@@ -24,7 +24,6 @@ from ragbench.metrics import (
     score_own,
     score_spans,
 )
-from ragbench.metrics.groundedness import SUPPORT_MODELS
 from ragbench.metrics.groundedness.checks import check_groundedness, not_supported
 from ragbench.metrics.pipeline import LABELS, is_latency_measure, score_pipeline
 from ragbench.metrics.retrieval import (
@@ -245,12 +244,7 @@ def _context(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
 
 def _groundedness(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
     dataset, answers, model = output.dataset, output.answers, plan.support_model
-    # a cross-encoder may be a folder, whose files can change
-    with output.kept(f"groundedness {model}" if model in SUPPORT_MODELS else "") as tables:
-        if not tables:
-            tables += check_groundedness(dataset, answers, output.texts, model=model)
-    scores, claims = tables
-    claims["fabricated_numbers"] = claims["fabricated_numbers"].map(tuple)
+    scores, claims = check_groundedness(dataset, answers, output.texts, model=model)
     warning = ""
     if language := not_supported(dataset, answers, model):
         warning = (

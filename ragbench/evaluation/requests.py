@@ -6,27 +6,23 @@ same functions.
 """
 
 import hashlib
-import json
-import os
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ragbench import store
 from ragbench.errors import DataError, DataWarning, FailureKind, ModelError
 from ragbench.evaluation.folder import JOURNAL
 from ragbench.evaluation.parameters import OF_PIPELINE, configuration
-from ragbench.evaluation.result import code_identity
 from ragbench.evaluation.spec import EvaluationSpec
 from ragbench.evaluation.variations import Variation, answer_variations, check_interventions
 from ragbench.judges import judge as judge_answers
@@ -124,45 +120,7 @@ class SystemOutput:
     @cached_property
     def context_scores(self) -> pd.DataFrame:
         """Return `score_context` of the answers, which two perspectives show."""
-        with self.kept("context") as tables:
-            if not tables:
-                tables.append(score_context(self.dataset, self.answers, self.texts))
-        return tables[0]
-
-    @cached_property
-    def identity(self) -> str:
-        """Return a digest of what answers and their texts are scored by: the dataset, the answers
-        without their times and costs, the texts, and the code that scores them.
-
-        "" where the code may be another by now, and where RAGBENCH_SCORES is "new", as in `ragbench
-        verify`.
-        """
-        code = "" if os.environ.get("RAGBENCH_SCORES") == "new" else code_identity()
-        if not code:
-            return ""
-        answers = (replace(each, usage=None, latency_ms={}) for each in self.answers)
-        content = (self.dataset.qrels, *map(asdict, answers), *map(astuple, self.texts))
-        parts = (json.dumps(part, default=repr) for part in content)
-        return store.digest(code, self.dataset.fingerprint, stream=parts)
-
-    @contextmanager
-    def kept(self, name: str) -> Iterator[list[pd.DataFrame]]:
-        """Give tables of scores of the answers and their texts as the same code has made them; where
-        there are none, an empty list, whose tables at the end of the block are kept in the cache.
-
-        `name` is of the tables and of what else they are made with; under "" nothing is kept. Of
-        other values than numbers and texts only lists come back as they were.
-        """
-        kind = "scores" if name and self.identity else ""
-        with store.arrays(kind, store.digest(name, self.identity)) as entry:
-            read = json.loads(entry["json"].tobytes()) if entry else []
-            tables = [pd.DataFrame(values).astype(types) for types, values in read]
-            yield tables
-            if kind and not entry and code_identity():  # else it changed while it was computing
-                columns = [
-                    (each.dtypes.astype(str).to_dict(), each.to_dict("list")) for each in tables
-                ]
-                entry["json"] = np.frombuffer(json.dumps(columns).encode(), np.uint8)
+        return score_context(self.dataset, self.answers, self.texts)
 
 
 def system_of(parameters: Mapping[str, Any], dataset: Dataset) -> str | Pipeline:

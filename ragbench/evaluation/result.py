@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -19,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
-from ragbench import store
 from ragbench.datasets.records import testset_record
 from ragbench.datasets.safety import load_safety_samples
 from ragbench.errors import printable
@@ -438,24 +435,6 @@ def environment() -> dict[str, Any]:
         "cores": os.cpu_count() or 1,
         "libraries": libraries,
     }
-
-
-_LOADED_AT = time.time()
-_SETTLED_S = 60.0  # clocks of network folders differ
-
-
-def code_identity() -> str:
-    """Return a digest of ragbench's code, the installed packages and Python; "" where a file changed
-    after this process loaded it, or shortly before: then what runs may be other code.
-    """
-    files = [*Path(__file__).parents[1].rglob("*.py"), *Path(__file__).parents[1].rglob("*.toml")]
-    for folder in sys.path:
-        files += Path(folder).glob("*.dist-info/METADATA")
-    with suppress(OSError):  # deleted this moment
-        if max(path.stat().st_mtime for path in files) < _LOADED_AT - _SETTLED_S:
-            texts = map(Path.read_bytes, sorted(files))
-            return store.digest(sys.version, platform.machine(), stream=texts)
-    return ""
 
 
 def own_version() -> str:

@@ -6,7 +6,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -182,8 +182,7 @@ def _job_of(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[str,
     )
     made_from = None if is_comparison else source
     job = make_job(again, path.name, location, parameters, source=made_from, stamp={})
-    computed = {**job.environment, "RAGBENCH_SCORES": "new"}  # none from the cache
-    return replace(job, environment=computed), tuple(notes)
+    return job, tuple(notes)
 
 
 def _changed_environment(config: Mapping[str, Any]) -> Iterator[str]:
