@@ -24,6 +24,8 @@ class BatchServer:
         """Why a batch is refused as a whole (OpenAI)."""
         self.errors: list[int] = []
         """Status codes of the first polls."""
+        self.n_unreadable = 0
+        """How many downloads of results are a page of a proxy first."""
         self.alone: list[str] = []
         self.on: Callable[[str], None] = lambda event: None
         """Called with "submitted" before the reply to a submission, and with "polled"."""
@@ -41,6 +43,10 @@ class BatchServer:
             rows = re.findall(r"^\{.*\}(?=\r?$)", body["content"], re.M)
             self.files[f"file-{len(self.files)}"] = [json.loads(row) for row in rows]
             return self.wire.Answered({"id": f"file-{len(self.files) - 1}", "object": "file"})
+        is_download = "/files/" in path or path.endswith("/results")
+        if is_download and self.n_unreadable:
+            self.n_unreadable -= 1
+            return self.wire.Answered(b"<html>try later</html>")
         if "/files/" in path:
             lines = self.files[path.split("/")[-2]]
             return self.wire.Answered("".join(f"{json.dumps(line)}\n" for line in lines).encode())

@@ -93,16 +93,16 @@ class Claude:
         rows = [{"custom_id": each.key, "params": self._body(each)} for each in batch.requests]
         return str(self._batches("create", requests=rows).id)
 
-    def find(self, batch: "Batch") -> str:
-        """Return the id of a batch that was submitted when its process was killed, by its size and
-        time; "" where there is none. Raises RequestError.
+    def find(self, batch: "Batch") -> list[str]:
+        """Return the ids of batches that may be one that was submitted when its process was killed,
+        by its size and time. Raises RequestError.
         """
-        for other in self._batches("list", limit=100).data:
-            size = sum(other.request_counts.to_dict().values())
-            began = other.created_at.timestamp() + _CLOCKS_S
-            if size == len(batch.requests) and began > batch.created:
-                return str(other.id)
-        return ""
+        return [
+            str(other.id)
+            for other in self._batches("list", limit=100).data
+            if sum(other.request_counts.to_dict().values()) == len(batch.requests)
+            and other.created_at.timestamp() + _CLOCKS_S > batch.created
+        ]
 
     def poll(self, batch: "Batch") -> tuple[int, dict[str, Reply | str] | None]:
         """Return how many requests of a batch are done, and once it has ended the reply to each by
@@ -112,7 +112,13 @@ class Claude:
         if state.processing_status != "ended":
             return len(batch.requests) - state.request_counts.processing, None
         outcomes = dict[str, Reply | str]()
-        for line in self._batches("results", message_batch_id=batch.id):
+        try:
+            lines = [*self._batches("results", message_batch_id=batch.id)]
+        except RequestError:
+            raise
+        except Exception as exc:  # cut, or not JSON: the SDK lets it through
+            raise unreadable(self._name, self._clean(str(exc))) from None
+        for line in filter(None, lines):
             result = line.result
             outcomes[line.custom_id] = {"succeeded": "unreadable"}.get(result.type, result.type)
             if result.type == "errored":

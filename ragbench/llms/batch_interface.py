@@ -5,7 +5,7 @@ with the batches that it has paid for.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from threading import Event
 
@@ -30,9 +30,12 @@ def answer_in_batches(requests: Sequence[Request], log: Callable[[str], None]) -
     """Have providers answer requests by their batch interfaces, store the replies, and return the
     keys of what was submitted.
 
-    Left out are requests that contain a placeholder of a dry run for a reply, and those for which the budget has no
-    room. The first request with a schema and the first without are sent alone: what is wrong with
-    all of them shows at once, not after hours. A request that fails in its batch is logged.
+    What an earlier command has submitted comes first, and alone; the rest belongs to the next call.
+    So does the next model where there is a budget, in which it would wait for the room that this
+    one has reserved. Left out are requests that contain a placeholder of a dry run for a reply, and
+    those for which the budget has no room. The first request with a schema and the first without
+    are sent alone: what is wrong with all of them shows at once, not after hours. A request that
+    fails in its batch is logged.
 
     Raises:
         ConfigError: a model has no such interface; nothing has been sent then.
@@ -47,11 +50,13 @@ def answer_in_batches(requests: Sequence[Request], log: Callable[[str], None]) -
                 "a judge); replies that are stored are not asked for again"
             )
     groups = grouped(requests, lambda request: f"{request.provider}:{request.model}")
-    running = list[tuple[StoredLLM, Batch]]()
-    for name, group in groups.items():
-        llm = stored_llm(name)
+    models = {stored_llm(name): group for name, group in groups.items()}
+    running = [(llm, batch) for llm in models for batch in _submitted(llm, ())]
+    for llm, group in () if running else models.items():
         final = [request for request in group if STAND_IN not in request.prompt]
         running += [(llm, batch) for batch in _submitted(llm, final)]
+        if running and llm.settings.max_cost is not None:
+            break  # the others would wait for what this has reserved
     keys = {request.key for _, batch in running for request in batch.requests}
     logged = set[str]()
     try:
@@ -78,8 +83,10 @@ def _submitted(llm: StoredLLM, requests: Sequence[Request]) -> list[Batch]:
     """Return the batches that a model works on, after what is new has been submitted."""
     account = f"{llm.name} {llm.client.origin}"
     with replies.claim(digest("batch", account)):
-        pending = [_recognised(llm, batch) for batch in submissions.pending(account)]
-        running = [batch for batch in pending if batch.id]
+        running = list[Batch]()
+        for batch in sorted(submissions.pending(account), key=lambda batch: not batch.id):
+            if recognised := _recognised(llm, batch, {each.id for each in running}):
+                running.append(recognised)
         on_way = {request.key for batch in running for request in batch.requests}
         stored = replies.lookup_many(requests)
         new = [
@@ -94,9 +101,9 @@ def _submitted(llm: StoredLLM, requests: Sequence[Request]) -> list[Batch]:
                 if exc.stop or exc.tries > 1:  # otherwise it concerns this request alone
                     raise
             new.remove(first)
-        while new and (batch := _submit(llm, account, new[:_MOST])):
-            running.append(batch)
-            new = new[len(batch.requests) :]
+        while new and (submitted := _submit(llm, account, new[:_MOST])):
+            running.append(submitted)
+            new = new[len(submitted.requests) :]
     return running
 
 
@@ -123,17 +130,19 @@ def _submit(llm: StoredLLM, account: str, requests: Sequence[Request]) -> Batch 
     return batch
 
 
-def _recognised(llm: StoredLLM, batch: Batch) -> Batch:
-    """Return a batch with its id, which a killed process had no time to note; it is forgotten if
-    the provider never got it.
+def _recognised(llm: StoredLLM, batch: Batch, others: Collection[str]) -> Batch | None:
+    """Return a batch with its id, which a killed process had no time to note, and which is none of the
+    `others`; it is forgotten if the provider never got it.
     """
-    if not batch.id:
-        batch = batch._replace(id=RetryPolicy().run(partial(llm.client.find, batch), Event()))
-        if batch.id:
-            submissions.put(batch)
-        else:
-            _forget(batch, 0.0)
-    return batch
+    if batch.id:
+        return batch
+    similar = RetryPolicy().run(partial(llm.client.find, batch), Event())
+    if ids := [batch_id for batch_id in similar if batch_id not in others]:
+        batch = batch._replace(id=ids[0])
+        submissions.put(batch)
+        return batch
+    _forget(batch, 0.0)
+    return None
 
 
 def _poll(llm: StoredLLM, batch: Batch) -> tuple[str, Mapping[str, Reply | str] | None]:

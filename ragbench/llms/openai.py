@@ -117,12 +117,12 @@ class OpenAI:
         content = {"input_file_id": uploaded.id, "endpoint": _CHAT, "completion_window": "24h"}
         return self._asked("POST", "/batches", json={**content, "metadata": {"tag": batch.tag}}).id
 
-    def find(self, batch: "Batch") -> str:
-        """Return the id of a batch that was submitted when its process was killed, by its tag; ""
-        where there is none. Raises RequestError.
+    def find(self, batch: "Batch") -> list[str]:
+        """Return the id of a batch that was submitted when its process was killed, by its tag. Raises
+        RequestError.
         """
         others = self._asked("GET", "/batches?limit=100").data
-        return next((other.id for other in others if other.metadata == {"tag": batch.tag}), "")
+        return [other.id for other in others if other.metadata == {"tag": batch.tag}]
 
     def poll(self, batch: "Batch") -> tuple[int, dict[str, Reply | str] | None]:
         """Return how many requests of a batch are done, and once it has ended the reply to each by

@@ -33,9 +33,9 @@ class Batch(NamedTuple):
     requests: tuple[Request, ...]
 
 
-def pending(account: str) -> list[Batch]:
-    """Return the batches of a model whose replies are not all stored, the oldest first."""
-    query = "SELECT * FROM batch WHERE account = ? ORDER BY created"
+def pending(account: str = "") -> list[Batch]:
+    """Return the batches, of a model or all, whose replies are not all stored, the oldest first."""
+    query = "SELECT * FROM batch WHERE CAST(? AS TEXT) IN ('', account) ORDER BY created"
     return [
         Batch(*row, tuple(Request(**fields) for fields in json.loads(requests)))  # type: ignore[call-arg]
         for *row, requests in _write(query, account)

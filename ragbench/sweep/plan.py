@@ -19,6 +19,7 @@ from ragbench.llms import (
     load_llm,
 )
 from ragbench.llms.environment import in_force
+from ragbench.store import submissions
 from ragbench.sweep import budget
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.grid import (
@@ -158,6 +159,19 @@ def ask_in_batches(
         if not keys:
             return
         submitted |= keys
+
+
+def note_batches(
+    grid: Grid, names: Collection[str], settings: Settings, log: Callable[[str], None]
+) -> None:
+    """Say which batches an earlier command has left at the providers, where models are asked now."""
+    if settings.replies != "on" or not any(_asks(grid.runs[name]) for name in names):
+        return
+    if ids := [batch.id or "one without an id" for batch in submissions.pending()]:
+        log(
+            f"Batches are not collected yet: {', '.join(ids)}. With --batch, the sweep that "
+            "submitted them waits for them; without it, it pays for their requests again"
+        )
 
 
 def _asks(parameters: Mapping[str, Any]) -> bool:

@@ -20,7 +20,7 @@ from ragbench.sweep import budget
 from ragbench.sweep.folder import COMPARISON, SweepFolder, tables_of
 from ragbench.sweep.grid import Grid, sources_of, working_folder
 from ragbench.sweep.job import Job, Place, make_job, relative
-from ragbench.sweep.plan import ask_in_batches, open_sweep
+from ragbench.sweep.plan import ask_in_batches, note_batches, open_sweep
 from ragbench.sweep.preload import packages_of
 from ragbench.sweep.processes import Executor, LocalExecutor, default_jobs
 from ragbench.sweep.progress import Progress
@@ -139,8 +139,8 @@ def sweep(
         to_run = session.jobs(
             [name for name in names if name not in {*skipped}], force, allow_failed
         )
-        if batch:
-            ask_in_batches(grid, to_run, settings, session.log)
+        ask = ask_in_batches if batch else note_batches
+        ask(grid, to_run, settings, session.log)
         outcomes = RunOutcomes({}, [], False)
         local, opened = session.executors(executor, to_run, jobs, fork=fork)
         with opened as runs:

@@ -55,13 +55,15 @@ def ingest(
     all of them.
 
     Each document is looked for first, so that after an interruption (Ctrl-C, a kill, the end of
-    the server) the same call continues, and no document is there twice.
+    the server) the same call continues, and no document is there twice. What `find` finds is not
+    sent again, also where its text has changed: take it out first.
 
     Args:
         dataset: the dataset.
         add: sends a document, and returns the application's id of it.
         find: returns the application's id of a document that is there already, or None.
-        is_ready: whether the index has at least this number of documents, and none is waiting.
+        is_ready: whether the index has at least this number of documents and none is waiting; where
+            it has others, count these before.
         at_once: how many documents are sent side by side.
         ready_timeout_s: how long the index is waited for, in seconds.
 
@@ -69,6 +71,7 @@ def ingest(
         The application's ids, as texts -> the dataset's: for `match_passages`.
 
     Raises:
+        ConfigError: `at_once` is below 1.
         SystemsError: the application refused a document or failed, `add` returned no id, or the
             index did not have all of them in time.
 
@@ -90,15 +93,20 @@ def ingest(
             )
         return theirs
 
-    ids = {}
+    if at_once < 1:
+        raise ConfigError(f"at_once is {at_once}; expected 1 or more")
+    ids, failed = {}, ""
     calls = ThreadedCalls([*dataset.corpus.values()], put, at_once=at_once, name="ingest")
     with progress_bar(len(dataset.corpus), "ingesting", "documents") as bar:
         for document, theirs in calls:
-            if isinstance(theirs, Exception):
-                reason = f"document {document.doc_id!r} did not arrive: {theirs}"
-                raise SystemsError(f"{reason}; call `ingest` again to continue") from theirs
-            ids[str(theirs)] = document.doc_id
+            if isinstance(theirs, BaseException):
+                calls.stop()  # and wait for those on their way, so that the next call finds them
+                failed = failed or f"document {document.doc_id!r} did not arrive: {theirs!r}"
+            else:
+                ids[str(theirs)] = document.doc_id
             bar.update()
+    if failed:
+        raise SystemsError(f"{failed}; call `ingest` again to continue")
     end = time.monotonic() + ready_timeout_s
     while not is_ready(len(ids)):
         if time.monotonic() > end:

@@ -14,7 +14,7 @@ import pytest
 from ragbench.errors import ConfigError, ModelError
 from ragbench.llms import STAND_IN, Settings, answer_in_batches, batch_interface, load_llm
 from ragbench.llms.environment import in_force
-from ragbench.store import budgets, replies
+from ragbench.store import budgets, replies, submissions
 from ragbench.store.replies import Request
 from tests.batch_server import BatchServer, prompt_of
 
@@ -262,3 +262,78 @@ def test_a_batch_that_is_refused_as_a_whole_stops(provider: str, server: BatchSe
     server.refused = {}
     answer_in_batches(requests, print)
     assert stored(requests) == ["re: a", "re: b", "re: c"]
+
+
+def test_what_was_submitted_is_collected_before_the_budget_is_asked_for_more(
+    provider: str, server: BatchServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = requests_of(provider, *"abcdefgh")
+    llm: Any = load_llm(f"{provider}:{NAMES[provider]}")
+    settings = Settings(max_cost=ALONE[provider] + 1.2 * llm.bound(requests[0]), budget="stopped")
+    with monkeypatch.context() as patch, in_force(settings):
+        patch.setattr(
+            batch_interface, "_poll", lambda llm, batch: (_ for _ in ()).throw(KeyboardInterrupt)
+        )
+        with pytest.raises(KeyboardInterrupt):
+            answer_in_batches(requests, print)
+    assert budgets.spent("stopped").open > 0
+    sent, n_sent = ([*server.alone], [*server.sizes]), 1 + sum(server.sizes)
+    with in_force(settings):
+        keys = answer_in_batches(requests[::-1], print)
+    assert keys == {request.key for request in requests[1:n_sent]}
+    assert (server.alone, server.sizes) == sent
+    assert None not in stored(requests[:n_sent])
+    assert budgets.spent("stopped").open == 0
+
+
+def test_with_a_budget_models_do_not_wait_for_each_other(
+    provider: str, server: BatchServer
+) -> None:
+    other: Any = load_llm(
+        {"anthropic": "anthropic:claude-opus-4-5", "openai": "openai:gpt-4o"}[provider]
+    )
+    first = requests_of(provider, *"abc")
+    second = [
+        other.request(text, system="s", max_tokens=50, temperature=0.0, schema=None, sample=0)
+        for text in "abc"
+    ]
+    assert other.bound(second[0]) > 0
+    with in_force(Settings(max_cost=1.2 * other.bound(second[0]), budget="two")):
+        assert answer_in_batches([*first, *second], print) == {each.key for each in first[1:]}
+        assert None not in stored(first)
+        assert answer_in_batches([*first, *second], print) <= {each.key for each in second[1:]}
+    with in_force(Settings()):
+        answer_in_batches([*first, *second], print)
+    assert None not in stored(second)
+
+
+def test_a_batch_that_never_left_is_not_taken_for_another_of_its_size(
+    provider: str, server: BatchServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = requests_of(provider, *"abcde")
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            batch_interface, "_poll", lambda llm, batch: (_ for _ in ()).throw(KeyboardInterrupt)
+        )
+        with pytest.raises(KeyboardInterrupt):
+            answer_in_batches(requests[:3], print)
+    [left] = submissions.pending()
+    lost = left._replace(tag="lost", id="", requests=tuple(requests[3:]), created=left.created - 1)
+    submissions.put(lost)
+    assert answer_in_batches(requests, print) == {request.key for request in requests[1:3]}
+    assert submissions.pending() == []
+    answer_in_batches(requests, print)
+    assert None not in stored(requests)
+    assert (server.alone, server.sizes) == (["a", "d"], [2, 1])
+
+
+def test_results_that_cannot_be_read_are_downloaded_again(
+    provider: str, server: BatchServer
+) -> None:
+    lines: list[str] = []
+    requests = requests_of(provider, *"abc")
+    server.n_unreadable = 1
+    answer_in_batches(requests, lines.append)
+    assert None not in stored(requests)
+    assert [line for line in lines if "cannot be read" in line and "continues meanwhile" in line]
+    assert "sk-none" not in "".join(lines)

@@ -24,9 +24,11 @@ from ragbench import store
 from ragbench.cli import app
 from ragbench.errors import ConfigError
 from ragbench.generation.prompts import GENERATION_SYSTEM
-from ragbench.llms import batch_interface
-from ragbench.store import budgets, database, replies
-from ragbench.sweep import plan, sweep, verify
+from ragbench.llms import batch_interface, current_settings
+from ragbench.store import budgets, database, replies, submissions
+from ragbench.store.submissions import Batch
+from ragbench.sweep import plan, read_grid, sweep, verify
+from ragbench.sweep.plan import note_batches
 from ragbench.sweep.worker import failed_requests
 from ragbench.testsets.loader import load_dataset
 from tests.batch_server import BatchServer
@@ -225,6 +227,20 @@ def test_batches_that_would_do_nothing_are_refused(
         sweep(finished.grid, out=tmp_path, batch=True, race="auto")
     with pytest.raises(ConfigError, match="needs the reply store"):
         sweep(finished.grid, out=tmp_path, batch=True, replies="off")
+
+
+def test_batches_that_are_not_collected_are_named(finished: Finished, server: Any) -> None:
+    grid, lines = read_grid(finished.grid), list[str]()
+    note_batches(grid, [*grid.runs], current_settings(), lines.append)
+    assert lines == []
+    submissions.put(Batch("tag", "openai:x server", "batch_7", 0.0, 0, ()))
+    note_batches(grid, [], current_settings(), lines.append)
+    assert lines == []
+    note_batches(grid, [*grid.runs], current_settings(), lines.append)
+    assert lines == [
+        "Batches are not collected yet: batch_7. With --batch, the sweep that submitted them waits for "
+        "them; without it, it pays for their requests again"
+    ]
 
 
 # --- what it will cost

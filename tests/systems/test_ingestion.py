@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 from collections import Counter
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ragbench.errors import RefusalError, SystemsError
+from ragbench.errors import ConfigError, SystemsError
 from ragbench.systems import McpSystem, ingest, ingestion, match_passages
 from ragbench.types import Answer, Dataset, Document, Passage
 
@@ -61,9 +62,8 @@ def test_after_a_refusal_the_same_call_continues(notes: McpSystem, put: Any) -> 
     corpus = {**CORPUS, "long": Document("long", "x", title="too long")}
     with pytest.raises(
         SystemsError, match=r"'long' did not arrive: .*413: the note is too long.*again"
-    ) as refused:
+    ):
         put(notes, Dataset("demo", "test", corpus, [], {}))
-    assert isinstance(refused.value.__cause__, RefusalError)
     assert len(put(notes, DATA)) == 20
     assert held(notes) == Counter(list(CORPUS))
 
@@ -101,7 +101,9 @@ def test_an_index_that_is_never_ready_ends_with_what_to_do() -> None:
 
 def test_no_id_is_an_error_before_more_is_sent() -> None:
     sent: list[Document] = []
-    with pytest.raises(SystemsError, match="'d0' did not arrive: `add` returned None; it returns"):
+    with pytest.raises(
+        SystemsError, match=r"'d0' did not arrive: ConfigError.*`add` returned None; it"
+    ):
         ingest(DATA, sent.append, lambda document: None, lambda n: True)
     assert len(sent) == 1
 
@@ -109,3 +111,30 @@ def test_no_id_is_an_error_before_more_is_sent() -> None:
 def test_a_corpus_without_documents_is_ready_at_once() -> None:
     empty = Dataset("demo", "test", {}, [], {})
     assert ingest(empty, lambda d: d.doc_id, lambda d: None, lambda n: n == 0) == {}
+
+
+def test_documents_on_their_way_have_arrived_when_an_error_is_raised() -> None:
+    arrived: dict[str, Document] = {}
+    is_first = threading.Event()
+
+    def add(document: Document) -> str:
+        if document.doc_id == "d0" and not is_first.is_set():
+            is_first.set()
+            raise asyncio.CancelledError
+        is_first.wait(60)
+        assert document.doc_id not in arrived
+        arrived[document.doc_id] = document
+        return document.doc_id
+
+    def find(document: Document) -> str | None:
+        return document.doc_id if document.doc_id in arrived else None
+
+    with pytest.raises(SystemsError, match=r"'d0' did not arrive: CancelledError.*continue"):
+        ingest(DATA, add, find, lambda n: True, at_once=4)
+    assert 3 <= len(arrived) < 20
+    assert sorted(ingest(DATA, add, find, lambda n: True, at_once=4)) == sorted(CORPUS)
+
+
+def test_no_document_at_once_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="at_once is 0; expected 1 or more"):
+        ingest(DATA, lambda d: d.doc_id, lambda d: None, lambda n: True, at_once=0)
