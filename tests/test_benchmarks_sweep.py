@@ -93,12 +93,14 @@ def part() -> Iterator[Path]:
     path.unlink()
 
 
-def test_the_quickstart_takes_little_more_than_half(part: Path, tmp_path: Path) -> None:
+def test_the_quickstart_takes_three_quarters_of_spawned_processes(
+    part: Path, tmp_path: Path
+) -> None:
     """Four notebooks with their comparison, server included, all caches warm; next to a fresh
     Python for each.
 
     A notebook of the version before forks and kept evidence took 28 CPU s where a forked one takes
-    5.5.
+    3. What a fork saves is the start of Python, so its share grows as the cells get faster.
     """
     cpu_seconds(lambda: sweep(part, jobs=2, out=tmp_path / "cold"))
     forked = cpu_seconds(lambda: sweep(part, jobs=2, out=tmp_path / "forked"))
@@ -110,7 +112,7 @@ def test_the_quickstart_takes_little_more_than_half(part: Path, tmp_path: Path) 
     made = numbers_of(tmp_path / "forked" / part.stem)
     assert len(made) == 8
     assert made == numbers_of(tmp_path / "spawned" / part.stem)
-    assert forked <= 0.6 * spawned
+    assert forked <= 0.85 * spawned
 
 
 def test_dask_takes_little_more_than_jobs(part: Path, tmp_path: Path) -> None:
