@@ -92,15 +92,13 @@ def _left_out(baseline: Result, result: Result) -> dict[str, str]:
     cases = [dict(settings.get("cases", {})).items() for settings in (now, then)]
     thresholds = sorted({name for name, _ in cases[0] ^ cases[1]})
     measured = [{state.name for state in each.perspectives if state.measured} for each in both]
+    reason = ""
     if thresholds:
-        reasons["questions"] = (
-            f"passed questions are not compared: other thresholds ({', '.join(thresholds)})"
-        )
+        reason = f"other thresholds ({', '.join(thresholds)})"
     elif differing := sorted(measured[0] ^ measured[1]):
-        reasons["questions"] = (
-            f"passed questions are not compared: {', '.join(differing)} measured in one of the two "
-            "only"
-        )
+        reason = f"{', '.join(differing)} measured in one of the two only"
+    if reason:
+        reasons["questions"] = f"passed questions are not compared: {reason}"
     keys = ("weights", "judge", "perspectives")
     if differing := [key for key in keys if then.get(key) != now.get(key)]:
         reasons["overall"] = f"overall is not compared: other {' and '.join(differing)}"

@@ -218,7 +218,7 @@ def load_result(path: str | Path) -> Result:
             _damaged(path / "config.json", "it lacks parameters, dataset, counts or questions")
         )
     counts = config.pop("counts")
-    run = {**_read(path / "run.trec", trec_to_run)}
+    run = _read(path / "run.trec", trec_to_run)
     run.update({query_id: {} for query_id in config.pop("found_nothing", [])})
     times = _read(path / "timings.json", _TIMES.validate_json)
     config["made_at"] = times.made_at

@@ -51,7 +51,7 @@ def run_to_trec(run: Run) -> str:
     return "".join(lines)
 
 
-def trec_to_run(text: str) -> Run:
+def trec_to_run(text: str) -> dict[str, dict[str, float]]:
     """Return what `run_to_trec` wrote; ValueError where a line is none of its lines.
 
     >>> trec_to_run("q1 Q0 c 1 2.0 ragbench\\nq1 Q0 a%20b 2 1.5 ragbench\\n")

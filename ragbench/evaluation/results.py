@@ -284,11 +284,8 @@ def _printed(board: pd.DataFrame, *, main: str, named: Sequence[str]) -> pd.Data
     ]
     bounds = zip(board[main], board[f"{main}_ci_low"], board[f"{main}_ci_high"], strict=True)
     numbers = board[filled].apply(pd.to_numeric).convert_dtypes().round(3)
-    return (
-        board[["rank", "label"]]
-        .assign(**{main: [with_interval(*row) for row in bounds]})
-        .join(numbers)
-    )
+    ranked = {main: [with_interval(*row) for row in bounds]}
+    return board[["rank", "label"]].assign(**ranked).join(numbers)
 
 
 def _standing(result: Result, main: str, named: Sequence[str]) -> dict[str, Any]:

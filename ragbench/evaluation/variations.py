@@ -88,12 +88,9 @@ def answer_variations(
             # ids of their own, as answers may be kept
             renamed = [replace(case, query_id=f"{case.query_id}~{name}") for case in cases]
             questions = replace(dataset, cases=renamed, qrels={})
-            answers = [
-                replace(answer, query_id=case.query_id)
-                for case, answer in zip(
-                    cases, ask(other, questions, concurrency=concurrency, label=name), strict=True
-                )
-            ]
+            answers = ask(other, questions, concurrency=concurrency, label=name)
+            pairs = zip(cases, answers, strict=True)
+            answers = [replace(answer, query_id=case.query_id) for case, answer in pairs]
         variations[name] = Variation(cases, answers, chunks)
     if unused := [name for name, variation in variations.items() if not variation.cases]:
         warnings.warn(

@@ -86,10 +86,8 @@ def _preload() -> None:
     )
     from ragbench.retrieval.embedders import load_embedder
 
-    with (
-        store.bypassed(),
-        suppress(Exception),
-    ):  # its weights are then in the memory that forks share
+    # its weights are then in the memory that forks share; a cell that needs it shows the error
+    with store.bypassed(), suppress(Exception):
         load_embedder("minilm").encode(["a question"])
     for name in _ROOMS:
         room = importlib.import_module(name)

@@ -234,6 +234,7 @@ def check_groundedness(
         stated = [_stated(label, check.text, next(supports)) for label in check.labels]
         n_expected = len(check.case.expected_claims)
         cited = {*check.citations, *map(check.documents.get, check.citations)}
+        sources = check.sources
         rows[query_id] = {
             "claim_support": support if check.claims else math.nan,
             "numeric_support": numeric_support(check.text, check.texts),
@@ -242,9 +243,9 @@ def check_groundedness(
             "expected_citations": _fraction([i in cited for i in check.case.expected_citations]),
             "citation_form": citation_form(check.citations, check.ids),
             "citation_content": _fraction(
-                [cites_content(claim, text) for claim, sources in check.sources for text in sources]
+                [cites_content(claim, text) for claim, cites in sources for text in cites]
             ),
-            "citation_accuracy": _fraction([next(supports) >= STRICT for _ in check.sources]),
+            "citation_accuracy": _fraction([next(supports) >= STRICT for _ in sources]),
             "citation_coverage": _fraction([bool(each) for each in check.cited]),
         }
     if not_supported(dataset, answers, model):
