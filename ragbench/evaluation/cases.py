@@ -122,7 +122,6 @@ def plain_verdicts(
     plain = {}
     for case in output.dataset.cases:
         query_id, value = case.query_id, passed.get(case.query_id, math.nan)
-        relevant = relevant_ids(output.dataset.qrels.get(query_id, {}))
         checked = doubts.get(query_id, ())
         # the digits of a card or phone number that is masked in its claim are no longer part of it
         numbers = [
@@ -139,7 +138,7 @@ def plain_verdicts(
             "query_type": case.query_type,
             "expected_outcome": case.expected_outcome,
             "reasons": _masked(reasons.get(query_id, ())),
-            "relevant": tuple(map(masked_id, relevant)),
+            "relevant": tuple(map(masked_id, relevant_ids(output.dataset.qrels.get(query_id, {})))),
             "unsupported_claims": _masked(unsupported),
             "fabricated_numbers": tuple(numbers),
             "invented_claims": _masked(invented),

@@ -133,17 +133,18 @@ def _changes(baseline: Result, result: Result, left_out: Mapping[str, str]) -> t
         is_better = None
         if low is not None and high is not None and not low <= 0 <= high:
             is_better = (low > 0) == higher_is_better(measure)
-        change = Change(
-            measure,
-            perspective_of(measure),
-            **numbers,
-            p_adjusted=p_adjusted,
-            n=int(row["n"]),
-            better=int(row["wins"]),
-            worse=int(row["losses"]),
-            verdict=_verdict(p_adjusted, is_better),
+        changes.append(
+            Change(
+                measure,
+                perspective_of(measure),
+                **numbers,
+                p_adjusted=p_adjusted,
+                n=int(row["n"]),
+                better=int(row["wins"]),
+                worse=int(row["losses"]),
+                verdict=_verdict(p_adjusted, is_better),
+            )
         )
-        changes.append(change)
     return tuple(changes)
 
 

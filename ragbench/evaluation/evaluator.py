@@ -283,9 +283,12 @@ def _check_gates(plan: EvaluationPlan) -> None:
             problem = f", which this test set cannot show: {reason}"
         if problem:
             raise ConfigError(f"--fail-under names {gate}{problem}")
-    best = {name: bound_of(name) for name in targets.gates if perspective_of(name) != "retrieval"}
-    best |= views.ceilings_of(dataset, targets.named)
-    check_reachable(targets, {name: bound for name, bound in best.items() if bound is not None})
+    best = {
+        name: bound
+        for name in targets.gates
+        if perspective_of(name) != "retrieval" and (bound := bound_of(name)) is not None
+    }
+    check_reachable(targets, best | views.ceilings_of(dataset, targets.named))
 
 
 class PerspectiveScores(NamedTuple):
@@ -399,9 +402,12 @@ def _rows(
     rows = [row for frame in frames.values() for row in rows_of(frame, deciding, best)]
     rows += [row for each in scored.measurements.values() for row in each.rows]
     rows = [row for row in rows if row.perspective in measured]
-    missing = [name for name in deciding.named if name not in {row.measure for row in rows}]
-    n = len(plan.dataset.cases)
-    empty = [MeasureResult(name, perspective_of(name), None, None, None, 0, n) for name in missing]
+    n, scored_names = len(plan.dataset.cases), {row.measure for row in rows}
+    empty = (
+        MeasureResult(name, perspective_of(name), None, None, None, 0, n)
+        for name in deciding.named
+        if name not in scored_names
+    )
     return rows + [compare_with_target(row, deciding) for row in empty]
 
 

@@ -7,9 +7,10 @@ A folder holds `config.json` (parameters, dataset, questions, facts, environment
 """
 
 import json
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -114,12 +115,12 @@ def save(
     if str(folder) == "" or active_dry_run():
         return None
     folder = Path(folder).absolute()
-    counts, found_nothing = _counts(result), [query for query, run in result.run.items() if not run]
+    counts = _counts(result)
     if result.diagnosis is not None:
         counts["diagnosis"] = int(result.diagnosis["failed"].sum())
     facts = {**result.facts}
     config = {**result.config, "facts": facts, "counts": counts}
-    config["found_nothing"] = sorted(found_nothing)
+    config["found_nothing"] = sorted(query for query, run in result.run.items() if not run)
     decided = plain(result.decisions)
     times = {
         "seconds": shortened(result.timings),
@@ -202,14 +203,11 @@ def load_result(path: str | Path) -> Result:
             names the file.
     """
     path = Path(path)
-    if not path.is_dir():
-        raise DataError(
-            f"{path} is not a folder; expected the folder of a result, with {', '.join(FILES)}"
-        )
     if not any((path / name).is_file() for name in FILES):
+        problem = "holds no result" if path.is_dir() else "is not a folder"
         raise DataError(
-            f"{path} holds no result ({', '.join(FILES)}); name the folder of one, or read a folder "
-            "of several with load_results"
+            f"{path} {problem}; expected the folder of a result, with {', '.join(FILES)}; a folder "
+            "of several is read by load_results"
         )
     config: dict[str, Any] = _read(path / "config.json", parse_json)
     needed = {"parameters", "dataset", "counts", "questions"}
@@ -239,7 +237,10 @@ def load_result(path: str | Path) -> Result:
         run=run,
         scores=_read(path / "scores.csv", csv_to_scores),
         answers=[
-            replace(each, latency_ms=times.answers.get(each.query_id, {})) for each in answers
+            replace(each, latency_ms=latency)
+            if (latency := times.answers.get(each.query_id))
+            else each
+            for each in answers
         ],
         judgements=_read(path / "judgements.jsonl", lambda text: records_of(text, Judgement)),
         timings=times.seconds,
@@ -263,7 +264,8 @@ def load_results(folder: str | Path) -> Results:
     a race dropped before the last are in `Results.race`.
 
     The folder is that of a sweep, of evaluations (results/eval), any that holds folders of results,
-    or that of one result.
+    or that of one result. Every file is read and checked here, and changing the folder afterwards
+    changes nothing; answers, runs, judgements and verdicts become objects where they are looked at.
 
     >>> results = load_results("results/quickstart")  # doctest: +SKIP
     >>> results.leaderboard()  # doctest: +SKIP
@@ -280,7 +282,7 @@ def load_results(folder: str | Path) -> Results:
         )
     every = map(load_result, result_folders(folder))
     results = Results(
-        _sharing(result for result in every if DRAWS not in result.parameters),
+        _packed(result for result in every if DRAWS not in result.parameters),
         baseline=_stored_baseline(folder),
         race=load_race(folder)[0],
     )
@@ -294,16 +296,37 @@ def load_results(folder: str | Path) -> Results:
     return results
 
 
-def _sharing(results: Iterable[Result]) -> Iterator[Result]:
-    """Give the results with one copy of the questions and measures of their scores, which is most of
-    what they hold.
+def _packed(results: Iterable[Result]) -> Iterator[Result]:
+    """Give the results with their large parts pickled, and with one copy of the questions and
+    measures of their scores, which is most of what is left.
     """
     shared = pd.DataFrame()
     for result in results:
         names = result.scores[["query_id", "measure"]]
         if not names.equals(shared):
             shared = names
-        yield replace(result, scores=shared.assign(value=result.scores["value"]))
+        scores = shared.assign(value=result.scores["value"])
+        yield _PackedResult(**{**vars(result), "scores": scores})
+
+
+class _Packed(cached_property[Any]):
+    """A field that is pickled in memory until it is looked at: in a third of what its objects take."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda result: pickle.loads(vars(result)[f"_{self.attrname}"]))
+
+    def __set__(self, result: object, value: Any) -> None:
+        vars(result)[f"_{self.attrname}"] = pickle.dumps(value)
+
+
+class _PackedResult(Result):
+    """One of many results, so that all of them fit into memory."""
+
+    run: Any = _Packed()
+    answers: Any = _Packed()
+    judgements: Any = _Packed()
+    diagnosis: Any = _Packed()
+    verdicts: Any = _Packed()
 
 
 def load_race(folder: Path) -> tuple[Race | None, str]:

@@ -179,9 +179,8 @@ def records_of(text: str, kind: type[_Record]) -> tuple[_Record, ...]:
 
 
 def diagnosis_lines(diagnosis: pd.DataFrame) -> str:
-    names = ("query_id", "cause", "evidence", "measure", "value", "held")
-    kept = [name for name in names if name in diagnosis]
-    rows = diagnosis.loc[diagnosis["failed"], kept].to_dict("records")
+    names = ["query_id", "cause", "evidence", "measure", "value", "held"]
+    rows = diagnosis[diagnosis["failed"]].reindex(columns=names).to_dict("records")
     filled = ({n: v for n, v in row.items() if not pd.isna(v) and v != ""} for row in rows)
     return "".join(json.dumps(shortened(row), allow_nan=False) + "\n" for row in filled)
 

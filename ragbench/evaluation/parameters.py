@@ -145,10 +145,12 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
     >>> configuration({"chunk_size": 128, "measures": ""})
     {'chunk_size': 128}
     """
-    kept = {key: value for key, value in parameters.items() if key not in WHERE}
-    for name in OMITTED:
-        if kept.get(name) == "":  # the configuration, and its name, of before there were any
-            del kept[name]
+    kept = {
+        key: value
+        for key, value in parameters.items()
+        # "": the configuration, and its name, of before there were any of these
+        if key not in WHERE and not (key in OMITTED and value == "")
+    }
     system = kept.get("system", "")
     if "system" in kept and is_pipeline(system):
         kept |= {"retriever": system} if system else {}
@@ -187,6 +189,7 @@ def config_name(parameters: Mapping[str, Any]) -> str:
     ('notes-', 'my-rag-answer-')
     """
     settings = configuration(parameters)
+    canonical = json.dumps(settings, sort_keys=True, separators=(",", ":"))
     if re.search(r"\s", str(settings.get("prompt", ""))):
         settings["prompt"] = "own-prompt"  # its digest distinguishes it
     if "system" in settings:
@@ -196,10 +199,7 @@ def config_name(parameters: Mapping[str, Any]) -> str:
         for key in _READABLE
         if settings.get(key) not in (None, "", "extractive", "cited")
     ]
-    readable = "-".join(word for word in words if word)[:80].strip("-.") or "run"
-    canonical = json.dumps(
-        configuration(parameters), sort_keys=True, ensure_ascii=True, separators=(",", ":")
-    )
+    readable = "-".join(filter(None, words))[:80].strip("-.") or "run"
     return f"{readable}-{hashlib.sha256(canonical.encode()).hexdigest()[:8]}"
 
 

@@ -99,8 +99,9 @@ class SystemOutput:
             passages = {passage.passage_id: passage for passage in answer.passages}
             for context in answer.contexts:
                 passage = passages.get(context, Passage(context, ""))
-                chunk = Chunk(context, passage.doc_id, 0, len(passage.text), passage.text)
-                texts.setdefault(context, chunk)
+                texts.setdefault(
+                    context, Chunk(context, passage.doc_id, 0, len(passage.text), passage.text)
+                )
         return list(texts.values())
 
     @property
@@ -141,8 +142,8 @@ def system_of(parameters: Mapping[str, Any], dataset: Dataset) -> str | Pipeline
         ConfigError, DataError, ModelError: as `Pipeline`.
     """
     settings = configuration(parameters)
-    if settings.get("system"):
-        return str(settings["system"])
+    if system := settings.get("system"):
+        return str(system)
     options = {name: settings[name] for name in OF_PIPELINE if name in settings}
     options["max_context_tokens"] = settings.get("max_context_tokens") or None
     return Pipeline(dataset, **options)
@@ -348,8 +349,7 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # one for each answer that failed
         for case in _asked_alone(dataset, timed, alone):
-            answer = system.answer(case.query_id, case.text, history=case.history)
-            alone[case.query_id] = answer
+            alone[case.query_id] = system.answer(case.query_id, case.text, history=case.history)
     if system.llm == "extractive":
         answers = [
             replace(each, latency_ms=alone.get(each.query_id, each).latency_ms)
@@ -426,9 +426,7 @@ def _check_recorded(dataset: Dataset, system: RecordedSystem) -> None:
 
 
 def _ranked(answer: Answer) -> dict[str, float]:
-    ids = distinct_contexts(answer) or tuple(
-        dict.fromkeys(passage.passage_id for passage in answer.passages)
-    )
+    ids = distinct_contexts(answer) or dict.fromkeys(each.passage_id for each in answer.passages)
     return {passage_id: 1.0 / rank for rank, passage_id in enumerate(ids, 1)}
 
 

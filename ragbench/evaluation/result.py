@@ -66,8 +66,10 @@ class JudgeFailures(NamedTuple):
         """Return how much failed and why; "" where nothing did."""
         if not self.failed:
             return ""
-        part = f"{self.failed} of {self.requested} judgements failed"
-        return f"{part} ({self.failed / self.requested:.0%}), the first: {self.reason}"
+        return (
+            f"{self.failed} of {self.requested} judgements failed "
+            f"({self.failed / self.requested:.0%}), the first: {self.reason}"
+        )
 
 
 def judge_failures(judgements: Sequence[Judgement]) -> JudgeFailures:
@@ -194,23 +196,26 @@ class Result(Decisions):
                 name: tuple(value) if isinstance(value, list) else value
                 for name, value in self.verdicts.get(query_id, {}).items()
             }
-            case = CaseResult(
-                query_id,
-                question,
-                outcome=outcome_of(answer),
-                answer=masked(answer.text),
-                retrieved=tuple(map(masked_id, answer.contexts)),
-                scores={str(name): known_number(value) for name, value in values.items()},
-                **decided,
+            cases.append(
+                CaseResult(
+                    query_id,
+                    question,
+                    outcome=outcome_of(answer),
+                    answer=masked(answer.text),
+                    retrieved=tuple(map(masked_id, answer.contexts)),
+                    scores={str(name): known_number(value) for name, value in values.items()},
+                    **decided,
+                )
             )
-            cases.append(case)
         return cases
 
     @cached_property
     def answer_of(self) -> Mapping[str, Answer]:
         """Return query_id -> its answer; a failed one where there is none."""
-        lost = Answer("", "", outcome="failed", error="no answer")
-        missing = {query_id: replace(lost, query_id=query_id) for query_id in self.queries}
+        missing = {
+            query_id: Answer(query_id, "", outcome="failed", error="no answer")
+            for query_id in self.queries
+        }
         return missing | {answer.query_id: answer for answer in self.answers}
 
     @cached_property
@@ -232,8 +237,9 @@ class Result(Decisions):
         """
         frame = pd.DataFrame(list(self.cases), columns=_QUESTION)
         frame["reasons"] = frame["reasons"].map("; ".join)
-        causes = {query_id: row["cause"] for query_id, row in self.cause_of.items()}
-        frame["cause"] = [causes.get(query_id, "") for query_id in self.queries]
+        frame["cause"] = [
+            self.cause_of.get(query_id, {}).get("cause", "") for query_id in self.queries
+        ]
         measures = [name for name in LEADERBOARD if name in self.wide]
         return frame.astype({"passed": "boolean"}).join(self.wide[measures], on="query_id")
 
@@ -244,13 +250,15 @@ class Result(Decisions):
         `problem` is "unsupported" or "fabricated number"; `by` is "wording" (a heuristic) or
         "judge".
         """
-        rows = [
-            (case.query_id, claim, *doubt)
-            for case in self.cases
-            for name, doubt in _DOUBTS.items()
-            for claim in getattr(case, name)
-        ]
-        return pd.DataFrame(rows, columns=["query_id", "claim", "problem", "by"])
+        return pd.DataFrame(
+            [
+                (case.query_id, claim, *doubt)
+                for case in self.cases
+                for name, doubt in _DOUBTS.items()
+                for claim in getattr(case, name)
+            ],
+            columns=["query_id", "claim", "problem", "by"],
+        )
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
@@ -381,10 +389,14 @@ def new_result(
         ConfigError: a parameter is not plain data.
     """
     record = {} if dataset.source is None else testset_record(Path(dataset.source.name))
-    series = {name: os.environ.get(f"RAGBENCH_{name.upper()}", "") for name in ("series", "client")}
+    series = {
+        name: value
+        for name in ("series", "client")
+        if (value := os.environ.get(f"RAGBENCH_{name.upper()}"))
+    }
     config = {
         "made_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        **{name: value for name, value in series.items() if value},
+        **series,
         "parameters": configuration(parameters),
         "dataset": {
             "name": name_of(dataset),

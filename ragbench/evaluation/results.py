@@ -44,7 +44,7 @@ class Results(Sequence[Result]):
         self._results = tuple(results)
         self.baseline, self.race = baseline, race
         names = [result.name for result in self._results]
-        if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+        if twice := [name for name in names if names.count(name) > 1]:
             raise ConfigError(f"two results are named {twice[0]!r}; give each a name of its own")
 
     def __len__(self) -> int:
@@ -199,8 +199,9 @@ def configurations(results: Sequence[Result]) -> pd.DataFrame:
     settings = pd.DataFrame(texts).fillna(dict.fromkeys(OMITTED, ""))
     varying = [str(key) for key in settings if key not in _IN_LABEL and settings[key].nunique() > 1]
     rows = []
-    for name, parameters in ((result.name, result.parameters) for result in results):
-        system = parameters.get("retriever") or parameters.get("system") or name
+    for result in results:
+        parameters = result.parameters
+        system = parameters.get("retriever") or parameters.get("system") or result.name
         reranker, overlap = parameters.get("reranker"), parameters.get("chunk_overlap")
         retriever = f"{system} + {reranker}" if reranker else str(system)
         chunking = parameters.get("chunker", "")
@@ -209,7 +210,7 @@ def configurations(results: Sequence[Result]) -> pd.DataFrame:
             chunking += f" {size}/{overlap}" if overlap else f" {size}"
         others = [f"{key} {_short(parameters[key])}" for key in varying if key in parameters]
         label = printable(", ".join(filter(None, [retriever, chunking, *others])))
-        rows.append((name, label, retriever, chunking))
+        rows.append((result.name, label, retriever, chunking))
     return pd.DataFrame(rows, columns=["name", "label", "retriever", "chunking"])
 
 

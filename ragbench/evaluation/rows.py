@@ -37,9 +37,8 @@ def rows_of(
     """
     if frame.empty:
         return []
-    rows = []
-    for name, mean, low, high, n_scored, n in means(frame):
-        row = MeasureResult(
+    rows = (
+        MeasureResult(
             name,
             perspective_of(name) or "answer",
             known_number(mean),
@@ -49,8 +48,9 @@ def rows_of(
             n,
             best.get(name, bound_of(name)),
         )
-        rows.append(compare_with_target(row, targets))
-    return rows
+        for name, mean, low, high, n_scored, n in means(frame)
+    )
+    return [compare_with_target(row, targets) for row in rows]
 
 
 def compare_with_target(row: MeasureResult, targets: Targets) -> MeasureResult:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import io
 import json
 import math
 import os
+import pickle
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +22,7 @@ from hypothesis import strategies as st
 from ragbench.errors import ComparisonError, ConfigError, DataError, FailureKind, ModelError
 from ragbench.evaluation import (
     FILES,
+    Result,
     check_parameters,
     check_requests,
     config_name,
@@ -456,6 +461,82 @@ def test_bytes_that_are_not_text_are_named(tmp_path: Path) -> None:
     (folder / "scores.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match=r"scores\.csv is damaged"):
         load_result(folder)
+
+
+def many(folder: Path) -> Path:
+    """Save two results with every kind of file into a folder."""
+    diagnosis = pd.DataFrame(
+        {"query_id": ["q1", "q2"], "question": ["q1?", "q2?"], "failed": [True, False]}
+    ).assign(cause=["not_used", ""], evidence="", measure="", value=0.25, held=0.5)
+    late = Completion("", "m", error="late", failure=FailureKind.TIMEOUT)
+    for name in ("a", "b"):
+        saved(
+            folder / name,
+            run={"q1": {"d 1": 2.0, "d2": 0.1}, "q2": {}},
+            answers=[
+                Answer("q1", f"Yes, says {name}.\u2028", ("d1#0",), latency_ms={"llm": 1.5}),
+                Answer("q2", "", outcome="failed", error="late", usage=late, failure=late.failure),
+            ],
+            judgements=[Judgement("q1", "correctness", 0.5, f"why {name}", samples=(1.0, None))],
+            diagnosis=diagnosis,
+            verdicts={"q1": {"passed": True, "reasons": [f"as {name}"]}},
+        )
+    return folder
+
+
+@pytest.mark.parametrize("file", [*FILES, "diagnosis.jsonl", "verdicts.json"])
+def test_of_several_results_a_damaged_file_is_named_when_they_are_loaded(
+    tmp_path: Path, file: str
+) -> None:
+    path = many(tmp_path) / "b" / file
+    text = path.read_text(encoding="utf-8")
+    for damaged in ("{", text + "{\n", text[: len(text) // 2], "\ud800"):
+        path.write_bytes(damaged.encode("utf-8", "surrogatepass"))
+        with pytest.raises(DataError, match=f"b/{file} is damaged"):
+            load_results(tmp_path)
+    path.unlink()
+    with pytest.raises(DataError, match=f"b/{file} is damaged .it is missing"):
+        load_results(tmp_path)
+
+
+def assert_equal(result: Result, expected: Result) -> None:
+    assert (result.name, result.config) == (expected.name, expected.config)
+    assert (result.run, result.answers) == (expected.run, expected.answers)
+    assert (result.judgements, result.verdicts) == (expected.judgements, expected.verdicts)
+    assert result.decisions == expected.decisions
+    assert result.diagnosis is not None and expected.diagnosis is not None
+    pd.testing.assert_frame_equal(result.to_frame(), expected.to_frame())
+    pd.testing.assert_frame_equal(result.diagnosis, expected.diagnosis)
+    pd.testing.assert_frame_equal(result.scores, expected.scores)
+
+
+def test_several_results_are_what_each_is_by_itself(tmp_path: Path) -> None:
+    for result in load_results(many(tmp_path)):
+        expected = load_result(tmp_path / result.name)
+        assert expected.answers[0].text == f"Yes, says {result.name}.\u2028"
+        assert expected.answers[1].failure is FailureKind.TIMEOUT
+        assert expected.verdicts["q1"]["reasons"] == [f"as {result.name}"]
+        assert_equal(pickle.loads(pickle.dumps(result)), expected)
+        assert_equal(copy.deepcopy(result), expected)
+        assert_equal(result, expected)
+        assert result.answers is result.answers
+        assert type(result.run) is dict
+        assert_equal(pickle.loads(pickle.dumps(result)), expected)
+        renamed = replace(result, name="other", answers=expected.answers[:1])
+        assert (renamed.name, renamed.answers) == ("other", expected.answers[:1])
+        assert renamed.run == expected.run
+        save(result, tmp_path / "again")
+        for file in ("answers.jsonl", "diagnosis.jsonl", "verdicts.json", "run.trec"):
+            expected_bytes = (tmp_path / result.name / file).read_bytes()
+            assert (tmp_path / "again" / file).read_bytes() == expected_bytes
+
+
+def test_results_do_not_change_with_their_folder(tmp_path: Path) -> None:
+    results, expected = load_results(many(tmp_path)), load_result(tmp_path / "a")
+    saved(tmp_path / "a", run={"q1": {"d3": 1.0}, "q2": {}}, answers=[Answer("q1", "New.")])
+    shutil.rmtree(tmp_path / "b")
+    assert_equal(results["a"], expected)
+    assert results["b"].answers[0].text == "Yes, says b.\u2028"
 
 
 def test_a_missing_run_is_reported(tmp_path: Path) -> None:
