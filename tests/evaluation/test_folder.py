@@ -504,7 +504,8 @@ def assert_equal(result: Result, expected: Result) -> None:
     assert (result.run, result.answers) == (expected.run, expected.answers)
     assert (result.judgements, result.verdicts) == (expected.judgements, expected.verdicts)
     assert result.decisions == expected.decisions
-    assert result.diagnosis is not None and expected.diagnosis is not None
+    assert result.diagnosis is not None
+    assert expected.diagnosis is not None
     pd.testing.assert_frame_equal(result.to_frame(), expected.to_frame())
     pd.testing.assert_frame_equal(result.diagnosis, expected.diagnosis)
     pd.testing.assert_frame_equal(result.scores, expected.scores)
