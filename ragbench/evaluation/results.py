@@ -326,7 +326,7 @@ def per_question(result: Result) -> dict[str, float | None]:
     usd = result.facts.get("generator_cost_usd")
     total = next((each for each in result.latency if each.stage == "total"), None)
     is_ours = result.system.get("kind") == "Pipeline" or "system" not in result.parameters
-    is_known = is_ours or any(answer.usage is not None for answer in result.answers)
+    is_known = is_ours or any(cost.part == "generator" for cost in result.costs)
     n = max(1, len(result.queries))
     return {
         "latency_p50_ms": total.p50 if total else None,

@@ -472,6 +472,7 @@ def many(folder: Path) -> Path:
     for name in ("a", "b"):
         saved(
             folder / name,
+            parameters={"system": f"{name}.toml"},
             run={"q1": {"d 1": 2.0, "d2": 0.1}, "q2": {}},
             answers=[
                 Answer("q1", f"Yes, says {name}.\u2028", ("d1#0",), latency_ms={"llm": 1.5}),
@@ -530,6 +531,17 @@ def test_several_results_are_what_each_is_by_itself(tmp_path: Path) -> None:
         for file in ("answers.jsonl", "diagnosis.jsonl", "verdicts.json", "run.trec"):
             expected_bytes = (tmp_path / result.name / file).read_bytes()
             assert (tmp_path / "again" / file).read_bytes() == expected_bytes
+
+
+def test_ranking_and_comparing_many_results_makes_no_objects_of_their_answers(
+    tmp_path: Path,
+) -> None:
+    results = load_results(many(tmp_path))
+    results.leaderboard()
+    results.compare("a")
+    large = {"run", "answers", "judgements", "diagnosis", "verdicts"}
+    assert all(large.isdisjoint(vars(result)) for result in results)
+    assert [result.answers[0].query_id for result in results] == ["q1", "q1"]
 
 
 def test_results_do_not_change_with_their_folder(tmp_path: Path) -> None:
