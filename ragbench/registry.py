@@ -369,6 +369,24 @@ def bounds_of(name: str) -> tuple[float | None, float | None]:
     return (find_measure(name) or _UNKNOWN).bounds
 
 
+def check_limit(name: str, limit: float) -> None:
+    """Refuse a limit that no value of a measure can cross.
+
+    >>> check_limit("nDCG@10", 0.6)
+    >>> check_limit("nDCG@10", 60)
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: nDCG@10 lies between 0 and 1; 60 is never crossed
+
+    Raises:
+        ConfigError: it is outside the measure's bounds.
+    """
+    least, greatest = bounds_of(name)
+    low = -math.inf if least is None else least
+    high = math.inf if greatest is None else greatest
+    if not low <= limit <= high:
+        raise ConfigError(f"{name} lies between {low:g} and {high:g}; {limit:g} is never crossed")
+
+
 def perspective_of(name: str) -> str:
     """Return the perspective that a measure belongs to; "" where none does.
 

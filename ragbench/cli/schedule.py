@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,6 +22,7 @@ schedule_app = Commands(
 
 @schedule_app.register()
 def add(
+    ctx: typer.Context,
     name: str,
     cron: str,
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...")],
@@ -32,6 +33,8 @@ def add(
 ) -> None:
     """Add a schedule, or replace the one of this name. It runs in this folder.
 
+    An option that the command does not have is an error now, not when the schedule is due.
+
     Args:
         name: What the schedule is called; also its runs in the history.
         cron: As in crontab; "" = EVALUATION_SCHEDULE_CRON.
@@ -41,6 +44,9 @@ def add(
 
     Example: ragbench schedule add nightly "0 2 * * *" --zone Europe/Vienna -- eval
     """
+    program: Any = ctx.find_root()
+    if scheduled := program.command.get_command(program, command[0]):
+        scheduled.make_context(command[0], command[1:], parent=program)
     service.add_schedule(name, cron, command, zone=zone, client=client, database=database)
     due = f": next due {service.next_due(cron, zone, datetime.now(UTC))}" if cron else " added"
     typer.echo(f"{name}{due}")

@@ -22,7 +22,7 @@ from ragbench.metrics.overall import (
     is_number,
 )
 from ragbench.metrics.pipeline import is_latency_measure
-from ragbench.registry import higher_is_better, measure_of
+from ragbench.registry import check_limit, higher_is_better, measure_of
 
 _TABLES = ("targets", "cases", "weights")
 _PARTS = {"cases": THRESHOLDS, "weights": WEIGHTS}
@@ -244,7 +244,9 @@ def _tables(data: Mapping[str, Any], where: str) -> dict[str, dict[str, float | 
                     check_known("part", _PARTS.get(table, [key]), key)
                     if key in tables[table]:
                         raise ConfigError(f"{name} is given twice")
-                    tables[table][key] = _number(name, value)
+                    tables[table][key] = number = _number(name, value)
+                    if table == "targets" and number is not None:
+                        check_limit(key, number)
                 except ConfigError as exc:
                     problems.append(f"[{table}] {exc}")
     if problems:
@@ -290,5 +292,6 @@ def _gates(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
         measure = check_measure(name)
         if measure in gates:
             raise ConfigError(f"--fail-under names {measure} twice; give it once")
+        check_limit(measure, value)
         gates[measure] = float(value)
     return gates

@@ -29,7 +29,7 @@ from ragbench.errors import (
     require,
     unknown,
 )
-from ragbench.registry import bounds_of, find_measure
+from ragbench.registry import check_limit, find_measure
 from ragbench.service import tables, trends
 from ragbench.service.history_database import (
     Json,
@@ -146,8 +146,7 @@ def _measure(connection: Connection, name: str, limit: float) -> str:
         name = declared.name
     elif name not in recorded:
         raise ConfigError(unknown("measure", name, [*trends.WATCHED, *recorded]))
-    if bounds_of(name) == (0.0, 1.0) and not 0 <= limit <= 1:
-        raise ConfigError(f"{name} lies between 0 and 1; {limit:g} is never crossed")
+    check_limit(name, limit)
     return name
 
 

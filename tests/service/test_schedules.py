@@ -60,6 +60,18 @@ def printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., st
     return printed
 
 
+def test_a_schedule_with_an_option_that_its_command_lacks_is_refused(
+    printed: Callable[..., str],
+) -> None:
+    def add(*command: str, status: int = 0) -> str:
+        return printed("schedule", "add", "nightly", "0 2 * * *", "--", *command, status=status)
+
+    assert "No such option: --bogus" in add("eval", "--bogus", status=2)
+    assert "'--jobs'" in add("sweep", "grid.toml", "--jobs", "0", status=2)
+    assert "nightly" not in printed("schedule", "list")
+    assert "next due" in add("eval", "--judge", "--k", "3")
+
+
 def done(claimed: object, lost: object) -> tuple[int, str, None]:
     return 0, "fine", None
 
