@@ -1,17 +1,23 @@
 """Anthropic's models by the `anthropic` SDK. Retries are ours, so the SDK's are off."""
 
+import datetime
 import json
 import time
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from ragbench.llms.failures import RequestError, failure_of, refused, scrubbed, unreadable
-from ragbench.llms.http import BATCH_TIMEOUT_S, address, in_form
+from ragbench.llms.failures import RequestError, failure_of, refused, unreadable
+from ragbench.llms.http import (
+    BATCH_TIMEOUT_S,
+    Form,
+    Reader,
+    address,
+    outcome_of,
+)
 from ragbench.llms.ollama import Tokens
 from ragbench.llms.openai import warn_of_temperature
 from ragbench.network import Bounds
@@ -26,7 +32,8 @@ _HINTS = {
     "another key",
     404: "no such model; set RAG_EVAL_ANTHROPIC_MODEL, or name another one as 'anthropic:<model>'",
 }
-_CLOCKS_S = 300.0  # by which two clocks may differ
+_BATCHES = "/v1/messages/batches"
+_CLOCKS_S = 86_400.0  # by which two clocks may differ
 _TOOL = "give_reply"
 
 
@@ -51,39 +58,49 @@ class ClaudeReply(BaseModel):
     stop_reason: str | None = None
 
 
-class Claude:
+class ClaudeBatch(BaseModel):
+    id: str = Field(min_length=1)
+    processing_status: str
+    request_counts: dict[str, int]
+    created_at: datetime.datetime
+
+
+class ClaudeBatches(BaseModel):
+    data: list[ClaudeBatch]
+
+
+class ClaudeResult(BaseModel):
+    type: str
+    message: Any = None
+    error: Any = None
+
+
+class ClaudeLine(BaseModel):
+    custom_id: str
+    result: ClaudeResult
+
+
+class Claude(Reader):
     """One model of Anthropic's. What it turns out not to take is left out from then on."""
 
     origin = ""
 
     def __init__(self, model: str, key: str, base_url: str | None) -> None:
+        super().__init__(f"anthropic:{model}", (key,))
         self._model = model
-        self._name = f"anthropic:{model}"
         self._base_url = base_url and address(base_url)
         self._takes_temperature = True
         self._takes_schema = True
-        self.secrets = (key,)
 
     def send(self, request: Request, timeout_s: float) -> Reply:
         """Send one request once; raises RequestError."""
-        messages = self._client.messages  # before the clock starts
+        post = self._client.post  # before the clock starts
         while True:
             body = self._body(request)
             start = time.perf_counter()
             try:
-                sent = self._call(
-                    lambda: messages.with_raw_response.create(
-                        model=self._model,
-                        max_tokens=request.max_tokens,
-                        messages=body["messages"],  # noqa: B023
-                        # Which others `create` knows differs between versions of the SDK.
-                        extra_body=body,  # noqa: B023
-                        timeout=timeout_s,
-                    ),
-                    timeout_s,
-                )
-                latency_s = time.perf_counter() - start
-                return self._reply(sent.http_response.text, latency_s)
+                text = self._text(post, "/v1/messages", timeout_s, body=body)
+                return self._reply(text, time.perf_counter() - start)
             except RequestError as exc:
                 if not self._adapted(exc, body):
                     raise
@@ -91,46 +108,44 @@ class Claude:
     def submit(self, batch: "Batch") -> str:
         """Submit a batch and return its id; raises RequestError."""
         rows = [{"custom_id": each.key, "params": self._body(each)} for each in batch.requests]
-        return str(self._batches("create", requests=rows).id)
+        return self._asked(ClaudeBatch, self._client.post, "", body={"requests": rows}).id
 
     def find(self, batch: "Batch") -> list[str]:
-        """Return the ids of batches that may be one that was submitted when its process was killed,
-        by its size and time. Raises RequestError.
+        """Return the ids of batches that may be one that was submitted when its process was killed:
+        those of its size of a day before and after, the nearest in time first. Raises RequestError.
         """
+        batches = self._asked(ClaudeBatches, self._client.get, "?limit=1000").data
+        apart_s = {
+            other.id: abs(other.created_at.timestamp() - batch.created)
+            for other in batches
+            if sum(other.request_counts.values()) == len(batch.requests)
+        }
         return [
-            str(other.id)
-            for other in self._batches("list", limit=100).data
-            if sum(other.request_counts.to_dict().values()) == len(batch.requests)
-            and other.created_at.timestamp() + _CLOCKS_S > batch.created
+            other
+            for other in sorted(apart_s, key=apart_s.__getitem__)
+            if apart_s[other] < _CLOCKS_S
         ]
 
-    def poll(self, batch: "Batch") -> tuple[int, dict[str, Reply | str] | None]:
-        """Return how many requests of a batch are done, and once it has ended the reply to each by
-        its key, or what became of it; raises RequestError.
+    def poll(self, batch: "Batch") -> int | list[tuple[str, Reply | str]]:
+        """Return how many requests of a batch are done; once it has ended, with the key of each the
+        reply to it, or what became of it. Raises RequestError.
         """
-        state = self._batches("retrieve", message_batch_id=batch.id)
+        state = self._asked(ClaudeBatch, self._client.get, f"/{batch.id}")
         if state.processing_status != "ended":
-            return len(batch.requests) - state.request_counts.processing, None
-        outcomes = dict[str, Reply | str]()
-        try:
-            lines = [*self._batches("results", message_batch_id=batch.id)]
-        except RequestError:
-            raise
-        except Exception as exc:  # cut, or not JSON: the SDK lets it through
-            raise unreadable(self._name, self._clean(str(exc))) from None
-        for line in filter(None, lines):
-            result = line.result
-            outcomes[line.custom_id] = {"succeeded": "unreadable"}.get(result.type, result.type)
-            if result.type == "errored":
-                outcomes[line.custom_id] = self._clean(f"{result.error.error.message}")
-            elif result.type == "succeeded":
-                with suppress(RequestError):  # of another form than documented
-                    outcomes[line.custom_id] = self._reply(result.message.to_json(), 0.0)
-        return len(outcomes), outcomes
+            return len(batch.requests) - state.request_counts.get("processing", 0)
+        path = f"{_BATCHES}/{batch.id}/results"
+        text = self._text(self._client.get, path, BATCH_TIMEOUT_S)
+        outcomes = list[tuple[str, Reply | str]]()
+        for content in filter(str.strip, text.split("\n")):
+            line = self.in_form(ClaudeLine, content)
+            body = line.result.message or line.result.error
+            outcome = outcome_of(self._reply, body) if body else line.result.type
+            outcomes.append((line.custom_id, outcome))
+        return outcomes
 
-    def _batches(self, method: str, **arguments: Any) -> Any:
-        call = getattr(self._client.messages.batches, method)
-        return self._call(lambda: call(**arguments, timeout=BATCH_TIMEOUT_S), BATCH_TIMEOUT_S)
+    def _asked(self, form: type[Form], call: Callable[..., str], path: str, **content: Any) -> Form:
+        text = self._text(call, f"{_BATCHES}{path}", BATCH_TIMEOUT_S, **content)
+        return self.in_form(form, text)
 
     @cached_property
     def _client(self) -> Any:
@@ -140,7 +155,7 @@ class Claude:
             api_key=self.secrets[0],
             base_url=self._base_url,
             max_retries=0,
-            http_client=Bounds(self._name).client(anthropic.DefaultHttpxClient),
+            http_client=Bounds(self.name).client(anthropic.DefaultHttpxClient),
         )
         # The SDK closes it in __del__, which in a cycle may come after the end of its sockets.
         weakref.finalize(self, client.close)
@@ -164,24 +179,22 @@ class Claude:
             body["tool_choice"] = {"type": "tool", "name": _TOOL}
         return body
 
-    def _call(self, call: Callable[[], Any], timeout_s: float) -> Any:
+    def _text(self, call: Callable[..., str], path: str, timeout_s: float, **content: Any) -> str:
+        """Return the body of a reply to a call of the SDK's client; raises RequestError."""
         import anthropic
 
-        client = self._client
         try:
-            return call()
+            return call(path, cast_to=str, options={"timeout": timeout_s}, **content)
         except anthropic.APIStatusError as exc:
-            body = self._clean(exc.response.text)
-            failed = refused(self._name, exc.status_code, body, exc.response.headers, _HINTS)
+            body = self.clean(exc.response.text)
+            failed = refused(self.name, exc.status_code, body, exc.response.headers, _HINTS)
         except anthropic.APIConnectionError as exc:
             cause: Any = exc.__cause__ or exc
             url, way_out = (
-                str(client.base_url).rstrip("/"),
+                str(self._client.base_url).rstrip("/"),
                 "check the connection, or set RAG_EVAL_ANTHROPIC_BASE_URL",
             )
-            failed = failure_of(cause, self._name, self._clean, url, timeout_s, way_out)
-        except anthropic.AnthropicError as exc:
-            failed = unreadable(self._name, self._clean(str(exc)))
+            failed = failure_of(cause, self.name, self.clean, url, timeout_s, way_out)
         # out here, so that the SDK's error, which holds the request and its key, is not its context
         raise failed
 
@@ -194,7 +207,7 @@ class Claude:
         message = failed.body
         if "temperature" in body and "temperature" in message:
             if self._takes_temperature:
-                warn_of_temperature(self._name)
+                warn_of_temperature(self.name)
             self._takes_temperature = False
             return True
         if "output_config" in body and any(
@@ -205,7 +218,7 @@ class Claude:
         return False
 
     def _reply(self, text: str, latency_s: float) -> Reply:
-        reply = in_form(ClaudeReply, text, self._name, self._clean)
+        reply = self.in_form(ClaudeReply, text)
         parts, usage = [], reply.usage
         for block in reply.content:
             if block.type == "text":
@@ -225,6 +238,3 @@ class Claude:
             latency_s,
             {**full, "refusal": "refusal"}.get(reply.stop_reason or "", "stop"),
         )
-
-    def _clean(self, text: str) -> str:
-        return scrubbed(text, self.secrets)

@@ -63,7 +63,7 @@ def refused(
     name: str, status: int, body: str, headers: Mapping[str, str], hints: Mapping[int, str]
 ) -> RequestError:
     """Return the failure that an HTTP status means. `hints` states what to set, by status."""
-    words = _server_message(body)
+    words = server_message(body)
     detail = f"{status}: {words}" if words else str(status)
     if any(mark in body for mark in _NO_MONEY):
         return RequestError(
@@ -120,7 +120,7 @@ def unreadable(name: str, body: str) -> RequestError:
     """Return the failure of a reply that is not what the provider's interface promises: half a
     body, a proxy's error page.
     """
-    message = f"{name}: the server's reply cannot be read: {_server_message(body)!r}"
+    message = f"{name}: the server's reply cannot be read: {server_message(body)!r}"
     return RequestError(message, FailureKind.UNREADABLE, tries=3, paid=True, body=body)
 
 
@@ -143,7 +143,7 @@ def scrubbed(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
-def _server_message(body: str) -> str:
+def server_message(body: str) -> str:
     """Return the server's own message where its body has one, on one line and not too long."""
     with suppress(ValueError, RecursionError, AttributeError):
         content = json.loads(body)

@@ -14,8 +14,16 @@ from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import BaseModel
 
-from ragbench.llms.failures import failure_of, refused, scrubbed, unreadable
+from ragbench.llms.failures import (
+    RequestError,
+    failure_of,
+    refused,
+    scrubbed,
+    server_message,
+    unreadable,
+)
 from ragbench.network import Bounds, OutOfBoundsError
+from ragbench.store.replies import Reply
 
 _CONNECT_S = 10.0
 BATCH_TIMEOUT_S = 300.0
@@ -25,14 +33,12 @@ BATCH_TIMEOUT_S = 300.0
 Form = TypeVar("Form", bound=BaseModel)
 
 
-def in_form(form: type[Form], text: str, name: str, clean: Callable[[str], str]) -> Form:
-    """Return the JSON of a paid reply in its documented form; raises RequestError where it has
-    another.
-    """
-    with suppress(ValueError, RecursionError):
-        return form.model_validate(json.loads(text))
-    # out here: the parser's error holds the whole body, so it must not be this one's context
-    raise unreadable(name, clean(text))
+def outcome_of(read: Callable[[str, float], Reply], body: object) -> Reply | str:
+    """Return the reply to a request of a batch, or the server's words where there is none."""
+    try:
+        return read(json.dumps(body), 0.0)
+    except RequestError as exc:
+        return server_message(exc.body)
 
 
 class Response(NamedTuple):
@@ -47,7 +53,27 @@ class Response(NamedTuple):
     total_ms: float
 
 
-class Transport:
+class Reader:
+    """Reads what one provider replies; `clean` leaves its secrets out."""
+
+    def __init__(self, name: str, secrets: tuple[str, ...] = ()) -> None:
+        self.name, self.secrets = name, secrets
+
+    def clean(self, text: str) -> str:
+        """Return the text without the secrets."""
+        return scrubbed(text, self.secrets)
+
+    def in_form(self, form: type[Form], text: str) -> Form:
+        """Return the JSON of a paid reply in its documented form; raises RequestError where it has
+        another.
+        """
+        with suppress(ValueError, RecursionError):
+            return form.model_validate(json.loads(text))
+        # out here: the parser's error holds the whole body, so it must not be this one's context
+        raise unreadable(self.name, self.clean(text))
+
+
+class Transport(Reader):
     """A client of one server; threads may share it. `close` ends its connections, as does the end
     of its use.
     """
@@ -59,7 +85,7 @@ class Transport:
         *,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        self.name, self.secrets = name, secrets
+        super().__init__(name, secrets)
         import httpx
 
         no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
@@ -69,10 +95,6 @@ class Transport:
             limits=httpx.Limits(max_keepalive_connections=64),
         )
         self.close = weakref.finalize(self, self._client.close)
-
-    def clean(self, text: str) -> str:
-        """Return the text without the secrets."""
-        return scrubbed(text, self.secrets)
 
     def send(
         self,
@@ -121,8 +143,7 @@ class Server(Transport):
         """Return the server's JSON reply in its documented form; raises RequestError. All of it
         must be there within `timeout_s`.
         """
-        text = self.text("POST", path, timeout_s, json=payload)
-        return in_form(form, text, self.name, self.clean)
+        return self.in_form(form, self.text("POST", path, timeout_s, json=payload))
 
     def text(self, method: str, path: str, timeout_s: float, **content: Any) -> str:
         """Return the server's reply; raises RequestError."""

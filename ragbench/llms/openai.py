@@ -10,7 +10,13 @@ from pydantic import BaseModel, Field
 
 from ragbench.errors import DataWarning
 from ragbench.llms.failures import RequestError
-from ragbench.llms.http import BATCH_TIMEOUT_S, Server, address, in_form
+from ragbench.llms.http import (
+    BATCH_TIMEOUT_S,
+    Form,
+    Server,
+    address,
+    outcome_of,
+)
 from ragbench.llms.ollama import Tokens, messages
 from ragbench.store.replies import Reply, Request
 
@@ -28,6 +34,7 @@ _ENDINGS = {
 }
 """The states of a batch that has ended, and codes of requests without a reply -> what became of
 them."""
+_PAGES = 100  # of a hundred batches each
 HOSTED = "https://api.openai.com/v1"
 _SCHEMA_MARKS = ("response_format", "json_schema", "schema", "grammar", "structured")
 
@@ -57,20 +64,27 @@ class ChatReply(BaseModel):
     model: str | None = None
 
 
-class BatchObject(BaseModel):
-    """A file, a batch, a list of batches, or a line of its results: what a reply has of these."""
+class BatchFile(BaseModel):
+    id: str = Field(min_length=1)
 
-    id: str = ""
-    status: str = ""
+
+class BatchState(BatchFile):
+    status: str = Field(min_length=1)
     request_counts: dict[str, int] | None = None
-    metadata: dict[str, str] | None = None
     output_file_id: str | None = None
     error_file_id: str | None = None
-    data: "list[BatchObject]" = []
-    custom_id: str = ""
+    errors: Any = None
+
+
+class BatchPage(BaseModel):
+    data: list[dict[str, Any]]
+    has_more: bool = False
+
+
+class BatchLine(BaseModel):
+    custom_id: str
     response: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
-    errors: dict[str, Any] | None = None
 
 
 class OpenAI:
@@ -113,42 +127,51 @@ class OpenAI:
             for each in batch.requests
         ]
         file = ("batch.jsonl", "\n".join(map(json.dumps, rows)).encode())
-        uploaded = self._asked("POST", "/files", data={"purpose": "batch"}, files={"file": file})
-        content = {"input_file_id": uploaded.id, "endpoint": _CHAT, "completion_window": "24h"}
-        return self._asked("POST", "/batches", json={**content, "metadata": {"tag": batch.tag}}).id
+        form = {"data": {"purpose": "batch"}, "files": {"file": file}}
+        content = {
+            "input_file_id": self._asked(BatchFile, "POST", "/files", **form).id,
+            "endpoint": _CHAT,
+            "completion_window": "24h",
+            "metadata": {"tag": batch.tag},
+        }
+        return self._asked(BatchState, "POST", "/batches", json=content).id
 
     def find(self, batch: "Batch") -> list[str]:
         """Return the id of a batch that was submitted when its process was killed, by its tag. Raises
         RequestError.
         """
-        others = self._asked("GET", "/batches?limit=100").data
-        return [other.id for other in others if other.metadata == {"tag": batch.tag}]
+        query = "/batches?limit=100"
+        for _ in range(_PAGES):
+            page = self._asked(BatchPage, "GET", query)
+            mine = [other for other in page.data if other.get("metadata") == {"tag": batch.tag}]
+            if mine or not (page.has_more and page.data):
+                return [str(other["id"]) for other in mine]
+            query = f"/batches?limit=100&after={page.data[-1]['id']}"
+        return []
 
-    def poll(self, batch: "Batch") -> tuple[int, dict[str, Reply | str] | None]:
-        """Return how many requests of a batch are done, and once it has ended the reply to each by
-        its key, or what became of it; raises RequestError.
+    def poll(self, batch: "Batch") -> int | list[tuple[str, Reply | str]]:
+        """Return how many requests of a batch are done; once it has ended, with the key of each the
+        reply to it, or what became of it. Raises RequestError.
         """
-        state = self._asked("GET", f"/batches/{batch.id}")
+        state = self._asked(BatchState, "GET", f"/batches/{batch.id}")
         if state.status not in _ENDINGS:
-            return (state.request_counts or {}).get("completed", 0), None
+            return (state.request_counts or {}).get("completed", 0)
         reason = self.server.clean(json.dumps(state.errors)) if state.errors else ""
         ending = f"{_ENDINGS[state.status]} {reason}".strip()
-        outcomes: dict[str, Reply | str] = {each.key: ending for each in batch.requests}
+        outcomes: list[tuple[str, Reply | str]] = [(each.key, ending) for each in batch.requests]
         for file in filter(None, (state.output_file_id, state.error_file_id)):
             text = self.server.text("GET", f"/files/{file}/content", BATCH_TIMEOUT_S)
-            for line in filter(None, text.split("\n")):
-                result = in_form(BatchObject, line, self.server.name, self.server.clean)
-                code = str((result.error or {}).get("code"))
-                body = (result.response or {}).get("body") or {"error": result.error}
-                try:
-                    outcomes[result.custom_id] = self._reply(json.dumps(body), 0.0)
-                except RequestError as exc:  # another object than a reply
-                    outcomes[result.custom_id] = _ENDINGS.get(code) or str(exc)
-        return len(outcomes), outcomes
+            for content in filter(str.strip, text.split("\n")):
+                line = self.server.in_form(BatchLine, content)
+                code = str((line.error or {}).get("code"))
+                body = (line.response or {}).get("body") or {"error": line.error}
+                outcome = _ENDINGS.get(code) or outcome_of(self._reply, body)
+                outcomes.append((line.custom_id, outcome))
+        return outcomes
 
-    def _asked(self, method: str, path: str, **content: Any) -> BatchObject:
+    def _asked(self, form: type[Form], method: str, path: str, **content: Any) -> Form:
         text = self.server.text(method, path, BATCH_TIMEOUT_S, **content)
-        return in_form(BatchObject, text, self.server.name, self.server.clean)
+        return self.server.in_form(form, text)
 
     def _payload(self, request: Request) -> dict[str, Any]:
         payload: dict[str, Any] = {"model": self._model, self._limit: request.max_tokens}
@@ -187,7 +210,7 @@ class OpenAI:
         return False
 
     def _reply(self, text: str, latency_s: float) -> Reply:
-        reply = in_form(ChatReply, text, self.server.name, self.server.clean)
+        reply = self.server.in_form(ChatReply, text)
         choice, usage = reply.choices[0], reply.usage or ChatUsage()
         content, refusal = choice.message.content or "", choice.message.refusal
         text = content if isinstance(content, str) else "".join(part.text or "" for part in content)

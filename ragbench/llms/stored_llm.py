@@ -208,24 +208,15 @@ class StoredLLM:
         )
         return reply._replace(text=text, served=served)
 
-    def bound(self, request: Request) -> float:
-        """Return the most that a request may cost; 0 without a price."""
-        price = price_of(self.name)
-        # more than any tokenizer makes of it: no token is shorter than a byte
-        return price.cost(request.n_bytes + _AROUND, request.max_tokens) if price else 0.0
-
     def _within_budget(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
-        price, bound = price_of(self.name), self.bound(request)
-        if self.settings.max_cost is None or price is None or not bound:
+        bound = bound_of(request)
+        if self.settings.max_cost is None or not bound:
             return self._send(request, timeout_s)
         reservation = self._reserved(request, bound, timeout_s, stop)
         cost, answered = bound, False  # assumed paid until the outcome is known
         try:
             reply = self._send(request, timeout_s)
-            cost = (
-                price.cost(reply.input_tokens, reply.output_tokens) if reply.input_tokens else bound
-            )
-            answered = True
+            cost, answered = charged(request, reply), True
             return reply
         except RequestError as exc:
             cost = bound if exc.paid else 0.0
@@ -269,6 +260,21 @@ class StoredLLM:
             cached,
             reply.finish,
         )
+
+
+def bound_of(request: Request) -> float:
+    """Return the most that a request may cost; 0 without a price."""
+    price = price_of(request.name)
+    # more than any tokenizer makes of it: no token is shorter than a byte
+    return price.cost(request.n_bytes + _AROUND, request.max_tokens) if price else 0.0
+
+
+def charged(request: Request, reply: Reply) -> float:
+    """Return what a request did cost: its bound where the reply has no usage figures."""
+    price = price_of(request.name)
+    if price is None or not reply.input_tokens:
+        return bound_of(request)
+    return price.cost(reply.input_tokens, reply.output_tokens)
 
 
 def _ends(prompt: str) -> str:

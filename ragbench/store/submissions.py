@@ -32,6 +32,11 @@ class Batch(NamedTuple):
     reservation: int
     requests: tuple[Request, ...]
 
+    @property
+    def name(self) -> str:
+        """Return the provider's id, and the tag until that is known."""
+        return self.id or self.tag
+
 
 def pending(account: str = "") -> list[Batch]:
     """Return the batches, of a model or all, whose replies are not all stored, the oldest first."""

@@ -15,11 +15,13 @@ from ragbench.llms import (
     Settings,
     answer_in_batches,
     current_settings,
+    described,
     dry_run,
     load_llm,
+    pending_batches,
 )
+from ragbench.llms.batch_interface import FORGET
 from ragbench.llms.environment import in_force
-from ragbench.store import submissions
 from ragbench.sweep import budget
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.grid import (
@@ -161,17 +163,31 @@ def ask_in_batches(
         submitted |= keys
 
 
-def note_batches(
+def check_batches(
     grid: Grid, names: Collection[str], settings: Settings, log: Callable[[str], None]
 ) -> None:
-    """Say which batches an earlier command has left at the providers, where models are asked now."""
-    if settings.replies != "on" or not any(_asks(grid.runs[name]) for name in names):
+    """Refuse to ask again what batches of an earlier command are on their way with; say which
+    others there are.
+
+    Raises:
+        ConfigError: configurations would ask for the same; nothing has been sent then.
+    """
+    asking = [grid.runs[name] for name in names if _asks(grid.runs[name])]
+    if settings.replies != "on" or not asking or not (batches := pending_batches()):
         return
-    if ids := [batch.id or "one without an id" for batch in submissions.pending()]:
-        log(
-            f"Batches are not collected yet: {', '.join(ids)}. With --batch, the sweep that "
-            "submitted them waits for them; without it, it pays for their requests again"
+    keys = set[str]()
+    if grid.notebook.defaults.keys() >= {*NEEDED}:
+        foreseen = _dry_run(working_folder(grid), asking, settings).to_send
+        keys = {request.key for request in foreseen}
+    again = [batch for batch in batches if any(request.key in keys for request in batch.requests)]
+    if again:
+        raise ConfigError(
+            f"without --batch, this sweep would pay again for what is on its way: "
+            f"{described(again)}. The same command with --batch waits for it. To give it up, "
+            "cancel it at the provider, and set "
+            f'{FORGET}="{" ".join(batch.name for batch in again)}"'
         )
+    log(f"Batches are not collected yet, by their sweep with --batch: {described(batches)}")
 
 
 def _asks(parameters: Mapping[str, Any]) -> bool:
