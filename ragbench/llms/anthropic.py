@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
-from ragbench.llms.failures import RequestError, failure_of, refused, unreadable
+from ragbench.llms.failures import RequestError, failure_of, refused
 from ragbench.llms.http import (
     BATCH_TIMEOUT_S,
     Form,
@@ -69,15 +69,9 @@ class ClaudeBatches(BaseModel):
     data: list[ClaudeBatch]
 
 
-class ClaudeResult(BaseModel):
-    type: str
-    message: Any = None
-    error: Any = None
-
-
 class ClaudeLine(BaseModel):
     custom_id: str
-    result: ClaudeResult
+    result: dict[str, Any]
 
 
 class Claude(Reader):
@@ -114,17 +108,17 @@ class Claude(Reader):
         """Return the ids of batches that may be one that was submitted when its process was killed:
         those of its size of a day before and after, the nearest in time first. Raises RequestError.
         """
-        batches = self._asked(ClaudeBatches, self._client.get, "?limit=1000").data
-        apart_s = {
-            other.id: abs(other.created_at.timestamp() - batch.created)
-            for other in batches
-            if sum(other.request_counts.values()) == len(batch.requests)
-        }
-        return [
+
+        def apart_s(other: ClaudeBatch) -> float:
+            return abs(other.created_at.timestamp() - batch.created)
+
+        similar = [
             other
-            for other in sorted(apart_s, key=apart_s.__getitem__)
-            if apart_s[other] < _CLOCKS_S
+            for other in self._asked(ClaudeBatches, self._client.get, "?limit=1000").data
+            if sum(other.request_counts.values()) == len(batch.requests)
+            and apart_s(other) < _CLOCKS_S
         ]
+        return [other.id for other in sorted(similar, key=apart_s)]
 
     def poll(self, batch: "Batch") -> int | list[tuple[str, Reply | str]]:
         """Return how many requests of a batch are done; once it has ended, with the key of each the
@@ -138,9 +132,9 @@ class Claude(Reader):
         outcomes = list[tuple[str, Reply | str]]()
         for content in filter(str.strip, text.split("\n")):
             line = self.in_form(ClaudeLine, content)
-            body = line.result.message or line.result.error
-            outcome = outcome_of(self._reply, body) if body else line.result.type
-            outcomes.append((line.custom_id, outcome))
+            body = line.result.get("message") or line.result.get("error")
+            ending = str(line.result.get("type"))
+            outcomes.append((line.custom_id, outcome_of(self._reply, body) if body else ending))
         return outcomes
 
     def _asked(self, form: type[Form], call: Callable[..., str], path: str, **content: Any) -> Form:

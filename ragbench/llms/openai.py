@@ -64,12 +64,11 @@ class ChatReply(BaseModel):
     model: str | None = None
 
 
-class BatchFile(BaseModel):
+class BatchObject(BaseModel):
+    """A file or a batch."""
+
     id: str = Field(min_length=1)
-
-
-class BatchState(BatchFile):
-    status: str = Field(min_length=1)
+    status: str = ""
     request_counts: dict[str, int] | None = None
     output_file_id: str | None = None
     error_file_id: str | None = None
@@ -129,12 +128,12 @@ class OpenAI:
         file = ("batch.jsonl", "\n".join(map(json.dumps, rows)).encode())
         form = {"data": {"purpose": "batch"}, "files": {"file": file}}
         content = {
-            "input_file_id": self._asked(BatchFile, "POST", "/files", **form).id,
+            "input_file_id": self._asked(BatchObject, "POST", "/files", **form).id,
             "endpoint": _CHAT,
             "completion_window": "24h",
             "metadata": {"tag": batch.tag},
         }
-        return self._asked(BatchState, "POST", "/batches", json=content).id
+        return self._asked(BatchObject, "POST", "/batches", json=content).id
 
     def find(self, batch: "Batch") -> list[str]:
         """Return the id of a batch that was submitted when its process was killed, by its tag. Raises
@@ -153,7 +152,7 @@ class OpenAI:
         """Return how many requests of a batch are done; once it has ended, with the key of each the
         reply to it, or what became of it. Raises RequestError.
         """
-        state = self._asked(BatchState, "GET", f"/batches/{batch.id}")
+        state = self._asked(BatchObject, "GET", f"/batches/{batch.id}")
         if state.status not in _ENDINGS:
             return (state.request_counts or {}).get("completed", 0)
         reason = self.server.clean(json.dumps(state.errors)) if state.errors else ""

@@ -29,7 +29,7 @@ class Spending(NamedTuple):
         if not self.lost:
             return ""
         return (
-            f" (and {self.lost:.4f} reserved by batches, or by requests whose process was killed, "
+            f" (and {self.lost:.4f} reserved by requests whose process was killed or by batches, "
             "which may have been paid; that is released as the same requests are answered)"
         )
 
