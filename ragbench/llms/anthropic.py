@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
-from ragbench.llms.failures import RequestError, failure_of, refused
+from ragbench.llms.failures import Form, Reader, RequestError
 from ragbench.llms.http import (
     BATCH_TIMEOUT_S,
-    Form,
-    Reader,
     address,
     outcome_of,
 )
@@ -180,15 +178,13 @@ class Claude(Reader):
         try:
             return call(path, cast_to=str, options={"timeout": timeout_s}, **content)
         except anthropic.APIStatusError as exc:
-            body = self.clean(exc.response.text)
-            failed = refused(self.name, exc.status_code, body, exc.response.headers, _HINTS)
+            reply = exc.response
+            failed = self.refused(exc.status_code, reply.text, reply.headers, _HINTS)
         except anthropic.APIConnectionError as exc:
             cause: Any = exc.__cause__ or exc
-            url, way_out = (
-                str(self._client.base_url).rstrip("/"),
-                "check the connection, or set RAG_EVAL_ANTHROPIC_BASE_URL",
-            )
-            failed = failure_of(cause, self.name, self.clean, url, timeout_s, way_out)
+            url = str(self._client.base_url).rstrip("/")
+            way_out = "check the connection, or set RAG_EVAL_ANTHROPIC_BASE_URL"
+            failed = self.failure_of(cause, url, timeout_s, way_out)
         # out here, so that the SDK's error, which holds the request and its key, is not its context
         raise failed
 

@@ -7,20 +7,15 @@ import json
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-from pydantic import BaseModel
-
 from ragbench.llms.failures import (
+    Form,
+    Reader,
     RequestError,
-    failure_of,
-    refused,
-    scrubbed,
     server_message,
-    unreadable,
 )
 from ragbench.network import Bounds, OutOfBoundsError
 from ragbench.store.replies import Reply
@@ -28,9 +23,6 @@ from ragbench.store.replies import Reply
 _CONNECT_S = 10.0
 BATCH_TIMEOUT_S = 300.0
 """The time that a thousand requests, or their replies, may take on their way."""
-
-
-Form = TypeVar("Form", bound=BaseModel)
 
 
 def outcome_of(read: Callable[[str, float], Reply], body: object) -> Reply | str:
@@ -51,26 +43,6 @@ class Response(NamedTuple):
     text: str
     first_byte_ms: float
     total_ms: float
-
-
-class Reader:
-    """Reads what one provider replies; `clean` leaves its secrets out."""
-
-    def __init__(self, name: str, secrets: tuple[str, ...] = ()) -> None:
-        self.name, self.secrets = name, secrets
-
-    def clean(self, text: str) -> str:
-        """Return the text without the secrets."""
-        return scrubbed(text, self.secrets)
-
-    def in_form(self, form: type[Form], text: str) -> Form:
-        """Return the JSON of a paid reply in its documented form; raises RequestError where it has
-        another.
-        """
-        with suppress(ValueError, RecursionError):
-            return form.model_validate(json.loads(text))
-        # out here: the parser's error holds the whole body, so it must not be this one's context
-        raise unreadable(self.name, self.clean(text))
 
 
 class Transport(Reader):
@@ -122,7 +94,7 @@ class Transport(Reader):
             times = (1000 * (first - start), 1000 * (ended - start))
             return Response(response.status_code, response.headers, text, *times)
         except (OutOfBoundsError, httpx.RequestError) as exc:
-            failure = failure_of(exc, self.name, self.clean, address(url), timeout_s, way_out)
+            failure = self.failure_of(exc, address(url), timeout_s, way_out)
         # out here, so that httpx's error, which holds the request and its key, is not its context
         raise failure
 
@@ -149,9 +121,7 @@ class Server(Transport):
         """Return the server's reply; raises RequestError."""
         reply = self.send(method, f"{self.address}{path}", timeout_s, self._way_out, **content)
         if reply.status != 200:
-            raise refused(
-                self.name, reply.status, self.clean(reply.text), reply.headers, self._hints
-            )
+            raise self.refused(reply.status, reply.text, reply.headers, self._hints)
         return reply.text
 
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, Field
 
 from ragbench.errors import DataWarning
-from ragbench.llms.failures import RequestError
+from ragbench.llms.failures import Form, RequestError
 from ragbench.llms.http import (
     BATCH_TIMEOUT_S,
-    Form,
     Server,
     address,
     outcome_of,

@@ -91,7 +91,7 @@ from urllib.parse import quote, urlsplit
 from pydantic import Field, PositiveFloat, PositiveInt, field_validator, model_validator
 
 from ragbench.errors import FailureKind
-from ragbench.llms.failures import RequestError, RetryPolicy, refused, unreadable
+from ragbench.llms.failures import RequestError, RetryPolicy, unreadable
 from ragbench.llms.http import Transport
 from ragbench.systems.credentials import (
     FlatTemplate,
@@ -254,7 +254,7 @@ class HttpSystem(RemoteSystem):
             raise
         text = self._transport.clean(response.text)
         if not 200 <= response.status < 300 or response.status == 202:
-            raise refused(self.name, response.status, text, response.headers, _HINTS)
+            raise self._transport.refused(response.status, text, response.headers, _HINTS)
         latency_ms = {"first_byte": response.first_byte_ms, "total": response.total_ms}
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind in _STREAMS:
