@@ -136,8 +136,8 @@ class Claude(Reader):
         return outcomes
 
     def _asked(self, form: type[Form], call: Callable[..., str], path: str, **content: Any) -> Form:
-        text = self._text(call, f"{_BATCHES}{path}", BATCH_TIMEOUT_S, **content)
-        return self.in_form(form, text)
+        path = f"{_BATCHES}{path}"
+        return self.in_form(form, self._text(call, path, BATCH_TIMEOUT_S, **content))
 
     @cached_property
     def _client(self) -> Any:

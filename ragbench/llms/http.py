@@ -68,7 +68,7 @@ class Transport(Reader):
         )
         self.close = weakref.finalize(self, self._client.close)
 
-    def send(
+    def exchange(
         self,
         method: str,
         url: str,
@@ -119,7 +119,7 @@ class Server(Transport):
 
     def text(self, method: str, path: str, timeout_s: float, **content: Any) -> str:
         """Return the server's reply; raises RequestError."""
-        reply = self.send(method, f"{self.address}{path}", timeout_s, self._way_out, **content)
+        reply = self.exchange(method, f"{self.address}{path}", timeout_s, self._way_out, **content)
         if reply.status != 200:
             raise self.refused(reply.status, reply.text, reply.headers, self._hints)
         return reply.text

@@ -13,7 +13,6 @@ from ragbench.llms.failures import Form, RequestError
 from ragbench.llms.http import (
     BATCH_TIMEOUT_S,
     Server,
-    address,
     outcome_of,
 )
 from ragbench.llms.ollama import Tokens, messages
@@ -85,7 +84,7 @@ class BatchLine(BaseModel):
     error: dict[str, Any] | None = None
 
 
-class OpenAI:
+class OpenAI(Server):
     """One model of one server. What the server turns out not to take is left out from then on."""
 
     def __init__(self, model: str, base_url: str, key: str | None) -> None:
@@ -98,13 +97,12 @@ class OpenAI:
             "RAG_EVAL_OPENAI_BASE_URL",
         }
         way_out = "start it, or set RAG_EVAL_OPENAI_BASE_URL to where it runs"
-        self.server = Server(f"openai:{model}", base_url, key, hints, way_out)
+        super().__init__(f"openai:{model}", base_url, key, hints, way_out)
         self._model = model
         self._limit = "max_tokens"
         self._takes_temperature = True
         self._takes_schema = True
-        self.origin = address(base_url)
-        self.secrets = self.server.secrets
+        self.origin = self.address
 
     def send(self, request: Request, timeout_s: float) -> Reply:
         """Send one request once; raises RequestError."""
@@ -112,7 +110,7 @@ class OpenAI:
             start = time.perf_counter()
             payload = self._payload(request)
             try:
-                text = self.server.text("POST", "/chat/completions", timeout_s, json=payload)
+                text = self.text("POST", "/chat/completions", timeout_s, json=payload)
                 return self._reply(text, time.perf_counter() - start)
             except RequestError as exc:
                 if not self._adapted(exc, payload):
@@ -154,13 +152,13 @@ class OpenAI:
         state = self._asked(BatchObject, "GET", f"/batches/{batch.id}")
         if state.status not in _ENDINGS:
             return (state.request_counts or {}).get("completed", 0)
-        reason = self.server.clean(json.dumps(state.errors)) if state.errors else ""
+        reason = self.clean(json.dumps(state.errors)) if state.errors else ""
         ending = f"{_ENDINGS[state.status]} {reason}".strip()
         outcomes: list[tuple[str, Reply | str]] = [(each.key, ending) for each in batch.requests]
         for file in filter(None, (state.output_file_id, state.error_file_id)):
-            text = self.server.text("GET", f"/files/{file}/content", BATCH_TIMEOUT_S)
+            text = self.text("GET", f"/files/{file}/content", BATCH_TIMEOUT_S)
             for content in filter(str.strip, text.split("\n")):
-                line = self.server.in_form(BatchLine, content)
+                line = self.in_form(BatchLine, content)
                 code = str((line.error or {}).get("code"))
                 body = (line.response or {}).get("body") or {"error": line.error}
                 outcome = _ENDINGS.get(code) or outcome_of(self._reply, body)
@@ -168,8 +166,7 @@ class OpenAI:
         return outcomes
 
     def _asked(self, form: type[Form], method: str, path: str, **content: Any) -> Form:
-        text = self.server.text(method, path, BATCH_TIMEOUT_S, **content)
-        return self.server.in_form(form, text)
+        return self.in_form(form, self.text(method, path, BATCH_TIMEOUT_S, **content))
 
     def _payload(self, request: Request) -> dict[str, Any]:
         payload: dict[str, Any] = {"model": self._model, self._limit: request.max_tokens}
@@ -199,7 +196,7 @@ class OpenAI:
             return True
         if "temperature" in payload and "temperature" in message:
             if self._takes_temperature:
-                warn_of_temperature(self.server.name)
+                warn_of_temperature(self.name)
             self._takes_temperature = False
             return True
         if "response_format" in payload and any(mark in message for mark in _SCHEMA_MARKS):
@@ -208,7 +205,7 @@ class OpenAI:
         return False
 
     def _reply(self, text: str, latency_s: float) -> Reply:
-        reply = self.server.in_form(ChatReply, text)
+        reply = self.in_form(ChatReply, text)
         choice, usage = reply.choices[0], reply.usage or ChatUsage()
         content, refusal = choice.message.content or "", choice.message.refusal
         text = content if isinstance(content, str) else "".join(part.text or "" for part in content)

@@ -93,7 +93,7 @@ def connection_of(provider: str, model: str, url: str = "") -> tuple[Server, str
         ConfigError: the hosted service without a key, or something that is not an address.
     """
     client = _client(provider, model, url, current_settings())
-    return client.server, client.origin
+    return client, client.origin
 
 
 def _client(provider: str, model: str, url: str, settings: Settings) -> Any:

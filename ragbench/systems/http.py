@@ -236,7 +236,7 @@ class HttpSystem(RemoteSystem):
         texts = {name: quote(as_text(value), safe="") for name, value in values.items()}
         headers = fill(self._templates["headers"], values)
         try:
-            response = self._transport.send(
+            response = self._transport.exchange(
                 self.method,
                 str(fill(self._templates["url"], texts)),
                 self.timeout_s,
