@@ -1,7 +1,7 @@
 """What a sweep would run, send and cost, found out by a dry run."""
 
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,19 +84,17 @@ def plan(
         contest = contest_of(grid, folder, sources, race, margin)
         notes.append(contest.expected_saving() if contest.race.next_end else contest.race.summary)
         names = [name for name in names if name not in contest.race.stopped]
-    runs = {name: grid.runs[name] for name in names}
     finished = [
         name
-        for name, parameters in runs.items()
-        if not force and folder.is_finished(name, parameters, sources[name])
+        for name in names
+        if not force and folder.is_finished(name, grid.runs[name], sources[name])
     ]
-    to_run = {name: parameters for name, parameters in runs.items() if name not in {*finished}}
-    asking = [parameters for parameters in to_run.values() if _asks(parameters)]
-    lacking = [name for name in NEEDED if name not in grid.notebook.defaults]
+    to_run = [name for name in names if name not in finished]
+    asking, lacking = _asking(grid, to_run)
     requests = DryRun()
     if asking and lacking:
         notes.append(
-            f"{grid.notebook.path.name} has no parameter {lacking[0]}, so its requests cannot be "
+            f"{grid.notebook.path.name} has no parameter {lacking}, so its requests cannot be "
             "foreseen"
         )
     else:
@@ -132,7 +130,7 @@ def open_sweep(
 
 
 def ask_in_batches(
-    grid: Grid, names: Collection[str], settings: Settings, log: Callable[[str], None]
+    grid: Grid, names: Iterable[str], settings: Settings, log: Callable[[str], None]
 ) -> None:
     """Have providers answer, by their batch interfaces, what configurations would ask: all answers,
     then all verdicts on them, then what could not be read.
@@ -141,12 +139,11 @@ def ask_in_batches(
         ConfigError: requests cannot be foreseen, or a model has no batch interface.
         ModelError: see `ragbench.llms.answer_in_batches`.
     """
-    asking = [grid.runs[name] for name in names if _asks(grid.runs[name])]
-    lacking = [name for name in NEEDED if name not in grid.notebook.defaults]
+    asking, lacking = _asking(grid, names)
     if settings.replies != "on" or (asking and lacking):
         raise ConfigError(
             "--batch needs the reply store, and a notebook with the parameters of evaluate.ipynb"
-            f"{f', which has {lacking[0]}' if lacking else ''}"
+            f"{f', which has {lacking}' if lacking else ''}"
         )
     submitted = set[str]()
     while asking:
@@ -164,7 +161,7 @@ def ask_in_batches(
 
 
 def check_batches(
-    grid: Grid, names: Collection[str], settings: Settings, log: Callable[[str], None]
+    grid: Grid, names: Iterable[str], settings: Settings, log: Callable[[str], None]
 ) -> None:
     """Refuse to ask again what batches of an earlier command are on their way with; say which
     others there are.
@@ -172,11 +169,11 @@ def check_batches(
     Raises:
         ConfigError: configurations would ask for the same; nothing has been sent then.
     """
-    asking = [grid.runs[name] for name in names if _asks(grid.runs[name])]
+    asking, lacking = _asking(grid, names)
     if settings.replies != "on" or not asking or not (batches := pending_batches()):
         return
     keys = set[str]()
-    if grid.notebook.defaults.keys() >= {*NEEDED}:
+    if not lacking:
         foreseen = _dry_run(working_folder(grid), asking, settings).to_send
         keys = {request.key for request in foreseen}
     again = [batch for batch in batches if any(request.key in keys for request in batch.requests)]
@@ -190,10 +187,18 @@ def check_batches(
     log(f"Batches are not collected yet, by their sweep with --batch: {described(batches)}")
 
 
-def _asks(parameters: Mapping[str, Any]) -> bool:
-    """Return True if a configuration asks a language model or another system."""
-    named = (parameters.get("system"), parameters.get("judge"))
-    return any(named) or parameters.get("llm", "extractive") != "extractive"
+def _asking(grid: Grid, names: Iterable[str]) -> tuple[list[dict[str, Any]], str]:
+    """Return the configurations that ask a language model or another system, and the parameter
+    without which their requests cannot be foreseen, "" where their notebook has all.
+    """
+    asking = [
+        parameters
+        for parameters in map(grid.runs.__getitem__, names)
+        if parameters.get("system")
+        or parameters.get("judge")
+        or parameters.get("llm", "extractive") != "extractive"
+    ]
+    return asking, next((name for name in NEEDED if name not in grid.notebook.defaults), "")
 
 
 def _dry_run(folder: Path, asking: Sequence[Mapping[str, Any]], settings: Settings) -> DryRun:

@@ -250,19 +250,18 @@ def test_what_is_on_its_way_is_not_paid_for_again_without_batches(
     plain = ["sweep", str(grid), "--output", str(tmp_path / "out")]
     done, calls = batch_interface._submit, itertools.count()
 
-    def submit(llm: Any, requests: Any) -> Any:
-        batch = done(llm, requests)
-        if stage == "answers" or next(calls) == 1:
-            monkeypatch.setattr(batch_interface, "_poll", interrupt)
-        return batch
-
     with monkeypatch.context() as patch:
+
+        def submit(llm: Any, requests: Any) -> Any:
+            batch = done(llm, requests)
+            if stage == "answers" or next(calls) == 1:
+                patch.setattr(batch_interface, "_poll", interrupt)
+            return batch
+
         patch.setattr(batch_interface, "_submit", submit)
-        patch.setattr(batch_interface, "_poll", batch_interface._poll)
         stopped = runner.invoke(app, [*plain, "--batch"])
     assert stopped.exit_code == 130
     assert "The provider keeps working on 5 requests to openai:" in stopped.output
-    monkeypatch.setattr(batch_interface, "POLL_S", 0.01)
     n_sent, name = len(served.prompts), f"batch_{len(served.sizes) - 1}"
     refused = runner.invoke(app, plain)
     assert refused.exit_code == 2
