@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 from ragbench.llms.failures import Form, Reader, RequestError
 from ragbench.llms.http import (
     BATCH_TIMEOUT_S,
+    Outcomes,
     address,
     outcome_of,
 )
@@ -32,6 +33,11 @@ _HINTS = {
 }
 _BATCHES = "/v1/messages/batches"
 _CLOCKS_S = 86_400.0  # by which two clocks may differ
+_FINISHES = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
 _TOOL = "give_reply"
 
 
@@ -118,16 +124,16 @@ class Claude(Reader):
         ]
         return [other.id for other in sorted(similar, key=apart_s)]
 
-    def poll(self, batch: "Batch") -> int | list[tuple[str, Reply | str]]:
-        """Return how many requests of a batch are done; once it has ended, with the key of each the
-        reply to it, or what became of it. Raises RequestError.
+    def poll(self, batch: "Batch") -> int | Outcomes:
+        """Return how many requests of a batch are done, or what became of them once it has ended;
+        raises RequestError.
         """
         state = self._asked(ClaudeBatch, self._client.get, f"/{batch.id}")
         if state.processing_status != "ended":
             return len(batch.requests) - state.request_counts.get("processing", 0)
         path = f"{_BATCHES}/{batch.id}/results"
         text = self._text(self._client.get, path, BATCH_TIMEOUT_S)
-        outcomes = list[tuple[str, Reply | str]]()
+        outcomes: Outcomes = []
         for content in filter(str.strip, text.split("\n")):
             line = self.in_form(ClaudeLine, content)
             body = line.result.get("message") or line.result.get("error")
@@ -176,7 +182,8 @@ class Claude(Reader):
         import anthropic
 
         try:
-            return call(path, cast_to=str, options={"timeout": timeout_s}, **content)
+            options = {"timeout": timeout_s, "headers": {"Accept": "*/*"}}  # results are no JSON
+            return call(path, cast_to=str, options=options, **content)
         except anthropic.APIStatusError as exc:
             reply = exc.response
             failed = self.refused(exc.status_code, reply.text, reply.headers, _HINTS)
@@ -215,7 +222,6 @@ class Claude(Reader):
                 parts.append(block.text or "")
             elif block.type == "tool_use" and block.name == _TOOL:
                 parts.append(json.dumps(block.input, ensure_ascii=False))
-        full = dict.fromkeys(("max_tokens", "model_context_window_exceeded"), "length")
         # The three are disjoint parts of what was read; all of them are paid for.
         read = (
             usage.input_tokens + usage.cache_creation_input_tokens + usage.cache_read_input_tokens
@@ -226,5 +232,5 @@ class Claude(Reader):
             read,
             usage.output_tokens,
             latency_s,
-            {**full, "refusal": "refusal"}.get(reply.stop_reason or "", "stop"),
+            _FINISHES.get(reply.stop_reason or "", "stop"),
         )

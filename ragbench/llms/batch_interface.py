@@ -15,6 +15,7 @@ from threading import Event
 from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.llms.dry_run import STAND_IN
 from ragbench.llms.failures import RequestError, RetryPolicy
+from ragbench.llms.http import Outcomes
 from ragbench.llms.prices import BATCH_PRICE
 from ragbench.llms.providers import stored_llm
 from ragbench.llms.stored_llm import StoredLLM, bound_of, charged
@@ -34,7 +35,7 @@ _ENDED = (
 )  # with all its batch: alone it would cost twice as much
 _MOST = 1000  # requests of a batch, and tokens of its replies: they fit into one download
 _MOST_TOKENS = 4_000_000
-_NOT_IMPLEMENTED = 501
+_NO_INTERFACE = (404, 405, 501)  # the status codes of a server without batches
 _UNREADABLE = 10  # states one after the other
 
 
@@ -79,13 +80,10 @@ def pending_batches(account: str = "") -> list[Batch]:
     Those that RAGBENCH_FORGET_BATCHES names, by their ids or tags, are forgotten; in a budget they
     have cost the most that they may.
     """
-    forgotten, batches = os.environ.get(FORGET, "").split(), list[Batch]()
     for batch in submissions.pending(account):
-        if batch.name in forgotten:
+        if batch.name in os.environ.get(FORGET, "").split():
             _forget(batch, _bound(batch.requests))
-        else:
-            batches.append(batch)
-    return batches
+    return submissions.pending(account)
 
 
 def described(batches: Sequence[Batch]) -> str:
@@ -142,8 +140,8 @@ def _submitted(
 ) -> list[Batch]:
     """Return the batches that a model works on, after what is new has been submitted."""
     with replies.claim(digest("batch", _account(llm))):
-        recognised = [_recognised(llm, batch, log) for batch in pending_batches(_account(llm))]
-        running = [batch for batch in recognised if batch]
+        pending = pending_batches(_account(llm))
+        running = [*filter(None, (_recognised(llm, batch, log) for batch in pending))]
         on_way = {request.key for batch in running for request in batch.requests}
         stored = replies.lookup_many(requests)
         new = [
@@ -190,7 +188,7 @@ def _submit(llm: StoredLLM, requests: Sequence[Request]) -> Batch | None:
         batch = batch._replace(id=llm.client.submit(batch))
     except RequestError as exc:
         # Otherwise it may be there all the same, and the next command looks for it.
-        if not exc.paid and (exc.status < 500 or exc.status == _NOT_IMPLEMENTED):
+        if exc.status in _NO_INTERFACE or not (exc.paid or exc.status >= 500):
             _forget(batch, 0.0)
         raise _explained(batch, exc) from exc
     submissions.put(batch)
@@ -221,7 +219,7 @@ def _recognised(llm: StoredLLM, batch: Batch, log: Callable[[str], None]) -> Bat
 
 def _explained(batch: Batch, exc: RequestError) -> RequestError:
     """Return a failure, which may be that of a server without a batch interface."""
-    if exc.status not in (404, 405, _NOT_IMPLEMENTED):
+    if exc.status not in _NO_INTERFACE:
         return exc
     return exc.reworded(
         f"{batch.account.strip()}: this server has no batch interface (it replies {exc.status}); "
@@ -229,15 +227,13 @@ def _explained(batch: Batch, exc: RequestError) -> RequestError:
     )
 
 
-def _poll(
-    llm: StoredLLM, batch: Batch, unreadable: Counter[str]
-) -> str | Sequence[tuple[str, Reply | str]]:
+def _poll(llm: StoredLLM, batch: Batch, unreadable: Counter[str]) -> str | Outcomes:
     """Return how far a batch is, in words, or what became of its requests once it has ended.
 
     `unreadable` counts the states of each batch, one after the other, that could not be read.
     """
     try:
-        state: int | Sequence[tuple[str, Reply | str]] = llm.client.poll(batch)
+        state: int | Outcomes = llm.client.poll(batch)
     except RequestError as exc:
         if exc.status == 404:
             raise ModelError(
@@ -262,7 +258,7 @@ def _poll(
 def _collect(
     llm: StoredLLM,
     batch: Batch,
-    lines: Sequence[tuple[str, Reply | str]],
+    lines: Outcomes,
     log: Callable[[str], None],
 ) -> None:
     """Store the replies of a batch; raises ModelError for requests that were canceled or have

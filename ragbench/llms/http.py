@@ -24,6 +24,9 @@ _CONNECT_S = 10.0
 BATCH_TIMEOUT_S = 300.0
 """The time that a thousand requests, or their replies, may take on their way."""
 
+Outcomes = list[tuple[str, Reply | str]]
+"""Of a batch that has ended: the key of each request, and the reply to it or what became of it."""
+
 
 def outcome_of(read: Callable[[str, float], Reply], body: object) -> Reply | str:
     """Return the reply to a request of a batch, or the server's words where there is none."""

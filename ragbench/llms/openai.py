@@ -12,6 +12,7 @@ from ragbench.errors import DataWarning
 from ragbench.llms.failures import Form, RequestError
 from ragbench.llms.http import (
     BATCH_TIMEOUT_S,
+    Outcomes,
     Server,
     outcome_of,
 )
@@ -145,16 +146,16 @@ class OpenAI(Server):
             query = f"/batches?limit=100&after={page.data[-1]['id']}"
         return []
 
-    def poll(self, batch: "Batch") -> int | list[tuple[str, Reply | str]]:
-        """Return how many requests of a batch are done; once it has ended, with the key of each the
-        reply to it, or what became of it. Raises RequestError.
+    def poll(self, batch: "Batch") -> int | Outcomes:
+        """Return how many requests of a batch are done, or what became of them once it has ended;
+        raises RequestError.
         """
         state = self._asked(BatchObject, "GET", f"/batches/{batch.id}")
         if state.status not in _ENDINGS:
             return (state.request_counts or {}).get("completed", 0)
         reason = self.clean(json.dumps(state.errors)) if state.errors else ""
         ending = f"{_ENDINGS[state.status]} {reason}".strip()
-        outcomes: list[tuple[str, Reply | str]] = [(each.key, ending) for each in batch.requests]
+        outcomes: Outcomes = [(each.key, ending) for each in batch.requests]
         for file in filter(None, (state.output_file_id, state.error_file_id)):
             text = self.text("GET", f"/files/{file}/content", BATCH_TIMEOUT_S)
             for content in filter(str.strip, text.split("\n")):
