@@ -36,7 +36,7 @@ _ENDED = (
 _MOST = 1000  # requests of a batch, and tokens of its replies: they fit into one download
 _MOST_TOKENS = 4_000_000
 _NO_INTERFACE = (404, 405, 501)  # the status codes of a server without batches
-_UNREADABLE = 10  # states one after the other
+_UNREADABLE = 10  # states without one between them that can be read
 
 
 def answer_in_batches(requests: Sequence[Request], log: Callable[[str], None]) -> set[str]:
@@ -167,13 +167,12 @@ def _submit(llm: StoredLLM, requests: Sequence[Request]) -> Batch | None:
     none.
     """
     longest = max(request.max_tokens for request in requests)
-    requests = requests[: min(_MOST, max(1, _MOST_TOKENS // longest))]
+    requests = requests[: min(_MOST, _MOST_TOKENS // longest or 1)]
     settings, tag = llm.settings, digest(*(request.key for request in requests))
     reservation: int | None = 0
     while settings.max_cost is not None and (bound := _bound(requests)):
         # It lasts for no time, since other requests must not wait a day for it to be settled.
-        reservation = budgets.reserve(settings.budget, bound, settings.max_cost, 0.0, tag)
-        if reservation:
+        if reservation := budgets.reserve(settings.budget, bound, settings.max_cost, 0.0, tag):
             break
         requests = requests[: len(requests) // 2]
     if not requests:
@@ -230,7 +229,7 @@ def _explained(batch: Batch, exc: RequestError) -> RequestError:
 def _poll(llm: StoredLLM, batch: Batch, unreadable: Counter[str]) -> str | Outcomes:
     """Return how far a batch is, in words, or what became of its requests once it has ended.
 
-    `unreadable` counts the states of each batch, one after the other, that could not be read.
+    `unreadable` counts the states of each batch that could not be read, since the last that could.
     """
     try:
         state: int | Outcomes = llm.client.poll(batch)
@@ -242,8 +241,7 @@ def _poll(llm: StoredLLM, batch: Batch, unreadable: Counter[str]) -> str | Outco
                 f"with; results are kept for 29 days. {FORGET}={batch.name} gives it up, and the "
                 "same command then pays for its requests again"
             ) from exc
-        is_unreadable = exc.failure is FailureKind.UNREADABLE
-        unreadable[batch.name] = unreadable[batch.name] + 1 if is_unreadable else 0
+        unreadable[batch.name] += exc.failure is FailureKind.UNREADABLE
         if exc.tries == 1 or unreadable[batch.name] == _UNREADABLE:
             raise exc.reworded(
                 f"{exc}; batch {batch.id} is kept, and the same command waits for it"
@@ -277,9 +275,8 @@ def _collect(
         else:
             failed.append(outcome)
     _forget(batch, cost)
-    n_replies = len(batch.requests) - len(failed)
     price = f" for ${cost:.4f}, half of the price" if cost else ""
-    log(f"batch {batch.id}: {n_replies} replies{price}")
+    log(f"batch {batch.id}: {len(batch.requests) - len(failed)} replies{price}")
     if not failed:
         return
     line = f"batch {batch.id}: {len(failed)} requests have no reply, the first: {failed[0]}"

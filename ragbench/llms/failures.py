@@ -73,7 +73,7 @@ def unreadable(name: str, body: str) -> RequestError:
 class Reader:
     """Reads what one provider replies; `clean` leaves its secrets out."""
 
-    def __init__(self, name: str, secrets: tuple[str, ...] = ()) -> None:
+    def __init__(self, name: str, secrets: tuple[str, ...]) -> None:
         self.name, self.secrets = name, secrets
 
     def clean(self, text: str) -> str:

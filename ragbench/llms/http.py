@@ -56,7 +56,7 @@ class Transport(Reader):
     def __init__(
         self,
         name: str,
-        secrets: tuple[str, ...] = (),
+        secrets: tuple[str, ...],
         *,
         headers: Mapping[str, str] | None = None,
     ) -> None:

@@ -6,7 +6,7 @@ import datetime
 import math
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -41,7 +41,6 @@ class StoredLLM:
     ) -> None:
         self._provider, self._model = provider, model
         self.client, self._settings = client, settings
-        self._send: Callable[[Request, float], Reply] = client.send
         self._retry = RetryPolicy()
         self._store_is_broken = ""
 
@@ -101,7 +100,7 @@ class StoredLLM:
             self._provider,
             self._model,
             without_surrogates(prompt),
-            None if system is None else without_surrogates(system),
+            system and without_surrogates(system),
             max_tokens,
             float(temperature),
             schema,
@@ -150,8 +149,7 @@ class StoredLLM:
         self, request: Request, timeout_s: float, stop: threading.Event | None
     ) -> Completion:
         with replies.claim(request.key, stop):
-            stored = replies.lookup(request)  # another process may have had it while we waited
-            if stored is not None:
+            if stored := replies.lookup(request):  # by another process while we waited
                 return self._completion(stored, cached=True)
             if self._store_is_broken:
                 raise RequestError(self._store_is_broken, FailureKind.STORE, stop=True)
@@ -211,11 +209,12 @@ class StoredLLM:
     def _within_budget(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
         bound = bound_of(request)
         if self.settings.max_cost is None or not bound:
-            return self._send(request, timeout_s)
+            reply: Reply = self.client.send(request, timeout_s)
+            return reply
         reservation = self._reserved(request, bound, timeout_s, stop)
         cost, answered = bound, False  # assumed paid until the outcome is known
         try:
-            reply = self._send(request, timeout_s)
+            reply = self.client.send(request, timeout_s)
             cost, answered = charged(request, reply), True
             return reply
         except RequestError as exc:

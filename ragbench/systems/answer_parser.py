@@ -351,7 +351,7 @@ def _answer(query_id: str, record: _Record, model: str) -> Answer:
     ids = tuple(passage.passage_id for passage in passages)
     text, flags = without_thoughts(record.answer), dict.fromkeys(record.flags)
     outcome: str | None = "failed" if record.error is not None else record.outcome
-    error, used, usage = record.error, record.usage, None
+    error, used = record.error, record.usage
     has_answer = "answer" in record.model_fields_set  # be it an empty one
     if not text and outcome is None and (RETRIEVAL_ONLY in flags or (ids and not has_answer)):
         flags[RETRIEVAL_ONLY] = None
@@ -366,10 +366,13 @@ def _answer(query_id: str, record: _Record, model: str) -> Answer:
         citations = parse_citations(text, ids)
     first_of = _first_of(ids, passages)
     citations = dict.fromkeys(first_of.get(citation, citation) for citation in citations)
-    if used is not None:
-        usage = Completion(
+    usage = (
+        Completion(
             record.answer, used.model or model, used.input_tokens or 0, used.output_tokens or 0
         )
+        if used
+        else None
+    )
     return Answer(
         query_id,
         text,

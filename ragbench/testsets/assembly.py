@@ -52,10 +52,8 @@ def to_dataset(name: str, content: Content, corpus: Mapping[str, Document], sour
         ]
         cases.append(replace(entry.case, evidence=tuple(dict.fromkeys(spans))))
     for field, lines in content.unknown.items():
-        name_of = shown(field, 40)
-        flaws[f"cases have the field {name_of}, which this form does not know: it is metadata"] = (
-            lines
-        )
+        what = f"cases have the field {shown(field, 40)}, which this form does not know"
+        flaws[f"{what}: it is metadata"] = lines
     warn_all(source, flaws)
     samples = tuple(content.inputs), tuple(content.outputs)
     return Dataset(name, content.split, corpus, tuple(cases), qrels, *samples)

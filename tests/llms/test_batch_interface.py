@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ragbench import network
 from ragbench.errors import ConfigError, ModelError
 from ragbench.llms import (
     STAND_IN,
@@ -486,6 +487,20 @@ def test_long_replies_are_asked_for_in_batches_that_fit_into_a_download(
 ) -> None:
     answer_in_batches(requests_of(provider, *"abcdef", max_tokens=2_000_000), print)
     assert server.sizes == [2, 2, 1]
+
+
+def test_results_that_are_too_long_are_kept_at_the_provider(
+    provider: str, server: BatchServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = requests_of(provider, *"abc")
+    server.text_of = lambda body: "x" * (3_000_000 if prompt_of(body) == "c" else 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(network, "MAX_REPLY_MB", 1.0)
+        with pytest.raises(ModelError, match=r"longer than 1 MB; batch batch_0 is kept"):
+            answer_in_batches(requests, print)
+    answer_in_batches(requests, print)
+    assert stored(requests) == ["x", "x", "x" * 3_000_000]
+    assert server.sizes == [2]
 
 
 @pytest.mark.parametrize("status", [500, 502, 504])
