@@ -62,8 +62,8 @@ def answer_in_batches(requests: Sequence[Request], log: Callable[[str], None]) -
                 'without it what asks this model alone (vectors: with llm = "extractive" and without '
                 "a judge); replies that are stored are not asked for again"
             )
-    groups = grouped(requests, lambda request: request.name)
-    models = {stored_llm(name): group for name, group in groups.items()}
+    groups = grouped(requests, lambda request: request.name).items()
+    models = {stored_llm(name): group for name, group in groups}
     try:
         return _answered(models, log)
     except KeyboardInterrupt:

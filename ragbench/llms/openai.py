@@ -35,7 +35,7 @@ _ENDINGS = {
 them."""
 _PAGES = 100  # of a hundred batches each
 HOSTED = "https://api.openai.com/v1"
-_SCHEMA_MARKS = ("response_format", "json_schema", "schema", "grammar", "structured")
+_SCHEMA_MARKS = "response_format json_schema schema grammar structured".split()
 
 
 class ChatPart(BaseModel):

@@ -38,9 +38,7 @@ from ragbench.sweep.race import contest_of
 from ragbench.systems import Pipeline
 from ragbench.systems.loader import RECORDED
 
-_RETRIEVAL = tuple(
-    "chunker chunk_size chunk_overlap tokenizer language retriever reranker depth".split()
-)
+_RETRIEVAL = "chunker chunk_size chunk_overlap tokenizer language retriever reranker depth".split()
 
 
 @dataclass(frozen=True)
