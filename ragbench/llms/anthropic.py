@@ -190,8 +190,12 @@ class Claude(Reader):
         except anthropic.APIConnectionError as exc:
             cause: Any = exc.__cause__ or exc
             url = str(self._client.base_url).rstrip("/")
-            way_out = "check the connection, or set RAG_EVAL_ANTHROPIC_BASE_URL"
-            failed = self.failure_of(cause, url, timeout_s, way_out)
+            failed = self.failure_of(
+                cause,
+                url,
+                timeout_s,
+                "check the connection, or set RAG_EVAL_ANTHROPIC_BASE_URL",
+            )
         # out here, so that the SDK's error, which holds the request and its key, is not its context
         raise failed
 

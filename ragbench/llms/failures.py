@@ -66,8 +66,13 @@ def unreadable(name: str, body: str) -> RequestError:
     """Return the failure of a reply that is not what the provider's interface promises: half a
     body, a proxy's error page.
     """
-    message = f"{name}: the server's reply cannot be read: {server_message(body)!r}"
-    return RequestError(message, FailureKind.UNREADABLE, tries=3, paid=True, body=body)
+    return RequestError(
+        f"{name}: the server's reply cannot be read: {server_message(body)!r}",
+        FailureKind.UNREADABLE,
+        tries=3,
+        paid=True,
+        body=body,
+    )
 
 
 class Reader:
@@ -111,14 +116,22 @@ class Reader:
                 408: FailureKind.TIMEOUT,
                 409: FailureKind.REFUSED,
             }
-            kind = kinds.get(status, FailureKind.SERVER_ERROR)
             return RequestError(
-                f"{self.name}: {detail}", kind, status=status, tries=tries, wait_s=wait_s
+                f"{self.name}: {detail}",
+                kinds.get(status, FailureKind.SERVER_ERROR),
+                status=status,
+                tries=tries,
+                wait_s=wait_s,
             )
         stop = status in (401, 402, 403, 404)
         advice = "" if stop else " this request: check its length, max_tokens and temperature"
-        message = f"{self.name}: {hints.get(status, f'the server refuses{advice}')} ({detail})"
-        return RequestError(message, FailureKind.REFUSED, status=status, body=body, stop=stop)
+        return RequestError(
+            f"{self.name}: {hints.get(status, f'the server refuses{advice}')} ({detail})",
+            FailureKind.REFUSED,
+            status=status,
+            body=body,
+            stop=stop,
+        )
 
     def failure_of(
         self, exc: Exception, address: str, timeout_s: float, way_out: str
@@ -132,25 +145,31 @@ class Reader:
         reason = self.clean(str(exc) or type(exc).__name__)
         kinds = {kind.__name__ for kind in type(exc).__mro__}
         if isinstance(exc, OutOfBoundsError):
-            elsewhere, tries = (
-                exc.failure is FailureKind.REFUSED,
-                1 + (exc.failure is FailureKind.TIMEOUT),
-            )
+            elsewhere = exc.failure is FailureKind.REFUSED
+            tries = 1 + (exc.failure is FailureKind.TIMEOUT)
             return RequestError(
                 reason, exc.failure, tries=tries, stop=elsewhere, paid=not elsewhere
             )
         if kinds & {"ConnectError", "ConnectTimeout"}:
-            message = (
-                f"{self.name}: no server answers at {self.clean(address)} ({reason}); {way_out}"
+            return RequestError(
+                f"{self.name}: no server answers at {self.clean(address)} ({reason}); {way_out}",
+                FailureKind.UNREACHABLE,
+                tries=4,
+                stop=True,
             )
-            return RequestError(message, FailureKind.UNREACHABLE, tries=4, stop=True)
         if "TimeoutException" in kinds:
-            message = (
-                f"{self.name}: no reply within {timeout_s:g} s; raise timeout_s or ask for less"
+            return RequestError(
+                f"{self.name}: no reply within {timeout_s:g} s; raise timeout_s or ask for less",
+                FailureKind.TIMEOUT,
+                tries=2,
+                paid=True,
             )
-            return RequestError(message, FailureKind.TIMEOUT, tries=2, paid=True)
-        message = f"{self.name}: the connection was cut ({reason})"
-        return RequestError(message, FailureKind.DISCONNECTED, tries=5, paid=True)
+        return RequestError(
+            f"{self.name}: the connection was cut ({reason})",
+            FailureKind.DISCONNECTED,
+            tries=5,
+            paid=True,
+        )
 
 
 def scrubbed(text: str, secrets: Iterable[str]) -> str:
@@ -226,8 +245,10 @@ class RetryPolicy:
                     later = f"; {advice} later" if advice and after else ""
                     raise exc.reworded(f"{exc}{after}{later}") from None
                 if exc.wait_s is not None and exc.wait_s > _LONGEST_PAUSE_S:
-                    message = f"{exc}; the server asks to wait {exc.wait_s:.0f} s: run again then"
-                    raise exc.reworded(message, stop=True) from None
+                    raise exc.reworded(
+                        f"{exc}; the server asks to wait {exc.wait_s:.0f} s: run again then",
+                        stop=True,
+                    ) from None
                 self._back_off(exc.wait_s, tried, stop)
 
     def _wait_until_allowed(self, stop: threading.Event) -> None:

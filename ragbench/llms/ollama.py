@@ -40,8 +40,13 @@ class Ollama(Server):
 
     def __init__(self, model: str, base_url: str) -> None:
         missing = f"no such model; run `ollama pull {model}`, or set RAG_EVAL_OLLAMA_MODEL to one that is there"
-        way_out = "start it with `ollama serve`, or set RAG_EVAL_OLLAMA_BASE_URL to where it runs"
-        super().__init__(f"ollama:{model}", base_url, None, {404: missing}, way_out)
+        super().__init__(
+            f"ollama:{model}",
+            base_url,
+            None,
+            {404: missing},
+            "start it with `ollama serve`, or set RAG_EVAL_OLLAMA_BASE_URL to where it runs",
+        )
         self._model = model
         self._context = _SMALLEST_CONTEXT
         self._lock = threading.Lock()

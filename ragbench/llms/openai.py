@@ -72,10 +72,11 @@ class BatchObject(BaseModel):
     output_file_id: str | None = None
     error_file_id: str | None = None
     errors: Any = None
+    metadata: Any = None
 
 
 class BatchPage(BaseModel):
-    data: list[dict[str, Any]]
+    data: list[BatchObject]
     has_more: bool = False
 
 
@@ -97,8 +98,13 @@ class OpenAI(Server):
             404: "no such model, or no such address; set RAG_EVAL_OPENAI_MODEL or "
             "RAG_EVAL_OPENAI_BASE_URL",
         }
-        way_out = "start it, or set RAG_EVAL_OPENAI_BASE_URL to where it runs"
-        super().__init__(f"openai:{model}", base_url, key, hints, way_out)
+        super().__init__(
+            f"openai:{model}",
+            base_url,
+            key,
+            hints,
+            "start it, or set RAG_EVAL_OPENAI_BASE_URL to where it runs",
+        )
         self._model = model
         self._limit = "max_tokens"
         self._takes_temperature = True
@@ -140,10 +146,10 @@ class OpenAI(Server):
         query = "/batches?limit=100"
         for _ in range(_PAGES):
             page = self._asked(BatchPage, "GET", query)
-            mine = [other for other in page.data if other.get("metadata") == {"tag": batch.tag}]
+            mine = [other for other in page.data if other.metadata == {"tag": batch.tag}]
             if mine or not (page.has_more and page.data):
-                return [str(other["id"]) for other in mine]
-            query = f"/batches?limit=100&after={page.data[-1]['id']}"
+                return [other.id for other in mine]
+            query = f"/batches?limit=100&after={page.data[-1].id}"
         return []
 
     def poll(self, batch: "Batch") -> int | Outcomes:

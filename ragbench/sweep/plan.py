@@ -170,10 +170,8 @@ def check_batches(
     asking, lacking = _asking(grid, names)
     if settings.replies != "on" or not asking or not (batches := pending_batches()):
         return
-    keys = set[str]()
-    if not lacking:
-        foreseen = _dry_run(working_folder(grid), asking, settings).to_send
-        keys = {request.key for request in foreseen}
+    foreseen = [] if lacking else _dry_run(working_folder(grid), asking, settings).to_send
+    keys = {request.key for request in foreseen}
     again = [batch for batch in batches if any(request.key in keys for request in batch.requests)]
     if again:
         raise ConfigError(

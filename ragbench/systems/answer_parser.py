@@ -46,12 +46,8 @@ CONTEXT_FIELDS = (
 )
 """Where an answer and its contexts are read from, the first that is there."""
 
-_MAY_BE_OTHER = (
-    "context",
-    "documents",
-    "hits",
-    "points",
-)  # such as a number of hits, unless it is a list
+# such as a number of hits, unless it is a list
+_MAY_BE_OTHER = "context documents hits points".split()
 _CONTEXT = {
     "id": "id _id chunk_id passage_id id_ node_id docno".split(),
     "doc_id": "doc_id document_id ref_doc_id".split(),

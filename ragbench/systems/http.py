@@ -114,11 +114,8 @@ from ragbench.systems.templates import as_text, check_names, fill, question_valu
 from ragbench.types import Answer
 
 _STREAMS = (
-    "text/event-stream",
-    "application/x-ndjson",
-    "application/jsonl",
-    "application/x-jsonlines",
-)
+    "text/event-stream application/x-ndjson application/jsonl application/x-jsonlines"
+).split()
 _HINTS = {
     202: "the server accepts the question and answers later, which takes further requests: ask "
     'it by a Python function (ragbench eval my_module:attribute), as help("ragbench.systems.http") '
