@@ -27,9 +27,12 @@ def check_evidence(content: Content, documents: Mapping[str, Document]) -> list[
             document = documents.get(ids.full(span.doc_id))
             if quote or document is None or span.end <= (length := len(document.full_text)):
                 continue
-            expected = f"at most {length}, the characters of {shown(span.doc_id, 40)}"
             problems.append(
-                entry.record.problem(("evidence", number, "end"), str(span.end), expected)
+                entry.record.problem(
+                    ("evidence", number, "end"),
+                    str(span.end),
+                    f"at most {length}, the characters of {shown(span.doc_id, 40)}",
+                )
             )
     return problems
 
