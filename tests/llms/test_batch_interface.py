@@ -520,8 +520,13 @@ def test_a_submission_that_may_have_arrived_is_looked_for(
 def test_clocks_may_differ(provider: str, server: BatchServer, hours: float) -> None:
     requests = requests_of(provider, *"abc")
     left_behind(requests)
-    server.batches["batch_0"]["created"] += hours * 3600
-    server.batches["older"] = {**server.batches["batch_0"], "rows": [], "tag": {}, "created": 1e9}
+    mine = server.batches["batch_0"]
+    others = [{**row, "custom_id": f"other_{i}"} for i, row in enumerate(mine["rows"])]
+    for name, apart in (("farther", 23 / 20), ("later", 10)):
+        created = mine["created"] + apart * hours * 3600
+        server.batches[name] = {**mine, "rows": others, "tag": {}, "created": created}
+    mine["created"] += hours * 3600
+    server.batches = dict(sorted(server.batches.items(), reverse=True))
     [batch] = submissions.pending()
     submissions.remove(batch)
     submissions.put(batch._replace(id=""))
