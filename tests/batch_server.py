@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import parse_qs
 
 
 class BatchServer:
@@ -26,6 +27,16 @@ class BatchServer:
         """Status codes of the first polls."""
         self.n_unreadable = 0
         """How many downloads of results are a page of a proxy first."""
+        self.states: list[bytes] = []
+        """The replies to the first polls, instead of what they ask for."""
+        self.no_interface = 0
+        """The status code of a server that has models and no batch interface."""
+        self.submission = 200
+        """The status code of replies to submissions, which arrive all the same."""
+        self.gone = False
+        """Whether the results are kept no longer."""
+        self.edited: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] = lambda lines: lines
+        """What becomes of the lines of results."""
         self.alone: list[str] = []
         self.on: Callable[[str], None] = lambda event: None
         """Called with "submitted" before the reply to a submission, and with "polled"."""
@@ -34,11 +45,19 @@ class BatchServer:
     def sizes(self) -> list[int]:
         return [len(batch["rows"]) for batch in self.batches.values()]
 
+    @property
+    def prompts(self) -> list[str]:
+        """Every prompt that arrived, alone or in a batch."""
+        rows = [row for batch in self.batches.values() for row in batch["rows"]]
+        return [*self.alone, *(prompt_of(row.get("params") or row["body"]) for row in rows)]
+
     def reply(self, asked: Any) -> Any:
         path, body = asked.path.partition("?")[0], asked.body
         if path.endswith(("/messages", "/chat/completions")):
             self.alone.append(prompt_of(body))
             return self.wire.Answered(self.message(body))
+        if self.no_interface:
+            return self.wire.Answered({"detail": "Not Found"}, status=self.no_interface)
         if path.endswith("/files"):
             rows = re.findall(r"^\{.*\}(?=\r?$)", body["content"], re.M)
             self.files[f"file-{len(self.files)}"] = [json.loads(row) for row in rows]
@@ -47,18 +66,23 @@ class BatchServer:
         if is_download and self.n_unreadable:
             self.n_unreadable -= 1
             return self.wire.Answered(b"<html>try later</html>")
+        if is_download and self.gone:
+            return self.wire.Answered({"error": {"message": "No such File object"}}, status=404)
         if "/files/" in path:
-            lines = self.files[path.split("/")[-2]]
+            lines = self.edited(self.files[path.split("/")[-2]])
             return self.wire.Answered("".join(f"{json.dumps(line)}\n" for line in lines).encode())
         if path.endswith("/results"):
             lines = [self.anthropic_line(row) for row in self.batches[path.split("/")[-2]]["rows"]]
             return self.wire.Answered(
-                "".join(f"{json.dumps(line)}\n" for line in lines[::-1]).encode(),
+                "".join(f"{json.dumps(line)}\n" for line in self.edited(lines[::-1])).encode(),
                 headers={"content-type": "application/x-jsonl"},
             )
         if path.endswith("/batches") and asked.method == "GET":
-            states = [self.state(name, asked) for name in self.batches]
-            return self.wire.Answered({"data": states, "has_more": False})
+            query = parse_qs(asked.path.partition("?")[2])
+            names, limit = [*self.batches], int(query["limit"][0])
+            first = names.index(query["after"][0]) + 1 if "after" in query else 0
+            states = [self.state(name, asked) for name in names[first : first + limit]]
+            return self.wire.Answered({"data": states, "has_more": first + limit < len(names)})
         if path.endswith("/batches"):
             name = f"batch_{len(self.batches)}"
             self.batches[name] = {
@@ -68,13 +92,15 @@ class BatchServer:
                 "created": time.time(),
             }
             self.on("submitted")
-            return self.wire.Answered(self.state(name, asked))
+            return self.wire.Answered(self.state(name, asked), status=self.submission)
         name = path.split("/")[-1]
         if name not in self.batches:
             return self.wire.Answered({"error": {"message": "not found"}}, status=404)
         self.on("polled")
         if self.errors:
             return self.wire.Answered({"error": {"message": "not now"}}, status=self.errors.pop(0))
+        if self.states:
+            return self.wire.Answered(self.states.pop(0))
         self.batches[name]["polls"] += 1
         return self.wire.Answered(self.state(name, asked))
 

@@ -68,7 +68,8 @@ def sweep_command(
             by.
         margin: Loss in that measure that does not matter.
         batch: Ask anthropic:<model> and openai:<model> by their batch interfaces first: half the
-            price, within a day.
+            price, within a day. What is on its way is collected by the same command, and not asked
+            without it; RAGBENCH_FORGET_BATCHES=ID gives a batch up, which is then paid for twice.
 
     Example: ragbench sweep pydoc --jobs 2 --race
     """

@@ -1,5 +1,5 @@
 from .batch import generate_many
-from .batch_interface import answer_in_batches
+from .batch_interface import answer_in_batches, described, pending_batches
 from .dry_run import STAND_IN, DryRun, ModelPlan, active_dry_run, dry_run
 from .environment import Settings, current_settings
 from .prices import Price, cost_of, price_of
@@ -29,11 +29,13 @@ __all__ = [
     "check_servers",
     "cost_of",
     "current_settings",
+    "described",
     "dry_run",
     "generate_many",
     "listens",
     "load_llm",
     "named_model",
+    "pending_batches",
     "price_of",
     "provider_hint",
     "unavailable",

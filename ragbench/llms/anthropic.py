@@ -1,17 +1,22 @@
 """Anthropic's models by the `anthropic` SDK. Retries are ours, so the SDK's are off."""
 
+import datetime
 import json
 import time
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from ragbench.llms.failures import RequestError, failure_of, refused, scrubbed, unreadable
-from ragbench.llms.http import BATCH_TIMEOUT_S, address, in_form
+from ragbench.llms.failures import Form, Reader, RequestError
+from ragbench.llms.http import (
+    BATCH_TIMEOUT_S,
+    Outcomes,
+    address,
+    outcome_of,
+)
 from ragbench.llms.ollama import Tokens
 from ragbench.llms.openai import warn_of_temperature
 from ragbench.network import Bounds
@@ -26,7 +31,13 @@ _HINTS = {
     "another key",
     404: "no such model; set RAG_EVAL_ANTHROPIC_MODEL, or name another one as 'anthropic:<model>'",
 }
-_CLOCKS_S = 300.0  # by which two clocks may differ
+_BATCHES = "/v1/messages/batches"
+_CLOCKS_S = 86_400.0  # by which two clocks may differ
+_FINISHES = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
 _TOOL = "give_reply"
 
 
@@ -51,39 +62,43 @@ class ClaudeReply(BaseModel):
     stop_reason: str | None = None
 
 
-class Claude:
+class ClaudeBatch(BaseModel):
+    id: str = Field(min_length=1)
+    processing_status: str
+    request_counts: dict[str, int]
+    created_at: datetime.datetime
+
+
+class ClaudeBatches(BaseModel):
+    data: list[ClaudeBatch]
+
+
+class ClaudeLine(BaseModel):
+    custom_id: str
+    result: dict[str, Any]
+
+
+class Claude(Reader):
     """One model of Anthropic's. What it turns out not to take is left out from then on."""
 
     origin = ""
 
     def __init__(self, model: str, key: str, base_url: str | None) -> None:
+        super().__init__(f"anthropic:{model}", (key,))
         self._model = model
-        self._name = f"anthropic:{model}"
         self._base_url = base_url and address(base_url)
         self._takes_temperature = True
         self._takes_schema = True
-        self.secrets = (key,)
 
     def send(self, request: Request, timeout_s: float) -> Reply:
         """Send one request once; raises RequestError."""
-        messages = self._client.messages  # before the clock starts
+        post = self._client.post  # before the clock starts
         while True:
             body = self._body(request)
             start = time.perf_counter()
             try:
-                sent = self._call(
-                    lambda: messages.with_raw_response.create(
-                        model=self._model,
-                        max_tokens=request.max_tokens,
-                        messages=body["messages"],  # noqa: B023
-                        # Which others `create` knows differs between versions of the SDK.
-                        extra_body=body,  # noqa: B023
-                        timeout=timeout_s,
-                    ),
-                    timeout_s,
-                )
-                latency_s = time.perf_counter() - start
-                return self._reply(sent.http_response.text, latency_s)
+                text = self._text(post, "/v1/messages", timeout_s, body=body)
+                return self._reply(text, time.perf_counter() - start)
             except RequestError as exc:
                 if not self._adapted(exc, body):
                     raise
@@ -91,46 +106,44 @@ class Claude:
     def submit(self, batch: "Batch") -> str:
         """Submit a batch and return its id; raises RequestError."""
         rows = [{"custom_id": each.key, "params": self._body(each)} for each in batch.requests]
-        return str(self._batches("create", requests=rows).id)
+        return self._asked(ClaudeBatch, self._client.post, "", body={"requests": rows}).id
 
     def find(self, batch: "Batch") -> list[str]:
-        """Return the ids of batches that may be one that was submitted when its process was killed,
-        by its size and time. Raises RequestError.
+        """Return the ids of batches that may be one that was submitted when its process was killed:
+        those of its size of a day before and after, the nearest in time first. Raises RequestError.
         """
-        return [
-            str(other.id)
-            for other in self._batches("list", limit=100).data
-            if sum(other.request_counts.to_dict().values()) == len(batch.requests)
-            and other.created_at.timestamp() + _CLOCKS_S > batch.created
+
+        def apart_s(other: ClaudeBatch) -> float:
+            return abs(other.created_at.timestamp() - batch.created)
+
+        similar = [
+            other
+            for other in self._asked(ClaudeBatches, self._client.get, "?limit=1000").data
+            if sum(other.request_counts.values()) == len(batch.requests)
+            and apart_s(other) < _CLOCKS_S
         ]
+        return [other.id for other in sorted(similar, key=apart_s)]
 
-    def poll(self, batch: "Batch") -> tuple[int, dict[str, Reply | str] | None]:
-        """Return how many requests of a batch are done, and once it has ended the reply to each by
-        its key, or what became of it; raises RequestError.
+    def poll(self, batch: "Batch") -> int | Outcomes:
+        """Return how many requests of a batch are done, or what became of them once it has ended;
+        raises RequestError.
         """
-        state = self._batches("retrieve", message_batch_id=batch.id)
+        state = self._asked(ClaudeBatch, self._client.get, f"/{batch.id}")
         if state.processing_status != "ended":
-            return len(batch.requests) - state.request_counts.processing, None
-        outcomes = dict[str, Reply | str]()
-        try:
-            lines = [*self._batches("results", message_batch_id=batch.id)]
-        except RequestError:
-            raise
-        except Exception as exc:  # cut, or not JSON: the SDK lets it through
-            raise unreadable(self._name, self._clean(str(exc))) from None
-        for line in filter(None, lines):
-            result = line.result
-            outcomes[line.custom_id] = {"succeeded": "unreadable"}.get(result.type, result.type)
-            if result.type == "errored":
-                outcomes[line.custom_id] = self._clean(f"{result.error.error.message}")
-            elif result.type == "succeeded":
-                with suppress(RequestError):  # of another form than documented
-                    outcomes[line.custom_id] = self._reply(result.message.to_json(), 0.0)
-        return len(outcomes), outcomes
+            return len(batch.requests) - state.request_counts.get("processing", 0)
+        path = f"{_BATCHES}/{batch.id}/results"
+        text = self._text(self._client.get, path, BATCH_TIMEOUT_S)
+        outcomes: Outcomes = []
+        for content in filter(str.strip, text.split("\n")):
+            line = self.in_form(ClaudeLine, content)
+            body = line.result.get("message") or line.result.get("error")
+            ending = str(line.result.get("type"))
+            outcomes.append((line.custom_id, outcome_of(self._reply, body) if body else ending))
+        return outcomes
 
-    def _batches(self, method: str, **arguments: Any) -> Any:
-        call = getattr(self._client.messages.batches, method)
-        return self._call(lambda: call(**arguments, timeout=BATCH_TIMEOUT_S), BATCH_TIMEOUT_S)
+    def _asked(self, form: type[Form], call: Callable[..., str], path: str, **content: Any) -> Form:
+        path = f"{_BATCHES}{path}"
+        return self.in_form(form, self._text(call, path, BATCH_TIMEOUT_S, **content))
 
     @cached_property
     def _client(self) -> Any:
@@ -140,7 +153,7 @@ class Claude:
             api_key=self.secrets[0],
             base_url=self._base_url,
             max_retries=0,
-            http_client=Bounds(self._name).client(anthropic.DefaultHttpxClient),
+            http_client=Bounds(self.name).client(anthropic.DefaultHttpxClient),
         )
         # The SDK closes it in __del__, which in a cycle may come after the end of its sockets.
         weakref.finalize(self, client.close)
@@ -164,24 +177,25 @@ class Claude:
             body["tool_choice"] = {"type": "tool", "name": _TOOL}
         return body
 
-    def _call(self, call: Callable[[], Any], timeout_s: float) -> Any:
+    def _text(self, call: Callable[..., str], path: str, timeout_s: float, **content: Any) -> str:
+        """Return the body of a reply to a call of the SDK's client; raises RequestError."""
         import anthropic
 
-        client = self._client
         try:
-            return call()
+            options = {"timeout": timeout_s, "headers": {"Accept": "*/*"}}  # results are no JSON
+            return call(path, cast_to=str, options=options, **content)
         except anthropic.APIStatusError as exc:
-            body = self._clean(exc.response.text)
-            failed = refused(self._name, exc.status_code, body, exc.response.headers, _HINTS)
+            reply = exc.response
+            failed = self.refused(exc.status_code, reply.text, reply.headers, _HINTS)
         except anthropic.APIConnectionError as exc:
             cause: Any = exc.__cause__ or exc
-            url, way_out = (
-                str(client.base_url).rstrip("/"),
+            url = str(self._client.base_url).rstrip("/")
+            failed = self.failure_of(
+                cause,
+                url,
+                timeout_s,
                 "check the connection, or set RAG_EVAL_ANTHROPIC_BASE_URL",
             )
-            failed = failure_of(cause, self._name, self._clean, url, timeout_s, way_out)
-        except anthropic.AnthropicError as exc:
-            failed = unreadable(self._name, self._clean(str(exc)))
         # out here, so that the SDK's error, which holds the request and its key, is not its context
         raise failed
 
@@ -194,7 +208,7 @@ class Claude:
         message = failed.body
         if "temperature" in body and "temperature" in message:
             if self._takes_temperature:
-                warn_of_temperature(self._name)
+                warn_of_temperature(self.name)
             self._takes_temperature = False
             return True
         if "output_config" in body and any(
@@ -205,14 +219,13 @@ class Claude:
         return False
 
     def _reply(self, text: str, latency_s: float) -> Reply:
-        reply = in_form(ClaudeReply, text, self._name, self._clean)
+        reply = self.in_form(ClaudeReply, text)
         parts, usage = [], reply.usage
         for block in reply.content:
             if block.type == "text":
                 parts.append(block.text or "")
             elif block.type == "tool_use" and block.name == _TOOL:
                 parts.append(json.dumps(block.input, ensure_ascii=False))
-        full = dict.fromkeys(("max_tokens", "model_context_window_exceeded"), "length")
         # The three are disjoint parts of what was read; all of them are paid for.
         read = (
             usage.input_tokens + usage.cache_creation_input_tokens + usage.cache_read_input_tokens
@@ -223,8 +236,5 @@ class Claude:
             read,
             usage.output_tokens,
             latency_s,
-            {**full, "refusal": "refusal"}.get(reply.stop_reason or "", "stop"),
+            _FINISHES.get(reply.stop_reason or "", "stop"),
         )
-
-    def _clean(self, text: str) -> str:
-        return scrubbed(text, self.secrets)

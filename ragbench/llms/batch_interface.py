@@ -4,26 +4,39 @@ What is submitted is in the store before it leaves, so that a command which was 
 with the batches that it has paid for.
 """
 
+import math
+import os
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from threading import Event
 
-from ragbench.errors import ConfigError, ModelError
+from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.llms.dry_run import STAND_IN
 from ragbench.llms.failures import RequestError, RetryPolicy
-from ragbench.llms.prices import BATCH_PRICE, Price, price_of
+from ragbench.llms.http import Outcomes
+from ragbench.llms.prices import BATCH_PRICE
 from ragbench.llms.providers import stored_llm
-from ragbench.llms.stored_llm import StoredLLM
+from ragbench.llms.stored_llm import StoredLLM, bound_of, charged
 from ragbench.store import budgets, digest, replies, submissions
 from ragbench.store.replies import EMBEDDING, Reply, Request
 from ragbench.store.submissions import Batch
 from ragbench.types import grouped
 
+FORGET = "RAGBENCH_FORGET_BATCHES"
+"""The variable that names batches which are given up."""
 POLL_S = 30.0
-_ENDED = ("canceled", "expired", "refused")  # with all its batch: alone it would cost twice as much
-_MOST = 1000  # requests: their replies fit into one download
-_LASTS_S = 26 * 3600.0  # providers end a batch after 24 hours
+_ENDED = (
+    "canceled",
+    "expired",
+    "no result",
+    "refused",
+)  # with all its batch: alone it would cost twice as much
+_MOST = 1000  # requests of a batch, and tokens of its replies: they fit into one download
+_MOST_TOKENS = 4_000_000
+_NO_INTERFACE = (404, 405, 501)  # the status codes of a server without batches
+_UNREADABLE = 10  # states without one between them that can be read
 
 
 def answer_in_batches(requests: Sequence[Request], log: Callable[[str], None]) -> set[str]:
@@ -44,49 +57,91 @@ def answer_in_batches(requests: Sequence[Request], log: Callable[[str], None]) -
     for request in requests:
         if request.system == EMBEDDING or request.provider not in ("anthropic", "openai"):
             raise ConfigError(
-                f"{request.provider}:{request.model} is not asked in batches: they are for answers and "
+                f"{request.name} is not asked in batches: they are for answers and "
                 "verdicts of anthropic:<model> and openai:<model>. Leave out --batch, or first run "
                 'without it what asks this model alone (vectors: with llm = "extractive" and without '
                 "a judge); replies that are stored are not asked for again"
             )
-    groups = grouped(requests, lambda request: f"{request.provider}:{request.model}")
-    models = {stored_llm(name): group for name, group in groups.items()}
-    running = [(llm, batch) for llm in models for batch in _submitted(llm, ())]
+    groups = grouped(requests, lambda request: request.name).items()
+    models = {stored_llm(name): group for name, group in groups}
+    try:
+        return _answered(models, log)
+    except KeyboardInterrupt:
+        if left := [batch for llm in models for batch in submissions.pending(_account(llm))]:
+            log(
+                f"The provider keeps working on {described(left)}; the same command waits for them."
+            )
+        raise
+
+
+def pending_batches(account: str = "") -> list[Batch]:
+    """Return the batches of a model, or all, whose replies are not all stored, the oldest first.
+
+    Those that RAGBENCH_FORGET_BATCHES names, by their ids or tags, are forgotten; in a budget they
+    have cost the most that they may.
+    """
+    for batch in submissions.pending(account):
+        if batch.name in os.environ.get(FORGET, "").split():
+            _forget(batch, _bound(batch.requests))
+    return submissions.pending(account)
+
+
+def described(batches: Sequence[Batch]) -> str:
+    """Return what is on its way in batches: how many requests of each model, since when, for how
+    much.
+    """
+    parts = list[str]()
+    for account, group in grouped(batches, lambda batch: batch.account).items():
+        requests = [request for batch in group for request in batch.requests]
+        since = time.strftime("%Y-%m-%d %H:%M", time.localtime(group[0].created))
+        bound = _bound(requests)
+        cost = f"at most ${bound:.4f}" if bound else "an unknown price"
+        names = ", ".join(batch.name for batch in group)
+        parts.append(
+            f"{len(requests)} requests to {account.strip()} since {since}, for {cost} ({names})"
+        )
+    return "; ".join(parts)
+
+
+def _answered(
+    models: Mapping[StoredLLM, Sequence[Request]], log: Callable[[str], None]
+) -> set[str]:
+    running = [(llm, batch) for llm in models for batch in _submitted(llm, (), log)]
     for llm, group in () if running else models.items():
         final = [request for request in group if STAND_IN not in request.prompt]
-        running += [(llm, batch) for batch in _submitted(llm, final)]
+        running += [(llm, batch) for batch in _submitted(llm, final, log)]
         if running and llm.settings.max_cost is not None:
             break  # the others would wait for what this has reserved
     keys = {request.key for _, batch in running for request in batch.requests}
-    logged = set[str]()
-    try:
-        while running:
-            for llm, batch in list(running):
-                line, outcomes = _poll(llm, batch)
-                if outcomes is not None:
-                    running.remove((llm, batch))
-                    _collect(llm, batch, outcomes, log)
-                elif line not in logged:
-                    log(line)
-                    logged.add(line)
-            time.sleep(POLL_S if running else 0)
-    except KeyboardInterrupt:
-        ids = ", ".join(batch.id for _, batch in running)
-        log(
-            f"The provider keeps working on what was submitted ({ids}); the same command waits for it."
-        )
-        raise
+    logged, unreadable = set[str](), Counter[str]()
+    while running:
+        for llm, batch in list(running):
+            state = _poll(llm, batch, unreadable)
+            if not isinstance(state, str):
+                running.remove((llm, batch))
+                _collect(llm, batch, state, log)
+            elif state not in logged:
+                log(state)
+                logged.add(state)
+        time.sleep(POLL_S if running else 0)
     return keys
 
 
-def _submitted(llm: StoredLLM, requests: Sequence[Request]) -> list[Batch]:
+def _account(llm: StoredLLM) -> str:
+    return f"{llm.name} {llm.client.origin}"
+
+
+def _bound(requests: Sequence[Request]) -> float:
+    return BATCH_PRICE * math.fsum(map(bound_of, requests))
+
+
+def _submitted(
+    llm: StoredLLM, requests: Sequence[Request], log: Callable[[str], None]
+) -> list[Batch]:
     """Return the batches that a model works on, after what is new has been submitted."""
-    account = f"{llm.name} {llm.client.origin}"
-    with replies.claim(digest("batch", account)):
-        running = list[Batch]()
-        for batch in sorted(submissions.pending(account), key=lambda batch: not batch.id):
-            if recognised := _recognised(llm, batch, {each.id for each in running}):
-                running.append(recognised)
+    with replies.claim(digest("batch", _account(llm))):
+        pending = pending_batches(_account(llm))
+        running = [*filter(None, (_recognised(llm, batch, log) for batch in pending))]
         on_way = {request.key for batch in running for request in batch.requests}
         stored = replies.lookup_many(requests)
         new = [
@@ -101,84 +156,127 @@ def _submitted(llm: StoredLLM, requests: Sequence[Request]) -> list[Batch]:
                 if exc.stop or exc.tries > 1:  # otherwise it concerns this request alone
                     raise
             new.remove(first)
-        while new and (submitted := _submit(llm, account, new[:_MOST])):
+        while new and (submitted := _submit(llm, new)):
             running.append(submitted)
             new = new[len(submitted.requests) :]
     return running
 
 
-def _submit(llm: StoredLLM, account: str, requests: Sequence[Request]) -> Batch | None:
-    """Submit those of the requests that the budget has room for; None where it has none."""
+def _submit(llm: StoredLLM, requests: Sequence[Request]) -> Batch | None:
+    """Submit the first requests that one batch and the budget have room for; None where there are
+    none.
+    """
+    longest = max(request.max_tokens for request in requests)
+    requests = requests[: min(_MOST, _MOST_TOKENS // longest or 1)]
     settings, tag = llm.settings, digest(*(request.key for request in requests))
     reservation: int | None = 0
-    while settings.max_cost is not None and (bound := BATCH_PRICE * sum(map(llm.bound, requests))):
-        reservation = budgets.reserve(settings.budget, bound, settings.max_cost, _LASTS_S, tag)
-        if reservation:
+    while settings.max_cost is not None and (bound := _bound(requests)):
+        # It lasts for no time, since other requests must not wait a day for it to be settled.
+        if reservation := budgets.reserve(settings.budget, bound, settings.max_cost, 0.0, tag):
             break
         requests = requests[: len(requests) // 2]
     if not requests:
         return None
-    batch = Batch(tag, account, "", time.time(), reservation or 0, tuple(requests))
-    submissions.put(batch)
+    batch = Batch(tag, _account(llm), "", time.time(), reservation or 0, tuple(requests))
+    try:
+        submissions.put(batch)
+    except BaseException:
+        _forget(batch, 0.0)
+        raise
     try:
         batch = batch._replace(id=llm.client.submit(batch))
     except RequestError as exc:
-        if not exc.paid:  # otherwise the next command looks for it at the provider
+        # Otherwise it may be there all the same, and the next command looks for it.
+        if exc.status in _NO_INTERFACE or not (exc.paid or exc.status >= 500):
             _forget(batch, 0.0)
-        raise
+        raise _explained(batch, exc) from exc
     submissions.put(batch)
     return batch
 
 
-def _recognised(llm: StoredLLM, batch: Batch, others: Collection[str]) -> Batch | None:
-    """Return a batch with its id, which a killed process had no time to note, and which is none of the
-    `others`; it is forgotten if the provider never got it.
+def _recognised(llm: StoredLLM, batch: Batch, log: Callable[[str], None]) -> Batch | None:
+    """Return a batch with its id, which a killed process had no time to note; it is forgotten if the
+    provider never got it.
     """
     if batch.id:
         return batch
-    similar = RetryPolicy().run(partial(llm.client.find, batch), Event())
-    if ids := [batch_id for batch_id in similar if batch_id not in others]:
-        batch = batch._replace(id=ids[0])
-        submissions.put(batch)
-        return batch
+    for wait_s in (0.0, POLL_S):  # it may be on its way still
+        time.sleep(wait_s)
+        try:
+            similar = RetryPolicy().run(partial(llm.client.find, batch), Event())
+        except RequestError as exc:
+            raise _explained(batch, exc) from exc
+        others = {each.id for each in submissions.pending()}
+        if ids := [batch_id for batch_id in similar if batch_id not in others]:
+            batch = batch._replace(id=ids[0])
+            submissions.put(batch)
+            return batch
+    log(f"The provider never got {described([batch])}")
     _forget(batch, 0.0)
     return None
 
 
-def _poll(llm: StoredLLM, batch: Batch) -> tuple[str, Mapping[str, Reply | str] | None]:
-    """Return how far a batch is, in words, and what became of its requests once it has ended."""
+def _explained(batch: Batch, exc: RequestError) -> RequestError:
+    """Return a failure, which may be that of a server without a batch interface."""
+    if exc.status not in _NO_INTERFACE:
+        return exc
+    return exc.reworded(
+        f"{batch.account.strip()}: this server has no batch interface (it replies {exc.status}); "
+        "the sweep without --batch works"
+    )
+
+
+def _poll(llm: StoredLLM, batch: Batch, unreadable: Counter[str]) -> str | Outcomes:
+    """Return how far a batch is, in words, or what became of its requests once it has ended.
+
+    `unreadable` counts the states of each batch that could not be read, since the last that could.
+    """
     try:
-        done, outcomes = llm.client.poll(batch)
+        state: int | Outcomes = llm.client.poll(batch)
     except RequestError as exc:
         if exc.status == 404:
-            _forget(batch, BATCH_PRICE * sum(map(llm.bound, batch.requests)))
             raise ModelError(
-                f"batch {batch.id} was deleted, or is of another key ({exc}); the same command "
-                "submits its requests again"
+                f"the provider has no such batch, or its results no longer: {described([batch])}. It "
+                "must be asked with the key, of the account and at the address that it was submitted "
+                f"with; results are kept for 29 days. {FORGET}={batch.name} gives it up, and the "
+                "same command then pays for its requests again"
             ) from exc
-        if exc.tries == 1:  # it does not pass
-            raise
-        return f"{exc}; batch {batch.id} continues meanwhile", None
-    return f"batch {batch.id}: {done} of {len(batch.requests)} requests done", outcomes
+        unreadable[batch.name] += exc.failure is FailureKind.UNREADABLE
+        if exc.tries == 1 or unreadable[batch.name] == _UNREADABLE:
+            raise exc.reworded(
+                f"{exc}; batch {batch.id} is kept, and the same command waits for it"
+            ) from exc
+        return f"{exc}; batch {batch.id} continues meanwhile"
+    del unreadable[batch.name]
+    if isinstance(state, int):
+        return f"batch {batch.id}: {state} of {len(batch.requests)} requests done"
+    return state
 
 
 def _collect(
-    llm: StoredLLM, batch: Batch, outcomes: Mapping[str, Reply | str], log: Callable[[str], None]
+    llm: StoredLLM,
+    batch: Batch,
+    lines: Outcomes,
+    log: Callable[[str], None],
 ) -> None:
     """Store the replies of a batch; raises ModelError for requests that were canceled or have
     expired.
     """
-    failed, cost, price = list[str](), 0.0, price_of(llm.name) or Price(0.0, 0.0)
+    outcomes = dict[str, Reply | str]()
+    for key, outcome in lines:  # of several the reply
+        if not isinstance(outcomes.get(key), Reply):
+            outcomes[key] = outcome
+    failed, cost = list[str](), 0.0
     for request in batch.requests:
         outcome = outcomes.get(request.key, "no result")
         if isinstance(outcome, Reply):
             reply = replies.store(request, llm.cleaned(outcome))
-            cost += BATCH_PRICE * price.cost(reply.input_tokens, reply.output_tokens)
+            cost += BATCH_PRICE * charged(request, reply)
         else:
             failed.append(outcome)
     _forget(batch, cost)
-    n_replies = len(batch.requests) - len(failed)
-    log(f"batch {batch.id}: {n_replies} replies for ${cost:.4f}, half of the price")
+    price = f" for ${cost:.4f}, half of the price" if cost else ""
+    log(f"batch {batch.id}: {len(batch.requests) - len(failed)} replies{price}")
     if not failed:
         return
     line = f"batch {batch.id}: {len(failed)} requests have no reply, the first: {failed[0]}"

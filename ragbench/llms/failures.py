@@ -14,10 +14,13 @@ from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
 
+from pydantic import BaseModel
+
 from ragbench.errors import FailureKind, ModelError, abridged
 from ragbench.network import OutOfBoundsError
 
 T = TypeVar("T")
+Form = TypeVar("Form", bound=BaseModel)
 
 _LONGEST_BODY = 300
 _LONGEST_PAUSE_S = 600.0
@@ -59,69 +62,114 @@ class RequestError(ModelError):
         return again
 
 
-def refused(
-    name: str, status: int, body: str, headers: Mapping[str, str], hints: Mapping[int, str]
-) -> RequestError:
-    """Return the failure that an HTTP status means. `hints` states what to set, by status."""
-    words = _server_message(body)
-    detail = f"{status}: {words}" if words else str(status)
-    if any(mark in body for mark in _NO_MONEY):
-        return RequestError(
-            f"{name}: no credit is left ({detail}); pay in, or name another model",
-            FailureKind.REFUSED,
-            stop=True,
-        )
-    if status in _BUSY or status in (408, 409) or (status >= 500 and status != 501):
-        wait_s = _retry_after(headers.get("retry-after"))
-        # A client that gets a waiting time may get it many times: others are in the same queue.
-        tries = 5 if status not in _BUSY else 8 if wait_s is None else 30
-        kinds = {429: FailureKind.RATE_LIMITED, 408: FailureKind.TIMEOUT, 409: FailureKind.REFUSED}
-        kind = kinds.get(status, FailureKind.SERVER_ERROR)
-        return RequestError(f"{name}: {detail}", kind, status=status, tries=tries, wait_s=wait_s)
-    stop = status in (401, 402, 403, 404)
-    advice = "" if stop else " this request: check its length, max_tokens and temperature"
-    message = f"{name}: {hints.get(status, f'the server refuses{advice}')} ({detail})"
-    return RequestError(message, FailureKind.REFUSED, status=status, body=body, stop=stop)
-
-
-def failure_of(
-    exc: Exception,
-    name: str,
-    clean: Callable[[str], str],
-    address: str,
-    timeout_s: float,
-    way_out: str,
-) -> RequestError:
-    """Return the failure that an error of httpx, or httpx2, or of our bounds means.
-
-    No server listens at the address; no reply came in time, or the connection ended before it did:
-    then the server may have done the work. Of replies out of their bounds late ones are asked for
-    again, others would be the same.
-    """
-    reason = clean(str(exc) or type(exc).__name__)
-    kinds = {kind.__name__ for kind in type(exc).__mro__}
-    if isinstance(exc, OutOfBoundsError):
-        elsewhere, tries = (
-            exc.failure is FailureKind.REFUSED,
-            1 + (exc.failure is FailureKind.TIMEOUT),
-        )
-        return RequestError(reason, exc.failure, tries=tries, stop=elsewhere, paid=not elsewhere)
-    if kinds & {"ConnectError", "ConnectTimeout"}:
-        message = f"{name}: no server answers at {clean(address)} ({reason}); {way_out}"
-        return RequestError(message, FailureKind.UNREACHABLE, tries=4, stop=True)
-    if "TimeoutException" in kinds:
-        message = f"{name}: no reply within {timeout_s:g} s; raise timeout_s or ask for less"
-        return RequestError(message, FailureKind.TIMEOUT, tries=2, paid=True)
-    message = f"{name}: the connection was cut ({reason})"
-    return RequestError(message, FailureKind.DISCONNECTED, tries=5, paid=True)
-
-
 def unreadable(name: str, body: str) -> RequestError:
     """Return the failure of a reply that is not what the provider's interface promises: half a
     body, a proxy's error page.
     """
-    message = f"{name}: the server's reply cannot be read: {_server_message(body)!r}"
-    return RequestError(message, FailureKind.UNREADABLE, tries=3, paid=True, body=body)
+    return RequestError(
+        f"{name}: the server's reply cannot be read: {server_message(body)!r}",
+        FailureKind.UNREADABLE,
+        tries=3,
+        paid=True,
+        body=body,
+    )
+
+
+class Reader:
+    """Reads what one provider replies; `clean` leaves its secrets out."""
+
+    def __init__(self, name: str, secrets: tuple[str, ...]) -> None:
+        self.name, self.secrets = name, secrets
+
+    def clean(self, text: str) -> str:
+        """Return the text without the secrets."""
+        return scrubbed(text, self.secrets)
+
+    def in_form(self, form: type[Form], text: str) -> Form:
+        """Return the JSON of a paid reply in its documented form; raises RequestError where it has
+        another.
+        """
+        with suppress(ValueError, RecursionError):
+            return form.model_validate(json.loads(text))
+        # out here: the parser's error holds the whole body, so it must not be this one's context
+        raise unreadable(self.name, self.clean(text))
+
+    def refused(
+        self, status: int, body: str, headers: Mapping[str, str], hints: Mapping[int, str]
+    ) -> RequestError:
+        """Return the failure that an HTTP status means. `hints` states what to set, by status."""
+        body = self.clean(body)
+        words = server_message(body)
+        detail = f"{status}: {words}" if words else str(status)
+        if any(mark in body for mark in _NO_MONEY):
+            return RequestError(
+                f"{self.name}: no credit is left ({detail}); pay in, or name another model",
+                FailureKind.REFUSED,
+                stop=True,
+            )
+        if status in _BUSY or status in (408, 409) or (status >= 500 and status != 501):
+            wait_s = _retry_after(headers.get("retry-after"))
+            # A client that gets a waiting time may get it many times: others are in the same queue.
+            tries = 5 if status not in _BUSY else 8 if wait_s is None else 30
+            kinds = {
+                429: FailureKind.RATE_LIMITED,
+                408: FailureKind.TIMEOUT,
+                409: FailureKind.REFUSED,
+            }
+            return RequestError(
+                f"{self.name}: {detail}",
+                kinds.get(status, FailureKind.SERVER_ERROR),
+                status=status,
+                tries=tries,
+                wait_s=wait_s,
+            )
+        stop = status in (401, 402, 403, 404)
+        advice = "" if stop else " this request: check its length, max_tokens and temperature"
+        return RequestError(
+            f"{self.name}: {hints.get(status, f'the server refuses{advice}')} ({detail})",
+            FailureKind.REFUSED,
+            status=status,
+            body=body,
+            stop=stop,
+        )
+
+    def failure_of(
+        self, exc: Exception, address: str, timeout_s: float, way_out: str
+    ) -> RequestError:
+        """Return the failure that an error of httpx, or httpx2, or of our bounds means.
+
+        No server listens at the address; no reply came in time, or the connection ended before it did:
+        then the server may have done the work. Of replies out of their bounds late ones are asked for
+        again, others would be the same.
+        """
+        reason = self.clean(str(exc) or type(exc).__name__)
+        kinds = {kind.__name__ for kind in type(exc).__mro__}
+        if isinstance(exc, OutOfBoundsError):
+            elsewhere = exc.failure is FailureKind.REFUSED
+            tries = 1 + (exc.failure is FailureKind.TIMEOUT)
+            return RequestError(
+                reason, exc.failure, tries=tries, stop=elsewhere, paid=not elsewhere
+            )
+        if kinds & {"ConnectError", "ConnectTimeout"}:
+            return RequestError(
+                f"{self.name}: no server answers at {self.clean(address)} ({reason}); {way_out}",
+                FailureKind.UNREACHABLE,
+                tries=4,
+                stop=True,
+            )
+        if "TimeoutException" in kinds:
+            return RequestError(
+                f"{self.name}: no reply within {timeout_s:g} s; raise timeout_s or ask for less",
+                FailureKind.TIMEOUT,
+                tries=2,
+                paid=True,
+            )
+        return RequestError(
+            f"{self.name}: the connection was cut ({reason})",
+            FailureKind.DISCONNECTED,
+            tries=5,
+            paid=True,
+        )
 
 
 def scrubbed(text: str, secrets: Iterable[str]) -> str:
@@ -143,7 +191,7 @@ def scrubbed(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
-def _server_message(body: str) -> str:
+def server_message(body: str) -> str:
     """Return the server's own message where its body has one, on one line and not too long."""
     with suppress(ValueError, RecursionError, AttributeError):
         content = json.loads(body)
@@ -197,8 +245,10 @@ class RetryPolicy:
                     later = f"; {advice} later" if advice and after else ""
                     raise exc.reworded(f"{exc}{after}{later}") from None
                 if exc.wait_s is not None and exc.wait_s > _LONGEST_PAUSE_S:
-                    message = f"{exc}; the server asks to wait {exc.wait_s:.0f} s: run again then"
-                    raise exc.reworded(message, stop=True) from None
+                    raise exc.reworded(
+                        f"{exc}; the server asks to wait {exc.wait_s:.0f} s: run again then",
+                        stop=True,
+                    ) from None
                 self._back_off(exc.wait_s, tried, stop)
 
     def _wait_until_allowed(self, stop: threading.Event) -> None:

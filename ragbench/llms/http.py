@@ -7,32 +7,33 @@ import json
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-from pydantic import BaseModel
-
-from ragbench.llms.failures import failure_of, refused, scrubbed, unreadable
+from ragbench.llms.failures import (
+    Form,
+    Reader,
+    RequestError,
+    server_message,
+)
 from ragbench.network import Bounds, OutOfBoundsError
+from ragbench.store.replies import Reply
 
 _CONNECT_S = 10.0
 BATCH_TIMEOUT_S = 300.0
 """The time that a thousand requests, or their replies, may take on their way."""
 
+Outcomes = list[tuple[str, Reply | str]]
+"""Of a batch that has ended: the key of each request, and the reply to it or what became of it."""
 
-Form = TypeVar("Form", bound=BaseModel)
 
-
-def in_form(form: type[Form], text: str, name: str, clean: Callable[[str], str]) -> Form:
-    """Return the JSON of a paid reply in its documented form; raises RequestError where it has
-    another.
-    """
-    with suppress(ValueError, RecursionError):
-        return form.model_validate(json.loads(text))
-    # out here: the parser's error holds the whole body, so it must not be this one's context
-    raise unreadable(name, clean(text))
+def outcome_of(read: Callable[[str, float], Reply], body: object) -> Reply | str:
+    """Return the reply to a request of a batch, or the server's words where there is none."""
+    try:
+        return read(json.dumps(body), 0.0)
+    except RequestError as exc:
+        return server_message(exc.body)
 
 
 class Response(NamedTuple):
@@ -47,7 +48,7 @@ class Response(NamedTuple):
     total_ms: float
 
 
-class Transport:
+class Transport(Reader):
     """A client of one server; threads may share it. `close` ends its connections, as does the end
     of its use.
     """
@@ -55,11 +56,11 @@ class Transport:
     def __init__(
         self,
         name: str,
-        secrets: tuple[str, ...] = (),
+        secrets: tuple[str, ...],
         *,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        self.name, self.secrets = name, secrets
+        super().__init__(name, secrets)
         import httpx
 
         no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
@@ -70,11 +71,7 @@ class Transport:
         )
         self.close = weakref.finalize(self, self._client.close)
 
-    def clean(self, text: str) -> str:
-        """Return the text without the secrets."""
-        return scrubbed(text, self.secrets)
-
-    def send(
+    def exchange(
         self,
         method: str,
         url: str,
@@ -100,7 +97,7 @@ class Transport:
             times = (1000 * (first - start), 1000 * (ended - start))
             return Response(response.status_code, response.headers, text, *times)
         except (OutOfBoundsError, httpx.RequestError) as exc:
-            failure = failure_of(exc, self.name, self.clean, address(url), timeout_s, way_out)
+            failure = self.failure_of(exc, address(url), timeout_s, way_out)
         # out here, so that httpx's error, which holds the request and its key, is not its context
         raise failure
 
@@ -121,16 +118,13 @@ class Server(Transport):
         """Return the server's JSON reply in its documented form; raises RequestError. All of it
         must be there within `timeout_s`.
         """
-        text = self.text("POST", path, timeout_s, json=payload)
-        return in_form(form, text, self.name, self.clean)
+        return self.in_form(form, self.text("POST", path, timeout_s, json=payload))
 
     def text(self, method: str, path: str, timeout_s: float, **content: Any) -> str:
         """Return the server's reply; raises RequestError."""
-        reply = self.send(method, f"{self.address}{path}", timeout_s, self._way_out, **content)
+        reply = self.exchange(method, f"{self.address}{path}", timeout_s, self._way_out, **content)
         if reply.status != 200:
-            raise refused(
-                self.name, reply.status, self.clean(reply.text), reply.headers, self._hints
-            )
+            raise self.refused(reply.status, reply.text, reply.headers, self._hints)
         return reply.text
 
 

@@ -33,19 +33,23 @@ class OllamaReply(BaseModel):
     eval_count: Tokens = 0
 
 
-class Ollama:
+class Ollama(Server):
     """One model of one Ollama server."""
 
     origin = ""
 
     def __init__(self, model: str, base_url: str) -> None:
         missing = f"no such model; run `ollama pull {model}`, or set RAG_EVAL_OLLAMA_MODEL to one that is there"
-        way_out = "start it with `ollama serve`, or set RAG_EVAL_OLLAMA_BASE_URL to where it runs"
-        self.server = Server(f"ollama:{model}", base_url, None, {404: missing}, way_out)
+        super().__init__(
+            f"ollama:{model}",
+            base_url,
+            None,
+            {404: missing},
+            "start it with `ollama serve`, or set RAG_EVAL_OLLAMA_BASE_URL to where it runs",
+        )
         self._model = model
         self._context = _SMALLEST_CONTEXT
         self._lock = threading.Lock()
-        self.secrets = self.server.secrets
 
     def send(self, request: Request, timeout_s: float) -> Reply:
         """Send one request once; raises RequestError."""
@@ -63,7 +67,7 @@ class Ollama:
         if request.schema is not None:
             payload["format"] = request.schema
         start = time.perf_counter()
-        reply = self.server.post("/api/chat", payload, timeout_s, OllamaReply)
+        reply = self.post("/api/chat", payload, timeout_s, OllamaReply)
         latency_s = time.perf_counter() - start
         finish = "length" if reply.done_reason == "length" else "stop"
         counts = reply.prompt_eval_count, reply.eval_count

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, Field
 
 from ragbench.errors import DataWarning
-from ragbench.llms.failures import RequestError
-from ragbench.llms.http import BATCH_TIMEOUT_S, Server, address, in_form
+from ragbench.llms.failures import Form, RequestError
+from ragbench.llms.http import (
+    BATCH_TIMEOUT_S,
+    Outcomes,
+    Server,
+    outcome_of,
+)
 from ragbench.llms.ollama import Tokens, messages
 from ragbench.store.replies import Reply, Request
 
@@ -28,8 +33,9 @@ _ENDINGS = {
 }
 """The states of a batch that has ended, and codes of requests without a reply -> what became of
 them."""
+_PAGES = 100  # of a hundred batches each
 HOSTED = "https://api.openai.com/v1"
-_SCHEMA_MARKS = ("response_format", "json_schema", "schema", "grammar", "structured")
+_SCHEMA_MARKS = "response_format json_schema schema grammar structured".split()
 
 
 class ChatPart(BaseModel):
@@ -58,22 +64,29 @@ class ChatReply(BaseModel):
 
 
 class BatchObject(BaseModel):
-    """A file, a batch, a list of batches, or a line of its results: what a reply has of these."""
+    """A file or a batch."""
 
-    id: str = ""
+    id: str = Field(min_length=1)
     status: str = ""
     request_counts: dict[str, int] | None = None
-    metadata: dict[str, str] | None = None
     output_file_id: str | None = None
     error_file_id: str | None = None
-    data: "list[BatchObject]" = []
-    custom_id: str = ""
+    errors: Any = None
+    metadata: Any = None
+
+
+class BatchPage(BaseModel):
+    data: list[BatchObject]
+    has_more: bool = False
+
+
+class BatchLine(BaseModel):
+    custom_id: str
     response: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
-    errors: dict[str, Any] | None = None
 
 
-class OpenAI:
+class OpenAI(Server):
     """One model of one server. What the server turns out not to take is left out from then on."""
 
     def __init__(self, model: str, base_url: str, key: str | None) -> None:
@@ -85,14 +98,18 @@ class OpenAI:
             404: "no such model, or no such address; set RAG_EVAL_OPENAI_MODEL or "
             "RAG_EVAL_OPENAI_BASE_URL",
         }
-        way_out = "start it, or set RAG_EVAL_OPENAI_BASE_URL to where it runs"
-        self.server = Server(f"openai:{model}", base_url, key, hints, way_out)
+        super().__init__(
+            f"openai:{model}",
+            base_url,
+            key,
+            hints,
+            "start it, or set RAG_EVAL_OPENAI_BASE_URL to where it runs",
+        )
         self._model = model
         self._limit = "max_tokens"
         self._takes_temperature = True
         self._takes_schema = True
-        self.origin = address(base_url)
-        self.secrets = self.server.secrets
+        self.origin = self.address
 
     def send(self, request: Request, timeout_s: float) -> Reply:
         """Send one request once; raises RequestError."""
@@ -100,7 +117,7 @@ class OpenAI:
             start = time.perf_counter()
             payload = self._payload(request)
             try:
-                text = self.server.text("POST", "/chat/completions", timeout_s, json=payload)
+                text = self.text("POST", "/chat/completions", timeout_s, json=payload)
                 return self._reply(text, time.perf_counter() - start)
             except RequestError as exc:
                 if not self._adapted(exc, payload):
@@ -113,42 +130,50 @@ class OpenAI:
             for each in batch.requests
         ]
         file = ("batch.jsonl", "\n".join(map(json.dumps, rows)).encode())
-        uploaded = self._asked("POST", "/files", data={"purpose": "batch"}, files={"file": file})
-        content = {"input_file_id": uploaded.id, "endpoint": _CHAT, "completion_window": "24h"}
-        return self._asked("POST", "/batches", json={**content, "metadata": {"tag": batch.tag}}).id
+        form = {"data": {"purpose": "batch"}, "files": {"file": file}}
+        content = {
+            "input_file_id": self._asked(BatchObject, "POST", "/files", **form).id,
+            "endpoint": _CHAT,
+            "completion_window": "24h",
+            "metadata": {"tag": batch.tag},
+        }
+        return self._asked(BatchObject, "POST", "/batches", json=content).id
 
     def find(self, batch: "Batch") -> list[str]:
         """Return the id of a batch that was submitted when its process was killed, by its tag. Raises
         RequestError.
         """
-        others = self._asked("GET", "/batches?limit=100").data
-        return [other.id for other in others if other.metadata == {"tag": batch.tag}]
+        query = "/batches?limit=100"
+        for _ in range(_PAGES):
+            page = self._asked(BatchPage, "GET", query)
+            mine = [other for other in page.data if other.metadata == {"tag": batch.tag}]
+            if mine or not (page.has_more and page.data):
+                return [other.id for other in mine]
+            query = f"/batches?limit=100&after={page.data[-1].id}"
+        return []
 
-    def poll(self, batch: "Batch") -> tuple[int, dict[str, Reply | str] | None]:
-        """Return how many requests of a batch are done, and once it has ended the reply to each by
-        its key, or what became of it; raises RequestError.
+    def poll(self, batch: "Batch") -> int | Outcomes:
+        """Return how many requests of a batch are done, or what became of them once it has ended;
+        raises RequestError.
         """
-        state = self._asked("GET", f"/batches/{batch.id}")
+        state = self._asked(BatchObject, "GET", f"/batches/{batch.id}")
         if state.status not in _ENDINGS:
-            return (state.request_counts or {}).get("completed", 0), None
-        reason = self.server.clean(json.dumps(state.errors)) if state.errors else ""
+            return (state.request_counts or {}).get("completed", 0)
+        reason = self.clean(json.dumps(state.errors)) if state.errors else ""
         ending = f"{_ENDINGS[state.status]} {reason}".strip()
-        outcomes: dict[str, Reply | str] = {each.key: ending for each in batch.requests}
+        outcomes: Outcomes = [(each.key, ending) for each in batch.requests]
         for file in filter(None, (state.output_file_id, state.error_file_id)):
-            text = self.server.text("GET", f"/files/{file}/content", BATCH_TIMEOUT_S)
-            for line in filter(None, text.split("\n")):
-                result = in_form(BatchObject, line, self.server.name, self.server.clean)
-                code = str((result.error or {}).get("code"))
-                body = (result.response or {}).get("body") or {"error": result.error}
-                try:
-                    outcomes[result.custom_id] = self._reply(json.dumps(body), 0.0)
-                except RequestError as exc:  # another object than a reply
-                    outcomes[result.custom_id] = _ENDINGS.get(code) or str(exc)
-        return len(outcomes), outcomes
+            text = self.text("GET", f"/files/{file}/content", BATCH_TIMEOUT_S)
+            for content in filter(str.strip, text.split("\n")):
+                line = self.in_form(BatchLine, content)
+                code = str((line.error or {}).get("code"))
+                body = (line.response or {}).get("body") or {"error": line.error}
+                outcome = _ENDINGS.get(code) or outcome_of(self._reply, body)
+                outcomes.append((line.custom_id, outcome))
+        return outcomes
 
-    def _asked(self, method: str, path: str, **content: Any) -> BatchObject:
-        text = self.server.text(method, path, BATCH_TIMEOUT_S, **content)
-        return in_form(BatchObject, text, self.server.name, self.server.clean)
+    def _asked(self, form: type[Form], method: str, path: str, **content: Any) -> Form:
+        return self.in_form(form, self.text(method, path, BATCH_TIMEOUT_S, **content))
 
     def _payload(self, request: Request) -> dict[str, Any]:
         payload: dict[str, Any] = {"model": self._model, self._limit: request.max_tokens}
@@ -178,7 +203,7 @@ class OpenAI:
             return True
         if "temperature" in payload and "temperature" in message:
             if self._takes_temperature:
-                warn_of_temperature(self.server.name)
+                warn_of_temperature(self.name)
             self._takes_temperature = False
             return True
         if "response_format" in payload and any(mark in message for mark in _SCHEMA_MARKS):
@@ -187,7 +212,7 @@ class OpenAI:
         return False
 
     def _reply(self, text: str, latency_s: float) -> Reply:
-        reply = in_form(ChatReply, text, self.server.name, self.server.clean)
+        reply = self.in_form(ChatReply, text)
         choice, usage = reply.choices[0], reply.usage or ChatUsage()
         content, refusal = choice.message.content or "", choice.message.refusal
         text = content if isinstance(content, str) else "".join(part.text or "" for part in content)

@@ -37,6 +37,7 @@ _RETIRED = {
     "claude-3-5-sonnet-20241022": "claude-sonnet-5-5"
 }  # served no more; published settings still name it
 _OLLAMA = "http://localhost:11434"
+_CONNECT_S = 2.0
 
 
 def load_llm(
@@ -93,7 +94,7 @@ def connection_of(provider: str, model: str, url: str = "") -> tuple[Server, str
         ConfigError: the hosted service without a key, or something that is not an address.
     """
     client = _client(provider, model, url, current_settings())
-    return client.server, client.origin
+    return client, client.origin
 
 
 def _client(provider: str, model: str, url: str, settings: Settings) -> Any:
@@ -254,14 +255,14 @@ def check_servers(*models: LLMLike) -> None:
             )
 
 
-def listens(url: str, timeout_s: float = 2.0) -> bool:
+def listens(url: str) -> bool:
     """Return True if something takes connections at the host and port of a URL.
 
     >>> listens("http://127.0.0.1:9")
     False
     """
     try:
-        with socket.create_connection((urlsplit(url).hostname or "", _port(url)), timeout_s):
+        with socket.create_connection((urlsplit(url).hostname or "", _port(url)), _CONNECT_S):
             return True
     except OSError:
         return False

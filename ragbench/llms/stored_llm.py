@@ -6,7 +6,7 @@ import datetime
 import math
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -41,7 +41,6 @@ class StoredLLM:
     ) -> None:
         self._provider, self._model = provider, model
         self.client, self._settings = client, settings
-        self._send: Callable[[Request, float], Reply] = client.send
         self._retry = RetryPolicy()
         self._store_is_broken = ""
 
@@ -101,7 +100,7 @@ class StoredLLM:
             self._provider,
             self._model,
             without_surrogates(prompt),
-            None if system is None else without_surrogates(system),
+            system and without_surrogates(system),
             max_tokens,
             float(temperature),
             schema,
@@ -150,8 +149,7 @@ class StoredLLM:
         self, request: Request, timeout_s: float, stop: threading.Event | None
     ) -> Completion:
         with replies.claim(request.key, stop):
-            stored = replies.lookup(request)  # another process may have had it while we waited
-            if stored is not None:
+            if stored := replies.lookup(request):  # by another process while we waited
                 return self._completion(stored, cached=True)
             if self._store_is_broken:
                 raise RequestError(self._store_is_broken, FailureKind.STORE, stop=True)
@@ -208,24 +206,16 @@ class StoredLLM:
         )
         return reply._replace(text=text, served=served)
 
-    def bound(self, request: Request) -> float:
-        """Return the most that a request may cost; 0 without a price."""
-        price = price_of(self.name)
-        # more than any tokenizer makes of it: no token is shorter than a byte
-        return price.cost(request.n_bytes + _AROUND, request.max_tokens) if price else 0.0
-
     def _within_budget(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
-        price, bound = price_of(self.name), self.bound(request)
-        if self.settings.max_cost is None or price is None or not bound:
-            return self._send(request, timeout_s)
+        bound = bound_of(request)
+        if self.settings.max_cost is None or not bound:
+            reply: Reply = self.client.send(request, timeout_s)
+            return reply
         reservation = self._reserved(request, bound, timeout_s, stop)
         cost, answered = bound, False  # assumed paid until the outcome is known
         try:
-            reply = self._send(request, timeout_s)
-            cost = (
-                price.cost(reply.input_tokens, reply.output_tokens) if reply.input_tokens else bound
-            )
-            answered = True
+            reply = self.client.send(request, timeout_s)
+            cost, answered = charged(request, reply), True
             return reply
         except RequestError as exc:
             cost = bound if exc.paid else 0.0
@@ -269,6 +259,21 @@ class StoredLLM:
             cached,
             reply.finish,
         )
+
+
+def bound_of(request: Request) -> float:
+    """Return the most that a request may cost; 0 without a price."""
+    price = price_of(request.name)
+    # more than any tokenizer makes of it: no token is shorter than a byte
+    return price.cost(request.n_bytes + _AROUND, request.max_tokens) if price else 0.0
+
+
+def charged(request: Request, reply: Reply) -> float:
+    """Return what a request did cost: its bound where the reply has no usage figures."""
+    price = price_of(request.name)
+    if price is None or not reply.input_tokens:
+        return bound_of(request)
+    return price.cost(reply.input_tokens, reply.output_tokens)
 
 
 def _ends(prompt: str) -> str:

@@ -16,7 +16,7 @@ from ragbench.store.contract import Execute
 
 class Spending(NamedTuple):
     """US dollars: `settled` is gone, `open` reserved by requests on their way, `lost` by those of
-    ended processes.
+    ended processes and of batches, for which no other request waits.
     """
 
     settled: float
@@ -29,8 +29,8 @@ class Spending(NamedTuple):
         if not self.lost:
             return ""
         return (
-            f" (and {self.lost:.4f} reserved by requests whose process was killed, which may "
-            "have been paid; that is released as the same requests are answered)"
+            f" (and {self.lost:.4f} reserved by requests whose process was killed or by batches, "
+            "which may have been paid; that is released as the same requests are answered)"
         )
 
 

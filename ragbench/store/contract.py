@@ -20,6 +20,12 @@ CREATE TABLE spending (
 CREATE INDEX spending_budget ON spending (budget);
 """
 
+BATCHES = (
+    "CREATE TABLE IF NOT EXISTS batch (tag TEXT PRIMARY KEY, account TEXT NOT NULL, id TEXT NOT NULL, "
+    "created DOUBLE PRECISION NOT NULL, reservation BIGINT NOT NULL, requests TEXT NOT NULL)"
+)
+"""Another table, which stores of an earlier ragbench do not have."""
+
 
 class StoreError(OSError):
     """The reply store cannot be opened, read or written; the message states what to do."""

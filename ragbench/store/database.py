@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragbench.files import locked
 from ragbench.store.arrays import cache_folder
-from ragbench.store.contract import TABLES, Execute, StoreError
+from ragbench.store.contract import BATCHES, TABLES, Execute, StoreError
 
 if TYPE_CHECKING:
     from ragbench.store.shared import SharedDatabase
@@ -260,6 +260,7 @@ def _connect(file: Path) -> sqlite3.Connection:
                 "use the ragbench that wrote it, or set RAGBENCH_CACHE_DIR to another folder, where "
                 "every reply must be paid for again"
             )
+        connection.execute(BATCHES)
     except BaseException:
         connection.close()
         raise
@@ -304,8 +305,8 @@ def advice(exc: Exception) -> str:
 
 
 def _salvage(damaged: Path, into: sqlite3.Connection) -> tuple[int, str]:
-    """Take over the replies and spending that can still be read, from the first row on and from the
-    last one back.
+    """Take over the replies, spending and batches that can still be read, from the first row on and
+    from the last one back.
 
     Gives the number of replies, and a warning where the account of budgets is not whole.
     """
@@ -315,7 +316,7 @@ def _salvage(damaged: Path, into: sqlite3.Connection) -> tuple[int, str]:
         "before"
     )
     for order in ("ASC", "DESC"):
-        for table in ("reply", "spending"):
+        for table in ("reply", "spending", "batch"):
             with (
                 suppress(sqlite3.Error, UnicodeError),
                 closing(sqlite3.connect(f"{damaged.as_uri()}?mode=ro", uri=True)) as source,

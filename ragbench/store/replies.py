@@ -60,6 +60,11 @@ class Request:
     sample: int = 0
     origin: str = ""
 
+    @property
+    def name(self) -> str:
+        """Return provider and model, "provider:model"."""
+        return f"{self.provider}:{self.model}"
+
     @cached_property
     def key(self) -> str:
         """Return the SHA-256 (64 hex digits) of all fields."""

@@ -19,7 +19,7 @@ import sqlalchemy
 from sqlalchemy.exc import SQLAlchemyError
 
 from ragbench.errors import ConfigError
-from ragbench.store.contract import TABLES, Execute, StoreError
+from ragbench.store.contract import BATCHES, TABLES, Execute, StoreError
 from ragbench.store.engines import database_url, engine_of
 
 Result = TypeVar("Result")
@@ -140,6 +140,7 @@ def _made(execute: Execute) -> str:
         for statement in (tables.replace("REAL", "DOUBLE PRECISION") + _OWN).split(";"):
             execute(statement)
         execute("INSERT INTO reply_store VALUES (?)", (uuid.uuid4().hex,))
+    execute(BATCHES)
     return str(execute("SELECT id FROM reply_store")[0][0])
 
 

@@ -6,17 +6,10 @@ killed in between leaves what the next one recognises the batch by, instead of p
 
 import json
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ragbench.store import database
-from ragbench.store.contract import Execute
 from ragbench.store.replies import Request
-
-# Not among the tables of each store: those that exist have none.
-_TABLE = (
-    "CREATE TABLE IF NOT EXISTS batch (tag TEXT PRIMARY KEY, account TEXT NOT NULL, id TEXT NOT NULL, "
-    "created DOUBLE PRECISION NOT NULL, reservation BIGINT NOT NULL, requests TEXT NOT NULL)"
-)
 
 
 class Batch(NamedTuple):
@@ -32,30 +25,28 @@ class Batch(NamedTuple):
     reservation: int
     requests: tuple[Request, ...]
 
+    @property
+    def name(self) -> str:
+        """Return the provider's id, and the tag until that is known."""
+        return self.id or self.tag
+
 
 def pending(account: str = "") -> list[Batch]:
     """Return the batches, of a model or all, whose replies are not all stored, the oldest first."""
     query = "SELECT * FROM batch WHERE CAST(? AS TEXT) IN ('', account) ORDER BY created"
     return [
         Batch(*row, tuple(Request(**fields) for fields in json.loads(requests)))  # type: ignore[call-arg]
-        for *row, requests in _write(query, account)
+        for *row, requests in database.rows(query, (account,))
     ]
 
 
 def put(batch: Batch) -> None:
     """Keep a batch, or the id of one that is kept."""
     query = "INSERT INTO batch VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (tag) DO UPDATE SET id = excluded.id"
-    _write(query, *batch[:-1], json.dumps([asdict(request) for request in batch.requests]))
+    requests = json.dumps([asdict(request) for request in batch.requests])
+    database.write(lambda execute: execute(query, (*batch[:-1], requests)))
 
 
 def remove(batch: Batch) -> None:
     """Forget a batch."""
-    _write("DELETE FROM batch WHERE tag = ?", batch.tag)
-
-
-def _write(query: str, *values: Any) -> list[tuple[Any, ...]]:
-    def work(execute: Execute) -> list[tuple[Any, ...]]:
-        execute(_TABLE)
-        return execute(query, values)
-
-    return database.write(work)
+    database.write(lambda execute: execute("DELETE FROM batch WHERE tag = ?", (batch.tag,)))

@@ -1,7 +1,7 @@
 """What a sweep would run, send and cost, found out by a dry run."""
 
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,13 @@ from ragbench.llms import (
     Settings,
     answer_in_batches,
     current_settings,
+    described,
     dry_run,
     load_llm,
+    pending_batches,
 )
+from ragbench.llms.batch_interface import FORGET
 from ragbench.llms.environment import in_force
-from ragbench.store import submissions
 from ragbench.sweep import budget
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.grid import (
@@ -36,9 +38,7 @@ from ragbench.sweep.race import contest_of
 from ragbench.systems import Pipeline
 from ragbench.systems.loader import RECORDED
 
-_RETRIEVAL = tuple(
-    "chunker chunk_size chunk_overlap tokenizer language retriever reranker depth".split()
-)
+_RETRIEVAL = "chunker chunk_size chunk_overlap tokenizer language retriever reranker depth".split()
 
 
 @dataclass(frozen=True)
@@ -82,19 +82,17 @@ def plan(
         contest = contest_of(grid, folder, sources, race, margin)
         notes.append(contest.expected_saving() if contest.race.next_end else contest.race.summary)
         names = [name for name in names if name not in contest.race.stopped]
-    runs = {name: grid.runs[name] for name in names}
     finished = [
         name
-        for name, parameters in runs.items()
-        if not force and folder.is_finished(name, parameters, sources[name])
+        for name in names
+        if not force and folder.is_finished(name, grid.runs[name], sources[name])
     ]
-    to_run = {name: parameters for name, parameters in runs.items() if name not in {*finished}}
-    asking = [parameters for parameters in to_run.values() if _asks(parameters)]
-    lacking = [name for name in NEEDED if name not in grid.notebook.defaults]
+    to_run = [name for name in names if name not in finished]
+    asking, lacking = _asking(grid, to_run)
     requests = DryRun()
     if asking and lacking:
         notes.append(
-            f"{grid.notebook.path.name} has no parameter {lacking[0]}, so its requests cannot be "
+            f"{grid.notebook.path.name} has no parameter {lacking}, so its requests cannot be "
             "foreseen"
         )
     else:
@@ -130,7 +128,7 @@ def open_sweep(
 
 
 def ask_in_batches(
-    grid: Grid, names: Collection[str], settings: Settings, log: Callable[[str], None]
+    grid: Grid, names: Iterable[str], settings: Settings, log: Callable[[str], None]
 ) -> None:
     """Have providers answer, by their batch interfaces, what configurations would ask: all answers,
     then all verdicts on them, then what could not be read.
@@ -139,12 +137,11 @@ def ask_in_batches(
         ConfigError: requests cannot be foreseen, or a model has no batch interface.
         ModelError: see `ragbench.llms.answer_in_batches`.
     """
-    asking = [grid.runs[name] for name in names if _asks(grid.runs[name])]
-    lacking = [name for name in NEEDED if name not in grid.notebook.defaults]
+    asking, lacking = _asking(grid, names)
     if settings.replies != "on" or (asking and lacking):
         raise ConfigError(
             "--batch needs the reply store, and a notebook with the parameters of evaluate.ipynb"
-            f"{f', which has {lacking[0]}' if lacking else ''}"
+            f"{f', which has {lacking}' if lacking else ''}"
         )
     submitted = set[str]()
     while asking:
@@ -161,23 +158,43 @@ def ask_in_batches(
         submitted |= keys
 
 
-def note_batches(
-    grid: Grid, names: Collection[str], settings: Settings, log: Callable[[str], None]
+def check_batches(
+    grid: Grid, names: Iterable[str], settings: Settings, log: Callable[[str], None]
 ) -> None:
-    """Say which batches an earlier command has left at the providers, where models are asked now."""
-    if settings.replies != "on" or not any(_asks(grid.runs[name]) for name in names):
+    """Refuse to ask again what batches of an earlier command are on their way with; say which
+    others there are.
+
+    Raises:
+        ConfigError: configurations would ask for the same; nothing has been sent then.
+    """
+    asking, lacking = _asking(grid, names)
+    if settings.replies != "on" or not asking or not (batches := pending_batches()):
         return
-    if ids := [batch.id or "one without an id" for batch in submissions.pending()]:
-        log(
-            f"Batches are not collected yet: {', '.join(ids)}. With --batch, the sweep that "
-            "submitted them waits for them; without it, it pays for their requests again"
+    foreseen = [] if lacking else _dry_run(working_folder(grid), asking, settings).to_send
+    keys = {request.key for request in foreseen}
+    again = [batch for batch in batches if any(request.key in keys for request in batch.requests)]
+    if again:
+        raise ConfigError(
+            f"without --batch, this sweep would pay again for what is on its way: "
+            f"{described(again)}. The same command with --batch waits for it. To give it up, "
+            "cancel it at the provider, and set "
+            f'{FORGET}="{" ".join(batch.name for batch in again)}"'
         )
+    log(f"Batches are not collected yet, by their sweep with --batch: {described(batches)}")
 
 
-def _asks(parameters: Mapping[str, Any]) -> bool:
-    """Return True if a configuration asks a language model or another system."""
-    named = (parameters.get("system"), parameters.get("judge"))
-    return any(named) or parameters.get("llm", "extractive") != "extractive"
+def _asking(grid: Grid, names: Iterable[str]) -> tuple[list[dict[str, Any]], str]:
+    """Return the configurations that ask a language model or another system, and the parameter
+    without which their requests cannot be foreseen, "" where their notebook has all.
+    """
+    asking = [
+        parameters
+        for parameters in map(grid.runs.__getitem__, names)
+        if parameters.get("system")
+        or parameters.get("judge")
+        or parameters.get("llm", "extractive") != "extractive"
+    ]
+    return asking, next((name for name in NEEDED if name not in grid.notebook.defaults), "")
 
 
 def _dry_run(folder: Path, asking: Sequence[Mapping[str, Any]], settings: Settings) -> DryRun:

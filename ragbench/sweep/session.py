@@ -20,7 +20,7 @@ from ragbench.sweep import budget
 from ragbench.sweep.folder import COMPARISON, SweepFolder, tables_of
 from ragbench.sweep.grid import Grid, sources_of, working_folder
 from ragbench.sweep.job import Job, Place, make_job, relative
-from ragbench.sweep.plan import ask_in_batches, note_batches, open_sweep
+from ragbench.sweep.plan import ask_in_batches, check_batches, open_sweep
 from ragbench.sweep.preload import packages_of
 from ragbench.sweep.processes import Executor, LocalExecutor, default_jobs
 from ragbench.sweep.progress import Progress
@@ -107,7 +107,8 @@ def sweep(
         margin: the loss in that measure that does not matter.
         batch: first have the providers answer all requests by their batch interfaces, at half the
             price, and wait for it: minutes to a day. If this process ends meanwhile, the same call
-            continues to wait.
+            continues to wait, and one without `batch` is refused where it would pay again for what
+            is on its way. RAGBENCH_FORGET_BATCHES names batches that are given up.
 
     Returns:
         What was run, skipped and failed, and where things are.
@@ -139,7 +140,7 @@ def sweep(
         to_run = session.jobs(
             [name for name in names if name not in {*skipped}], force, allow_failed
         )
-        ask = ask_in_batches if batch else note_batches
+        ask = ask_in_batches if batch else check_batches
         ask(grid, to_run, settings, session.log)
         outcomes = RunOutcomes({}, [], False)
         local, opened = session.executors(executor, to_run, jobs, fork=fork)

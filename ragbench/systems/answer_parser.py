@@ -46,12 +46,8 @@ CONTEXT_FIELDS = (
 )
 """Where an answer and its contexts are read from, the first that is there."""
 
-_MAY_BE_OTHER = (
-    "context",
-    "documents",
-    "hits",
-    "points",
-)  # such as a number of hits, unless it is a list
+# such as a number of hits, unless it is a list
+_MAY_BE_OTHER = "context documents hits points".split()
 _CONTEXT = {
     "id": "id _id chunk_id passage_id id_ node_id docno".split(),
     "doc_id": "doc_id document_id ref_doc_id".split(),
@@ -351,7 +347,7 @@ def _answer(query_id: str, record: _Record, model: str) -> Answer:
     ids = tuple(passage.passage_id for passage in passages)
     text, flags = without_thoughts(record.answer), dict.fromkeys(record.flags)
     outcome: str | None = "failed" if record.error is not None else record.outcome
-    error, used, usage = record.error, record.usage, None
+    error, used = record.error, record.usage
     has_answer = "answer" in record.model_fields_set  # be it an empty one
     if not text and outcome is None and (RETRIEVAL_ONLY in flags or (ids and not has_answer)):
         flags[RETRIEVAL_ONLY] = None
@@ -366,10 +362,13 @@ def _answer(query_id: str, record: _Record, model: str) -> Answer:
         citations = parse_citations(text, ids)
     first_of = _first_of(ids, passages)
     citations = dict.fromkeys(first_of.get(citation, citation) for citation in citations)
-    if used is not None:
-        usage = Completion(
+    usage = (
+        Completion(
             record.answer, used.model or model, used.input_tokens or 0, used.output_tokens or 0
         )
+        if used
+        else None
+    )
     return Answer(
         query_id,
         text,

@@ -82,8 +82,10 @@ class Pool:
             except InterruptedError:
                 raise
             except TimeoutError:
-                late = f"no result within {self.timeout_s:g} s; raise timeout_s or ask for less"
-                raise SystemsError(late, FailureKind.TIMEOUT) from None
+                raise SystemsError(
+                    f"no result within {self.timeout_s:g} s; raise timeout_s or ask for less",
+                    FailureKind.TIMEOUT,
+                ) from None
             except Exception as exc:
                 message = self._explain(exc, connection)
                 raise (SystemsError if connection.ended else RefusalError)(message) from None

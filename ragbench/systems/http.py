@@ -91,7 +91,7 @@ from urllib.parse import quote, urlsplit
 from pydantic import Field, PositiveFloat, PositiveInt, field_validator, model_validator
 
 from ragbench.errors import FailureKind
-from ragbench.llms.failures import RequestError, RetryPolicy, refused, unreadable
+from ragbench.llms.failures import RequestError, RetryPolicy, unreadable
 from ragbench.llms.http import Transport
 from ragbench.systems.credentials import (
     FlatTemplate,
@@ -114,11 +114,8 @@ from ragbench.systems.templates import as_text, check_names, fill, question_valu
 from ragbench.types import Answer
 
 _STREAMS = (
-    "text/event-stream",
-    "application/x-ndjson",
-    "application/jsonl",
-    "application/x-jsonlines",
-)
+    "text/event-stream application/x-ndjson application/jsonl application/x-jsonlines"
+).split()
 _HINTS = {
     202: "the server accepts the question and answers later, which takes further requests: ask "
     'it by a Python function (ragbench eval my_module:attribute), as help("ragbench.systems.http") '
@@ -236,7 +233,7 @@ class HttpSystem(RemoteSystem):
         texts = {name: quote(as_text(value), safe="") for name, value in values.items()}
         headers = fill(self._templates["headers"], values)
         try:
-            response = self._transport.send(
+            response = self._transport.exchange(
                 self.method,
                 str(fill(self._templates["url"], texts)),
                 self.timeout_s,
@@ -254,7 +251,7 @@ class HttpSystem(RemoteSystem):
             raise
         text = self._transport.clean(response.text)
         if not 200 <= response.status < 300 or response.status == 202:
-            raise refused(self.name, response.status, text, response.headers, _HINTS)
+            raise self._transport.refused(response.status, text, response.headers, _HINTS)
         latency_ms = {"first_byte": response.first_byte_ms, "total": response.total_ms}
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind in _STREAMS:

@@ -110,7 +110,9 @@ def ingest(
     end = time.monotonic() + ready_timeout_s
     while not is_ready(len(ids)):
         if time.monotonic() > end:
-            reason = f"the index does not have all {len(ids)} documents after {ready_timeout_s:g} s"
-            raise SystemsError(f"{reason}; call `ingest` again")
+            raise SystemsError(
+                f"the index does not have all {len(ids)} documents after {ready_timeout_s:g} s; "
+                "call `ingest` again"
+            )
         time.sleep(0.5)
     return ids

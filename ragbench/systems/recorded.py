@@ -65,7 +65,7 @@ class RecordedSystem:
             return read_answer(query_id, {"contexts": [], "flags": [RETRIEVAL_ONLY]})
         if answer is None:
             return failed(query_id, f"{self.name} has no answer to {query_id!r}")
-        return answer if answer.query_id == query_id else replace(answer, query_id=query_id)
+        return replace(answer, query_id=query_id)
 
     def answer_many(self, queries: Mapping[str, str]) -> list[Answer]:
         """Return the recorded answers to these questions, with the latencies of their time and no

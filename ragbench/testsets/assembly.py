@@ -27,9 +27,12 @@ def check_evidence(content: Content, documents: Mapping[str, Document]) -> list[
             document = documents.get(ids.full(span.doc_id))
             if quote or document is None or span.end <= (length := len(document.full_text)):
                 continue
-            expected = f"at most {length}, the characters of {shown(span.doc_id, 40)}"
             problems.append(
-                entry.record.problem(("evidence", number, "end"), str(span.end), expected)
+                entry.record.problem(
+                    ("evidence", number, "end"),
+                    str(span.end),
+                    f"at most {length}, the characters of {shown(span.doc_id, 40)}",
+                )
             )
     return problems
 
@@ -52,10 +55,8 @@ def to_dataset(name: str, content: Content, corpus: Mapping[str, Document], sour
         ]
         cases.append(replace(entry.case, evidence=tuple(dict.fromkeys(spans))))
     for field, lines in content.unknown.items():
-        name_of = shown(field, 40)
-        flaws[f"cases have the field {name_of}, which this form does not know: it is metadata"] = (
-            lines
-        )
+        what = f"cases have the field {shown(field, 40)}, which this form does not know"
+        flaws[f"{what}: it is metadata"] = lines
     warn_all(source, flaws)
     samples = tuple(content.inputs), tuple(content.outputs)
     return Dataset(name, content.split, corpus, tuple(cases), qrels, *samples)

@@ -87,7 +87,6 @@ def _change(
 ) -> None:
     """Save a test set with what `change` makes of the case of that id, or of none at its end."""
     testset = expanded(path).resolve()
-    lock_file = testset.with_name(f".{testset.name}.lock")
     form = form_of(testset)
     if form not in ("yaml", "jsonl"):
         raise DataError(
@@ -95,7 +94,7 @@ def _change(
             "convert`"
         )
     try:
-        with locked(lock_file, timeout_s=_WAIT_S):
+        with locked(testset.with_name(f".{testset.name}.lock"), timeout_s=_WAIT_S):
             content = read(testset, form)
             refuse(testset, content.problems)
             before, ids = content.entries, [entry.case.query_id for entry in content.entries]

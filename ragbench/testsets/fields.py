@@ -16,34 +16,20 @@ from typing import Any, NamedTuple
 
 from ragbench.files import parse_json
 
-QUESTIONS = ("user_input", "input", "question", "query", "prompt", "q")
-IDS = ("query_id", "_id", "id", "qid", "question_id", "case_id", "example_id")
+QUESTIONS = "user_input input question query prompt q".split()
+IDS = "query_id _id id qid question_id case_id example_id".split()
 REFERENCES = (
-    "reference",
-    "expected_output",
-    "reference_answer",
-    "expected_answer",
-    "ground_truth",
-    "ground_truths",
-    "generation_gt",
-    "ideal",
-)
-REPLIES = ("predicted_answer", "actual_output", "generated_answer", "response", "generation")
+    "reference expected_output reference_answer expected_answer "
+    "ground_truth ground_truths generation_gt ideal"
+).split()
+REPLIES = "predicted_answer actual_output generated_answer response generation".split()
 ANSWERS = ("answer", "output")
 EVIDENCE = ("reference_contexts", "ground_truth_contexts", "expected_context")
 RETRIEVED = ("retrieved_contexts", "retrieval_context")
 CONTEXTS = ("contexts", "context")
 SOURCES = (
-    "source",
-    "sources",
-    "doc_id",
-    "document",
-    "source_file",
-    "file",
-    "url",
-    "reference_context_ids",
-    "retrieval_gt",
-)
+    "source sources doc_id document source_file file url reference_context_ids retrieval_gt"
+).split()
 ALIASES = {
     "input_question": "question",
     "input_query": "query",

@@ -41,14 +41,7 @@ from ragbench.testsets.parser import Record, UnreadableError, parse, read_bytes
 from ragbench.testsets.traces import trace_records
 from ragbench.types import Case, Document
 
-_EXPECTING = (
-    "equals",
-    "similar",
-    "factuality",
-    "model-graded-factuality",
-    "rouge-n",
-    "context-recall",
-)
+_EXPECTING = "equals similar factuality model-graded-factuality rouge-n context-recall".split()
 _UNMATCHED = "reference contexts are in no document of the corpus: they are metadata, not evidence"
 _WITHOUT_DOCUMENTS = "reference contexts become evidence only with the documents (corpus=, --docs)"
 _DOUBTFUL = (

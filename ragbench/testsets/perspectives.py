@@ -40,7 +40,7 @@ PERSPECTIVE_FILES = (
 )
 """The files of a folder by perspective, any of which may be missing."""
 
-_DATA = (".jsonl", ".json", ".yaml", ".yml", ".csv", ".tsv")
+_DATA = ".jsonl .json .yaml .yml .csv .tsv".split()
 
 
 def read_perspectives(folder: Path) -> Content:

@@ -24,12 +24,7 @@ CASE_FILES = ("queries.jsonl", "answers.jsonl", "case_labels.jsonl")
 FILES = (
     "corpus.jsonl",
     *CASE_FILES,
-    "questions.jsonl",
-    "qrels",
-    "safety_inputs.jsonl",
-    "safety_outputs.jsonl",
-    "drafts.jsonl",
-    "testset.json",
+    *"questions.jsonl qrels safety_inputs.jsonl safety_outputs.jsonl drafts.jsonl testset.json".split(),
 )
 """What a folder may hold that `save_dataset` replaces."""
 

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragbench.files import locked
-from ragbench.store import budgets, database, replies
+from ragbench.store import budgets, database, replies, submissions
 from ragbench.store.contract import StoreError
 from ragbench.store.replies import Reply, Request
 
@@ -230,6 +230,8 @@ def overwritten(folder: Path, start: float, end: float) -> None:
 
 
 def test_what_can_still_be_read_of_a_damaged_file_is_taken_over(folder: Path) -> None:
+    batch = submissions.Batch("tag", "openai:m here", "batch_1", 1.5, 7, (request(7_000),))
+    submissions.put(batch)
     fill(400)
     budgets.reserve("b", 1.0, 5.0, 60)
     overwritten(folder, 0.5, 0.55)
@@ -242,6 +244,7 @@ def test_what_can_still_be_read_of_a_damaged_file_is_taken_over(folder: Path) ->
     with pytest.warns(RuntimeWarning, match=r"and \d+ replies were taken over") as caught:
         found = go_on()
     assert len([w for w in caught if "was moved to" in str(w.message)]) == 1
+    assert submissions.pending() == [batch]
     right = [number for number in range(400) if found[number] == reply(number)]
     assert len(right) > 100
     assert all(found[number] in (None, reply(number)) for number in range(400))  # never a wrong one

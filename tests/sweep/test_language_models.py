@@ -5,6 +5,7 @@ of evaluate.ipynb.
 from __future__ import annotations
 
 import collections
+import itertools
 import json
 import os
 import re
@@ -25,10 +26,12 @@ from ragbench.cli import app
 from ragbench.errors import ConfigError
 from ragbench.generation.prompts import GENERATION_SYSTEM
 from ragbench.llms import batch_interface, current_settings
+from ragbench.llms.batch_interface import FORGET
 from ragbench.store import budgets, database, replies, submissions
+from ragbench.store.replies import Request
 from ragbench.store.submissions import Batch
 from ragbench.sweep import plan, read_grid, sweep, verify
-from ragbench.sweep.plan import note_batches
+from ragbench.sweep.plan import check_batches
 from ragbench.sweep.worker import failed_requests
 from ragbench.testsets.loader import load_dataset
 from tests.batch_server import BatchServer
@@ -229,18 +232,85 @@ def test_batches_that_would_do_nothing_are_refused(
         sweep(finished.grid, out=tmp_path, batch=True, replies="off")
 
 
-def test_batches_that_are_not_collected_are_named(finished: Finished, server: Any) -> None:
+def interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("stage", ["answers", "verdicts"])
+def test_what_is_on_its_way_is_not_paid_for_again_without_batches(
+    stage: str, loopback: Any, wire: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = BatchServer(wire)
+    served.text_of = lambda body: str(
+        reply_to(wire.Asked("POST", "", {}, body), wire).body["choices"][0]["message"]["content"]
+    )
+    settings(monkeypatch, tmp_path / "cache", loopback(served.reply).url, tmp_path)
+    monkeypatch.setattr(batch_interface, "POLL_S", 0.01)
+    grid = write_grid(tmp_path / "notebooks", PROMPTS_AND_JUDGE)
+    plain = ["sweep", str(grid), "--output", str(tmp_path / "out")]
+    done, calls = batch_interface._submit, itertools.count()
+
+    with monkeypatch.context() as patch:
+
+        def submit(llm: Any, requests: Any) -> Any:
+            batch = done(llm, requests)
+            if stage == "answers" or next(calls) == 1:
+                patch.setattr(batch_interface, "_poll", interrupt)
+            return batch
+
+        patch.setattr(batch_interface, "_submit", submit)
+        stopped = runner.invoke(app, [*plain, "--batch"])
+    assert stopped.exit_code == 130
+    assert "The provider keeps working on 5 requests to openai:" in stopped.output
+    n_sent, name = len(served.prompts), f"batch_{len(served.sizes) - 1}"
+    refused = runner.invoke(app, plain)
+    assert refused.exit_code == 2
+    assert len(served.prompts) == n_sent
+    message = re.search(
+        r"would pay again for what is on its way: 5 requests to openai:(\w) http://127.* since "
+        r"\d{4}-\d\d-\d\d \d\d:\d\d, for at most \$\d+\.\d+ \((\w+)\)\. The same command with --batch",
+        refused.output,
+    )
+    assert message
+    assert message.groups() == ("m" if stage == "answers" else "j", name)
+    assert f'RAGBENCH_FORGET_BATCHES="{name}"' in refused.output
+    assert KEY not in refused.output
+    collected = runner.invoke(app, [*plain, "--batch"])
+    assert collected.exit_code == 0, collected.output
+    assert served.sizes == [5, 5]
+    assert len(served.prompts) == len({*served.prompts}) == 12
+
+
+def test_batches_that_are_given_up_are_no_obstacle(
+    loopback: Any, wire: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = BatchServer(wire)
+    settings(monkeypatch, tmp_path / "cache", loopback(served.reply).url, tmp_path)
+    grid = write_grid(tmp_path / "notebooks", "[axes]\nprompt = ['cited', 'plain']")
+    plain = ["sweep", str(grid), "--output", str(tmp_path / "out")]
+    with monkeypatch.context() as patch:
+        patch.setattr(batch_interface, "_poll", interrupt)
+        assert runner.invoke(app, [*plain, "--batch"]).exit_code == 130
+    monkeypatch.setenv(FORGET, "batch_0")
+    assert runner.invoke(app, plain).exit_code == 0
+    assert (len(served.alone), served.sizes) == (6, [5])
+
+
+def test_batches_of_another_sweep_are_named(finished: Finished, server: Any) -> None:
     grid, lines = read_grid(finished.grid), list[str]()
-    note_batches(grid, [*grid.runs], current_settings(), lines.append)
+    check_batches(grid, [*grid.runs], current_settings(), lines.append)
     assert lines == []
-    submissions.put(Batch("tag", "openai:x server", "batch_7", 0.0, 0, ()))
-    note_batches(grid, [], current_settings(), lines.append)
+    other = Request("openai", "x", "Who?")
+    submissions.put(Batch("tag", "openai:x server", "batch_7", 0.0, 0, (other,)))
+    check_batches(grid, [], current_settings(), lines.append)
     assert lines == []
-    note_batches(grid, [*grid.runs], current_settings(), lines.append)
-    assert lines == [
-        "Batches are not collected yet: batch_7. With --batch, the sweep that submitted them waits for "
-        "them; without it, it pays for their requests again"
-    ]
+    check_batches(grid, [*grid.runs], current_settings(), lines.append)
+    assert len(lines) == 1
+    assert re.fullmatch(
+        r"Batches are not collected yet, by their sweep with --batch: 1 requests to openai:x server "
+        r"since 19[67]\d-.*, for an unknown price \(batch_7\)",
+        lines[0],
+    )
 
 
 # --- what it will cost
