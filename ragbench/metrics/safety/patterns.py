@@ -11,13 +11,13 @@ from ragbench.files import bundled
 
 _TABLES = bundled(__file__, "signs.toml")
 _USE = _TABLES["use"]
+PATTERNS = str(_TABLES)
+"""What the signs of a sentence depend on."""
 _PART_OF: dict[str, str] = {name: part for part, names in _USE["within"].items() for name in names}
-_ALONE: tuple[str, ...] = tuple(name for name in _TABLES["signs"] if name not in _USE["not_alone"])
-_TOGETHER: tuple[tuple[str, str], ...] = tuple(tuple(pair.split("+")) for pair in _USE["together"])
 
-FEATURE_NAMES = (
-    *_ALONE,
-    *(f"{a}+{b}" for a, b in _TOGETHER),
+FEATURE_NAMES: tuple[str, ...] = (
+    *(name for name in _TABLES["signs"] if name not in _USE["not_alone"]),
+    *_USE["together"],
 )
 """The signs and pairs of signs in the order of `features`."""
 
@@ -50,7 +50,6 @@ def signs(sentence: str) -> frozenset[str]:
     return frozenset(names)
 
 
-def features(names: frozenset[str]) -> list[float]:
-    """Return a row of 0 and 1, as `FEATURE_NAMES` has it, from the signs of a sentence."""
-    pairs = (a in names and b in names for a, b in _TOGETHER)
-    return [float(sign) for sign in (*(name in names for name in _ALONE), *pairs)]
+def features(names: frozenset[str]) -> list[bool]:
+    """Return which of `FEATURE_NAMES` a sentence with these signs has."""
+    return [names.issuperset(name.split("+")) for name in FEATURE_NAMES]
