@@ -290,10 +290,12 @@ def _encode(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
 
 
 def _encode_new(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
-    """The offsets of valid texts; those of a corpus are kept on disk."""
+    """The offsets of valid texts; those of a corpus are kept on disk, for the same code."""
     model = load_tokenizer(tokenizer)
     kind = "tokens" if sum(map(len, texts)) >= _KEPT_CHARACTERS else ""
-    key = kind and store.digest(model.to_str(), version("tokenizers"), *texts)
+    key = kind and store.digest(
+        Path(__file__).read_bytes(), model.to_str(), version("tokenizers"), *texts
+    )
     with store.arrays(kind, key) as entry:
         if not entry:
             unknown = model.token_to_id("[UNK]")

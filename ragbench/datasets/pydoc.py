@@ -32,8 +32,6 @@ from ragbench.array_types import Ints
 from ragbench.errors import DataError, unknown
 from ragbench.types import Case, Dataset, Document, Span
 
-_DIRECT_ANSWER = 3
-
 
 def load_pydoc(split: str = "test") -> Dataset:
     """Return the topics of this Python as corpus, and our questions about them with every label.
@@ -72,7 +70,7 @@ def load_pydoc(split: str = "test") -> Dataset:
     qrels = {}
     missing = []
     bare = []
-    lines = Path(__file__).with_name("pydoc_cases.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = Path(__file__).with_name("pydoc_cases.jsonl").read_bytes().splitlines()
     for record in map(json.loads, lines):
         query_id, quotes = record["query_id"], record["evidence"]
         spans_of_quotes = [_places(item["quote"], corpus) for item in quotes]
@@ -136,7 +134,7 @@ def _case(record: Mapping[str, Any], found: Sequence[Sequence[Span]]) -> Case:
     same = "query_id text category query_type reference_answer expected_outcome".split()
     return Case(
         **{name: record[name] for name in same},
-        evidence=tuple(dict.fromkeys(chain.from_iterable(found))),
+        evidence=tuple(dict.fromkeys(chain(*found))),
         gold_facts=tuple(map(tuple, record["gold_facts"])),
     )
 
@@ -150,4 +148,4 @@ def _grades(record: Mapping[str, Any], found: Sequence[Sequence[Span]]) -> dict[
         grade = record["relevant"][item["doc_id"]]
         grades |= {span.doc_id: max(grades.get(span.doc_id, 0), grade) for span in spans}
     holders = [{span.doc_id for span in spans} for spans in found]
-    return grades | dict.fromkeys(set.intersection(*holders) if holders else (), _DIRECT_ANSWER)
+    return grades | dict.fromkeys(set.intersection(*holders) if holders else (), 3)

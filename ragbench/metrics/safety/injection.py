@@ -16,7 +16,7 @@ import json
 import re
 import zlib
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -27,7 +27,7 @@ from ragbench import store
 from ragbench.array_types import Bools, Floats, Ints
 from ragbench.errors import DataError
 from ragbench.metrics.safety.normal_form import plain, windows
-from ragbench.metrics.safety.patterns import FEATURE_NAMES, PATTERNS, features, signs
+from ragbench.metrics.safety.patterns import DEFINITION, FEATURE_NAMES, features, signs
 from ragbench.retrieval.embedders import load_embedder
 from ragbench.text import in_batches
 
@@ -116,7 +116,7 @@ class Read(NamedTuple):
     rows: Bools
 
 
-@lru_cache(maxsize=1)
+@cache
 def _head() -> _Head:
     kept = json.loads(HEAD.read_text(encoding="utf-8"))
     signs_of = np.array([kept["signs"][name] for name in FEATURE_NAMES])
@@ -127,7 +127,7 @@ def read_signs(texts: Sequence[str]) -> list[Read]:
     """Return the sentences of each text that are scored, with their signs, which are kept on disk."""
     sentences = [windows(text[:_MOST_CHARACTERS])[:_MOST_READ] for text in texts]
     bare = [plain(sentence) for each in sentences for sentence in each]
-    with store.arrays("signs", store.digest(PATTERNS, *bare)) as entry:
+    with store.arrays("signs", store.digest(DEFINITION, *bare)) as entry:
         if not entry:
             rows = (features(signs(sentence)) for sentence in bare)
             entry["rows"] = np.fromiter(rows, np.dtype((bool, len(FEATURE_NAMES))))

@@ -6,16 +6,17 @@ The patterns are in signs.toml next to this file, which also explains how they a
 
 import re
 from functools import cache
+from pathlib import Path
 
 from ragbench.files import bundled
 
 _TABLES = bundled(__file__, "signs.toml")
 _USE = _TABLES["use"]
-PATTERNS = str(_TABLES)
+DEFINITION = f"{_TABLES} {Path(__file__).read_text(encoding='utf-8')}"
 """What the signs of a sentence depend on."""
-_PART_OF: dict[str, str] = {name: part for part, names in _USE["within"].items() for name in names}
+_PART_OF = _USE["within"]
 
-FEATURE_NAMES: tuple[str, ...] = (
+FEATURE_NAMES = (
     *(name for name in _TABLES["signs"] if name not in _USE["not_alone"]),
     *_USE["together"],
 )
@@ -24,7 +25,7 @@ FEATURE_NAMES: tuple[str, ...] = (
 
 @cache
 def _compiled() -> dict[str, re.Pattern[str]]:
-    """Compile the patterns at the first use: it takes 0.3 s."""
+    """Compile the patterns at the first use: it takes 0.1 s."""
     written: dict[str, str] = {}
     for name, text in (_TABLES["words"] | _TABLES["signs"]).items():
         joined = " ".join(text.split()).replace(" | ", "|")
