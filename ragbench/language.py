@@ -46,7 +46,7 @@ def folded(text: str) -> str:
     """
     if text.isascii():
         return text.lower()
-    normal = str(_INVISIBLE.sub("", unicodedata.normalize("NFKC", text)))
+    normal = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
     return str(_DIGIT.sub(_decimal, normal.casefold().replace("i\u0307", "i")))
 
 
@@ -211,7 +211,11 @@ def detect_language(texts: Iterable[str], default: Language | None = None) -> La
     ('zh', 'en')
     """
     sample = [text[:_SAMPLED_CHARACTERS] for text in islice(texts, _SAMPLED_TEXTS)]
-    votes = Counter(language for text in sample if (language := _detect(text)))
+    votes: Counter[Language] = Counter()
+    for language in filter(None, map(_detect, sample)):
+        votes[language] += 1
+        if 2 * votes[language] > len(sample):
+            return language  # the others together have fewer
     joined = "\n".join(sample)
     if best := max(votes, key=votes.__getitem__, default=_detect(joined)):
         return best

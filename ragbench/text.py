@@ -10,8 +10,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import sha256
+from importlib.metadata import version
 from importlib.util import find_spec
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
+from ragbench import store
 from ragbench.array_types import Bools, Ints
 from ragbench.errors import ConfigError, DownloadError, nearest, unknown
 from ragbench.language import NONE, detect_language
@@ -56,8 +58,8 @@ def escape_formula(text: str) -> str:
     >>> escape_formula("=HYPERLINK(1)"), escape_formula("q1"), unescape_formula(escape_formula("'-1"))
     ("'=HYPERLINK(1)", 'q1', "'-1")
     """
-    risky = any(start.startswith(tuple(STARTS_FORMULA)) for start in (text, text.lstrip()))
-    return f"'{text}" if risky else text
+    starts = {text[:1], text.lstrip()[:1]}
+    return text if starts.isdisjoint(STARTS_FORMULA) else f"'{text}"
 
 
 def unescape_formula(cell: str) -> str:
@@ -74,11 +76,9 @@ _BUNDLED = {
 _MINILM_TOKENIZER = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"  # SHA-256
 
 # What the tokenizer library returns takes some 100 bytes per token, so a corpus goes through in
-# batches.
+# batches; so do documents, whose tokens and sentences are in memory at a time.
 _BATCH_CHARACTERS = 4_000_000
-# The tokens and sentences of the documents of this many characters are in memory at a time.
-_GROUP_CHARACTERS = 4_000_000
-_RECENT = 5_000  # texts
+_KEPT_CHARACTERS = 100_000  # of texts whose tokens are read from the disk sooner than made again
 _recent: dict[tuple[str, str], Offsets] = {}
 _WINDOW_CHARACTERS = 30_000
 _TOKEN_CHARACTERS = 4  # of what the tokenizer does not know
@@ -161,7 +161,7 @@ def token_offsets(texts: Sequence[str], tokenizer: str = "minilm") -> list[Offse
     >>> token_offsets(["Héllo wörld."])[0].tolist()
     [[0, 5], [6, 11], [11, 12]]
     """
-    batches = _grouped(map(_without_surrogates, texts), len, _BATCH_CHARACTERS)
+    batches = in_batches(map(_without_surrogates, texts), len)
     return [offsets for batch in batches for offsets in _encode(batch, tokenizer)]
 
 
@@ -193,13 +193,17 @@ def in_groups(documents: Iterable[Document]) -> Iterator[list[Document]]:
     >>> [len(group) for group in in_groups(Document(str(i), "x" * 1_500_000) for i in range(4))]
     [3, 1]
     """
-    return _grouped(documents, lambda document: len(document.text), _GROUP_CHARACTERS)
+    return in_batches(documents, lambda document: len(document.text))
 
 
-def _grouped(
-    items: Iterable[_Item], n_characters: Callable[[_Item], int], enough: int
+def in_batches(
+    items: Iterable[_Item], n_characters: Callable[[_Item], int], enough: int = _BATCH_CHARACTERS
 ) -> Iterator[list[_Item]]:
-    """The items in their order; a group ends with the one that makes it have `enough` characters."""
+    """The items in their order; a group ends with the one that makes it have `enough` characters.
+
+    >>> list(in_batches(["a" * 100, "b" * 200, "c"], len, 450))
+    [['aaa...', 'bbb...'], ['c']]
+    """
     group: list[_Item] = []
     characters = 0
     for item in items:
@@ -275,30 +279,35 @@ def _encode(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
     """The offsets of valid texts; those of a small corpus, which is cut, measured and searched, stay
     in memory.
     """
-    offsets = {text: _recent.get((tokenizer, text)) for text in texts}
-    missing = [text for text, known in offsets.items() if known is None]
-    new: dict[str, Offsets] = {}
-    if missing:
-        new = dict(zip(missing, _encode_new(missing, tokenizer), strict=True))
-        n_characters = sum(len(text) for _, text in list(_recent))
-        if len(_recent) > _RECENT or n_characters > _BATCH_CHARACTERS:
+    recent = ((text, _recent.get((tokenizer, text))) for text in texts)
+    offsets = {text: known for text, known in recent if known is not None}
+    if missing := [text for text in dict.fromkeys(texts) if text not in offsets]:
+        offsets |= zip(missing, _encode_new(missing, tokenizer), strict=True)
+        if sum(len(text) + 800 for _, text in list(_recent)) > _BATCH_CHARACTERS:
             _recent.clear()
-        _recent.update(((tokenizer, text), each) for text, each in new.items())
-    return [new[text] if (known := offsets[text]) is None else known for text in texts]
+        _recent.update(((tokenizer, text), offsets[text]) for text in missing)
+    return [offsets[text] for text in texts]
 
 
 def _encode_new(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
+    """The offsets of valid texts; those of a corpus are kept on disk, for the same code."""
     model = load_tokenizer(tokenizer)
-    unknown = model.token_to_id("[UNK]")
-    return [
-        _tidy(
-            np.fromiter(
-                chain.from_iterable(encoding.offsets), np.int32, count=2 * len(encoding.offsets)
-            ).reshape(-1, 2),
-            np.array(encoding.ids) == unknown,
-        )
-        for encoding in model.encode_batch(texts, add_special_tokens=False)
-    ]
+    kind = "tokens" if sum(map(len, texts)) >= _KEPT_CHARACTERS else ""
+    key = kind and store.digest(
+        Path(__file__).read_bytes(), model.to_str(), version("tokenizers"), *texts
+    )
+    with store.arrays(kind, key) as entry:
+        if not entry:
+            unknown = model.token_to_id("[UNK]")
+            offsets = [
+                _tidy(
+                    np.array(encoding.offsets, np.int32).reshape(-1, 2),
+                    np.array(encoding.ids) == unknown,
+                )
+                for encoding in model.encode_batch(texts, add_special_tokens=False)
+            ]
+            entry |= {"offsets": np.concatenate(offsets), "ends": np.cumsum([*map(len, offsets)])}
+    return np.split(entry["offsets"], entry["ends"][:-1])
 
 
 def _tidy(offsets: Offsets, unknown: Bools) -> Offsets:
@@ -312,8 +321,6 @@ def _tidy(offsets: Offsets, unknown: Bools) -> Offsets:
     offsets[:, 1] = np.maximum.accumulate(offsets[:, 1])
     lengths = offsets[:, 1] - offsets[:, 0]
     many = np.where(unknown, np.maximum(-(-lengths // _TOKEN_CHARACTERS), 1), 1)
-    if many.sum() == len(many):
-        return offsets
     position = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
     starts = np.repeat(offsets[:, 0], many) + position * _TOKEN_CHARACTERS
     ends = np.repeat(offsets[:, 1], many)

@@ -45,8 +45,8 @@ def test_the_smoke_suite_takes_few_times_the_imports_of_pandas_and_scipy(tmp_pat
         f"({base:.2f}); goals 6.2 and 2.5 times"
     )
     assert len(list((tmp_path / "results" / "eval").iterdir())) == 7
-    assert min(cold) < 11 * base
-    assert min(warm) < 5.5 * base
+    assert min(cold) < 7 * base
+    assert min(warm) < 3 * base
 
 
 SCORE = """

@@ -175,8 +175,8 @@ def loaded_by(code: str) -> list[str]:
     ("code", "max_modules"),
     [
         ("", 1),
-        ("rb.score_run", 15),
-        ("rb.score_run({'q': {'d': 1}}, {'q': {'d': 1.0}}, ['nDCG@10'])", 16),
+        ("rb.score_run", 12),
+        ("rb.score_run({'q': {'d': 1}}, {'q': {'d': 1.0}}, ['nDCG@10'])", 13),
         ("rb.load_dataset", 7),
         ("rb.load_dataset('pydoc')", 9),
         ("rb.compare", 15),

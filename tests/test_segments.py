@@ -240,3 +240,17 @@ def test_another_tokenizer_in_the_place_of_minilms_is_refused(
     monkeypatch.setattr("ragbench.text._tokenizer_file", lambda name: tmp_path / "tokenizer.json")
     with pytest.raises(ConfigError, match="is not the published tokenizer of minilm"):
         load_tokenizer.__wrapped__("minilm")
+
+
+def test_the_tokens_of_a_corpus_are_kept_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path))
+    texts = ["", *(f"Text {i} of a corpus: \U0001f600 日本 " * 200 for i in range(30))]
+    first = token_offsets(texts)
+    monkeypatch.setattr("ragbench.text._recent", {})
+    monkeypatch.setattr("ragbench.text._tidy", None)  # nothing is computed again
+    again = token_offsets(texts)
+    assert [each.tolist() for each in again] == [each.tolist() for each in first]
+    with pytest.raises(TypeError):  # by another tokenizer it is
+        token_offsets(texts, "wordllama")

@@ -264,7 +264,7 @@ def _report_path(output: str) -> Path:
     """
 
     path = expanded(output)
-    bare = re.fullmatch(r"\w[\w.+-]*", output) is not None and not page.is_report_file(path)
+    bare = re.fullmatch(r"\w[\w.+-]*", output) and not page.is_report_file(path)
     return RESULTS / output if bare else path
 
 

@@ -20,19 +20,17 @@ editions.
 from __future__ import annotations
 
 import json
-import re
-from array import array
 from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from ragbench.array_types import Ints
 from ragbench.errors import DataError, unknown
 from ragbench.types import Case, Dataset, Document, Span
-
-_DIRECT_ANSWER = 3
-_STRAIGHT = str.maketrans("‘’“”–—", "''\"\"--")
 
 
 def load_pydoc(split: str = "test") -> Dataset:
@@ -72,7 +70,7 @@ def load_pydoc(split: str = "test") -> Dataset:
     qrels = {}
     missing = []
     bare = []
-    lines = Path(__file__).with_name("pydoc_cases.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = Path(__file__).with_name("pydoc_cases.jsonl").read_bytes().splitlines()
     for record in map(json.loads, lines):
         query_id, quotes = record["query_id"], record["evidence"]
         spans_of_quotes = [_places(item["quote"], corpus) for item in quotes]
@@ -106,11 +104,14 @@ def own_topics() -> Mapping[str, str]:
 
 
 @cache
-def _squeezed(text: str) -> str:
+def _squeezed(text: str) -> tuple[str, Ints]:
     """Return a text without white space, quotation marks and dashes straight: the same in every
-    line breaking.
+    line breaking; and for each of its characters the offset in the text.
     """
-    return "".join(text.translate(_STRAIGHT).split())
+    origins = np.flatnonzero(~np.char.isspace(np.array([text]).view("U1")))
+    for sign, plain in zip("‘’“”–—", "''\"\"--", strict=True):  # `translate` looks at every letter
+        text = text.replace(sign, plain)
+    return "".join(text.split()), origins
 
 
 def _places(quote: str, corpus: Mapping[str, Document]) -> list[Span]:
@@ -119,30 +120,22 @@ def _places(quote: str, corpus: Mapping[str, Document]) -> list[Span]:
     Lines break differently in each topic that repeats a passage (also after a hyphen, and in a table
     or list with other indentation), so that white space takes no part in the search.
     """
-    pattern, spans = _squeezed(quote), []
-    for doc_id, document in corpus.items():
-        if pattern in (text := _squeezed(document.text)):
-            at = _origins(document.text)
-            spans += [
-                Span(doc_id, at[match.start()], at[match.end() - 1] + 1)
-                for match in re.finditer(re.escape(pattern), text)
-            ]
+    spans = []
+    pattern, _ = _squeezed(quote)
+    for document in corpus.values():
+        text, origins = _squeezed(document.text)
+        for end in accumulate(len(part) + len(pattern) for part in text.split(pattern)[:-1]):
+            first, last = origins[[end - len(pattern), end - 1]].tolist()
+            spans.append(Span(document.doc_id, first, last + 1))
     return spans
-
-
-@cache
-def _origins(text: str) -> array[int]:
-    """Return for each character of the squeezed text its offset in the text."""
-    words = (range(*match.span()) for match in re.finditer(r"\S+", text))
-    return array("I", chain.from_iterable(words))
 
 
 def _case(record: Mapping[str, Any], found: Sequence[Sequence[Span]]) -> Case:
     same = "query_id text category query_type reference_answer expected_outcome".split()
     return Case(
         **{name: record[name] for name in same},
-        evidence=tuple(dict.fromkeys(span for spans in found for span in spans)),
-        gold_facts=tuple(tuple(fact) for fact in record["gold_facts"]),
+        evidence=tuple(dict.fromkeys(chain(*found))),
+        gold_facts=tuple(map(tuple, record["gold_facts"])),
     )
 
 
@@ -155,4 +148,4 @@ def _grades(record: Mapping[str, Any], found: Sequence[Sequence[Span]]) -> dict[
         grade = record["relevant"][item["doc_id"]]
         grades |= {span.doc_id: max(grades.get(span.doc_id, 0), grade) for span in spans}
     holders = [{span.doc_id for span in spans} for spans in found]
-    return grades | dict.fromkeys(set.intersection(*holders) if holders else (), _DIRECT_ANSWER)
+    return grades | dict.fromkeys(set.intersection(*holders) if holders else (), 3)

@@ -33,7 +33,6 @@ import pandas as pd
 
 from ragbench.array_types import Bools, Floats, Ints
 from ragbench.errors import ConfigError, DataError, DataWarning, unknown_chunk
-from ragbench.metrics.spans import evidence_chunks
 from ragbench.metrics.tidy import tidy
 from ragbench.metrics.trec import refuse_duplicates, to_frame
 from ragbench.registry import KS, is_ranking_measure, measure_of
@@ -541,6 +540,8 @@ def _judgements(
             )
         labelled: Qrels = {case.query_id: dict(case.relevant_chunks) for case in dataset.cases}
         if level == "span":
+            from ragbench.metrics.spans import evidence_chunks  # without it `score_run` is light
+
             # Passages of other systems may have no offsets in the documents, so some unknown ids
             # are not an error.
             ranked = {i: query_id for query_id, row in (chunk_run or {}).items() for i in row}

@@ -29,6 +29,7 @@ import numpy as np
 from ragbench.datasets.safety import load_safety_samples
 from ragbench.metrics.safety import injection
 from ragbench.metrics.safety.detection import detection_report, roc_auc, tpr_at_fpr
+from ragbench.metrics.safety.normal_form import plain
 from ragbench.metrics.safety.patterns import FEATURE_NAMES
 from ragbench.types import SafetySample
 
@@ -54,14 +55,14 @@ class Inputs:
     """What the regression sees of texts: a row for each of their sentences, and whose it is."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self.reads = [injection._read(text) for text in texts]
+        self.reads = injection.read_signs(texts)
         self.owner = np.repeat(np.arange(len(texts)), [len(read.windows) for read in self.reads])
         sentences = [window for read in self.reads for window in read.windows]
         self.embedded = injection.embedded(sentences)
         self.signs = np.vstack([read.rows for read in self.reads])
         self.words = np.zeros((len(sentences), injection.N_WORDS), dtype=np.float32)
         for row, (places, values) in enumerate(
-            pair for read in self.reads for pair in read.words()
+            injection.word_features(plain(window)) for window in sentences
         ):
             np.add.at(self.words[row], places, values)
 

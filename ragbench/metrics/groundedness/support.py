@@ -5,7 +5,7 @@ vectors of both.
 import json
 import math
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -44,7 +44,7 @@ _SPOILING = frozenset(
 )
 
 
-@lru_cache(maxsize=1)
+@cache
 def coefficients() -> dict[str, dict[str, float]]:
     """Return model -> the coefficients of its evidence; fitted by `python -m
     tests.fitting.claim_support`.
@@ -163,7 +163,7 @@ def claim_supports(pairs: Pairs, *, model: str = "minilm") -> list[float]:
     return supports
 
 
-@lru_cache(maxsize=1)
+@cache
 def _definition() -> str:
     """Return a digest of all that decides a value: code, coefficients, and the libraries that read
     texts.

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import permutations
 from typing import Any, NamedTuple
 
@@ -80,7 +80,7 @@ def words(text: str) -> tuple[Word, ...]:
     return tuple(text_words)
 
 
-@lru_cache(maxsize=1)
+@cache
 def _vocabulary() -> dict[str, int]:
     vocabulary: dict[str, int] = load_tokenizer("minilm").get_vocab()
     return vocabulary
@@ -118,7 +118,7 @@ def _plain(word: str) -> str:
     )
 
 
-@lru_cache(maxsize=1)
+@cache
 def _stemmer() -> Any:
     import Stemmer
 

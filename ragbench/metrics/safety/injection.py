@@ -16,18 +16,20 @@ import json
 import re
 import zlib
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from ragbench.array_types import Floats, Ints
+from ragbench import store
+from ragbench.array_types import Bools, Floats, Ints
 from ragbench.errors import DataError
 from ragbench.metrics.safety.normal_form import plain, windows
-from ragbench.metrics.safety.patterns import FEATURE_NAMES, features, signs
+from ragbench.metrics.safety.patterns import DEFINITION, FEATURE_NAMES, features, signs
 from ragbench.retrieval.embedders import load_embedder
+from ragbench.text import in_batches
 
 HEAD = Path(__file__).with_name("injection_head.json")
 """The fitted weights."""
@@ -40,7 +42,6 @@ _PER_LOG_SENTENCE = 0.6
 _CLEAR_SIGNS = 2.0
 _MOST_WINDOWS = 32
 _MOST_CHARACTERS = 1_000_000
-_BATCH_WINDOWS = 20_000
 _MOST_READ = 20_000
 N_WORDS = 8192
 """The number of weights of words and pairs of words, which share them by their hashes."""
@@ -99,15 +100,8 @@ def injection_scores(texts: Sequence[str]) -> Floats:
         raise DataError(
             f"injection_scores takes a sequence of texts, not {texts!r:.60}; injection_score one"
         )
-    scores = np.zeros(len(texts))
-    reads: list[_Read] = []
-    first = 0
-    for i, text in enumerate(texts):
-        reads.append(_read(text))
-        if sum(len(read.windows) for read in reads) > _BATCH_WINDOWS or i == len(texts) - 1:
-            scores[first : i + 1] = _scores(reads)
-            reads, first = [], i + 1
-    return scores
+    groups = in_batches(texts, len, _MOST_CHARACTERS)
+    return np.concatenate([np.zeros(0), *(_scores(read_signs(group)) for group in groups)])
 
 
 class _Head(NamedTuple):
@@ -117,34 +111,36 @@ class _Head(NamedTuple):
     embedding: Floats
 
 
-class _Read(NamedTuple):
+class Read(NamedTuple):
     windows: list[str]
-    rows: Floats
-
-    def words(self) -> list[tuple[Ints, Floats]]:
-        return [word_features(plain(window)) for window in self.windows]
+    rows: Bools
 
 
-@lru_cache(maxsize=1)
+@cache
 def _head() -> _Head:
     kept = json.loads(HEAD.read_text(encoding="utf-8"))
     signs_of = np.array([kept["signs"][name] for name in FEATURE_NAMES])
     return _Head(kept["bias"], signs_of, np.array(kept["words"]), np.array(kept["embedding"]))
 
 
-def _read(text: str) -> _Read:
-    sentences = windows(text[:_MOST_CHARACTERS])[:_MOST_READ]
-    if not sentences:
-        return _Read([], np.zeros((0, len(FEATURE_NAMES))))
-    rows = np.array([features(signs(plain(sentence))) for sentence in sentences], dtype=np.float64)
-    if len(sentences) > _MOST_WINDOWS:
-        # spread over the text among equals: the n-th of a group comes after all (n-1)-th
-        # (the van der Corput sequence by golden ratio)
-        spread = np.arange(len(sentences)) * 0.6180339887498949 % 1.0
-        order = np.lexsort((spread, -rows.sum(axis=1)))[:_MOST_WINDOWS]
-        kept = sorted(order.tolist())
-        return _Read([sentences[i] for i in kept], rows[kept])
-    return _Read(sentences, rows)
+def read_signs(texts: Sequence[str]) -> list[Read]:
+    """Return the sentences of each text that are scored, with their signs, which are kept on disk."""
+    sentences = [windows(text[:_MOST_CHARACTERS])[:_MOST_READ] for text in texts]
+    bare = [plain(sentence) for each in sentences for sentence in each]
+    with store.arrays("signs", store.digest(DEFINITION, *bare)) as entry:
+        if not entry:
+            rows = (features(signs(sentence)) for sentence in bare)
+            entry["rows"] = np.fromiter(rows, np.dtype((bool, len(FEATURE_NAMES))))
+    parts = np.split(entry["rows"], np.cumsum([*map(len, sentences)])[:-1])
+    return [_most_suspicious(each, rows) for each, rows in zip(sentences, parts, strict=True)]
+
+
+def _most_suspicious(sentences: list[str], rows: Bools) -> Read:
+    # spread over the text among equals: the n-th of a group comes after all (n-1)-th
+    # (the van der Corput sequence by golden ratio)
+    spread = np.arange(len(sentences)) * 0.6180339887498949 % 1.0
+    kept = sorted(np.lexsort((spread, -rows.sum(axis=1)))[:_MOST_WINDOWS].tolist())
+    return Read([sentences[i] for i in kept], rows[kept])
 
 
 def word_features(sentence: str) -> tuple[Ints, Floats]:
@@ -160,7 +156,7 @@ def word_features(sentence: str) -> tuple[Ints, Floats]:
     return hashes % N_WORDS, np.where(hashes >> 31, 1.0, -1.0) / np.sqrt(len(terms))
 
 
-def _scores(reads: Sequence[_Read]) -> Floats:
+def _scores(reads: Sequence[Read]) -> Floats:
     scores = np.zeros(len(reads))
     texts = [window for read in reads for window in read.windows]
     if texts:
@@ -177,7 +173,7 @@ def embedded(texts: Sequence[str]) -> Floats:
     )
 
 
-def logits_of(reads: Sequence[_Read], vectors: Floats, head: _Head) -> Floats:
+def logits_of(reads: Sequence[Read], vectors: Floats, head: _Head) -> Floats:
     """Return of all sentences of all texts in order, each corrected for the number of different
     ones in its text.
     """
@@ -189,7 +185,11 @@ def logits_of(reads: Sequence[_Read], vectors: Floats, head: _Head) -> Floats:
         0.0,
     )
     by_words = np.array(
-        [head.words[places] @ values for read in reads for places, values in read.words()]
+        [
+            head.words[places] @ values
+            for read in reads
+            for places, values in map(word_features, map(plain, read.windows))
+        ]
     )
     logits: Floats = vectors @ head.embedding + by_signs + by_words + head.bias - correction
     return logits

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -191,7 +191,7 @@ def visible(value: object) -> object:
 _HARMLESS = "\n\t\u00a0\u200c\u200d"
 
 
-@lru_cache(maxsize=1)
+@cache
 def _template() -> Template:
     environment = sentences.templates(autoescape=True, finalize=visible)
     environment.filters["capitalize_first"] = lambda text: f"{text[:1].upper()}{text[1:]}"

@@ -1,7 +1,7 @@
 """report.md: for a pull request, a wiki, a terminal."""
 
 import re
-from functools import lru_cache
+from functools import cache
 
 from jinja2 import Template
 
@@ -30,7 +30,7 @@ def _text(text: str) -> str:
     return _MARKUP.sub(r"\\\1", printable(text))
 
 
-@lru_cache(maxsize=2)
+@cache
 def _template(name: str) -> Template:
     environment = sentences.templates()
     environment.filters["text"] = _text
