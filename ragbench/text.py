@@ -78,6 +78,7 @@ _MINILM_TOKENIZER = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f4115
 # What the tokenizer library returns takes some 100 bytes per token, so a corpus goes through in
 # batches; so do documents, whose tokens and sentences are in memory at a time.
 _BATCH_CHARACTERS = 4_000_000
+_CODE = Path(__file__).read_bytes()  # with which the tokens that are kept were made
 _KEPT_CHARACTERS = 100_000  # of texts whose tokens are read from the disk sooner than made again
 _recent: dict[tuple[str, str], Offsets] = {}
 _WINDOW_CHARACTERS = 30_000
@@ -293,9 +294,7 @@ def _encode_new(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
     """The offsets of valid texts; those of a corpus are kept on disk, for the same code."""
     model = load_tokenizer(tokenizer)
     kind = "tokens" if sum(map(len, texts)) >= _KEPT_CHARACTERS else ""
-    key = kind and store.digest(
-        Path(__file__).read_bytes(), model.to_str(), version("tokenizers"), *texts
-    )
+    key = kind and store.digest(_CODE, model.to_str(), version("tokenizers"), *texts)
     with store.arrays(kind, key) as entry:
         if not entry:
             unknown = model.token_to_id("[UNK]")

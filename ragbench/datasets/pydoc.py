@@ -32,6 +32,8 @@ from ragbench.array_types import Ints
 from ragbench.errors import DataError, unknown
 from ragbench.types import Case, Dataset, Document, Span
 
+_DIRECT_ANSWER = 3
+
 
 def load_pydoc(split: str = "test") -> Dataset:
     """Return the topics of this Python as corpus, and our questions about them with every label.
@@ -148,4 +150,4 @@ def _grades(record: Mapping[str, Any], found: Sequence[Sequence[Span]]) -> dict[
         grade = record["relevant"][item["doc_id"]]
         grades |= {span.doc_id: max(grades.get(span.doc_id, 0), grade) for span in spans}
     holders = [{span.doc_id for span in spans} for spans in found]
-    return grades | dict.fromkeys(set.intersection(*holders) if holders else (), 3)
+    return grades | dict.fromkeys(set.intersection(*holders) if holders else (), _DIRECT_ANSWER)
