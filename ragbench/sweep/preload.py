@@ -37,6 +37,7 @@ _MODULES = (
 _VARIABLES = {
     "DISABLE_TQDM": "1",  # of bm25s, whose bars start a thread
     "JE_ARROW_MALLOC_CONF": "background_thread:false",  # a fork has one thread
+    "OPENBLAS_NUM_THREADS": "1",  # a fork would start the threads again, which wait in loops
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
     "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     "TOKENIZERS_PARALLELISM": "false",  # a fork would wait for threads that it does not have

@@ -116,8 +116,8 @@ def verify(
         with again.locked():
             progress = Progress(console, len(jobs_by_name))
             outcomes = run_all(again, jobs_by_name, progress, executor)
-        unbegun = "not begun: the maximum cost is reached"
-        errors = dict.fromkeys(outcomes.left, unbegun) | outcomes.failed
+        errors = dict.fromkeys(outcomes.left, "not begun: the maximum cost is reached")
+        errors |= outcomes.failed
         for name in jobs_by_name:
             stored, new = (
                 (folder, copy) if name == COMPARISON else (folder / name, again.path / name)
