@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, is_dataclass
+from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -95,7 +96,9 @@ def scores_to_csv(scores: pd.DataFrame) -> str:
     # print differently.
     rows = sorted(
         (str(query_id), str(measure), float("nan") if value is None else float(value))
-        for query_id, measure, value in scores[columns].itertuples(index=False, name=None)
+        for query_id, measure, value in zip(
+            *(scores[name].tolist() for name in columns), strict=True
+        )
     )
     lines = [",".join(columns)]
     last = None
@@ -134,6 +137,7 @@ def shortened(values: Mapping[Any, Any]) -> dict[str, Any]:
     }
 
 
+@lru_cache(maxsize=10_000)  # a measure of many questions, a question of many measures
 def _field(text: str) -> str:
     text = escape_formula(text)
     # Not the csv module: which fields it puts in quotes differs between editions of Python.

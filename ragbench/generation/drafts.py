@@ -378,8 +378,7 @@ def drafts_table(drafts: Sequence[Draft]) -> pd.DataFrame:
     """
     rows = []
     for state, meaning in STATES.items():
-        in_state = [draft for draft in drafts if draft.state == state]
-        if in_state:
+        if in_state := [draft for draft in drafts if draft.state == state]:
             example = in_state[0].question if state == "accepted" else in_state[0].reason
             rows.append((state, meaning, len(in_state), len(in_state) / len(drafts), example))
     return pd.DataFrame(rows, columns=["state", "meaning", "drafts", "share", "example"])

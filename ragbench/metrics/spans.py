@@ -163,9 +163,11 @@ def total_length(starts: Ints, ends: Ints) -> int:
     >>> total_length(np.array([5, 0, 20]), np.array([8, 6, 21]))
     9
     """
-    order = np.argsort(starts)
-    starts, reach = starts[order], np.maximum.accumulate(ends[order])
-    return int(np.maximum(reach - np.maximum(starts, np.r_[0, reach[:-1]]), 0).sum())
+    total = reach = 0
+    for start, end in sorted(zip(starts.tolist(), ends.tolist(), strict=True)):  # most are few
+        total += max(0, end - max(start, reach))
+        reach = max(reach, end)
+    return total
 
 
 def evidence_chunks(

@@ -63,8 +63,8 @@ def relevant_ids(grades: Mapping[str, int]) -> list[str]:
 def values_by_query(scores: pd.DataFrame) -> dict[str, dict[str, float]]:
     """Return query_id -> measure -> value of tidy scores."""
     values: dict[str, dict[str, float]] = {}
-    rows = scores[["query_id", "measure", "value"]].itertuples(index=False, name=None)
-    for query_id, measure, value in rows:
+    columns = (scores[name].tolist() for name in ("query_id", "measure", "value"))
+    for query_id, measure, value in zip(*columns, strict=True):
         values.setdefault(query_id, {})[measure] = float(value)
     return values
 

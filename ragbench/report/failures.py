@@ -158,8 +158,6 @@ def robustness_table(results: Sequence[Result]) -> pd.DataFrame:
         fraction by the question's own labels), difference (from untouched, paired),
         difference_ci_low, difference_ci_high; lowest p first.
     """
-    from scipy.stats import binomtest
-
     labels = configurations(results).set_index("name")["label"]
     rows = []
     for result in results:
@@ -167,6 +165,8 @@ def robustness_table(results: Sequence[Result]) -> pd.DataFrame:
         robust = scores[scores["measure"].str.startswith("robust:")]
         if robust.empty:
             continue
+        from scipy.stats import binomtest  # a third of a second, which most comparisons do without
+
         for row in summarise(robust).to_dict("records"):
             name, n = row["measure"].removeprefix("robust:"), row["n_scored"]
             p = binomtest(round(row["mean"] * n), n, _TOLERATED, alternative="less").pvalue

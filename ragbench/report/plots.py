@@ -134,9 +134,10 @@ class _NotebookFigure(Figure):
         canvas: Any = FigureCanvasAgg(self)
         small = BytesIO()
         canvas.draw()  # once, where savefig draws twice
-        size, pixels = canvas.get_width_height(), canvas.buffer_rgba()
-        drawn = Image.frombuffer("RGBA", size, pixels).convert("RGB")
-        drawn.quantize(64, dither=Image.Dither.NONE).save(small, "png", optimize=True)
+        drawn = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba())
+        drawn.convert("RGB").quantize(
+            64, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+        ).save(small, "png")
         return small.getvalue()
 
 

@@ -23,6 +23,8 @@ from ragbench.retrieval.ranks import (
 )
 from ragbench.types import Chunk, Queries, Run, as_queries
 
+_STEMMER = version("PyStemmer")
+
 
 class BM25:
     """Lexical search: Okapi BM25 as Lucene computes it, by bm25s.
@@ -133,7 +135,7 @@ class Words:
 
         self._language = language
         self._stem = Stemmer.Stemmer(language.stemmer).stemWords if language.stemmer else list
-        self.identity = json.dumps([language.stemmer, language.words, version("PyStemmer"), 2])
+        self.identity = json.dumps([language.stemmer, language.words, _STEMMER, 2])
 
     def of(self, texts: Sequence[str]) -> list[list[str]]:
         """Return the stems of each text, without function words."""

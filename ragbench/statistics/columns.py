@@ -143,7 +143,7 @@ def chosen_measures(tables: Tables, measures: Sequence[str] | None) -> list[str]
         if not shared:
             lists = "; ".join(f"{name!r} has {', '.join(table)}" for name, table in tables.items())
             raise ComparisonError(f"no measure in common: {lists}")
-        if left_out := sorted(set(every) - set(shared)):
+        if left_out := sorted(every.keys() - shared):
             warnings.warn(
                 f"{len(left_out)} measures that not all configurations have are not "
                 f"compared: {', '.join(left_out)}",
@@ -205,8 +205,8 @@ def matrix_of(scores_by_name: Mapping[str, pd.DataFrame], measure: str) -> tuple
     for name in tables:
         paired(tables, first, name, measure)
     order = tables[first][measure].index
-    matrix = pd.DataFrame({name: table[measure].reindex(order) for name, table in tables.items()})
-    matrix = matrix.dropna()
+    columns = {name: table[measure].reindex(order) for name, table in tables.items()}
+    matrix = pd.DataFrame(columns).dropna()
     if matrix.empty:
         raise ComparisonError(
             f"{measure}: no query that all {len(tables)} configurations have scored"

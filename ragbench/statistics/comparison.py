@@ -202,18 +202,14 @@ def compare_all(
     tables = tables_of(scores_by_name)
     chosen = chosen_measures(tables, measures)
     rows = [(name, measure) for name in tables if name != baseline for measure in chosen]
-    pairs = [paired(tables, baseline, name, measure) for name, measure in rows]
+    pairs = [(paired(tables, baseline, *row), row[1]) for row in rows]
     ids = next(iter(tables[baseline].values())).index
     turns = {i: str(i).partition(TURN_MARK)[0] for i in ids if TURN_MARK in str(i)}
-    clusters = [
-        _clustered(pair, measure, turns) for pair, (_, measure) in zip(pairs, rows, strict=True)
-    ]
+    clusters = [_clustered(pair, measure, turns) for pair, measure in pairs]
     values, pilots, widths = zip(*clusters, strict=True)
     low, high, p, method = difference_intervals(values, pilots, alpha)
     n_others = n_dropped * len(chosen)
-    result = pd.DataFrame(
-        [_row(pair, measure) for pair, (_, measure) in zip(pairs, rows, strict=True)]
-    ).assign(
+    result = pd.DataFrame([_row(pair, measure) for pair, measure in pairs]).assign(
         name=[name for name, _ in rows],
         ci_low=np.maximum(low, np.negative(widths)),
         ci_high=np.minimum(high, widths),

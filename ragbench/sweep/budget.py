@@ -55,9 +55,7 @@ def check_shared(executor: str, runs: Iterable[Mapping[str, Any]], settings: Set
         ConfigError: there are paid models and no database.
         DataError: it cannot be opened.
     """
-    here = (
-        executor.startswith("dask://local?") or executor == "dask://local"
-    )  # whose workers have our cache folder
+    here = executor.partition("?")[0] == "dask://local"  # whose workers have our cache folder
     if here or settings.replies == "offline" or not (paid := paid_models(runs)):
         return ""
     if not database.is_shared():
@@ -79,9 +77,8 @@ def stopped(settings: Settings, unfinished: int) -> str:
     else:
         kept = (
             "What was paid for is stored: the same command with a higher --max-cost continues "
-            "from there and pays for "
+            "from there and pays for nothing twice"
         )
-        kept += "nothing twice"
     return (
         f"the maximum cost of {settings.max_cost or 0:.2f} dollars is "
         f"reached: {spent(settings):.4f} are "

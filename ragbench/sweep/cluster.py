@@ -83,9 +83,7 @@ class DaskExecutor:
         with self._reached():
             if self._client.status != "running":
                 raise ConnectionError("the scheduler is gone")
-            if (
-                self._data is None or self._data.status != "finished"
-            ):  # the workers that had it are lost
+            if getattr(self._data, "status", "") != "finished":  # the workers that had it are lost
                 self._wait()
                 self._data = self._client.scatter(self._packer.inputs, broadcast=True)
             task, key = self._packer.packed(job), f"ragbench-{job.name}-{uuid.uuid4().hex}"

@@ -77,14 +77,14 @@ def read_grid(source: str | Path | Mapping[str, Any]) -> Grid:
     Raises:
         ConfigError: naming the file, the entry and what was expected.
     """
-    path = Path("sweep") if isinstance(source, Mapping) else _grid_path(Path(source))
     hint = (
         "`ragbench init --docs DOCS` writes one for your documents, and `ragbench sweep "
         "pydoc` runs the built-in example"
     )
     if isinstance(source, Mapping):
-        table = dict(source)
+        path, table = Path("sweep"), dict(source)
     else:
+        path = _grid_path(Path(source))
         table = read_toml(path, hint, missing=f"there is no grid file {path}; {hint}")
     try:
         with searched(path.resolve().parent):  # modules of the user, as the runs will find them
@@ -165,14 +165,12 @@ def _combinations(file: GridFile, notebook: Notebook, notes: list[str]) -> list[
         for parts in itertools.product(*axes.values())
         if axes or not file.run
     ]
-    matches = [
-        [_matches({**notebook.defaults, **values}, entry) for entry in excluded]
-        for values in crossed
-    ]
-    for number, entry in enumerate(excluded):
-        if not any(row[number] for row in matches):
+    rest = crossed
+    for entry in excluded:
+        fitting = [each for each in crossed if _matches({**notebook.defaults, **each}, entry)]
+        if not fitting:
             notes.append(f"exclude {entry} fits no combination")
-    rest = [values for values, row in zip(crossed, matches, strict=True) if not any(row)]
+        rest = [each for each in rest if each not in fitting]
     rest += [{**fixed, **_typed("[[run]]", entry, notebook)} for entry in file.run]
     if not rest or not (fixed or axes or file.run):
         raise ConfigError(

@@ -226,18 +226,10 @@ def without_machine(
         renamed: texts and what they are now, everywhere.
         folders: absolute folders and what replaces them in outputs and metadata.
     """
-    short_names = {
-        folder.rstrip("/\\"): short
-        for folder, short in folders.items()
-        if len(folder.rstrip("/\\")) > 1
-    }
-    short_names.setdefault(sys.prefix, "<python>")
-    short_names.setdefault(
-        str(Path(__file__).parents[2]), "<ragbench>"
-    )  # a checkout, named by our own warnings
-    short_names.setdefault(str(Path.home()).rstrip("/\\"), "~")
-    short_names.pop("", None)
-    longest_first = sorted(short_names, key=len, reverse=True)
+    checkout = str(Path(__file__).parents[2])  # which our own warnings name
+    every = {str(Path.home()): "~", checkout: "<ragbench>", sys.prefix: "<python>", **folders}
+    short_names = {folder.rstrip("/\\"): short for folder, short in every.items()}
+    longest_first = sorted(filter(None, short_names), key=len, reverse=True)
     # Only whole folder names: /root must not be cut out of /rootless or https://a.example/root.
     # In tracebacks a colour code, which ends in a letter, precedes the path.
     absolute = re.compile(

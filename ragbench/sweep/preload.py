@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
@@ -20,25 +20,27 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from ragbench import store
 from ragbench.errors import one_line_warnings
 
 # What ragbench and the kernel import where it is first used, on the way from a dataset to a
 # comparison.
 _MODULES = (
     "ipykernel.debugger ipykernel.inprocess.blocking ipykernel.inprocess.ipkernel "
-    "IPython.core.completerlib IPython.core.debugger IPython.core.magics "
-    "IPython.extensions.storemagic tornado.platform.asyncio bm25s matplotlib.pyplot "
-    "matplotlib.backends.backend_agg pandas.io.formats.html phonenumbers PIL.JpegImagePlugin "
-    "pyarrow.pandas_compat scipy.stats sentencex "
-    "stdnum.us.ssn Stemmer tokenizers ragbench.datasets.pydoc"
+    "IPython.core.application IPython.core.completerlib IPython.core.debugger IPython.core.magics "
+    "IPython.core.oinspect IPython.extensions.storemagic tornado.platform.asyncio bm25s "
+    "matplotlib.pyplot matplotlib.backends.backend_agg pandas.io.formats.html "
+    "pandas.io.formats.string phonenumbers PIL.JpegImagePlugin psutil pyarrow.pandas_compat "
+    "scipy.special sentencex stdnum.us.ssn Stemmer tokenizers ragbench.datasets.pydoc "
+    "ragbench.evaluation.evaluator ragbench.report.failures ragbench.report.plots"
 ).split()
-_ROOMS = ("ragbench", "ragbench.evaluation", "ragbench.report", "ragbench.report.plots")
 
 _VARIABLES = {
+    "DISABLE_TQDM": "1",  # of bm25s, whose bars start a thread
     "JE_ARROW_MALLOC_CONF": "background_thread:false",  # a fork has one thread
+    "OPENBLAS_NUM_THREADS": "1",  # a fork would start the threads again, which wait in loops
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
     "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    "TOKENIZERS_PARALLELISM": "false",  # a fork would wait for threads that it does not have
     "TQDM_DISABLE": "1",  # bars would stay in the notebook of a run
 }
 """Environment variables that modules read when they are imported."""
@@ -47,16 +49,16 @@ _BEFORE = dict(os.environ)
 """The environment before the imports, which set variables too."""
 
 
-def packages_of(runs: Iterable[Mapping[str, Any]]) -> list[str]:
+def packages_of(runs: Collection[Mapping[str, Any]]) -> list[str]:
     """Return the packages of models that compute what is never stored, in each run of
-    configurations.
+    configurations; and a warm-up, which takes as long as it saves in two runs.
 
-    That is a question's vector while its search is timed, and a reranking.
+    What is never stored is a question's vector while its search is timed, and a reranking.
 
     >>> packages_of([{"retriever": "bm25"}, {"retriever": "dense:wordllama"}])
     ['wordllama']
     """
-    packages = set()
+    packages = {"ragbench.sweep.warmup"} if len(runs) > 2 else set()
     for parameters in runs:
         kind, _, model = str(parameters.get("retriever")).partition(":")
         if kind in ("dense", "hybrid") and model != "minilm":  # which needs only what all import
@@ -84,16 +86,6 @@ def _preload() -> None:
     load_papermill().iorw.nbformat.validate(  # compiles the schema
         {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}
     )
-    from ragbench.retrieval.embedders import load_embedder
-
-    # its weights are then in the memory that forks share; a cell that needs it shows the error
-    with store.bypassed(), suppress(Exception):
-        load_embedder("minilm").encode(["a question"])
-    for name in _ROOMS:
-        room = importlib.import_module(name)
-        for attribute in room.__all__:  # loaded when they are first used
-            with suppress(Exception):
-                getattr(room, attribute)
 
 
 def begin(
@@ -129,5 +121,10 @@ def _get_ipython() -> Any:
     return SimpleNamespace(kernel=None)
 
 
-if getattr(sys.modules["__main__"], "main", None) is forkserver.main:
+def is_fork_server() -> bool:
+    """Return True in the process that runs are forked from."""
+    return getattr(sys.modules["__main__"], "main", None) is forkserver.main
+
+
+if is_fork_server():
     _preload()

@@ -108,7 +108,7 @@ def verify(
                 verified[path.name] = Verification(path.name, 0, (), (str(exc),))
         console = Console(stderr=True)
         executor = LocalExecutor(
-            packages_of(job.parameters for job in jobs_by_name.values()),
+            packages_of([job.parameters for job in jobs_by_name.values()]),
             side_by_side=min(jobs or default_jobs(), max(1, len(jobs_by_name))),
             fork=fork,
             log=partial(console.print, highlight=False, markup=False, soft_wrap=True),
@@ -116,8 +116,8 @@ def verify(
         with again.locked():
             progress = Progress(console, len(jobs_by_name))
             outcomes = run_all(again, jobs_by_name, progress, executor)
-        left = dict.fromkeys(outcomes.left, "not begun: the maximum cost is reached")
-        errors = {**left, **outcomes.failed}
+        errors = dict.fromkeys(outcomes.left, "not begun: the maximum cost is reached")
+        errors |= outcomes.failed
         for name in jobs_by_name:
             stored, new = (
                 (folder, copy) if name == COMPARISON else (folder / name, again.path / name)

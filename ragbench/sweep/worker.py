@@ -195,7 +195,7 @@ def _explain(exc: Exception) -> str:
         )
     if isinstance(exc, _UnusableError | ConfigError):
         return str(exc)
-    return (f"{type(exc).__name__}: {exc}".strip().splitlines() or ["unknown error"])[0]
+    return f"{type(exc).__name__}: {exc}".splitlines()[0].strip()
 
 
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", None)}

@@ -257,6 +257,26 @@ def test_a_fork_is_as_a_fresh_process(
     assert first[1] != second[1]
 
 
+def test_the_warm_up_of_several_runs_loads_the_weights_and_leaves_no_thread_to_their_forks() -> (
+    None
+):
+    assert packages_of([{}] * 2) == []
+    [module] = packages_of([{}] * 3)
+    code = f"""
+import os, threading
+from {module} import warm_up
+from ragbench.retrieval.minilm import _network
+before, loaded = dict(os.environ), [_network.cache_info().currsize]
+warm_up()
+loaded.append(_network.cache_info().currsize)
+print(loaded, threading.active_count(), before == dict(os.environ))
+"""
+    environment = {**os.environ, "DISABLE_TQDM": "1"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert (done.stdout, done.stderr) == ("[0, 1] 1 True\n", "")
+
+
 def test_a_script_that_guards_nothing_runs_its_sweep_once(tmp_path: Path) -> None:
     write_notebook(tmp_path / "n.ipynb", "print(x)")
     script = tmp_path / "script.py"

@@ -1,0 +1,32 @@
+"""Evaluates two of the built-in questions in the process that runs are forked from, after its
+imports: what is made at its first use (patterns, adapters, weights, words of the built-in documents)
+is then in the memory that forks share.
+
+Importing this elsewhere does nothing.
+"""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import suppress
+
+from ragbench import store
+from ragbench.evaluation import evaluate
+from ragbench.report.plots import new_axes
+from ragbench.retrieval import load_embedder
+from ragbench.sweep.preload import is_fork_server
+from ragbench.testsets import load_dataset
+
+
+def warm_up() -> None:
+    """Evaluate two questions, and draw a figure."""
+    with store.bypassed():
+        load_embedder("minilm").encode(["a question"])
+    evaluate(load_dataset("pydoc"), "bm25", limit=2)
+    new_axes(8, 2)[0]._repr_png_()  # type: ignore[attr-defined]
+
+
+if is_fork_server():
+    with warnings.catch_warnings(), suppress(Exception):  # a cell that needs it shows the error
+        warnings.simplefilter("ignore")
+        warm_up()
