@@ -166,7 +166,6 @@ class QuestionWidget(anywidget.AnyWidget):
             replace_case(self._path, case, relevant)
         else:
             if not self._path.exists():
-                self._path.parent.mkdir(parents=True, exist_ok=True)
                 write_durably(self._path, json_line(self._head()))
             add_case(self._path, case, relevant)
         self._cases[case.query_id], self._relevant[case.query_id] = case, relevant

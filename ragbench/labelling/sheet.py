@@ -287,7 +287,6 @@ def _write(path: Path, sheet: pd.DataFrame, delimiter: str) -> None:
         for name, column in sheet.items()
     }
     text = pd.DataFrame(cells).to_csv(index=False, sep=delimiter, lineterminator="\n")
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_durably(path, "\ufeff" + text)
 
 

@@ -101,7 +101,6 @@ def write_texts(
         DataError: it cannot be written.
     """
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
         with staged(target) as new:
             if "" not in texts:
                 new.mkdir()

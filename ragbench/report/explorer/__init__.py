@@ -199,7 +199,6 @@ class Explorer:
         if file.suffix.lower() != ".html":
             raise ConfigError(f"{file} is not a page by its name; end it in .html")
         check_output(file, force=force)
-        file.parent.mkdir(parents=True, exist_ok=True)
         write_durably(file, self.html())
         return file
 
