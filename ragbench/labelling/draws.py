@@ -159,10 +159,7 @@ def proxy_differences(
         check_known("criterion", [*PROXIES, *results[0].scores["measure"].unique()], criterion)
         if dataset is not None:
             return _by_documents(results, criterion, dataset, grades or dataset.qrels)
-    every = [
-        result.scores.pivot(index="query_id", columns="measure", values="value")
-        for result in results
-    ]
+    every = [result.wide for result in results]
     named = PROXIES.get(criterion, (criterion,))
     names = [name for name in named if all(name in wide for wide in every)]
     ids = [query_id for query_id in results[0].queries if query_id in results[-1].queries]

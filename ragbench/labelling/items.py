@@ -91,7 +91,7 @@ def items_by_query(
             DataWarning,
             stacklevel=2,
         )
-    cases = {case.query_id: case for case in dataset.cases}
+    cases = dataset.case_of
     # what identifies an answer -> the configurations that gave it, with its contexts
     groups: dict[tuple[str, ...], list[tuple[str, tuple[str, ...]]]] = {}
     for result in results:

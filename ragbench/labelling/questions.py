@@ -61,7 +61,7 @@ class QuestionWidget(anywidget.AnyWidget):
         documents = {}
         if self._path.exists():
             dataset = load_testset(self._path)
-            self._cases = {case.query_id: case for case in dataset.cases}
+            self._cases = dataset.case_of
             self._relevant = dict(dataset.qrels)
             documents = dict(dataset.corpus)
         elif self._path.suffix != ".jsonl":
