@@ -18,7 +18,7 @@ from ragbench.files import expanded, locked
 from ragbench.testsets.cases import Content, Entry, case_line
 from ragbench.testsets.forms import form_of, read, text_of, yaml_case
 from ragbench.testsets.parser import Record, count_comments, extend_yaml
-from ragbench.testsets.problems import nearest, refuse
+from ragbench.testsets.problems import refuse, suggestion
 from ragbench.testsets.writer import unwritable, write_texts
 from ragbench.types import Case
 
@@ -99,8 +99,7 @@ def _change(
             refuse(testset, content.problems)
             before, ids = content.entries, [entry.case.query_id for entry in content.entries]
             if query_id and query_id not in ids:
-                near = nearest(query_id, tuple(ids))
-                hint = f"did you mean {near!r}?" if near else f"it has {len(ids)} cases"
+                hint = suggestion(query_id, ids, f"it has {len(ids)} cases")
                 raise DataError(f"{path} has no case {shown(query_id)}; {hint}")
             at = ids.index(query_id) if query_id else len(ids)
             new = change(before[at : at + 1])

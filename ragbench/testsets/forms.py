@@ -218,10 +218,10 @@ def validate_testset(
         ids, expected = DocumentIds(corpus), f"one of the {len(corpus)} documents of the corpus"
         for entry in content.entries:
             names = dict.fromkeys((*entry.relevant, *(span.doc_id for span in entry.case.evidence)))
-            missing = [name for name in names if ids.full(name) not in corpus]
             content.problems += [
-                Problem(entry.record.line, "document", repr(n), expected, entry.record.file)
-                for n in missing
+                Problem(entry.record.line, "document", repr(name), expected, entry.record.file)
+                for name in names
+                if ids.full(name) not in corpus
             ]
     return content.problems
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from ragbench.errors import DataError
-from ragbench.testsets.fields import CONTEXTS, QUESTIONS, REPLIES, RETRIEVED, read_cell
+from ragbench.testsets.fields import CONTEXTS, QUESTIONS, REPLIES, RETRIEVED, first, read_cell
 
 _FIELDS = {
     "trace": "traceId trace_id context.trace_id",
@@ -112,10 +112,7 @@ def _span(fields: Mapping[str, Any]) -> _Span:
         for path, value in _flat(fields)
         if value not in (None, "")
     }
-    span: _Span = {
-        part: next((flat[name] for name in names.split() if name in flat), "")
-        for part, names in _FIELDS.items()
-    }
+    span: _Span = {part: first(flat, names.split(), "") for part, names in _FIELDS.items()}
     kind = str(span["kind"]).lower()
     span["stage"] = next((stage for stage, kinds in _STAGES.items() if kind in kinds.split()), "")
     documents: dict[str, dict[str, Any]] = {}
@@ -162,9 +159,10 @@ def _record(spans: Sequence[_Span]) -> dict[str, Any]:
         [span for span in spans if span["stage"] == stage]
         for stage in ("search", "generate", "rerank")
     )
-    usage = {"model": models[-1]["model"]} if models else {}
-    for tokens in ("input_tokens", "output_tokens"):
-        usage |= {tokens: sum(int(span[tokens] or 0) for span in models)}
+    usage = {
+        tokens: sum(int(span[tokens] or 0) for span in models)
+        for tokens in ("input_tokens", "output_tokens")
+    }
     texts = (_text(span["output"], _ANSWER, _NOT_ANSWERED) for span in (root, *models[::-1]))
     response = next(filter(None, texts), "")
     is_failed = root["error"] or str(root["status"]) in _FAILED
@@ -176,7 +174,7 @@ def _record(spans: Sequence[_Span]) -> dict[str, Any]:
             document for span in ranked[-1:] or searches or [root] for document in span["documents"]
         ],
         "latency_ms": latency,
-        "usage": usage if models else None,
+        "usage": {"model": models[-1]["model"], **usage} if models else None,
         "error": (root["error"] or "the trace reports a failure") if is_failed else None,
         "calls": [
             {
