@@ -17,7 +17,7 @@ from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from ragbench.datasets.jsonl import json_line
-from ragbench.datasets.records import document_line
+from ragbench.datasets.records import document_line, without_none
 from ragbench.errors import DataError
 from ragbench.evaluation import Result, load_result
 from ragbench.language import n_words
@@ -120,13 +120,12 @@ class EvaluationBody(Body):
         }
         used = {"semantic": config.useSemanticEvaluation, "keyword": config.useKeywordEvaluation}
         unused = dict.fromkeys((part for part, is_used in used.items() if not is_used), 0)
-        chosen = {part: limit for part, limit in limits.items() if limit is not None}
         fields = {
             "dataset": CASES,
             "series": self.name,
             "preset": "phase4",
             "criteria": ["faithfulness"],
-            "thresholds": chosen | unused,
+            "thresholds": without_none(limits) | unused,
             "weights": unused,
             "judge": config.useLlmAsJudge,
             "categories": [self.category] if self.category else [],

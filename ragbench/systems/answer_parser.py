@@ -27,6 +27,7 @@ from pydantic import (
 from pydantic import FiniteFloat as Finite
 
 from ragbench.datasets.jsonl import shown
+from ragbench.datasets.records import without_none
 from ragbench.errors import DataError
 from ragbench.generation.citations import parse_citations
 from ragbench.llms.reply_text import read_outcome, without_thoughts
@@ -162,7 +163,7 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
             f"{shown(value, 60)} ({type(value).__name__}); expected a text, a dict "
             'with "answer" and "contexts", or an Answer'
         )
-    fields = {key: entry for key, entry in record.items() if entry is not None}
+    fields = without_none(record)
     if fields.keys().isdisjoint(("answer", "contexts", "error")):
         names = ", ".join(map(str, fields)) or "none"
         raise DataError(f"neither an answer nor contexts; expected a field 'answer', found {names}")
@@ -260,7 +261,7 @@ def _as_record(value: Any) -> Mapping[str, Any] | None:
                 for entry in part["contexts"]
             ]
         fields["calls"] = calls
-    return {**table, **{name: entry for name, entry in fields.items() if entry is not None}}
+    return {**table, **without_none(fields)}
 
 
 def _inside(table: Mapping[str, Any]) -> Mapping[str, Any]:

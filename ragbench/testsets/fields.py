@@ -14,6 +14,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any, NamedTuple
 
+from ragbench.datasets.records import without_none
 from ragbench.files import parse_json
 
 QUESTIONS = "user_input input question query prompt q".split()
@@ -147,7 +148,7 @@ def outputs_of(record: Mapping[str, Any]) -> dict[str, Any]:
         contexts = _split(contexts, _JOINED if is_deepeval else "")
     outputs = {name: value for name, value in fields.items() if name not in expected}
     outputs |= {"answer": first(fields, (*REPLIES, *ANSWERS)), "contexts": contexts}
-    return {name: value for name, value in outputs.items() if value is not None}
+    return without_none(outputs)
 
 
 def read_cell(text: str) -> Any:

@@ -45,6 +45,7 @@ from ragbench.datasets.corpus import (
     load_corpus as load_corpus,
 )  # one of the names of ragbench.testsets
 from ragbench.datasets.jsonl import json_line, shown
+from ragbench.datasets.records import without_none
 from ragbench.errors import ConfigError, DataError, RagbenchError, check_known
 from ragbench.files import expanded
 from ragbench.testsets.assembly import DocumentIds, check_evidence, to_dataset
@@ -291,8 +292,9 @@ def text_of(content: Content, form: str) -> str:
     documents = list(map(plain, content.documents.values()))
     inputs = [sample_line(sample, "input") for sample in content.inputs]
     outputs = [sample_line(sample, "output") for sample in content.outputs]
-    head = {"split": content.split, "corpus": content.corpus or None, **content.others}
-    head = {name: value for name, value in head.items() if value is not None}
+    head = without_none(
+        {"split": content.split, "corpus": content.corpus or None, **content.others}
+    )
     try:
         if form == "jsonl":
             heads = [{"testset": content.name, **head}] if content.name else []

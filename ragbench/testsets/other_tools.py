@@ -32,7 +32,7 @@ from typing import Any
 from ragbench.datasets.corpus import parquet_rows
 from ragbench.datasets.jsonl import json_lines, located
 from ragbench.datasets.passages import NOWHERE, Texts
-from ragbench.datasets.records import Flaws, warn_all
+from ragbench.datasets.records import Flaws, warn_all, without_none
 from ragbench.errors import DataError, RagbenchError, require
 from ragbench.testsets.assembly import DocumentIds
 from ragbench.testsets.cases import Content, Entry, derived_id, nth_id
@@ -191,7 +191,7 @@ def _answered(output: Mapping[str, Any], path: Path) -> Any:
             **(reply if isinstance(reply, dict) else {"response": reply}),
             "error": result.get("error") if reply is None else None,
         }
-        rows.append({name: value for name, value in row.items() if value is not None})
+        rows.append(without_none(row))
     return rows
 
 

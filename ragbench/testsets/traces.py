@@ -14,8 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from ragbench.datasets.records import without_none
 from ragbench.errors import DataError
 from ragbench.testsets.fields import CONTEXTS, QUESTIONS, REPLIES, RETRIEVED, first, read_cell
+from ragbench.types import grouped
 
 _FIELDS = {
     "trace": "traceId trace_id context.trace_id",
@@ -72,14 +74,12 @@ def trace_records(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]
     Raises:
         DataError: a span has another form.
     """
-    traces: dict[str, list[_Span]] = {}
+    spans = (_span(fields) for row in rows for fields in _spans(row))
     try:
-        for span in (_span(fields) for row in rows for fields in _spans(row)):
-            traces.setdefault(span["trace"] or span["id"], []).append(span)
-        for spans in traces.values():
-            record = _record(sorted(spans, key=lambda span: _ns(span["start"])))
+        for trace in grouped(spans, lambda span: span["trace"] or span["id"]).values():
+            record = _record(sorted(trace, key=lambda span: _ns(span["start"])))
             if record["query"]:
-                yield {name: value for name, value in record.items() if value is not None}
+                yield without_none(record)
     except (LookupError, TypeError, ValueError, AttributeError) as exc:
         raise DataError(f"not a trace that can be read ({type(exc).__name__}: {exc})") from exc
 
