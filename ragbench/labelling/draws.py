@@ -167,13 +167,13 @@ def proxy_differences(
     missing_is_wrong = criterion in PROXIES and not LABELLED[criterion].by_documents
     if criterion in PROXIES:
         some = any if missing_is_wrong else all
-        scored = {i for wide in every for i in wide.reindex(columns=names).dropna(how="all").index}
+        scored = {i for wide in every for i in wide[names].dropna(how="all").index}
         ids = [
             query_id
             for query_id in ids
             if some(query_id in answers for answers in texts) and (query_id in scored or not names)
         ]
-    frames = [wide.reindex(index=ids, columns=names) for wide in every]
+    frames = [wide.loc[ids, names] for wide in every]
     for frame, answers in zip(frames, texts, strict=True):
         if missing_is_wrong:
             frame[~frame.index.isin([*answers])] = 0.0

@@ -41,9 +41,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from ragbench.datasets.corpus import (
-    load_corpus as load_corpus,
-)  # one of the names of ragbench.testsets
+from ragbench.datasets.corpus import load_corpus as load_corpus  # a name of ragbench.testsets
 from ragbench.datasets.jsonl import json_line, shown
 from ragbench.datasets.records import without_none
 from ragbench.errors import ConfigError, DataError, RagbenchError, check_known
