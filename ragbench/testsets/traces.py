@@ -90,8 +90,13 @@ def _spans(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield row
     for child in (*(row.get("observations") or ()), *(row.get("child_runs") or ())):
         yield from _spans(child)
-    scopes = [each for part in row.get("resourceSpans", ()) for each in part.get("scopeSpans", ())]
-    for span in (span for scope in scopes for span in scope.get("spans", ())):
+    spans = (
+        span
+        for resource in row.get("resourceSpans", ())
+        for scope in resource.get("scopeSpans", ())
+        for span in scope.get("spans", ())
+    )
+    for span in spans:
         attributes = span.get("attributes", ())
         values = {each["key"]: value for each in attributes for value in each["value"].values()}
         yield {**span, "attributes": values}
