@@ -30,7 +30,7 @@ from pydantic import (
 )
 
 from ragbench.datasets.jsonl import located, parsed, shown
-from ragbench.datasets.records import repeated, warn, without_none
+from ragbench.datasets.records import repeated, warn
 from ragbench.errors import DataError
 from ragbench.types import Case, Dataset, Document, Span
 
@@ -119,7 +119,7 @@ def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
             span = _find(sentence, line.passage_ids, dataset.corpus)
             spans += [span] if span else []
             lost.extend([] if span else [case.query_id])
-        extra = without_none(line.model_extra or {})
+        extra = {name: each for name, each in (line.model_extra or {}).items() if each is not None}
         return replace(
             case,
             reference_answer=line.answer or grounded.answer or (*aliases, case.reference_answer)[0],

@@ -100,15 +100,6 @@ def _turns(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     return turns[-1][0], tuple(turns[:-1])
 
 
-def without_none(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a record that hold something: null is the same as a missing field.
-
-    >>> without_none({"_id": "q1", "text": "", "answer": None})
-    {'_id': 'q1', 'text': ''}
-    """
-    return {name: value for name, value in record.items() if value is not None}
-
-
 def string(record: Mapping[str, Any], field: str) -> str:
     """Return a field that must be a string; it may be empty."""
     value = _required(record, field)

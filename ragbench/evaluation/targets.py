@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ragbench.datasets.records import without_none
 from ragbench.errors import ConfigError, check_known, unknown
 from ragbench.files import bundled, read_toml
 from ragbench.metrics.overall import (
@@ -119,8 +118,8 @@ def load_targets(
         tables = {name: tables[name] | changes[name] for name in _TABLES}
     weights = {name: value or 0.0 for name, value in tables["weights"].items()}
     check_weights(weights)
-    measures = without_none(tables["targets"])
-    cases = without_none(tables["cases"])
+    measures = {name: value for name, value in tables["targets"].items() if value is not None}
+    cases = {name: value for name, value in tables["cases"].items() if value is not None}
     if off := tables["cases"].keys() - cases.keys():
         raise ConfigError(
             f"[cases] {min(off)} = false; a threshold of 0 (of hallucination, 1) lets every answer pass"

@@ -17,7 +17,7 @@ from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from ragbench.datasets.jsonl import json_line
-from ragbench.datasets.records import document_line, without_none
+from ragbench.datasets.records import document_line
 from ragbench.errors import DataError
 from ragbench.evaluation import Result, load_result
 from ragbench.language import n_words
@@ -37,6 +37,7 @@ from ragbench.service.responses import (
 )
 from ragbench.testsets.cases import derived_id
 from ragbench.testsets.edits import record_entry
+from ragbench.testsets.fields import without_none
 from ragbench.types import Document
 
 Reader = Annotated[Session, needs("reader", TENANT)]

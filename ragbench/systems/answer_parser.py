@@ -27,12 +27,11 @@ from pydantic import (
 from pydantic import FiniteFloat as Finite
 
 from ragbench.datasets.jsonl import shown
-from ragbench.datasets.records import without_none
 from ragbench.errors import DataError
 from ragbench.generation.citations import parse_citations
 from ragbench.llms.reply_text import read_outcome, without_thoughts
 from ragbench.systems.credentials import one_line, problems_of
-from ragbench.testsets.fields import CONTEXTS, REPLIES, RETRIEVED, first
+from ragbench.testsets.fields import CONTEXTS, REPLIES, RETRIEVED, first, without_none
 from ragbench.text import without_surrogates
 from ragbench.types import Answer, Call, Completion, Passage
 

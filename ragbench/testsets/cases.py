@@ -27,7 +27,7 @@ from pydantic import (
 )
 
 from ragbench.datasets.jsonl import shown
-from ragbench.datasets.records import without_none
+from ragbench.testsets.fields import without_none
 from ragbench.testsets.parser import Keys, Record
 from ragbench.testsets.problems import Problem, nearest, suggestion
 from ragbench.types import TURN_MARK, Case, Dataset, Document, SafetySample, Span

@@ -14,7 +14,6 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any, NamedTuple
 
-from ragbench.datasets.records import without_none
 from ragbench.files import parse_json
 
 QUESTIONS = "user_input input question query prompt q".split()
@@ -192,6 +191,15 @@ def _filled(record: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
         for name, value in flat.items()
         if value not in (None, "", []) or (name, value) == ("text", "")
     }, is_deepeval
+
+
+def without_none(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a record that hold something: null is the same as a missing field.
+
+    >>> without_none({"_id": "q1", "text": "", "answer": None})
+    {'_id': 'q1', 'text': ''}
+    """
+    return {name: value for name, value in record.items() if value is not None}
 
 
 def first(fields: Mapping[str, Any], names: Iterable[str], default: Any = None) -> Any:

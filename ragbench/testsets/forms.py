@@ -43,19 +43,12 @@ from pathlib import Path
 
 from ragbench.datasets.corpus import load_corpus as load_corpus  # a name of ragbench.testsets
 from ragbench.datasets.jsonl import json_line, shown
-from ragbench.datasets.records import without_none
 from ragbench.errors import ConfigError, DataError, RagbenchError, check_known
 from ragbench.files import expanded
 from ragbench.testsets.assembly import DocumentIds, check_evidence, to_dataset
 from ragbench.testsets.beir_form import beir_problems, read_beir
-from ragbench.testsets.cases import (
-    Content,
-    case_line,
-    entry_of_case,
-    plain,
-    sample_line,
-)
-from ragbench.testsets.fields import SIGNATURES, TABLES
+from ragbench.testsets.cases import Content, case_line, entry_of_case, plain, sample_line
+from ragbench.testsets.fields import SIGNATURES, TABLES, without_none
 from ragbench.testsets.other_tools import other_form, read_records, records
 from ragbench.testsets.parser import (
     Record,

@@ -32,11 +32,19 @@ from typing import Any
 from ragbench.datasets.corpus import parquet_rows
 from ragbench.datasets.jsonl import json_lines, located
 from ragbench.datasets.passages import NOWHERE, Texts
-from ragbench.datasets.records import Flaws, warn_all, without_none
+from ragbench.datasets.records import Flaws, warn_all
 from ragbench.errors import DataError, RagbenchError, require
 from ragbench.testsets.assembly import DocumentIds
 from ragbench.testsets.cases import Content, Entry, derived_id, nth_id
-from ragbench.testsets.fields import LISTS, QUESTIONS, TABLES, labels_of, read_cell, tool_of
+from ragbench.testsets.fields import (
+    LISTS,
+    QUESTIONS,
+    TABLES,
+    labels_of,
+    read_cell,
+    tool_of,
+    without_none,
+)
 from ragbench.testsets.parser import Record, UnreadableError, parse, read_bytes
 from ragbench.testsets.traces import trace_records
 from ragbench.types import Case, Document

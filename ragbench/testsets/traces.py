@@ -14,9 +14,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from ragbench.datasets.records import without_none
 from ragbench.errors import DataError
-from ragbench.testsets.fields import CONTEXTS, QUESTIONS, REPLIES, RETRIEVED, first, read_cell
+from ragbench.testsets.fields import (
+    CONTEXTS,
+    QUESTIONS,
+    REPLIES,
+    RETRIEVED,
+    first,
+    read_cell,
+    without_none,
+)
 from ragbench.types import grouped
 
 _FIELDS = {
