@@ -194,7 +194,7 @@ def _filled(record: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
 
 
 def without_none(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a record that hold something: null is the same as a missing field.
+    """Return the fields of a record that are not null, which is the same as a missing field.
 
     >>> without_none({"_id": "q1", "text": "", "answer": None})
     {'_id': 'q1', 'text': ''}
