@@ -125,9 +125,9 @@ def staged(target: Path) -> Iterator[Path]:
     """Give the path at which the block creates a file or a folder; it then replaces `target` as a
     whole.
 
-    The path has the name of `target`, in a temporary folder next to it. Where the block raises,
-    `target` stays as it is. A file that is replaced hands on its permissions. (A folder is replaced
-    in two renames: for a moment between them it is not there.)
+    The path has the name of `target`, in a temporary folder next to it; the folder around both is
+    created. Where the block raises, `target` stays as it is. A file that is replaced hands on its
+    permissions. (A folder is replaced in two renames: for a moment between them it is not there.)
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with staged(Path(folder, "notes.txt")) as new:
@@ -135,6 +135,7 @@ def staged(target: Path) -> Iterator[Path]:
     ...     Path(folder, "notes.txt").read_text(), len(os.listdir(folder))
     ('one', 1)
     """
+    target.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f"{STAGING}{target.name[:50]}-", dir=target.parent))
     try:
         new = staging / target.name
@@ -155,7 +156,7 @@ def staged(target: Path) -> Iterator[Path]:
 
 def write_durably(path: Path, content: str | bytes) -> None:
     """Replace a file by this content (text as UTF-8, line ends as they are), as a whole or not at
-    all.
+    all; its folder is created.
     """
     with staged(path) as new:
         new.write_bytes(content.encode() if isinstance(content, str) else content)

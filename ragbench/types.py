@@ -281,6 +281,11 @@ class Dataset:
         """Return query_id -> text, in the order of `cases`."""
         return {case.query_id: case.text for case in self.cases}
 
+    @property
+    def case_of(self) -> dict[str, Case]:
+        """Return query_id -> case, in the order of `cases`."""
+        return {case.query_id: case for case in self.cases}
+
     @cached_property
     def fingerprint(self) -> str:
         """Return the SHA-256 (64 hex digits) of everything that can change a number; name and
@@ -703,6 +708,11 @@ class Answer:
     def failed(self) -> bool:
         """Return True if no answer came: the request failed, or the system reports that it did."""
         return self.error is not None or self.outcome == "failed"
+
+    @property
+    def passage_of(self) -> dict[str, Passage]:
+        """Return passage_id -> passage, in the order of `passages`."""
+        return {passage.passage_id: passage for passage in self.passages}
 
     @property
     def abstained(self) -> bool:

@@ -47,6 +47,14 @@ def test_long_names_are_written(tmp_path: Path) -> None:
     assert file.read_text() == "x"
 
 
+def test_a_missing_folder_is_created_around_what_is_written(tmp_path: Path) -> None:
+    write_durably(tmp_path / "a" / "b" / "c.txt", "x")
+    with staged(tmp_path / "d" / "e") as new:
+        new.mkdir()
+    assert (tmp_path / "a" / "b" / "c.txt").read_text() == "x"
+    assert os.listdir(tmp_path / "d") == ["e"]
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 def test_a_killed_writer_leaves_the_old_content_and_something_to_clear(tmp_path: Path) -> None:
     target = tmp_path / "a.txt"

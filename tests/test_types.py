@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from ragbench.types import Case, Chunk, Dataset, Document, SafetySample, Span
+from ragbench.types import Answer, Case, Chunk, Dataset, Document, Passage, SafetySample, Span
 
 DATASET = Dataset(
     "tiny",
@@ -30,6 +30,15 @@ def test_records_are_frozen() -> None:
 def test_queries_keep_the_order_of_the_cases() -> None:
     assert DATASET.queries == {"q1": "What?", "q2": "Why?"}
     assert list(DATASET.queries) == ["q1", "q2"]
+
+
+def test_cases_and_passages_are_found_by_their_ids_in_their_order() -> None:
+    cases = (Case("q2", "Two?"), Case("q1", "One?"))
+    data = Dataset("demo", "test", {}, cases, {})
+    assert list(data.case_of.items()) == [("q2", cases[0]), ("q1", cases[1])]
+    passages = (Passage("p", "Text."), Passage("a", "More."))
+    answer = Answer("q1", "Yes.", passages=passages)
+    assert list(answer.passage_of.items()) == [("p", passages[0]), ("a", passages[1])]
 
 
 def test_select_keeps_the_corpus_and_drops_other_questions() -> None:

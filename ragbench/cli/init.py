@@ -50,7 +50,6 @@ def init_command(folder: Path = Path("evaluation"), *, docs: str, force: bool = 
                 f"{folder / name} is there already; name another folder, or replace it with --force"
             )
     data, corpus = _examples(docs), path_from(docs, folder)
-    folder.mkdir(parents=True, exist_ok=True)
     copy_notebooks(folder / "notebooks", force=force)
     questions = folder / "notebooks" / "questions.ipynb"
     docs_path = json.dumps(json.dumps(path_from(docs, questions.parent)))[1:-1]

@@ -237,7 +237,6 @@ def draft(
             "# Drafts: known-item questions, made from the documents by a program. Keep what "
             "users would ask.\n"
         )
-        output.parent.mkdir(parents=True, exist_ok=True)
         write_durably(output, head + text_of_testset(data, path_from(docs, output.parent), name))
     typer.echo(
         f"{n_added} drafts in {shown(output)}, from {len(data.corpus)} documents (category: "

@@ -81,7 +81,6 @@ def beir_folder(name: str) -> Path:
         )
         folder = home / archive
         if not folder.is_dir():
-            home.mkdir(parents=True, exist_ok=True)
             with locked(home / f"{archive}.lock"):
                 if not folder.is_dir():
                     md5 = MD5.get(archive) if official else None

@@ -347,7 +347,7 @@ def _reach(
     lists = ((*deep, *answer.contexts), (*answer.contexts, *answer.cut), answer.contexts, unchanged)
     chunks = [by_id[i] for i in answer.contexts if i in by_id]
     if not spans or answer.passages:
-        passages = {passage.passage_id: passage for passage in answer.passages}
+        passages = answer.passage_of
         sources: Mapping[str, Any] = ChainMap(passages, by_id)  # type: ignore[arg-type]
         relevant = {*question.relevant, *(span.doc_id for span in question.case.evidence)}
         if not relevant:

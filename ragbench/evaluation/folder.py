@@ -147,7 +147,6 @@ def save(
         # so that the same call asks for the rest
         texts[JOURNAL] = (folder / JOURNAL).read_text(encoding="utf-8")
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
         with staged(folder) as new:
             new.mkdir()
             for name, text in texts.items():

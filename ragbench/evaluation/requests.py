@@ -96,7 +96,7 @@ class SystemOutput:
         """
         texts = {chunk.chunk_id: chunk for chunk in self.chunks}
         for answer in self.answers:
-            passages = {passage.passage_id: passage for passage in answer.passages}
+            passages = answer.passage_of
             for context in answer.contexts:
                 passage = passages.get(context, Passage(context, ""))
                 texts.setdefault(

@@ -11,12 +11,7 @@ from scipy.stats import beta
 
 from ragbench import llms
 from ragbench.errors import ConfigError, DataError, check_known
-from ragbench.judges.criteria import (
-    NEEDS,
-    Material,
-    judgeable,
-    verdicts,
-)
+from ragbench.judges.criteria import NEEDS, Material, judgeable, verdicts
 from ragbench.judges.prompts import CRITERIA
 from ragbench.testsets.interventions import OF_ANSWERS, answers_to_others
 from ragbench.types import LLM, Answer, Chunk, Dataset, LLMLike

@@ -267,7 +267,7 @@ def materials_of(
     """Return the material for the judgement of each answer; without `contexts` their texts are not looked
     up.
     """
-    cases = {case.query_id: case for case in dataset.cases}
+    cases = dataset.case_of
     by_id = chunks_by_id(chunks)
     materials = []
     for answer in answers:
@@ -276,7 +276,7 @@ def materials_of(
                 f"there is an answer to query {answer.query_id!r}, which is not among "
                 f"the {len(cases)} of {dataset!r}; pass the dataset that was answered"
             )
-        passages = {passage.passage_id: passage for passage in answer.passages}
+        passages = answer.passage_of
         texts: Mapping[str, Passage | Chunk] = passages or by_id
         named = answer.contexts if contexts else ()
         if missing := [chunk_id for chunk_id in named if chunk_id not in texts]:

@@ -159,10 +159,7 @@ def proxy_differences(
         check_known("criterion", [*PROXIES, *results[0].scores["measure"].unique()], criterion)
         if dataset is not None:
             return _by_documents(results, criterion, dataset, grades or dataset.qrels)
-    every = [
-        result.scores.pivot(index="query_id", columns="measure", values="value")
-        for result in results
-    ]
+    every = [result.wide for result in results]
     named = PROXIES.get(criterion, (criterion,))
     names = [name for name in named if all(name in wide for wide in every)]
     ids = [query_id for query_id in results[0].queries if query_id in results[-1].queries]
@@ -170,13 +167,13 @@ def proxy_differences(
     missing_is_wrong = criterion in PROXIES and not LABELLED[criterion].by_documents
     if criterion in PROXIES:
         some = any if missing_is_wrong else all
-        scored = {i for wide in every for i in wide.reindex(columns=names).dropna(how="all").index}
+        scored = {i for wide in every for i in wide[names].dropna(how="all").index}
         ids = [
             query_id
             for query_id in ids
             if some(query_id in answers for answers in texts) and (query_id in scored or not names)
         ]
-    frames = [wide.reindex(index=ids, columns=names) for wide in every]
+    frames = [wide.loc[ids, names] for wide in every]
     for frame, answers in zip(frames, texts, strict=True):
         if missing_is_wrong:
             frame[~frame.index.isin([*answers])] = 0.0

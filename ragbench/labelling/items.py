@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.evaluation import Result
 from ragbench.judges.criteria import materials_of
-from ragbench.types import Case, Chunk, Dataset
+from ragbench.types import Case, Chunk, Dataset, grouped
 
 YES_NO: Mapping[str, tuple[float, str]] = {"y": (1.0, "yes"), "n": (0.0, "no")}
 _DEGREES = ("not at all", "a little", "about half", "mostly", "fully")
@@ -91,7 +91,7 @@ def items_by_query(
             DataWarning,
             stacklevel=2,
         )
-    cases = {case.query_id: case for case in dataset.cases}
+    cases = dataset.case_of
     # what identifies an answer -> the configurations that gave it, with its contexts
     groups: dict[tuple[str, ...], list[tuple[str, tuple[str, ...]]]] = {}
     for result in results:
@@ -109,16 +109,16 @@ def items_by_query(
                 documents = material.documents if by_documents else ()
                 key = (answer.query_id, answer.text.strip(), *documents)
                 groups.setdefault(key, []).append((result.name, material.documents))
-    items: dict[str, list[LabelItem]] = {}
-    for (query_id, *texts), origins in groups.items():
-        item = make_item(cases[query_id], criterion, texts, origins)
-        items.setdefault(query_id, []).append(item)
+    items = [
+        make_item(cases[query_id], criterion, texts, origins)
+        for (query_id, *texts), origins in groups.items()
+    ]
     if not items:
         raise DataError(
             f"no answer of {len(results)} results can be labelled by {criterion}: all failed, "
             "abstained, or lack a reference answer"
         )
-    return items
+    return grouped(items, lambda item: item.query_id)
 
 
 def _reference(case: Case) -> str:

@@ -61,7 +61,7 @@ class QuestionWidget(anywidget.AnyWidget):
         documents = {}
         if self._path.exists():
             dataset = load_testset(self._path)
-            self._cases = {case.query_id: case for case in dataset.cases}
+            self._cases = dataset.case_of
             self._relevant = dict(dataset.qrels)
             documents = dict(dataset.corpus)
         elif self._path.suffix != ".jsonl":
@@ -99,9 +99,7 @@ class QuestionWidget(anywidget.AnyWidget):
 
     def show_document(self, doc_id: str) -> None:
         """Show a document."""
-        if doc_id not in self._texts:
-            raise DataError(unknown("document", doc_id, self._texts))
-        self.document = {"doc_id": doc_id, "text": self._texts[doc_id]}
+        self.document = {"doc_id": doc_id, "text": self._text(doc_id)}
 
     def search(self, words: str) -> None:
         """Show the documents that have all these words, in their text or id, and open the first."""
@@ -166,7 +164,6 @@ class QuestionWidget(anywidget.AnyWidget):
             replace_case(self._path, case, relevant)
         else:
             if not self._path.exists():
-                self._path.parent.mkdir(parents=True, exist_ok=True)
                 write_durably(self._path, json_line(self._head()))
             add_case(self._path, case, relevant)
         self._cases[case.query_id], self._relevant[case.query_id] = case, relevant
@@ -183,10 +180,13 @@ class QuestionWidget(anywidget.AnyWidget):
         del self._cases[query_id], self._relevant[query_id]
         self.questions = self._shown()
 
-    def _span(self, doc_id: str, start: int, end: int, quote: str) -> Span:
+    def _text(self, doc_id: str) -> str:
         if doc_id not in self._texts:
             raise DataError(unknown("document", doc_id, self._texts))
-        if not 0 <= start < end or self._texts[doc_id][start:end] != quote:
+        return self._texts[doc_id]
+
+    def _span(self, doc_id: str, start: int, end: int, quote: str) -> Span:
+        if self._text(doc_id)[start:end] != quote or not 0 <= start < end:
             raise DataError(
                 f"characters {start} to {end} of {doc_id} are not {quote[:40]!r}; mark the "
                 "evidence again"

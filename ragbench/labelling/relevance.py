@@ -84,7 +84,7 @@ def document_items(
     dataset: Dataset, runs: Sequence[Run], measure: str
 ) -> dict[str, list[LabelItem]]:
     """Return query_id -> its documents to label; `sources` is a document's id."""
-    cases = {case.query_id: case for case in dataset.cases}
+    cases = dataset.case_of
     texts = {doc_id: document.full_text for doc_id, document in dataset.corpus.items()}
     try:
         return {

@@ -9,20 +9,18 @@ import hashlib
 import io
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, DataWarning, unknown
-from ragbench.files import locked, write_durably
+from ragbench.files import write_durably
 from ragbench.labelling.items import LABELLED, LabelItem
+from ragbench.testsets.writer import exclusive
 from ragbench.text import escape_formula
 from ragbench.types import Answer
-
-_WAIT_S = 30.0
 
 COLUMNS = (
     "item question reference answer context verdict note annotator "
@@ -61,7 +59,7 @@ def label_sheet(items: Sequence[LabelItem], path: str | Path, *, annotator: str 
         raise ConfigError("annotator is empty; give the labeller a name")
     if not items:
         raise ConfigError("there is nothing to label; choose some items first")
-    with _locked(path):
+    with exclusive(path):
         sheet = _read(path) if path.exists() else pd.DataFrame(columns=COLUMNS, dtype=object)
         is_mine = sheet["annotator"] == annotator
         labelled = {*sheet.loc[is_mine, "item"]}
@@ -112,7 +110,7 @@ def save_label(
     if verdict is not None and not 0 <= verdict <= 1:
         raise ConfigError(f"verdict is {verdict!r}; expected a number from 0 to 1, or None")
     path = Path(path)
-    with _locked(path):
+    with exclusive(path):
         sheet = _read(path)
         rows = (sheet["item"] == item_id) & (sheet["annotator"] == annotator)
         if not rows.any():
@@ -287,17 +285,4 @@ def _write(path: Path, sheet: pd.DataFrame, delimiter: str) -> None:
         for name, column in sheet.items()
     }
     text = pd.DataFrame(cells).to_csv(index=False, sep=delimiter, lineterminator="\n")
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_durably(path, "\ufeff" + text)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a sheet: two annotators may save at the same time."""
-    try:
-        with locked(path.with_name(f".{path.name}.lock"), timeout_s=_WAIT_S):
-            yield
-    except TimeoutError as exc:
-        raise DataError(
-            f"{path} has been locked by another process for {_WAIT_S:g} s; try again later"
-        ) from exc

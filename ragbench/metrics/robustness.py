@@ -47,7 +47,7 @@ def score_interventions(
     >>> score_interventions(data, [Answer("q", "In 1889.")], swapped, {}).tail(1).values.tolist()
     [['q', 'robust:swap-number', 0.0]]
     """
-    case_of = {case.query_id: case for case in dataset.cases}
+    case_of = dataset.case_of
     before = _correct(dataset, answers, judgements.get("untouched", ()))
     values: dict[str, Mapping[str, float]] = {"correct:untouched": before} if variations else {}
     for name, (cases, varied) in variations.items():

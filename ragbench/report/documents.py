@@ -45,7 +45,7 @@ def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]
             "dataset=...), or --test-set and --docs."
         )
         dataset = Dataset(name, about["split"] or "test", {}, (), {})
-    case_of = {case.query_id: case for case in dataset.cases}
+    case_of = dataset.case_of
     cases = tuple(
         case_of.get(query_id) or Case(query_id, text) for query_id, text in result.queries.items()
     )

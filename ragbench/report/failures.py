@@ -117,7 +117,7 @@ def failure_details(
     A notebook shows each in a cell of its own, so that a link from another notebook arrives at the
     question.
     """
-    case_of = {case.query_id: case for case in dataset.cases}
+    case_of = dataset.case_of
     answer_of = {answer.query_id: answer for answer in answers}
     text_of = {chunk.chunk_id: chunk.text for chunk in chunks}
     failed = by_severity(diagnosis).head(rows)

@@ -122,7 +122,6 @@ class RunBody(
             return ""
         text = "\n".join(lines)
         path = folder.path / "settings" / f"{sha256(text.encode()).hexdigest()[:16]}-targets.toml"
-        path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             write_durably(path, text)
         return str(path)

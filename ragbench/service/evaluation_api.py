@@ -37,6 +37,7 @@ from ragbench.service.responses import (
 )
 from ragbench.testsets.cases import derived_id
 from ragbench.testsets.edits import record_entry
+from ragbench.testsets.fields import without_none
 from ragbench.types import Document
 
 Reader = Annotated[Session, needs("reader", TENANT)]
@@ -120,13 +121,12 @@ class EvaluationBody(Body):
         }
         used = {"semantic": config.useSemanticEvaluation, "keyword": config.useKeywordEvaluation}
         unused = dict.fromkeys((part for part, is_used in used.items() if not is_used), 0)
-        chosen = {part: limit for part, limit in limits.items() if limit is not None}
         fields = {
             "dataset": CASES,
             "series": self.name,
             "preset": "phase4",
             "criteria": ["faithfulness"],
-            "thresholds": chosen | unused,
+            "thresholds": without_none(limits) | unused,
             "weights": unused,
             "judge": config.useLlmAsJudge,
             "categories": [self.category] if self.category else [],

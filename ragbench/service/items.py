@@ -61,7 +61,6 @@ def export(session: Session) -> None:
     """Write the files of a client that hold the records of now, where they hold others."""
     folder = session.folder.sent
     head = json_line({"testset": CASES, "split": "test"})
-    folder.mkdir(parents=True, exist_ok=True)
     for kind, name, first in ((CASE, CASES, head), (DOCUMENT, "corpus", "")):
         path = folder / f"{name}.jsonl"
         with locked(folder / ".lock", timeout_s=60):

@@ -153,9 +153,7 @@ def rows_of(result: Result, folder: Path | None, client: str, series: str) -> Ro
     parameters = {**result.parameters, "settings": settings}
     fingerprint = str(dataset.get("fingerprint", ""))
     texts = {str(query_id): str(question) for query_id, question in result.queries.items()}
-    values = result.scores.pivot(index="query_id", columns="measure", values="value").reindex(
-        sorted(texts)
-    )
+    values = result.wide.reindex(sorted(texts))
     values = values.astype("float64")
     made_at, content = _made_at(result, folder), _content(folder, values)
     passed = result.passed if result.settings.get("named") else None

@@ -307,7 +307,6 @@ def _write(path: Path, build: Callable[[Path], object], limit: int) -> bool:
     written.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         clear_staging(path.parent, path.name)  # we hold the lock: its writer is dead
         with staged(path) as new:
             build(new)

@@ -55,7 +55,6 @@ def copy_notebooks(folder: Path, *, force: bool = False) -> list[Path]:
                 f"{path} is there already and differs; name another folder, or replace it with "
                 "--force"
             )
-    folder.mkdir(parents=True, exist_ok=True)
     for path, text in texts.items():
         write_durably(path, text)
     return list(texts)

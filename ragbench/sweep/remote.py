@@ -147,7 +147,6 @@ def unpack(came: Mapping[str, Any], job: Job, seconds: float) -> Outcome:
         ):
             raise SweepError(f"a worker returned a file {name!r}, which is not part of a result")
         target = job.staging / path
-        target.parent.mkdir(parents=True, exist_ok=True)
         write_durably(target, content)
     return Outcome(job.name, seconds, came["error"], came["failure"])
 

@@ -31,7 +31,7 @@ from ragbench.errors import DataError
 from ragbench.generation.citations import parse_citations
 from ragbench.llms.reply_text import read_outcome, without_thoughts
 from ragbench.systems.credentials import one_line, problems_of
-from ragbench.testsets.fields import CONTEXTS, REPLIES, RETRIEVED
+from ragbench.testsets.fields import CONTEXTS, REPLIES, RETRIEVED, first, without_none
 from ragbench.text import without_surrogates
 from ragbench.types import Answer, Call, Completion, Passage
 
@@ -162,7 +162,7 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
             f"{shown(value, 60)} ({type(value).__name__}); expected a text, a dict "
             'with "answer" and "contexts", or an Answer'
         )
-    fields = {key: entry for key, entry in record.items() if entry is not None}
+    fields = without_none(record)
     if fields.keys().isdisjoint(("answer", "contexts", "error")):
         names = ", ".join(map(str, fields)) or "none"
         raise DataError(f"neither an answer nor contexts; expected a field 'answer', found {names}")
@@ -171,10 +171,6 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
     except ValidationError as exc:  # pydantic's own text repeats the whole input
         raise DataError(one_line(problems_of(exc))) from None
     return _answer(query_id, parsed, model)
-
-
-def _first(table: Mapping[str, Any], names: Iterable[str]) -> Any:
-    return next((table[name] for name in names if table.get(name) is not None), None)
 
 
 def _answer_of(table: Mapping[str, Any]) -> Any:
@@ -264,7 +260,7 @@ def _as_record(value: Any) -> Mapping[str, Any] | None:
                 for entry in part["contexts"]
             ]
         fields["calls"] = calls
-    return {**table, **{name: entry for name, entry in fields.items() if entry is not None}}
+    return {**table, **without_none(fields)}
 
 
 def _inside(table: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -276,19 +272,19 @@ def _inside(table: Mapping[str, Any]) -> Mapping[str, Any]:
         parts = [content] if isinstance(content, str) else content
         return {**(_as_record(iter(parts)) or {}), "usage": table.get("usage_metadata")}
     if choices := table.get("choices"):
-        return _as_record(_first(_table(choices[0]), ("message", "delta"))) or {}
+        return _as_record(first(_table(choices[0]), ("message", "delta"))) or {}
     if isinstance(messages := table.get("messages"), list):
         record: dict[str, Any] = {}
         contexts: list[Any] = []
         for message in map(_table, messages):
-            kind = _first(message, ("type", "role"))
+            kind = first(message, ("type", "role"))
             if kind == "tool":
-                documents = _first(message, ("artifact", "content"))
+                documents = first(message, ("artifact", "content"))
                 contexts += documents if isinstance(documents, list) else [documents]
             elif kind not in _QUESTIONERS:
                 record = dict(_as_record(message) or {})
         return {**record, "contexts": contexts or None}
-    if (wrapped := _first(table, _WRAPPERS)) is not None:
+    if (wrapped := first(table, _WRAPPERS)) is not None:
         return _as_record(wrapped) or {}
     merged: dict[str, Any] = {}
     for part in (table, *(part for part in table.values() if isinstance(part, Mapping))):
@@ -329,10 +325,10 @@ def read_context(value: Any) -> Any:
     about: Mapping[str, Any] = next(
         (value[name] for name in _ABOUT if isinstance(value.get(name), Mapping)), {}
     )
-    fields = {part: _first(value, names) for part, names in _CONTEXT.items()}
-    fields["doc_id"] = fields["doc_id"] or _first(about, _SOURCES)
+    fields = {part: first(value, names) for part, names in _CONTEXT.items()}
+    fields["doc_id"] = fields["doc_id"] or first(about, _SOURCES)
     if fields["text"] is None:
-        fields["text"] = _first(about, _CONTEXT["text"])
+        fields["text"] = first(about, _CONTEXT["text"])
     if fields["id"] is None:
         fields["id"] = fields["doc_id"]
     return {

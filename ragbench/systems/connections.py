@@ -52,9 +52,9 @@ class Pool:
     timeout_s: float
     max_samplings: int
     samples: bool
-    loop: EventLoop
 
     def __post_init__(self) -> None:
+        self.loop = EventLoop(self.name)
         # With sampling each call has a connection to itself, so that tokens and limits belong to
         # it. Each to a command is a process.
         most = 1 if isinstance(self.where, list) else _N_CONNECTIONS

@@ -32,7 +32,7 @@ from ragbench.systems.credentials import (
     from_environment,
     is_secret,
 )
-from ragbench.systems.function import Asker, EventLoop
+from ragbench.systems.function import Asker
 from ragbench.systems.model_requests import REFUSED, Sampling
 from ragbench.systems.reply_paths import Paths, RemoteSystem, Reply, ReplyPaths
 from ragbench.systems.templates import check_names, fill, question_values
@@ -138,7 +138,6 @@ class McpSystem(RemoteSystem):
             self.timeout_s,
             self.max_samplings,
             samples=self._llm is not None,
-            loop=EventLoop(self.name),
         )
         self._finalizer = weakref.finalize(self, Scrubber(secrets).stop)
 

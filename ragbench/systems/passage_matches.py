@@ -143,7 +143,7 @@ def _passages(answer: Answer, names: Mapping[str, str]) -> list[Passage]:
     """Return the contexts of an answer, regardless of the question they were found for (without
     scores); a text that is exactly the id of a document or chunk as the passage of that id.
     """
-    by_id = {passage.passage_id: passage for passage in answer.passages}
+    by_id = answer.passage_of
     passages = []
     for passage_id in answer.contexts or by_id:
         passage = replace(by_id.get(passage_id) or Passage(passage_id, ""), score=None)

@@ -13,21 +13,11 @@ from ragbench.errors import ConfigError, check_known
 from ragbench.extension import object_name
 from ragbench.generation import check_llm, generate_answers
 from ragbench.generation.answers import read_reply
-from ragbench.generation.prompts import (
-    GENERATION_SYSTEM,
-    REWRITE,
-    check_prompt,
-    closed_book,
-    fill,
-)
+from ragbench.generation.prompts import GENERATION_SYSTEM, REWRITE, check_prompt, closed_book, fill
 from ragbench.language import language_of
 from ragbench.llms import check_servers, generate_many, load_llm
 from ragbench.retrieval.chunkers import chunk
-from ragbench.retrieval.retrievers import (
-    BeirRetriever,
-    check_retriever,
-    make_retriever,
-)
+from ragbench.retrieval.retrievers import BeirRetriever, check_retriever, make_retriever
 from ragbench.retrieval.search import rerank, retrieve
 from ragbench.systems.function import Message
 from ragbench.systems.templates import as_text

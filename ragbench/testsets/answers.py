@@ -67,7 +67,6 @@ def merge_answers(path: Path, answers: Mapping[str, Mapping[str, Any]]) -> None:
     result += [json_line({"_id": query_id, **new}) for query_id, new in left.items()]
     if is_changed or left:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             write_durably(path, "".join(result))
         except OSError as exc:
             raise unwritable(path, exc) from exc

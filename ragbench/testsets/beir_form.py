@@ -40,7 +40,7 @@ def load_labelled_folder(folder: Path, split: str = "test") -> Dataset:
         [q for q in names if q not in queries],
     )
     flaws: Flaws = defaultdict(list)
-    cases = {case.query_id: case for case in dataset.cases}
+    cases = dataset.case_of
     for entry in content.entries:
         query_id = entry.case.query_id
         if query_id not in cases:

@@ -27,6 +27,7 @@ from pydantic import (
 )
 
 from ragbench.datasets.jsonl import shown
+from ragbench.testsets.fields import without_none
 from ragbench.testsets.parser import Keys, Record
 from ragbench.testsets.problems import Problem, nearest, suggestion
 from ragbench.types import TURN_MARK, Case, Dataset, Document, SafetySample, Span
@@ -333,7 +334,7 @@ def check(model: type[M], record: Record, content: Content) -> M | None:
         content.problems.append(record.problem((), shown(record.value, 60), "{...} with fields"))
         return None
     names = fields_of(model)
-    clean = {name: value for name, value in record.value.items() if value is not None}
+    clean = without_none(record.value)
     n_before = len(content.problems)
     for name in [name for name in record.value if name not in names]:
         value = clean.pop(name, None)

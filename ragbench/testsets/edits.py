@@ -14,15 +14,13 @@ from typing import Any
 
 from ragbench.datasets.jsonl import shown
 from ragbench.errors import DataError
-from ragbench.files import expanded, locked
+from ragbench.files import expanded
 from ragbench.testsets.cases import Content, Entry, case_line
 from ragbench.testsets.forms import form_of, read, text_of, yaml_case
 from ragbench.testsets.parser import Record, count_comments, extend_yaml
-from ragbench.testsets.problems import nearest, refuse
-from ragbench.testsets.writer import unwritable, write_texts
+from ragbench.testsets.problems import refuse, suggestion
+from ragbench.testsets.writer import exclusive, write_texts
 from ragbench.types import Case
-
-_WAIT_S = 60.0
 
 
 def add_case(path: str | Path, case: Case, relevant: Mapping[str, int] | None = None) -> None:
@@ -93,39 +91,35 @@ def _change(
             f"{testset} has the form {form!r}, which is not edited; convert it: `ragbench testset "
             "convert`"
         )
-    try:
-        with locked(testset.with_name(f".{testset.name}.lock"), timeout_s=_WAIT_S):
-            content = read(testset, form)
-            refuse(testset, content.problems)
-            before, ids = content.entries, [entry.case.query_id for entry in content.entries]
-            if query_id and query_id not in ids:
-                near = nearest(query_id, tuple(ids))
-                hint = f"did you mean {near!r}?" if near else f"it has {len(ids)} cases"
-                raise DataError(f"{path} has no case {shown(query_id)}; {hint}")
-            at = ids.index(query_id) if query_id else len(ids)
-            new = change(before[at : at + 1])
-            after = replace(content, entries=[*before[:at], *new, *before[at + 1 :]])
-            text = text_of(after, form)
-            if form == "yaml":
-                old = testset.read_text("utf-8-sig")
-                if not query_id:
-                    with suppress(Exception):  # layouts with which ruamel.yaml has trouble
-                        text = extend_yaml(old, [yaml_case(case_line(entry)) for entry in new])
-                if count_comments(text) < count_comments(old):
-                    raise DataError(
-                        f"{testset} has comments, which would be lost; change it in an editor, or "
-                        "convert it to jsonl: `ragbench testset convert`"
-                    )
+    with exclusive(testset):
+        content = read(testset, form)
+        refuse(testset, content.problems)
+        before, ids = content.entries, [entry.case.query_id for entry in content.entries]
+        if query_id and query_id not in ids:
+            hint = suggestion(query_id, ids, f"it has {len(ids)} cases")
+            raise DataError(f"{path} has no case {shown(query_id)}; {hint}")
+        at = ids.index(query_id) if query_id else len(ids)
+        new = change(before[at : at + 1])
+        after = replace(content, entries=[*before[:at], *new, *before[at + 1 :]])
+        text = text_of(after, form)
+        if form == "yaml":
+            old = testset.read_text("utf-8-sig")
+            if not query_id:
+                with suppress(Exception):  # layouts with which ruamel.yaml has trouble
+                    text = extend_yaml(old, [yaml_case(case_line(entry)) for entry in new])
+            if count_comments(text) < count_comments(old):
+                raise DataError(
+                    f"{testset} has comments, which would be lost; change it in an editor, or "
+                    "convert it to jsonl: `ragbench testset convert`"
+                )
 
-            def check(written: Path) -> None:
-                again = read(written, form)
-                refuse(testset, again.problems)
-                if text_of(again, form) != text_of(after, form):
-                    raise DataError(
-                        f"{testset} cannot hold the change in its layout; nothing is written: "
-                        "edit it by hand, or convert it to jsonl"
-                    )
+        def check(written: Path) -> None:
+            again = read(written, form)
+            refuse(testset, again.problems)
+            if text_of(again, form) != text_of(after, form):
+                raise DataError(
+                    f"{testset} cannot hold the change in its layout; nothing is written: "
+                    "edit it by hand, or convert it to jsonl"
+                )
 
-            write_texts(testset, {"": text}, check)
-    except OSError as exc:
-        raise unwritable(testset, exc) from exc
+        write_texts(testset, {"": text}, check)

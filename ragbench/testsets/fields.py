@@ -124,7 +124,7 @@ def labels_of(record: Mapping[str, Any]) -> Labels:
     reference = _text(fields, REFERENCES)
     doubtful = bool(contexts) and not (reference or evidence or replied)
     return Labels(
-        str(_first(fields, IDS, "")),
+        str(first(fields, IDS, "")),
         _text(fields, QUESTIONS),
         reference if reference or doubtful else _text(fields, ANSWERS),
         evidence,
@@ -142,12 +142,12 @@ def outputs_of(record: Mapping[str, Any]) -> dict[str, Any]:
     """
     fields, is_deepeval = _filled(record)
     expected = {*REFERENCES, *EVIDENCE, *REPLIES, *ANSWERS, *RETRIEVED, *CONTEXTS}
-    contexts = _first(fields, RETRIEVED if is_deepeval else (*RETRIEVED, *CONTEXTS))
+    contexts = first(fields, RETRIEVED if is_deepeval else (*RETRIEVED, *CONTEXTS))
     if isinstance(contexts, str):
         contexts = _split(contexts, _JOINED if is_deepeval else "")
     outputs = {name: value for name, value in fields.items() if name not in expected}
-    outputs |= {"answer": _first(fields, (*REPLIES, *ANSWERS)), "contexts": contexts}
-    return {name: value for name, value in outputs.items() if value is not None}
+    outputs |= {"answer": first(fields, (*REPLIES, *ANSWERS)), "contexts": contexts}
+    return without_none(outputs)
 
 
 def read_cell(text: str) -> Any:
@@ -193,8 +193,22 @@ def _filled(record: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
     }, is_deepeval
 
 
-def _first(fields: Mapping[str, Any], names: Iterable[str], default: Any = None) -> Any:
-    return next((fields[name] for name in names if name in fields), default)
+def without_none(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a record that are not null, which is the same as a missing field.
+
+    >>> without_none({"_id": "q1", "text": "", "answer": None})
+    {'_id': 'q1', 'text': ''}
+    """
+    return {name: value for name, value in record.items() if value is not None}
+
+
+def first(fields: Mapping[str, Any], names: Iterable[str], default: Any = None) -> Any:
+    """Return the first of these fields that is there and not None.
+
+    >>> first({"output": None, "answer": "So."}, ANSWERS), first({}, IDS, "")
+    ('So.', '')
+    """
+    return next((fields[name] for name in names if fields.get(name) is not None), default)
 
 
 def _text(fields: Mapping[str, Any], names: Iterable[str]) -> str:
@@ -207,7 +221,7 @@ def _text(fields: Mapping[str, Any], names: Iterable[str]) -> str:
 
 
 def _texts(fields: Mapping[str, Any], names: Iterable[str], delimiter: str = "") -> list[str]:
-    value = _first(fields, names)
+    value = first(fields, names)
     if isinstance(value, str):
         return _split(value, delimiter)
     parts = value if isinstance(value, list) else []

@@ -41,22 +41,14 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from ragbench.datasets.corpus import (
-    load_corpus as load_corpus,
-)  # one of the names of ragbench.testsets
+from ragbench.datasets.corpus import load_corpus as load_corpus  # a name of ragbench.testsets
 from ragbench.datasets.jsonl import json_line, shown
 from ragbench.errors import ConfigError, DataError, RagbenchError, check_known
 from ragbench.files import expanded
 from ragbench.testsets.assembly import DocumentIds, check_evidence, to_dataset
 from ragbench.testsets.beir_form import beir_problems, read_beir
-from ragbench.testsets.cases import (
-    Content,
-    case_line,
-    entry_of_case,
-    plain,
-    sample_line,
-)
-from ragbench.testsets.fields import SIGNATURES, TABLES
+from ragbench.testsets.cases import Content, case_line, entry_of_case, plain, sample_line
+from ragbench.testsets.fields import SIGNATURES, TABLES, without_none
 from ragbench.testsets.other_tools import other_form, read_records, records
 from ragbench.testsets.parser import (
     Record,
@@ -218,10 +210,10 @@ def validate_testset(
         ids, expected = DocumentIds(corpus), f"one of the {len(corpus)} documents of the corpus"
         for entry in content.entries:
             names = dict.fromkeys((*entry.relevant, *(span.doc_id for span in entry.case.evidence)))
-            missing = [name for name in names if ids.full(name) not in corpus]
             content.problems += [
-                Problem(entry.record.line, "document", repr(n), expected, entry.record.file)
-                for n in missing
+                Problem(entry.record.line, "document", repr(name), expected, entry.record.file)
+                for name in names
+                if ids.full(name) not in corpus
             ]
     return content.problems
 
@@ -291,8 +283,9 @@ def text_of(content: Content, form: str) -> str:
     documents = list(map(plain, content.documents.values()))
     inputs = [sample_line(sample, "input") for sample in content.inputs]
     outputs = [sample_line(sample, "output") for sample in content.outputs]
-    head = {"split": content.split, "corpus": content.corpus or None, **content.others}
-    head = {name: value for name, value in head.items() if value is not None}
+    head = without_none(
+        {"split": content.split, "corpus": content.corpus or None, **content.others}
+    )
     try:
         if form == "jsonl":
             heads = [{"testset": content.name, **head}] if content.name else []

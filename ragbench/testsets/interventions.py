@@ -236,9 +236,7 @@ def answers_to_others(texts: Sequence[str]) -> list[str]:
         )
     half = len(texts) // 2
     return [
-        next(
-            other for other in [*texts, *texts, *texts][i + half :] if other.strip() != text.strip()
-        )
+        next(other for other in ([*texts] * 3)[i + half :] if other.strip() != text.strip())
         for i, text in enumerate(texts)
     ]
 

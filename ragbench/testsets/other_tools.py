@@ -36,7 +36,15 @@ from ragbench.datasets.records import Flaws, warn_all
 from ragbench.errors import DataError, RagbenchError, require
 from ragbench.testsets.assembly import DocumentIds
 from ragbench.testsets.cases import Content, Entry, derived_id, nth_id
-from ragbench.testsets.fields import LISTS, QUESTIONS, TABLES, labels_of, read_cell, tool_of
+from ragbench.testsets.fields import (
+    LISTS,
+    QUESTIONS,
+    TABLES,
+    labels_of,
+    read_cell,
+    tool_of,
+    without_none,
+)
 from ragbench.testsets.parser import Record, UnreadableError, parse, read_bytes
 from ragbench.testsets.traces import trace_records
 from ragbench.types import Case, Document
@@ -191,7 +199,7 @@ def _answered(output: Mapping[str, Any], path: Path) -> Any:
             **(reply if isinstance(reply, dict) else {"response": reply}),
             "error": result.get("error") if reply is None else None,
         }
-        rows.append({name: value for name, value in row.items() if value is not None})
+        rows.append(without_none(row))
     return rows
 
 

@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-_LINE = re.compile(r"[^\r\n]+")
-_ONE_LINE_END = {"\n", "\r", "\r\n"}
+_LINE = re.compile(r"([^\r\n]*)(?:\r\n|\r|\n|\Z)")
 
 
 class Line(NamedTuple):
@@ -18,16 +17,11 @@ class Line(NamedTuple):
 
 
 def lines_of(text: str) -> list[Line]:
-    lines = []
-    blank, previous_end = True, 0  # the start of the text counts as a blank line
+    lines, after_blank = [], True  # the start of the text counts as a blank line
     for match in _LINE.finditer(text):
-        blank = blank or text[previous_end : match.start()] not in _ONE_LINE_END
-        previous_end = match.end()
-        if line := match.group().rstrip():
-            lines.append(Line(match.start(), match.start() + len(line), line, blank))
-            blank = False
-        else:
-            blank = True
+        if line := match[1].rstrip():
+            lines.append(Line(match.start(), match.start() + len(line), line, after_blank))
+        after_blank = not line
     return lines
 
 

@@ -14,7 +14,7 @@ _LISTED = 20
 _NEAR = 0.75
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Problem:
     """What is wrong at one place: `line` is counted from 1 (0: the file as a whole), `field` is
     where in the record.

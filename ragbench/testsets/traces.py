@@ -15,7 +15,16 @@ from datetime import datetime
 from typing import Any
 
 from ragbench.errors import DataError
-from ragbench.testsets.fields import CONTEXTS, QUESTIONS, REPLIES, RETRIEVED, read_cell
+from ragbench.testsets.fields import (
+    CONTEXTS,
+    QUESTIONS,
+    REPLIES,
+    RETRIEVED,
+    first,
+    read_cell,
+    without_none,
+)
+from ragbench.types import grouped
 
 _FIELDS = {
     "trace": "traceId trace_id context.trace_id",
@@ -72,14 +81,12 @@ def trace_records(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]
     Raises:
         DataError: a span has another form.
     """
-    traces: dict[str, list[_Span]] = {}
+    spans = (_span(fields) for row in rows for fields in _spans(row))
     try:
-        for span in (_span(fields) for row in rows for fields in _spans(row)):
-            traces.setdefault(span["trace"] or span["id"], []).append(span)
-        for spans in traces.values():
-            record = _record(sorted(spans, key=lambda span: _ns(span["start"])))
+        for trace in grouped(spans, lambda span: span["trace"] or span["id"]).values():
+            record = _record(sorted(trace, key=lambda span: _ns(span["start"])))
             if record["query"]:
-                yield {name: value for name, value in record.items() if value is not None}
+                yield without_none(record)
     except (LookupError, TypeError, ValueError, AttributeError) as exc:
         raise DataError(f"not a trace that can be read ({type(exc).__name__}: {exc})") from exc
 
@@ -90,8 +97,13 @@ def _spans(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield row
     for child in (*(row.get("observations") or ()), *(row.get("child_runs") or ())):
         yield from _spans(child)
-    scopes = [each for part in row.get("resourceSpans", ()) for each in part.get("scopeSpans", ())]
-    for span in (span for scope in scopes for span in scope.get("spans", ())):
+    spans = (
+        span
+        for resource in row.get("resourceSpans", ())
+        for scope in resource.get("scopeSpans", ())
+        for span in scope.get("spans", ())
+    )
+    for span in spans:
         attributes = span.get("attributes", ())
         values = {each["key"]: value for each in attributes for value in each["value"].values()}
         yield {**span, "attributes": values}
@@ -112,10 +124,7 @@ def _span(fields: Mapping[str, Any]) -> _Span:
         for path, value in _flat(fields)
         if value not in (None, "")
     }
-    span: _Span = {
-        part: next((flat[name] for name in names.split() if name in flat), "")
-        for part, names in _FIELDS.items()
-    }
+    span: _Span = {part: first(flat, names.split(), "") for part, names in _FIELDS.items()}
     kind = str(span["kind"]).lower()
     span["stage"] = next((stage for stage, kinds in _STAGES.items() if kind in kinds.split()), "")
     documents: dict[str, dict[str, Any]] = {}
@@ -162,9 +171,10 @@ def _record(spans: Sequence[_Span]) -> dict[str, Any]:
         [span for span in spans if span["stage"] == stage]
         for stage in ("search", "generate", "rerank")
     )
-    usage = {"model": models[-1]["model"]} if models else {}
-    for tokens in ("input_tokens", "output_tokens"):
-        usage |= {tokens: sum(int(span[tokens] or 0) for span in models)}
+    usage = {
+        tokens: sum(int(span[tokens] or 0) for span in models)
+        for tokens in ("input_tokens", "output_tokens")
+    }
     texts = (_text(span["output"], _ANSWER, _NOT_ANSWERED) for span in (root, *models[::-1]))
     response = next(filter(None, texts), "")
     is_failed = root["error"] or str(root["status"]) in _FAILED
@@ -176,7 +186,7 @@ def _record(spans: Sequence[_Span]) -> dict[str, Any]:
             document for span in ranked[-1:] or searches or [root] for document in span["documents"]
         ],
         "latency_ms": latency,
-        "usage": usage if models else None,
+        "usage": {"model": models[-1]["model"], **usage} if models else None,
         "error": (root["error"] or "the trace reports a failure") if is_failed else None,
         "calls": [
             {

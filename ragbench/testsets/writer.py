@@ -4,7 +4,8 @@ never replaced.
 
 import csv
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from ragbench import store
 from ragbench.datasets.jsonl import json_line, json_lines, shown
 from ragbench.datasets.records import document_line
 from ragbench.errors import DataError
-from ragbench.files import STAGING, expanded, staged
+from ragbench.files import STAGING, expanded, locked, staged
 from ragbench.testsets.cases import case_line, entry_of_case
 from ragbench.testsets.perspectives import safety_texts
 from ragbench.types import Dataset
@@ -29,6 +30,7 @@ FILES = (
 """What a folder may hold that `save_dataset` replaces."""
 
 
+_WAIT_S = 60.0
 _QUERY_FIELDS = ("text", "category", "query_type", "metadata")
 _ELSEWHERE = {*_QUERY_FIELDS, "query_id", "reference_answer", "relevant"}
 """Labels that are in queries.jsonl, answers.jsonl and qrels/; case_labels.jsonl has the others."""
@@ -101,7 +103,6 @@ def write_texts(
         DataError: it cannot be written.
     """
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
         with staged(target) as new:
             if "" not in texts:
                 new.mkdir()
@@ -116,6 +117,25 @@ def write_texts(
     except OSError as exc:
         raise unwritable(target, exc) from exc
     return target
+
+
+@contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Hold the lock of a file that is read, changed and saved as a whole: others wait, so that none
+    loses what another one wrote.
+
+    Raises:
+        DataError: another process holds it for 60 seconds, or the file cannot be written.
+    """
+    try:
+        with locked(path.with_name(f".{path.name}.lock"), timeout_s=_WAIT_S):
+            yield
+    except TimeoutError as exc:
+        raise DataError(
+            f"{path} has been locked by another process for {_WAIT_S:g} s; try again later"
+        ) from exc
+    except OSError as exc:
+        raise unwritable(path, exc) from exc
 
 
 def check_free(folder: Path, force: bool) -> None:

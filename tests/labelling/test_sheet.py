@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError, DataError, DataWarning
+from ragbench.files import locked
 from ragbench.labelling import (
     LabelItem,
     label_sheet,
@@ -21,6 +22,7 @@ from ragbench.labelling import (
 )
 from ragbench.labelling.sheet import COLUMNS, MAX_CELL, bare, escaped, source_code, verdict_of
 from ragbench.statistics import judge_agreement
+from ragbench.testsets import writer
 from ragbench.types import Answer, Judgement
 
 ATTACK, LINES = '=HYPERLINK("http://x","y")', 'Line one\nline, two; "three"'
@@ -162,6 +164,19 @@ def test_many_clicks_at_once_lose_nothing(tmp_path: Path) -> None:
         thread.join()
     assert read_sheet(path)["value"].tolist() == [1.0] * 24
     assert sorted(p.name for p in tmp_path.iterdir()) == [".labels.csv.lock", "labels.csv"]
+
+
+def test_a_sheet_that_another_process_holds_is_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "_WAIT_S", 0.05)
+    path = label_sheet(ITEMS, tmp_path / "labels.csv")
+    with (
+        locked(tmp_path / ".labels.csv.lock"),
+        pytest.raises(DataError, match=r"labels.csv has been locked .* for 0.05 s; try again"),
+    ):
+        save_label(path, "item-a", 1.0)
+    assert read_sheet(path)["value"].isna().all()
 
 
 def test_the_sheet_does_not_contain_names_of_configurations(tmp_path: Path) -> None:

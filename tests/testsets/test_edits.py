@@ -128,7 +128,7 @@ def test_what_must_not_be_written_is_not(tmp_path: Path) -> None:
     before = path.read_bytes()
     with pytest.raises(DataError, match="id is 'q1'; expected an id of its own"):
         add_case(path, Case("q1", "?"))
-    with pytest.raises(DataError, match="has no case 'q11'; did you mean 'q1'"):
+    with pytest.raises(DataError, match=r"has no case 'q11'; it has 3 cases .did you mean 'q1'"):
         replace_case(path, Case("q11", "?"))
     with pytest.raises(DataError, match="has no case 'zebra'; it has 3 cases"):
         remove_case(path, "zebra")

@@ -84,7 +84,7 @@ def explore(
     doubts = [doubtful_of(result) for result in sides]
     pairs = zip(sides, doubts, strict=True)
     answers_of_sides = [side_of(result, texts, doubtful or {}) for result, doubtful in pairs]
-    cases = {case.query_id: case for case in data.cases}
+    cases = data.case_of
     categories = {case.query_id: case.category for case in sides[0].cases}
     questions = [
         {
@@ -199,7 +199,6 @@ class Explorer:
         if file.suffix.lower() != ".html":
             raise ConfigError(f"{file} is not a page by its name; end it in .html")
         check_output(file, force=force)
-        file.parent.mkdir(parents=True, exist_ok=True)
         write_durably(file, self.html())
         return file
 

@@ -79,7 +79,7 @@ def side_of(
     sides = {}
     for case in result.cases:
         answer = result.answer_of[case.query_id]
-        passages = {passage.passage_id: passage for passage in answer.passages}
+        passages = answer.passage_of
         why = result.cause_of.get(case.query_id, {})
         ids = answer.contexts or passages
         fields: dict[str, Any] = {

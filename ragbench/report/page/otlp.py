@@ -67,7 +67,7 @@ def _parts(answer: Answer, texts: Mapping[str, Passage], begin: int) -> list[_Pa
     replied = searched + stages.get("generate", 1)
     rest = {name: value for name, value in asdict(answer).items() if name in _REST and value}
     root = {"ragbench.query_id": answer.query_id, "ragbench.answer": json.dumps(rest)}
-    passages = {**texts, **{passage.passage_id: passage for passage in answer.passages}}
+    passages = {**texts, **answer.passage_of}
     search: dict[str, Any] = {}
     for rank, context in enumerate(answer.contexts):
         passage = passages.get(context, Passage(context, ""))

@@ -98,7 +98,7 @@ _Shown = tuple[list[tuple[str, list[Part]]], list[str]]
 def _texts(result: Result, shown: Sequence[CaseResult]) -> tuple[dict[str, _Shown], list[str]]:
     data, notes = data_of(result, None)
     full = {doc_id: document.full_text for doc_id, document in data.corpus.items()}
-    cases = {case.query_id: case for case in data.cases}
+    cases = data.case_of
     return {
         case.query_id: _of_question(cases[case.query_id], result.answer_of[case.query_id], full)
         for case in shown
@@ -109,7 +109,7 @@ def _of_question(case: Case, answer: Answer, full: dict[str, str]) -> _Shown:
     """Return its contexts with marked evidence, and the evidence that none of them has a character
     of.
     """
-    passages = {passage.passage_id: passage for passage in answer.passages}
+    passages = answer.passage_of
     contexts: list[tuple[str, list[Part]]] = []
     lost = [span for span in case.evidence if span.doc_id in full]
     for context_id in answer.contexts or passages:

@@ -131,7 +131,6 @@ def write_report(
         for file in texts:
             if problem := _problem(file, force):
                 raise ConfigError(f"{file} {problem}")
-        next(iter(texts)).parent.mkdir(parents=True, exist_ok=True)
         for file, text in texts.items():
             write_durably(file, text)
     except OSError as exc:
