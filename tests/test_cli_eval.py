@@ -249,7 +249,7 @@ def test_baseline(place: Path) -> None:
     assert "newly failing: q1 What do dogs guard? (q1)" in shown
     code, shown = run("good.jsonl", "--suite", "smoke", "--baseline", "results/eval/good")
     assert code == 0, "the smoke suite measures with the same models"
-    assert "no regression" in shown
+    assert "no regression shown" in shown
 
 
 @pytest.mark.parametrize(

@@ -167,15 +167,19 @@ def _of_measures(scores: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
 
 
 def main_measure(scores: pd.DataFrame) -> str:
-    """Return what configurations are ranked by: evidence recall over all budgets where there is
-    evidence, else nDCG@10, else a measure of answers.
+    """Return what configurations are ranked by: evidence recall over all budgets where at least half
+    of the questions with relevant documents have evidence, else nDCG@10, else a measure of answers.
 
     Equal k is not equal when chunks differ in size, so an equal-budget measure leads wherever it
     can be had.
     """
-    measured = {*scores.loc[scores["value"].notna(), "measure"]}
-    ranking = ("span_recall_auc", "nDCG@10", *ANSWER_MEASURES, "gold_fact_coverage", "pass_rate")
-    return next((name for name in ranking if name in measured), min(measured, default="nDCG@10"))
+    n_scored = scores.loc[scores["value"].notna(), "measure"].value_counts()
+    ranking = ["span_recall_auc", "nDCG@10", *ANSWER_MEASURES, "gold_fact_coverage", "pass_rate"]
+    if 2 * n_scored.get(ranking[0], 0) < n_scored.get(ranking[1], 0):
+        ranking = ranking[1:]
+    return next(
+        (name for name in ranking if name in n_scored), min(n_scored.index, default="nDCG@10")
+    )
 
 
 def only(scores: pd.DataFrame, measure: str) -> pd.DataFrame:
