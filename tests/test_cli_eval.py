@@ -261,7 +261,7 @@ def test_baseline(place: Path) -> None:
         (["--perspective", "retreival"], "did you mean 'retrieval'"),
         (["--suite", "smok"], "did you mean 'smoke'"),
         (["--fail-under", "nDCG5=0.6"], "unknown measure 'nDCG5'; did you mean 'nDCG@5'"),
-        (["--fail-under", "RR=1.2"], "could never pass"),
+        (["--fail-under", "RR=1.2"], "RR lies between 0 and 1; 1.2 is never crossed"),
         (
             ["--fail-under", "claim_support=0.5"],
             "of the perspective 'groundedness', which is not evaluated here",
