@@ -48,7 +48,7 @@ T = TypeVar("T")
 _DEFAULT_MAX_GB = 10.0
 _ABANDONED_AFTER_S = 3600.0  # a file that is still being written changes more often
 _LOCK_ABANDONED_AFTER_S = 24 * 3600.0
-_warned: set[str] = set()
+_warned: set[tuple[int, str]] = set()  # by process: a fork tells its own user
 _bypassed: ContextVar[bool] = ContextVar("_bypassed", default=False)
 
 
@@ -371,9 +371,10 @@ def _sweep_leftovers(root: Path) -> None:
 
 
 def _warn_once(exc: BaseException) -> None:
-    if (folder := str(_folder())) in _warned:
+    folder = str(_folder())
+    if (os.getpid(), folder) in _warned:
         return
-    _warned.add(folder)
+    _warned.add((os.getpid(), folder))
     warnings.warn(
         f"nothing can be kept in {folder} ({type(exc).__name__}: {exc}): results are right but "
         "computed anew each time. Free some space there, or set RAGBENCH_CACHE_DIR to a folder "

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -399,6 +400,24 @@ def test_a_folder_that_cannot_be_written_warns_once_and_computes(
     assert found == [6.0, 6.0, 6.0]
     assert len(caught) == 1
     assert len(calls) == 3
+
+
+def test_a_fork_warns_although_its_parent_has_warned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    compute, _ = counted(6.0)
+
+    def warns() -> bool:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            computed("t", "a", compute)
+        return len(caught) == 1
+
+    assert (warns(), warns()) == (True, False)
+    monkeypatch.setattr(os, "getpid", lambda: 0)  # as in a fork, which has the parent's memory
+    assert (warns(), warns()) == (True, False)
 
 
 FULL = """
