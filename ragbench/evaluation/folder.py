@@ -10,7 +10,7 @@ import json
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -308,14 +308,21 @@ def _packed(results: Iterable[Result]) -> Iterator[Result]:
         yield _PackedResult(**{**vars(result), "scores": scores})
 
 
-class _Packed(cached_property[Any]):
+class _Packed:
     """A field that is pickled in memory until it is looked at: in a third of what its objects take."""
 
-    def __init__(self) -> None:
-        super().__init__(lambda result: pickle.loads(vars(result)[f"_{self.attrname}"]))
+    def __set_name__(self, _: type, name: str) -> None:
+        self._name, self._packed = name, f"_{name}"
+
+    def __get__(self, result: object, _: type) -> Any:
+        parts = vars(result)
+        if packed := parts.get(self._packed):
+            parts[self._name] = pickle.loads(packed)
+            parts.pop(self._packed, None)  # last: other threads see one of the two at any time
+        return parts[self._name]
 
     def __set__(self, result: object, value: Any) -> None:
-        vars(result)[f"_{self.attrname}"] = pickle.dumps(value)
+        vars(result)[self._packed] = pickle.dumps(value)
 
 
 class _PackedResult(Result):

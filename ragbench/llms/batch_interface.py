@@ -80,10 +80,13 @@ def pending_batches(account: str = "") -> list[Batch]:
     Those that RAGBENCH_FORGET_BATCHES names, by their ids or tags, are forgotten; in a budget they
     have cost the most that they may.
     """
+    given_up, kept = os.environ.get(FORGET, "").split(), list[Batch]()
     for batch in submissions.pending(account):
-        if batch.name in os.environ.get(FORGET, "").split():
+        if batch.name in given_up:
             _forget(batch, _bound(batch.requests))
-    return submissions.pending(account)
+        else:
+            kept.append(batch)
+    return kept
 
 
 def described(batches: Sequence[Batch]) -> str:

@@ -165,12 +165,15 @@ def _combinations(file: GridFile, notebook: Notebook, notes: list[str]) -> list[
         for parts in itertools.product(*axes.values())
         if axes or not file.run
     ]
-    rest = crossed
+    filled = [{**notebook.defaults, **values} for values in crossed]
     for entry in excluded:
-        fitting = [each for each in crossed if _matches({**notebook.defaults, **each}, entry)]
-        if not fitting:
+        if not any(_matches(each, entry) for each in filled):
             notes.append(f"exclude {entry} fits no combination")
-        rest = [each for each in rest if each not in fitting]
+    rest = [
+        values
+        for values, each in zip(crossed, filled, strict=True)
+        if not any(_matches(each, entry) for entry in excluded)
+    ]
     rest += [{**fixed, **_typed("[[run]]", entry, notebook)} for entry in file.run]
     if not rest or not (fixed or axes or file.run):
         raise ConfigError(

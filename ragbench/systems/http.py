@@ -249,9 +249,9 @@ class HttpSystem(RemoteSystem):
             if exc.failure is FailureKind.TIMEOUT:
                 exc.tries = 1  # late once is late again
             raise
-        text = self._transport.clean(response.text)
         if not 200 <= response.status < 300 or response.status == 202:
-            raise self._transport.refused(response.status, text, response.headers, _HINTS)
+            raise self._transport.refused(response.status, response.text, response.headers, _HINTS)
+        text = self._transport.clean(response.text)
         latency_ms = {"first_byte": response.first_byte_ms, "total": response.total_ms}
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind in _STREAMS:

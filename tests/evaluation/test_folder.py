@@ -523,6 +523,7 @@ def test_several_results_are_what_each_is_by_itself(tmp_path: Path) -> None:
         assert_equal(result, expected)
         assert result.answers is result.answers
         assert type(result.run) is dict
+        assert vars(result).keys().isdisjoint(("_run", "_answers"))  # not in memory twice
         assert_equal(pickle.loads(pickle.dumps(result)), expected)
         renamed = replace(result, name="other", answers=expected.answers[:1])
         assert (renamed.name, renamed.answers) == ("other", expected.answers[:1])

@@ -186,15 +186,21 @@ def scores_of(folder: Path) -> dict[str, bytes]:
 # -----------------------------------------------------------------------------------------------
 
 
-def test_a_sweep_by_batches_is_the_same_and_costs_half(
-    finished: Finished, loopback: Any, wire: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def served(loopback: Any, wire: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A server with a batch interface, which replies what the one of the other tests does."""
     served = BatchServer(wire)
     served.text_of = lambda body: str(
         reply_to(wire.Asked("POST", "", {}, body), wire).body["choices"][0]["message"]["content"]
     )
     settings(monkeypatch, tmp_path / "cache", loopback(served.reply).url, tmp_path)
     monkeypatch.setattr(batch_interface, "POLL_S", 0.01)
+    return served
+
+
+def test_a_sweep_by_batches_is_the_same_and_costs_half(
+    finished: Finished, served: Any, tmp_path: Path
+) -> None:
     grid, out = write_grid(tmp_path / "notebooks", PROMPTS_AND_JUDGE), tmp_path / "out"
     dry = runner.invoke(app, ["sweep", str(grid), "--output", str(out), "--dry-run"])
     alone, half = re.findall(r"(?:Cost of all|With --batch): about \$([\d.]+)", dry.output)
@@ -238,14 +244,8 @@ def interrupt(*_: Any) -> None:
 
 @pytest.mark.parametrize("stage", ["answers", "verdicts"])
 def test_what_is_on_its_way_is_not_paid_for_again_without_batches(
-    stage: str, loopback: Any, wire: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stage: str, served: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    served = BatchServer(wire)
-    served.text_of = lambda body: str(
-        reply_to(wire.Asked("POST", "", {}, body), wire).body["choices"][0]["message"]["content"]
-    )
-    settings(monkeypatch, tmp_path / "cache", loopback(served.reply).url, tmp_path)
-    monkeypatch.setattr(batch_interface, "POLL_S", 0.01)
     grid = write_grid(tmp_path / "notebooks", PROMPTS_AND_JUDGE)
     plain = ["sweep", str(grid), "--output", str(tmp_path / "out")]
     done, calls = batch_interface._submit, itertools.count()

@@ -96,7 +96,8 @@ def injection_scores(texts: Sequence[str]) -> Floats:
     >>> injection_scores(["Hello!", ""]).round(1).tolist()[1]
     0.0
     """
-    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+    is_sequence = hasattr(texts, "__len__") and not isinstance(texts, str)
+    if not is_sequence or not all(isinstance(text, str) for text in texts):
         raise DataError(
             f"injection_scores takes a sequence of texts, not {texts!r:.60}; injection_score one"
         )

@@ -189,6 +189,8 @@ def test_wrong_input_is_named() -> None:
         injection_scores("a")
     with pytest.raises(DataError, match=r"\['a', 3\]"):
         injection_scores(["a", 3])  # type: ignore[list-item]
+    with pytest.raises(DataError, match="sequence of texts, not <generator"):
+        injection_scores(text for text in ["a"])  # type: ignore[arg-type]
 
 
 def test_head_and_patterns_belong_together() -> None:
