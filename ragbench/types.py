@@ -556,14 +556,16 @@ def as_id(value: Any, what: str = "an id") -> str:
 def grade(value: Any) -> int:
     """Return a relevance grade; 1 and above is relevant, 0 and below is not.
 
-    >>> grade("2"), grade(-1), grade(1.0)
-    (2, -1, 1)
+    >>> grade("2"), grade(-1), grade(1.0), grade("1.0")
+    (2, -1, 1, 1)
     >>> grade("1.5")
     Traceback (most recent call last):
     ragbench.errors.DataError: grade '1.5' is not a whole number; expected 0 (not relevant), 1, 2, ...
     """
-    if isinstance(value, str):
-        is_whole = re.fullmatch(r"\s*[+-]?[0-9]{1,19}\s*", value) is not None
+    text = ""
+    if isinstance(value, str):  # a column with empty cells is written as 1.0
+        is_whole = re.fullmatch(r"\s*[+-]?[0-9]{1,19}(\.0*)?\s*", value) is not None
+        text = value.partition(".")[0]
     else:  # columns of tables are often floats throughout
         is_number = isinstance(value, Real) and not isinstance(value, bool)
         is_whole = is_number and bool(value == value // 1)
@@ -571,7 +573,7 @@ def grade(value: Any) -> int:
         raise DataError(
             f"grade {_brief(value)} is not a whole number; expected 0 (not relevant), 1, 2, ..."
         )
-    number = int(value)
+    number = int(text or value)
     if abs(number) > _MAX_GRADE:
         raise DataError(f"grade {number} is out of range; expected -{_MAX_GRADE} to {_MAX_GRADE}")
     return number

@@ -182,13 +182,13 @@ def _loader(**files: str) -> Any:
 
 def _is_plain(path: Path) -> bool:
     """Return True if the loader reads a checked file: one without a byte order mark, a blank line, a
-    carriage return within a line, and in qrels an odd quotation mark.
+    carriage return within a line, and in qrels a quotation mark or a grade such as 1.0.
     """
     with path.open("rb") as file:
         return not file.peek(3).startswith(b"\xef\xbb\xbf") and all(
             line.strip()
             and b"\r" not in line.rstrip()
-            and not (path.suffix == ".tsv" and b'"' in line)
+            and not (path.suffix == ".tsv" and (b'"' in line or b"." in line.split(b"\t")[-1]))
             for line in file
         )
 

@@ -12,6 +12,7 @@ from ragbench.datasets import load_collection
 from ragbench.datasets.beir import read_corpus, unique_records
 from ragbench.datasets.documents import EXTRA, text_of_docx, text_of_pdf
 from ragbench.datasets.html import text_of_html
+from ragbench.datasets.jsonl import shown
 from ragbench.datasets.records import case
 from ragbench.errors import DataError, DataWarning, MissingExtraError
 from ragbench.files import expanded
@@ -25,11 +26,8 @@ def _plain_text(content: bytes) -> str:
     return text
 
 
-_UTF8 = (
-    "a text in UTF-8 (convert it, as with `iconv -f latin1 -t utf-8`, or take it out of the folder)"
-)
 _READERS: Mapping[str, tuple[Callable[[bytes], str], str]] = {
-    **dict.fromkeys((".md", ".rst", ".txt"), (_plain_text, _UTF8)),
+    **dict.fromkeys((".md", ".rst", ".txt"), (_plain_text, "a text (take it out of the folder)")),
     **dict.fromkeys((".html", ".htm"), (text_of_html, "an HTML page")),
     ".pdf": (
         text_of_pdf,
@@ -50,7 +48,8 @@ def load_corpus(path: str | Path) -> Dataset:
     are not needed. Texts are the `.md`, `.rst`, `.txt`, `.html`, `.pdf` and `.docx` files below the
     folder (the last two with the extra `documents`); a document's id is its path inside the folder,
     its title is empty. Of HTML, PDF and DOCX only the text is kept. Hidden files and folders are
-    left out; all other files that are not read are counted by their type in one DataWarning.
+    left out; all other files that are not read, such as texts that are not in UTF-8, are counted by
+    their type in one DataWarning.
 
     Raises:
         DataError: nothing is there, or it is not what it should be.
@@ -84,6 +83,7 @@ def parquet_rows(path: Path) -> list[dict[str, Any]]:
 def _texts(folder: Path) -> dict[str, Document]:
     corpus = {}
     unread: Counter[str] = Counter()
+    other_encodings: list[str] = []
     hint = ""
     for path in sorted(folder.rglob("*")):
         inside, suffix = path.relative_to(folder), path.suffix.lower()
@@ -98,6 +98,9 @@ def _texts(folder: Path) -> dict[str, Document]:
         except MissingExtraError:
             unread[suffix] += 1
             hint = f"; for .pdf and .docx: pip install 'ragbench-lab[{EXTRA}]'"
+        except UnicodeDecodeError:
+            unread[f"{suffix} not in UTF-8"] += 1
+            other_encodings.append(inside.as_posix())
         except (OSError, ValueError) as exc:
             raise DataError(f"{path} could not be read: {exc}; expected {expected}") from exc
         else:
@@ -105,6 +108,11 @@ def _texts(folder: Path) -> dict[str, Document]:
                 corpus[inside.as_posix()] = Document(inside.as_posix(), text)
             elif suffix == ".pdf":
                 unread[".pdf without text, such as scans"] += 1
+    if other_encodings:
+        hint += (
+            f"; convert {shown(other_encodings[0])} and others like it, as with `iconv -f latin1 "
+            "-t utf-8`"
+        )
     reason = ", ".join(f"{count} {kind}" for kind, count in unread.most_common()) + hint
     if not corpus:
         raise DataError(

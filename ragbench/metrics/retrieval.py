@@ -354,11 +354,25 @@ def score_run(
     """
     parsed = parse_measures(measures)
     judged, ranked = to_frame(qrels, int), to_frame(run, float)
+    if _are_all(qrels, float) and _are_all(run, int):
+        raise DataError(
+            "the grades are numbers with a point and the scores are whole numbers; "
+            "score_run(qrels, run) takes judgements first: were the two given the other way round? "
+            "If not, make the grades whole with int()"
+        )
     data = _joined(qrels, judged, ranked)
     table = value_table(data, parsed)
     if not np.nansum(table) > 0:
         _warn_of_foreign_ids(data.query_ids, judged, ranked)
     return tidy(data.query_ids, [str(measure) for measure in parsed], table)
+
+
+def _are_all(nested: Any, kind: type) -> bool:
+    """Return True if all values of a nested mapping are of a type; False for anything else."""
+    if not isinstance(nested, Mapping):
+        return False
+    rows = [row.values() for row in nested.values() if isinstance(row, Mapping)]
+    return any(rows) and all(type(value) is kind for values in rows for value in values)
 
 
 def _warn_of_foreign_ids(

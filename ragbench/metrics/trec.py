@@ -5,7 +5,9 @@ PyTerrier, ranx and ir_measures.
 from __future__ import annotations
 
 import csv
+import gzip
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
 from numbers import Integral, Real
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
 import pandas as pd
 
 from ragbench.errors import DataError
@@ -37,6 +40,7 @@ _ALIASES = {
     "grade": "relevance",
 }
 _PLACES = {6: [0, 2, 4], 4: [0, 2, 3], 3: [0, 1, 2]}
+_COUNTS: dict[type, tuple[int, ...]] = {float: (6,), int: (4, 3)}
 _FORM: dict[type, str] = {
     float: "6 columns: query Q0 document rank score tag",
     int: "4 columns: query 0 document grade",
@@ -154,24 +158,39 @@ def _read_file(path: Path, kind: type, columns: list[str]) -> pd.DataFrame:
         table = pd.read_csv(
             path, sep=r"\s+", header=None, dtype=str, quoting=csv.QUOTE_NONE, na_filter=False
         )
+    except pd.errors.ParserError as exc:
+        raise _wrong_line(path, kind) from exc
     except (OSError, ValueError) as exc:
         raise DataError(f"{path} could not be read: {exc}; expected {_FORM[kind]}") from exc
     if table.iat[0, 0] in ("query_id", *_ALIASES):
         table = table.iloc[1:]
     n = table.shape[1]
     short = (table == "").any(axis=1).to_numpy()
-    if n not in ((6,) if kind is float else (4, 3)) or short.any():
-        row = " ".join(table.iloc[int(short.argmax())]) if len(table) else ""
-        raise DataError(f"{path}: expected {_FORM[kind]}, not {row.strip()!r}")
+    if n not in _COUNTS[kind] or short.any():
+        raise _wrong_line(path, kind)
     frame = table[_PLACES[n]].set_axis(columns, axis=1)
     if n == 6:
         for name in columns[:2]:
             escaped = (table[5] == "ragbench") & frame[name].str.contains("%", regex=False)
             frame.loc[escaped, name] = frame.loc[escaped, name].map(unquoted)
     try:
-        return frame.astype({columns[2]: kind})
+        return frame.astype({columns[2]: float})
     except ValueError:
         return frame  # its check names the row
+
+
+def _wrong_line(path: Path, kind: type) -> DataError:
+    """Return the error that names the first line with a wrong number of columns."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8", errors="replace") as file:
+        rows = [(number, line.split()) for number, line in enumerate(file, 1) if line.strip()]
+    sizes = Counter(len(row) for _, row in rows if len(row) in _COUNTS[kind])
+    usual = sizes.most_common(1)[0][0] if sizes else 0
+    number, first = next((number, row) for number, row in rows if len(row) != usual)
+    return DataError(
+        f"{path}, line {number}: expected {_FORM[kind]}, not {' '.join(first)!r} with "
+        f"{len(first)} columns; white space separates the columns, so an id has none"
+    )
 
 
 def _check_ids(ids: pd.Series[Any], what: str) -> None:
@@ -188,11 +207,20 @@ def _check_ids(ids: pd.Series[Any], what: str) -> None:
             )
 
 
+def _whole(numbers: pd.Series[Any]) -> pd.Series[Any]:
+    """Return grades as whole numbers where all are: a column with a hole has become one of 1.0."""
+    is_whole = [isinstance(grade, Real) and grade == grade // 1 for grade in numbers]
+    is_truth = [isinstance(grade, bool | np.bool_) for grade in numbers]
+    return numbers.astype(int) if all(is_whole) and not any(is_truth) else numbers
+
+
 def _with_numbers(frame: pd.DataFrame, kind: type) -> pd.DataFrame:
     what, value = _NAMES[kind]
     numbers = frame[value].infer_objects()  # whole numbers kept as objects are whole numbers
     is_kind = pd.api.types.is_integer_dtype if kind is int else pd.api.types.is_numeric_dtype
     limit = MAX_GRADE if kind is int else sys.float_info.max
+    if kind is int and not is_kind(numbers):
+        numbers = _whole(numbers)
     if not (is_kind(numbers) and (numbers.abs() <= limit).all()):
         for row, (query_id, doc_id, number) in enumerate(frame.itertuples(index=False, name=None)):
             if not isinstance(number, Integral if kind is int else Real) or not (

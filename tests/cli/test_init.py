@@ -166,7 +166,7 @@ def test_a_test_set_in_one_line_can_be_added_to(docs: Path) -> None:
     [
         ("a.pptx", b"PK", r"not read: 1 \.pptx"),
         ("a.pdf", b"%PDF", "a.pdf could not be read: .*expected a PDF file"),
-        ("a.txt", b"caf\xe9 in Latin-1", "expected a text in UTF-8 .convert it"),
+        ("a.txt", b"caf\xe9 in Latin-1", "1 .txt not in UTF-8; convert .a.txt."),
         ("a.txt", b"\x00\x01\x02 binary", "is a binary file"),
         ("a.md", b"| a | b |\n|---|---|\n", "no question could be drafted from 1 documents"),
         ("a.md", b"", "nor a file with text"),

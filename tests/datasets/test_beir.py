@@ -527,3 +527,11 @@ def test_judgements_as_lines_of_json(write_folder: WriteFolder) -> None:
     (folder / "qrels" / "test.jsonl").write_text(jsonl({"query-id": "q1", "score": 1}))
     with pytest.raises(DataError, match=r"test\.jsonl, line 1: 'corpus-id' is missing"):
         load_dataset(folder)
+
+
+@pytest.mark.parametrize("grade", ["1.0", "1.", "1.00", "+1.0", " 1.0", "01.0", "1", "1 "])
+def test_grades_with_a_point_in_a_file_are_whole_numbers(
+    write_folder: WriteFolder, grade: str
+) -> None:
+    folder = write_folder({"qrels/test.tsv": HEADER + f"q1\td1\t{grade}\nq2\td2\t2\n"})
+    assert load_dataset(folder).qrels == {"q1": {"d1": 1}, "q2": {"d2": 2}}

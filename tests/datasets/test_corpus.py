@@ -65,3 +65,28 @@ def test_what_is_not_there_or_not_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"\xff\xfe\xfa")
     with pytest.raises(DataError, match=r"a\.txt"):
         load_corpus(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.txt", "Müller wartet.".encode("cp1252")),
+        ("a.md", "Café “quoted”".encode("cp1252")),
+        ("a.rst", "Überschrift\n====".encode("latin-1")),
+        ("sub/a.TXT", "Größe".encode("iso-8859-15")),
+        ("a.txt", "Привет".encode("cp1251")),
+        ("a.md", "日本語".encode("shift_jis")),
+        ("a.txt", "中文".encode("gbk")),
+        ("a.txt", "Plain words".encode("utf-16")),
+    ],
+)
+def test_a_text_in_another_encoding_is_left_out_and_counted(
+    tmp_path: Path, name: str, content: bytes
+) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / "b.txt").write_text("Storks nest.", encoding="utf-8")
+    ending = (tmp_path / name).suffix.lower()
+    expected = rf"1 of 2 files .*: 1 \{ending} not in UTF-8; convert '{name}'"
+    with pytest.warns(DataWarning, match=expected):
+        assert list(load_corpus(tmp_path).corpus) == ["b.txt"]

@@ -344,11 +344,12 @@ def test_measures_must_be_a_list(measures: Any, message: str) -> None:
         ({"q": {7: 1}}, {}, r"qrels: doc_id 7 .* not text"),
         ({"q": {"a": 1}}, {"q": {3: 1.0}}, r"run: doc_id 3 .* not text"),
         (
-            {"q": {"a": 1.0}},
+            {"q": {"a": 1.5}},
             {},
-            r"relevance 1.0 of document 'a' for query 'q' .* not a whole number",
+            r"relevance 1.5 of document 'a' for query 'q' .* not a whole number",
         ),
         ({"q": {"a": "1"}}, {}, "relevance '1'"),
+        ({"q": {"a": 2.0}}, {"q": {"a": 1}}, r"score_run\(qrels, run\) .* other way round"),
         ({"q": {"a": None}}, {}, "relevance None"),
         ({"q": {"a": 2**40}}, {}, "relevance 1099511627776"),
         (

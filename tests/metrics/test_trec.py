@@ -91,7 +91,7 @@ def test_ids_that_ragbench_wrote_come_back_and_those_of_others_stay(tmp_path: Pa
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("q1 Q0 a 1 2.0 x\nq1 Q0 a\n", r"bad.run: expected 6 columns: .*, not 'q1 Q0 a'"),
+        ("q1 Q0 a 1 2.0 x\nq1 Q0 a\n", r"bad.run, line 2: expected 6 columns: .*, not 'q1 Q0 a'"),
         ("q1 Q0 a 1 high x\n", r"'high' of document 'a' .* not a finite number"),
         ("q1 Q0 a 1 2 x\nq1 Q0 a 2 1 x\n", r"document 'a' is repeated for query 'q1' \(row 1\)"),
         ("q1 0 a 1\n", "expected 6 columns"),
@@ -106,6 +106,49 @@ def test_a_wrong_line_is_named(tmp_path: Path, text: str, message: str) -> None:
         read_run(pd.DataFrame({"qid": ["q"], "score": [1.0]}))
     with pytest.raises(DataError, match=r"1.5 of document 'a' .* not a whole number"):
         read_qrels([("q", "a", 1.5)])
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("q1 0 A B.md 1\nq1 0 c.md 0\n", "line 1: .*not 'q1 0 A B.md 1' with 5 columns"),
+        ("q1 0 c.md 0\nq1 0 A B.md 1\n", "line 2: .*'q1 0 A B.md 1'"),
+        ("q1 0 a 1\nq1 0 b 1\nq1 0 c\n", "line 3: .*'q1 0 c'"),
+        ("\nq1 0 a 1\nq1 0 my doc.md 1\nq2 0 b 0\n", "line 3: .*'q1 0 my doc.md 1'"),
+        ("q1 a 1\nq1 a b 1 1\n", "line 2: .*'q1 a b 1 1'"),
+        ("q1 0 a b c 1 1\n", "line 1: .*with 7 columns"),
+        ("q1\nq1 0 c.md 0\n", "line 1: .*'q1' with 1 columns"),
+        ("q1 0 a b 1\nq1 0 c d 1\n", "line 1: .*'q1 0 a b 1'"),
+    ],
+)
+@pytest.mark.parametrize("is_zipped", [False, True])
+def test_the_first_line_of_judgements_that_is_wrong_is_named(
+    tmp_path: Path, text: str, line: str, is_zipped: bool
+) -> None:
+    path = tmp_path / ("qrels.txt.gz" if is_zipped else "qrels.txt")
+    path.write_bytes(gzip.compress(text.encode()) if is_zipped else text.encode())
+    with pytest.raises(DataError, match=line):
+        rb.score_run(path, {"q1": {"c.md": 1.0}}, ["RR"])
+
+
+@pytest.mark.parametrize(
+    "qrels",
+    [
+        {"q1": {"a": 2.0, "b": 0.0}},
+        pd.DataFrame({"query_id": ["q1", "q1"], "doc_id": ["a", "b"], "relevance": [2.0, 0.0]}),
+        pd.DataFrame({"qid": ["q1", "q1"], "docno": ["a", "b"], "label": pd.array([2, 0], "Int64")}),
+        pd.DataFrame({"qid": ["q1", "q1"], "docno": ["a", "b"], "label": pd.array([2, 0], "int8")}),
+        [("q1", "a", 2.0), ("q1", "b", 0)],
+        "q1 0 a 2.0\nq1 0 b 0.0\n",
+        "query-id corpus-id score\nq1 a 2.0\nq1 b 0\n",
+        "q1 a 2.\nq1 b 0\n",
+    ],
+)
+def test_grades_with_a_point_are_whole_numbers(tmp_path: Path, qrels: Any) -> None:
+    if isinstance(qrels, str):
+        (tmp_path / "qrels.txt").write_text(qrels)
+        qrels = tmp_path / "qrels.txt"
+    assert read_qrels(qrels) == {"q1": {"a": 2, "b": 0}}
 
 
 MEASURES = [
