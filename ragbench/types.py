@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -158,6 +159,21 @@ class Case:
             fact for fact in self.gold_facts if fact[0] not in self.metadata.get("okay_facts", ())
         )
 
+    @property
+    def alternatives(self) -> tuple[tuple[str, ...], ...]:
+        """Return the groups of documents of which one is enough, which the metadata `alternatives`
+        lists; groups that share a document are left out, as no ranking could be scored by them.
+
+        >>> Case("q", "?", metadata={"alternatives": [["7", "8"], ["9", "1"], ["1", "2"]]}).alternatives
+        (('7', '8'),)
+        """
+        listed = self.metadata.get("alternatives", ())
+        if not isinstance(listed, list | tuple):
+            return ()
+        groups = [tuple(dict.fromkeys(map(str, g))) for g in listed if isinstance(g, list | tuple)]
+        counts = Counter(doc_id for group in groups for doc_id in group)
+        return tuple(group for group in groups if all(counts[doc_id] == 1 for doc_id in group))
+
 
 @dataclass(frozen=True, slots=True)
 class SafetySample:
@@ -285,6 +301,25 @@ class Dataset:
     def case_of(self) -> dict[str, Case]:
         """Return query_id -> case, in the order of `cases`."""
         return {case.query_id: case for case in self.cases}
+
+    @cached_property
+    def own_questions(self) -> frozenset[str]:
+        """Return the ids of questions that are documents of the corpus themselves, as in ArguAna and
+        Quora: the same id, the same text (white space and case folded), and not judged relevant to
+        themselves.
+
+        >>> sorted(Dataset.from_dicts({"1": "Cats nap.", "2": "Dogs."}, {"1": "cats  nap.", "2": "Who?"}).own_questions)
+        ['1']
+        """
+        own = set()
+        for case in self.cases:
+            document = self.corpus.get(case.query_id)
+            is_relevant = self.qrels.get(case.query_id, {}).get(case.query_id, 0) > 0
+            if document is None or is_relevant:
+                continue
+            if folded(case.text) in (folded(document.text), folded(document.full_text)):
+                own.add(case.query_id)
+        return frozenset(own)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -540,6 +575,15 @@ def _rest(record: Any, *known: Sequence[str]) -> Mapping[str, Any]:
         return dict(metadata) if isinstance(metadata, Mapping) else {}
     names = {"title", *(name for group in known for name in group)}
     return {name: value for name, value in record.items() if name not in names}
+
+
+def folded(text: str) -> str:
+    """Return a text with white space and case folded, by which equal questions are recognised.
+
+    >>> folded(" Who  naps?\\n")
+    'who naps?'
+    """
+    return " ".join(text.split()).casefold()
 
 
 def as_id(value: Any, what: str = "an id") -> str:

@@ -260,9 +260,40 @@ def answer_all(
         output = _pipeline(dataset, system, timed * system.is_timed)
     else:
         output = _answers(dataset, system, concurrency, timed)
+    output = _without_own_documents(output)
     if attacks:
         output = replace(output, safety_answers=_safety_answers(output, system, concurrency))
     return output
+
+
+def _without_own_documents(output: SystemOutput) -> SystemOutput:
+    """Return the output with each question that is a document itself left out of its own ranking,
+    as `beir` does; a DataWarning counts them.
+    """
+    own = output.dataset.own_questions
+    doc_of = {chunk.chunk_id: chunk.doc_id for chunk in output.chunks} if own else {}
+    documents, ranking = dict(output.documents), dict(output.ranking)
+    found = []
+    for query_id in own:
+        ranked = documents.get(query_id, {})
+        if query_id not in ranked:
+            continue
+        found.append(query_id)
+        documents[query_id] = {doc_id: ranked[doc_id] for doc_id in ranked if doc_id != query_id}
+        ranking[query_id] = {
+            passage_id: score
+            for passage_id, score in ranking[query_id].items()
+            if doc_of.get(passage_id) != query_id
+        }
+    if not found:
+        return output
+    warnings.warn(
+        f"{output.dataset.name}: {len(found)} of {len(output.dataset.cases)} questions are documents "
+        f"of the corpus themselves and are left out of their own ranking (first: {min(found)!r})",
+        DataWarning,
+        stacklevel=2,
+    )
+    return replace(output, documents=documents, ranking=ranking)
 
 
 def _answers(dataset: Dataset, system: System, concurrency: int, timed: int) -> SystemOutput:

@@ -25,7 +25,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +51,9 @@ _OPTIONS = {
 }  # of the others: rel
 _DEFAULTS = {"beta": 1.0, "p": 0.8}
 _FORM = re.compile(r"(\w+)(?:\((.*)\))?(?:@(\d+))?")
+
+
+Number = TypeVar("Number", int, float)
 
 
 class RankingMeasure(NamedTuple):
@@ -499,9 +502,35 @@ def score_retrieval(
     frames = []
     for prefix, qrels, names in _judgements(dataset, chunk_run, chunks, measures):
         ranked = chunk_run if prefix and chunk_run is not None else run
+        ranked = ranked if prefix else one_of_each(dataset, ranked)
         frame = score_run(qrels, ranked, names)
         frames.append(frame.assign(measure=prefix + frame["measure"]))
     return pd.concat(frames, ignore_index=True)
+
+
+def one_of_each(
+    dataset: Dataset, values: Mapping[str, dict[str, Number]]
+) -> dict[str, dict[str, Number]]:
+    """Return grades or scores with one document for each group of `Case.alternatives`, which has the
+    highest value of its group: finding one of them is enough, finding another adds nothing.
+
+    >>> from ragbench.types import Case, Dataset
+    >>> case = Case("q", "?", metadata={"alternatives": [["7", "8"]]})
+    >>> data = Dataset("mine", "test", {}, [case], {"q": {"7": 1, "8": 1}})
+    >>> one_of_each(data, data.qrels), one_of_each(data, {"q": {"8": 0.5, "9": 0.4}})
+    ({'q': {'7': 1}}, {'q': {'7': 0.5, '9': 0.4}})
+    """
+    reduced = dict(values)
+    for case in dataset.cases:
+        if not case.alternatives or case.query_id not in values:
+            continue
+        first_of = {doc_id: group[0] for group in case.alternatives for doc_id in group}
+        best: dict[str, Number] = {}
+        for doc_id, value in values[case.query_id].items():
+            first = first_of.get(doc_id, doc_id)
+            best[first] = max(value, best.get(first, value))
+        reduced[case.query_id] = best
+    return reduced
 
 
 def retrieval_levels(
@@ -541,7 +570,7 @@ def _judgements(
         names_of.setdefault(measure.level, []).append(str(parsed))
     for level, names in names_of.items():
         if level == "document":
-            yield "", dataset.qrels, names
+            yield "", one_of_each(dataset, dataset.qrels), names
             continue
         if level not in levels:
             lacks = (

@@ -136,7 +136,9 @@ def test_the_first_line_of_judgements_that_is_wrong_is_named(
     [
         {"q1": {"a": 2.0, "b": 0.0}},
         pd.DataFrame({"query_id": ["q1", "q1"], "doc_id": ["a", "b"], "relevance": [2.0, 0.0]}),
-        pd.DataFrame({"qid": ["q1", "q1"], "docno": ["a", "b"], "label": pd.array([2, 0], "Int64")}),
+        pd.DataFrame(
+            {"qid": ["q1", "q1"], "docno": ["a", "b"], "label": pd.array([2, 0], "Int64")}
+        ),
         pd.DataFrame({"qid": ["q1", "q1"], "docno": ["a", "b"], "label": pd.array([2, 0], "int8")}),
         [("q1", "a", 2.0), ("q1", "b", 0)],
         "q1 0 a 2.0\nq1 0 b 0.0\n",
