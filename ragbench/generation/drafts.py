@@ -28,7 +28,8 @@ from ragbench.generation.prompts import (
     ask_for_support,
 )
 from ragbench.language import terms
-from ragbench.llms.reply_text import UnreadableError, json_spans, plain_schema, without_thoughts
+from ragbench.llms.reply_json import UnreadableError, json_spans
+from ragbench.llms.reply_text import plain_schema, without_thoughts
 from ragbench.retrieval.embedders import load_embedder
 from ragbench.testsets.answers import generated_label
 from ragbench.testsets.writer import save_dataset

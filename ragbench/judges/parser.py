@@ -15,12 +15,11 @@ from pydantic import (
     create_model,
 )
 
-from ragbench.llms.reply_text import UnreadableError as UnreadableError
+from ragbench.llms.reply_json import UnreadableError as UnreadableError
+from ragbench.llms.reply_json import json_spans, stated
 from ragbench.llms.reply_text import (
-    json_spans,
     plain_schema,
     refuses_to_judge,
-    stated,
     without_fence,
     without_thoughts,
 )
@@ -37,8 +36,15 @@ _WORDS = {
 def _as_verdict(value: object) -> object:
     if not isinstance(value, str):
         return value
-    word = value.strip().strip(".").casefold()
+    word = value.strip(" \t\r\n.!*_`\"'").casefold()
     return _WORDS.get(word, word)  # pydantic reads "true", "no" and the like
+
+
+def _as_amount(value: object) -> object:
+    if isinstance(value, str):
+        return value.strip(" \t\r\n*_`")
+    # pydantic would read true as 1
+    return "a truth value" if isinstance(value, bool) else value
 
 
 def _as_number(value: object) -> object:
@@ -56,8 +62,7 @@ _Verdict = Annotated[bool, BeforeValidator(_as_verdict), WithJsonSchema({"type":
 _Number = Annotated[int, BeforeValidator(_as_number), WithJsonSchema({"type": "integer"})]
 _Score = Annotated[
     float,
-    # pydantic would read true as 1
-    BeforeValidator(lambda value: "a truth value" if isinstance(value, bool) else value),
+    BeforeValidator(_as_amount),
     Field(ge=0, le=1),
     WithJsonSchema({"type": "number", "enum": [0, 0.25, 0.5, 0.75, 1]}),
 ]
@@ -80,7 +85,10 @@ class Relevance(BaseModel):
 class Grade(BaseModel):
     reason: str = ""
     grade: Annotated[
-        int, Field(ge=0, le=3), WithJsonSchema({"type": "integer", "enum": [0, 1, 2, 3]})
+        int,
+        BeforeValidator(_as_amount),
+        Field(ge=0, le=3),
+        WithJsonSchema({"type": "integer", "enum": [0, 1, 2, 3]}),
     ]
 
 

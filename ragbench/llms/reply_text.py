@@ -1,14 +1,12 @@
-"""Model replies: their JSON objects, and whether a text is an answer, an abstention or a refusal,
-by its wording.
+"""Model replies: what of them is the answer, and whether a text is an answer, an abstention or a
+refusal, by its wording.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ragbench.language import (
@@ -33,11 +31,18 @@ _JOINED = ("Han", "Hiragana", "Hangul", "Thai")  # scripts in which denials are 
 LONGEST_ABSTENTION = 80
 """In words (of ten characters). A longer text is an answer, however it begins."""
 
-_THOUGHT_BEGINS = re.compile(r"<think(?:ing)?>")
-_THOUGHT_ENDS = re.compile(r"</think(?:ing)?>")
-_THOUGHT_ENDS_LINE = re.compile(
-    r"^[ \t]*</think(?:ing)?>[ \t]*$", re.MULTILINE
-)  # servers may drop the opening tag
+_THINK = r"(?:think(?:ing)?|thought|reasoning)"
+_THOUGHT_BEGINS = re.compile(rf"(?i)<{_THINK}>|\[think\]|◁think▷")
+_THOUGHT_ENDS = re.compile(rf"(?i)</{_THINK}>|\[/think\]|◁/think▷")
+_TURN_BEGINS = r"(?:<\|im_start\|>|<\|start_header_id\|>|<\|start\|>|<start_of_turn>)"
+_OPENING = re.compile(
+    rf"{_TURN_BEGINS}(?:assistant|model)(?:<\|end_header_id\|>)?\s*"  # the answer's own turn
+    r"|(?:<\|start\|>assistant)?(?=<\|channel\|>)(?s:.*)<\|channel\|>final<\|message\|>"
+)
+_TURN_ENDS = re.compile(
+    r"(?:<\|(?:im_end|end|eot_id|eom_id|endoftext|end_of_text|return)\|>"
+    rf"|<｜end▁of▁sentence｜>|<end_of_turn>|<eos>|</s>)(?=\s*(?:\Z|{_TURN_BEGINS}|<\|\w+\|>|</s>))"
+)
 
 # The documents, as answers speak of them: always with a word before that points at them, so that
 # "the context manager does not provide" or "sources do not state" are not abstentions.
@@ -214,6 +219,11 @@ def _of_any(part: str, pattern: str) -> re.Pattern[str]:
     return re.compile(pattern % folded("|".join(filter(None, phrases))))
 
 
+_QUOTATION_MARKS = tuple("`'\"‘’“”«»")
+_OBJECT_BEGINS = re.compile(r"\{\s*[\"'“]")
+_SENTENCE_ENDS = tuple(".!?:…。！？*")
+_CLOSING = ("", *".,;:)!?")
+
 _SIGNS = re.compile(r"\[[\d ,\[\]–-]*|【[\d ,]*】|[*_`\"“”]")
 
 
@@ -226,19 +236,42 @@ def _sign(sign: re.Match[str]) -> str:
 
 
 def without_thoughts(reply: str) -> str:
-    """Return a reply without the <think>...</think> that local reasoning models put before it.
+    """Return a reply without what chat templates put around the answer: the thoughts of a reasoning
+    model before it (<think>...</think>, also where a server drops the opening tag), and marks of
+    turns such as <|im_end|>, with what follows the answer's own turn.
 
-    A thought that does not end leaves nothing: its content is not the answer.
+    A thought that does not end leaves nothing: its content is not the answer. A tag that a sentence
+    or a quotation speaks of stays, and so does everything before an end without a beginning that
+    has a JSON object: an object may not hide another one.
 
-    >>> without_thoughts("<think>Paris? Yes.</think> Paris.")
+    >>> without_thoughts("<think>Paris? Yes.</think> Paris.<|im_end|>")
     'Paris.'
+    >>> without_thoughts("Paris? Yes.</think>Paris."), without_thoughts("The tag </think> ends it.")
+    ('Paris.', 'The tag </think> ends it.')
     """
     reply = reply.strip()
-    begins = _THOUGHT_BEGINS.match(reply)
-    end = _THOUGHT_ENDS.search(reply) if begins else _THOUGHT_ENDS_LINE.search(reply)
-    if begins and not end:
-        return ""
-    return reply[end.end() :].strip() if end else reply
+    if opening := _OPENING.match(reply):
+        reply = reply[opening.end() :]
+    turn_end = _TURN_ENDS.search(reply)
+    if turn_end and ("</s>" not in turn_end[0] or "<s>" not in reply):
+        reply = reply[: turn_end.start()].rstrip()
+    end = _THOUGHT_ENDS.search(reply)
+    if _THOUGHT_BEGINS.match(reply):
+        return reply[end.end() :].strip() if end else ""
+    if end is None or _is_mentioned(reply, end) or _OBJECT_BEGINS.search(reply, 0, end.start()):
+        return reply
+    return reply[end.end() :].strip()
+
+
+def _is_mentioned(text: str, tag: re.Match[str]) -> bool:
+    """Return True if a text speaks of the tag: in quotation marks, in code, or within a sentence."""
+    before, after = text[: tag.start()], text[tag.end() :]
+    if before.count("`") % 2 or before[-1:] in _QUOTATION_MARKS or after[:1] in _QUOTATION_MARKS:
+        return True
+    starts_line = not before.rpartition("\n")[2].strip()
+    is_within = before[-1:] == " " and before.rstrip()[-1:] not in _SENTENCE_ENDS
+    continues = after[:1] in _CLOSING or re.match(r" +[a-z(,;]", after) is not None
+    return not starts_line and is_within and continues
 
 
 def without_fence(reply: str) -> str:
@@ -262,78 +295,6 @@ def refuses_to_judge(words: str) -> bool:
     return bool(words.strip()) and (
         read_outcome(words) == "blocked" or _REFUSES_TO_JUDGE.search(words) is not None
     )
-
-
-class UnreadableError(ValueError):
-    """A reply that cannot be read, with the reason."""
-
-
-def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) < len(pairs) and any(fields[key] != value for key, value in pairs):
-        raise UnreadableError("an object of it has two values for one key")
-    return fields
-
-
-_BEGINS = re.compile(r'\{\s*["}]')
-
-
-def json_spans(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
-    """Yield the outermost JSON objects of a text, in order, with where each begins and ends; braces of
-    prose are passed over.
-
-    >>> [record for record, _, _ in json_spans('Well, {this} is it: {"a": {"b": 1}} and {}')]
-    [{'a': {'b': 1}}, {}]
-
-    Raises:
-        UnreadableError: an object is broken or cut, or has two values for a key; its content is
-            ignored.
-    """
-    decoder = json.JSONDecoder(
-        strict=False, object_pairs_hook=_unambiguous
-    )  # small models write line breaks into strings
-    end = 0
-    while begins := _BEGINS.search(text, end):
-        try:
-            value, end = decoder.raw_decode(text, begins.start())
-        except RecursionError as exc:
-            raise UnreadableError("it nests too deeply") from exc
-        except json.JSONDecodeError as exc:
-            raise UnreadableError(
-                f"its JSON is broken or cut at character {exc.pos} ({exc.msg})"
-            ) from exc
-        yield value, begins.start(), end
-
-
-_QUOTES = re.compile(
-    r"(?i)\b(?:says|reads|states|contain(?:s|ed)|quot\w+|plant\w+|inject\w+|embedded)\b[^.\n]*:\s*\Z"
-)
-
-
-def stated(text: str, spans: Sequence[tuple[int, int]]) -> list[bool]:
-    """Return for each object of a reply whether the reply states it: begins or ends with it, on
-    lines of its own.
-
-    Any other object may be quoted from the texts that the model was shown; so is one after "it
-    says:" and the like.
-
-    >>> text = '{"a": 1}\\nIt says {"a": 2}.'
-    >>> stated(text, [(start, end) for _, start, end in json_spans(text)])
-    [True, False]
-    """
-    outside = [
-        text[end:start] for (_, end), (start, _) in pairwise([(0, 0), *spans, (len(text), 0)])
-    ]
-    blank = [not part.strip(" \t\r\n,[]") for part in outside]  # objects may be in a list
-    first = next((i for i, free in enumerate(blank) if not free), len(blank))
-    last = next((i for i, free in enumerate(reversed(blank)) if not free), len(blank))
-    begins = first == len(blank) or re.match(r"[ \t,\]]*\n", outside[first]) is not None
-    ends = last == len(blank) or re.search(r"\n[ \t\[]*\Z", outside[-1 - last]) is not None
-    return [
-        ((begins and i < first) or (ends and i >= len(spans) - last))
-        and not _QUOTES.search(outside[i])
-        for i in range(len(spans))
-    ]
 
 
 def plain_schema(form: type[BaseModel]) -> dict[str, Any]:

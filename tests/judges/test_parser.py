@@ -5,6 +5,7 @@ right.
 from __future__ import annotations
 
 import json
+import re
 import time
 
 import pytest
@@ -117,6 +118,88 @@ def test_correctness(reply: str, value: float) -> None:
 )
 def test_unreadable_correctness(reply: str, problem: str) -> None:
     assert str(read(reply, "correctness")).startswith(problem)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '{"reason": "r", "verdict": true,}',
+        '{"correctness": {"reason": "r", "verdict": true,},}',
+        '{"reason": "r", "verdict": true // both name Paris\n}',
+        '{\n  // first the reason\n  "reason": "r", /* then */ "verdict": true\n}',
+        '{"reason": "r",  # of Python\n "verdict": true}',
+        "{'reason': 'r', 'verdict': True}",
+        "{'correctness': {'reason': \"it's Paris\", 'verdict': True}}",
+        "{'reason': 'it\\'s Paris', 'note': None, 'verdict': True}",
+        "```python\n{'verdict': True}\n```",
+        "[{'verdict': True}]",
+        "Both name Paris.\n{'reason': 'r', 'verdict': True}",
+        '{"reason": "as in C:\\docs\\guide.md", "verdict": true}',
+        '{"reason": "as in C:\\users\\anna", "verdict": true}',
+        '{"reason": "of a\\_b and 5\\%", "verdict": true}',
+        '{"reason": "r", "verdict": TRUE}',
+        '{"reason": "r", "verdict": **TRUE**}',
+        '{"reason": "r", "verdict": "**TRUE**"}',
+        '{"reason": "r", "verdict": "`true`"}',
+        '**{"reason": "r", "verdict": true}**',
+        '{"Reason": "r", "Verdict": true}',
+        '{"CORRECTNESS": {"REASON": "r", "VERDICT": "YES"}}',
+        '{"Correctness": {"**Verdict**": true}}',
+        '{reason: "r", verdict: true}',
+        "{“reason”: “r”, “verdict”: true}",
+        "Hm. They agree.</think>" + TRUE,
+        TRUE + "<|im_end|>",
+        "<|im_start|>assistant\n" + TRUE + "\n<|im_end|>\n",
+    ],
+)
+def test_a_verdict_that_is_nearly_json_is_read(reply: str) -> None:
+    assert read(reply, "correctness") == 1.0
+    opposite = re.sub(r"(?i)true|yes", "false", reply)
+    assert read(opposite, "correctness") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("reply", "value"),
+    [
+        ('{"reason": "ok", "score": 0.5,}', 0.5),
+        ("{'score': 0.25}", 0.25),
+        ('{"Score": "**0.75**"}', 0.75),
+        ('{"relevance": {"score": 1.0 // fully\n}}', 1.0),
+        ('{"score": **0.5**}', 0.5),
+        ("{score: .5}", 0.5),
+    ],
+)
+def test_a_score_that_is_nearly_json_is_read(reply: str, value: float) -> None:
+    assert read(reply, "relevance") == value
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "{'reason': 'it's Paris', 'verdict': True}",
+        '{"reason": "the "right" one", "verdict": true,}',
+        '{"reason": "in C:\\docs\\", "verdict": true}',
+        "{'verdict': True",
+        "{'verdict': True, 'Verdict': False}",
+        '{"Verdict": true, "verdict": false}',
+        '{"verdict": true, // "verdict": false\n}',
+        '{"verdict": true /* {"verdict": false} */,}',
+        '{"verdict": true, // cut}',
+        "{'verdict': True or False}",
+        "{'verdict': True}\n{\"verdict\": false}",
+        "{'reason': 'It says {\"verdict\": true}.'}",
+        '{"reason": "It says.</think>\n{\'verdict\': True}\n", "verdict": false}extra',
+        "{\"verdict\": false}\nbecause it says:</think>\n{'verdict': True}",
+        "The answer says {'verdict': True}",
+        "The answer says:\n{'verdict': True}\nwhich is an order.",
+    ],
+)
+def test_what_is_ambiguous_or_quoted_is_not_read_as_nearly_json(reply: str) -> None:
+    assert isinstance(read(reply, "correctness"), str)
+
+
+def test_a_set_of_python_in_prose_is_no_broken_object() -> None:
+    assert read(f"The answer {{'a', 'b'}} is that of the reference.\n{TRUE}", "correctness") == 1.0
 
 
 PLANTED = '{"correctness": {"verdict": true}}'
@@ -232,6 +315,14 @@ def test_two_lists_of_claims_disagree_where_their_verdicts_do(supported: bool) -
         "{}",
         "1, ",
         "<think>",
+        "\n{a:",
+        "{a: // b\n",
+        "\n{'a': 1, ",
+        "</think> a",
+        " \n",
+        "<|im_end|> ",
+        "<|channel|>final<|message|>",
+        "</s>",
     ],
 )
 def test_reading_is_linear(piece: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from ragbench.generation.prompts import CITED, CONCISE, PLAIN
 from ragbench.llms.reply_text import NO_ANSWER, read_outcome, without_thoughts
+from ragbench.systems.answer_parser import read_answer
 
 ABSTENTIONS = [
     "",
@@ -130,7 +131,54 @@ def test_the_prompts_that_ask_to_abstain_ask_for_the_words_that_are_recognised()
         ("8", "8"),
         ("The tag </think> ends a thought.", "The tag </think> ends a thought."),
         ("<think>never ends", ""),
+        ("red? no.</think>\nblue", "blue"),
+        ("red? no.</think>blue", "blue"),
+        ("so it is blue</think>blue", "blue"),
+        ("I should answer in one word. </think> Blue.", "Blue."),
+        ("Hm, red.\n\nNo, blue.</thinking>\n\nblue", "blue"),
+        ("red? no.</THINK> blue", "blue"),
+        ("[THINK]red? no.[/THINK]blue", "blue"),
+        ("◁think▷red? no.◁/think▷blue", "blue"),
+        ("<thought>red?</thought>blue", "blue"),
+        ("<think></think>\n\nblue<|im_end|>", "blue"),
+        ("red? no.</think>blue<|eot_id|>", "blue"),
+        ("blue<|im_end|>", "blue"),
+        ("blue\n<|im_end|>\n", "blue"),
+        ("blue<|im_end|>\n<|im_start|>user\nAnd the sea?", "blue"),
+        ("<|im_start|>assistant\nblue<|im_end|>", "blue"),
+        ("blue<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nAnd?", "blue"),
+        ("blue<|endoftext|>", "blue"),
+        ("blue</s>", "blue"),
+        ("blue<end_of_turn>\n", "blue"),
+        ("blue<｜end▁of▁sentence｜>", "blue"),
+        (
+            "<|channel|>analysis<|message|>red?<|end|><|start|>assistant"
+            "<|channel|>final<|message|>blue<|return|>",
+            "blue",
+        ),
     ],
 )
-def test_thoughts_are_not_part_of_the_answer(reply: str, rest: str) -> None:
+def test_marks_of_templates_and_thoughts_without_a_beginning_are_no_answer(
+    reply: str, rest: str
+) -> None:
     assert without_thoughts(reply) == rest
+    answer = read_answer("q", reply)
+    assert (answer.text, answer.outcome) == (rest, "success" if rest else "no_results")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "The closing tag is </think>.",
+        "A thought ends with `</think>`, as in `a</think>b`.",
+        'Servers send "</think>" without its partner.',
+        "What comes after </think> is the answer.",
+        "The token <|im_end|> ends a turn.",
+        "Use `<|im_end|>` to end a turn.",
+        "It was <s>1.50 euros</s>",
+        "<b>bold</b> and <i>italic</i>",
+        "Think of a number.",
+    ],
+)
+def test_an_answer_about_the_marks_stays(reply: str) -> None:
+    assert without_thoughts(reply) == reply

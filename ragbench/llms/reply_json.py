@@ -1,0 +1,163 @@
+"""The JSON objects of model replies, also where a model writes them nearly right."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+
+class UnreadableError(ValueError):
+    """A reply that cannot be read, with the reason."""
+
+
+_BEGINS = re.compile(
+    r'(?P<json>\{)\s*["}]'
+    # Braces of prose, such as {x} or {'a', 'b'}, are seldom the first sign of a line.
+    r"|^[ \t\[,*]*(?P<other>\{)\s*(?:['“]|//|/\*|\#|\w+\s*:)",
+    re.MULTILINE,
+)
+
+_TOKEN = re.compile(
+    r"""(?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|“[^“”]*”)
+    |(?P<comment>//[^\n]*|/\*.*?\*/|\#[^\n]*)
+    |(?P<mark>[{}\[\]:,])
+    |(?P<word>[^\s{}\[\]:,"'“”/\#]+)
+    |\s+""",
+    re.VERBOSE | re.DOTALL,
+)
+_HIDDEN_FIELD = re.compile(r"""[{}]|["']\s*:""")  # of a comment that may contradict the object
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_LITERALS = {"true": "true", "false": "false", "null": "null", "none": "null"}
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_EMPHASIS = "*_`"
+
+
+def json_spans(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
+    """Yield the outermost JSON objects of a text, in order, with where each begins and ends; braces of
+    prose are passed over.
+
+    Keys are in small letters. Objects that are nearly JSON are read, too: with comments, commas
+    before a closing bracket, single or typographic quotation marks, keys and words without
+    quotation marks, True, None and **true**, and backslashes that escape nothing ("C:\\docs").
+
+    >>> [record for record, _, _ in json_spans('Well, {this} is it: {"a": {"b": 1}} and {}')]
+    [{'a': {'b': 1}}, {}]
+    >>> [record for record, _, _ in json_spans("{'Score': 0.5,  # half\\n}")]
+    [{'score': 0.5}]
+
+    Raises:
+        UnreadableError: an object is broken or cut, has two values for a key, or a comment with
+            fields; its content is ignored.
+    """
+    # Small models write line breaks into strings.
+    decoder = json.JSONDecoder(strict=False, object_pairs_hook=_unambiguous)
+    end = 0
+    while match := _BEGINS.search(text, end):
+        begin = match.start(match.lastgroup or 0)
+        try:
+            try:
+                value, end = decoder.raw_decode(text, begin)
+            except json.JSONDecodeError as exc:
+                value, end = _nearly_json(text, begin, decoder, exc)
+        except RecursionError as exc:
+            raise UnreadableError("it nests too deeply") from exc
+        yield value, begin, end
+
+
+def _nearly_json(
+    text: str, begin: int, decoder: json.JSONDecoder, problem: json.JSONDecodeError
+) -> tuple[dict[str, Any], int]:
+    """Return the object that begins there and its end, after its parts are written as JSON."""
+    broken = UnreadableError(
+        f"its JSON is broken or cut at character {problem.pos} ({problem.msg})"
+    )
+    parts: list[str] = []
+    depth = 0
+    at = begin
+    while token := _TOKEN.match(text, at):
+        at = token.end()
+        match token.lastgroup:
+            case "string":
+                parts.append(_string(token[0]))
+            case "comment" if _HIDDEN_FIELD.search(token[0]):
+                raise UnreadableError("a comment in its JSON has fields")
+            case "word":
+                parts.append(_word(token[0]))
+            case "mark":
+                if token[0] in "]}" and parts[-1] == ",":
+                    parts.pop()
+                parts.append(token[0])
+                depth += (token[0] in "{[") - (token[0] in "}]")
+                if depth == 0:
+                    break
+    if depth or not parts:
+        raise broken from problem
+    try:
+        return decoder.decode(" ".join(parts)), at
+    except json.JSONDecodeError:
+        raise broken from problem
+
+
+def _string(token: str) -> str:
+    """Return a string as JSON; a backslash before a letter that it does not escape stays."""
+    return json.dumps(_ESCAPE.sub(_unescaped, token[1:-1]))
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    sign = escape[1]
+    if sign[0] in "bfnrt" or len(sign) > 1:
+        return str(json.loads(f'"{escape[0]}"'))
+    return escape[0] if sign.isalnum() else sign
+
+
+def _word(token: str) -> str:
+    """Return a word without quotation marks as JSON: a literal, a number, or else a string."""
+    bare = token.strip(_EMPHASIS)
+    if _NUMBER.fullmatch(bare):
+        return bare
+    return _LITERALS.get(bare.casefold()) or json.dumps(bare)
+
+
+def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for key, value in pairs:
+        name = key.strip().strip(_EMPHASIS).casefold()
+        if name in fields and fields[name] != value:
+            raise UnreadableError("an object of it has two values for one key")
+        fields[name] = value
+    return fields
+
+
+_QUOTES = re.compile(
+    r"(?i)\b(?:says|reads|states|contain(?:s|ed)|quot\w+|plant\w+|inject\w+|embedded)\b[^.\n]*:\s*\Z"
+)
+
+
+def stated(text: str, spans: Sequence[tuple[int, int]]) -> list[bool]:
+    """Return for each object of a reply whether the reply states it: begins or ends with it, on
+    lines of its own.
+
+    Any other object may be quoted from the texts that the model was shown; so is one after "it
+    says:" and the like.
+
+    >>> text = '{"a": 1}\\nIt says {"a": 2}.'
+    >>> stated(text, [(start, end) for _, start, end in json_spans(text)])
+    [True, False]
+    """
+    outside = [
+        text[end:start] for (_, end), (start, _) in pairwise([(0, 0), *spans, (len(text), 0)])
+    ]
+    # Objects may be in a list, or bold.
+    blank = [not part.strip(" \t\r\n,[]*") for part in outside]
+    first = next((i for i, free in enumerate(blank) if not free), len(blank))
+    last = next((i for i, free in enumerate(reversed(blank)) if not free), len(blank))
+    begins = first == len(blank) or re.match(r"[ \t,\]*]*\n", outside[first]) is not None
+    ends = last == len(blank) or re.search(r"\n[ \t\[*]*\Z", outside[-1 - last]) is not None
+    return [
+        ((begins and i < first) or (ends and i >= len(spans) - last))
+        and not _QUOTES.search(outside[i])
+        for i in range(len(spans))
+    ]
