@@ -62,7 +62,7 @@ def decide(
         frames: perspective -> its scores; perspectives that could not be measured are not in it.
         thresholds: part -> what an answer must reach, as in `ragbench.metrics.overall.THRESHOLDS`.
         weights: part -> how much it counts in the overall.
-        lost: the questions on whose answers the judge was asked and failed. They do not pass, and
+        lost: the questions on whose answers the judge was asked and failed. They are not decided, and
             have no overall: a heuristic does not take the place of a verdict.
     """
     if not any(name in frames for name in OF_ANSWERS):
@@ -82,9 +82,9 @@ def decide(
         thresholds=thresholds,
         weights=weights,
     )
-    is_open = overall["query_id"].isin(lost) & (overall["value"] > 0)
-    overall.loc[is_open & overall["measure"].isin(["pass_rate", "overall"]), "value"] = math.nan
-    return overall, reasons
+    is_lost = overall["query_id"].isin(lost) & overall["measure"].isin(["pass_rate", "overall"])
+    overall.loc[is_lost, "value"] = math.nan
+    return overall, {query_id: texts for query_id, texts in reasons.items() if query_id not in lost}
 
 
 def _by_retrieval(
@@ -93,7 +93,7 @@ def _by_retrieval(
     finest = [name for name in _SUCCESS if name in set(scores["measure"])][:1]
     rates = scores[scores["measure"].isin(finest)].set_index("query_id")["value"]
     rates = rates.reindex([case.query_id for case in answered.dataset.cases])
-    rates = rates.mask(rates.index.isin(lost) & (rates > 0))
+    rates = rates.mask(rates.index.isin(lost))
     errors = {
         each.query_id: f"failed: {each.error}"
         for each in answered.answers

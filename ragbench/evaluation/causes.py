@@ -15,6 +15,7 @@ import pandas as pd
 
 from ragbench.errors import DataError, unknown_chunk
 from ragbench.metrics.answers import squad_words, stated_facts, token_f1
+from ragbench.metrics.overall import THRESHOLDS, failure_reasons, requirements_missed
 from ragbench.metrics.retrieval import ranking
 from ragbench.metrics.spans import evidence_recall
 from ragbench.metrics.tidy import answer_language, answers_by_query, values_by_query, wording
@@ -37,6 +38,7 @@ _CAUSES = {
     "judge_suspected": ("right, judged wrong", "judge"),
     "label_in_doubt": ("label in doubt", "label"),
     "unanswerable_answered": ("unanswerable, answered", "generation"),
+    "requirement_missed": ("right or not decided, another requirement missed", "generation"),
 }
 
 CAUSES = {cause: words for cause, (words, _) in _CAUSES.items()}
@@ -50,12 +52,14 @@ STAGE_OF = {cause: stage for cause, (_, stage) in _CAUSES.items()}
 DISPUTED = ("judge_suspected", "label_in_doubt")
 """Causes by which the answer may be right."""
 
-_DECISIVE = ("llm_correctness", "gold_fact_coverage")
-CORRECTNESS = (*_DECISIVE, "semantic_similarity", "token_f1")
-"""Measures of how right an answer is, the most reliable first; the last two decide nothing alone."""
+_RIGHT = {
+    "llm_correctness": THRESHOLDS["llm_correctness"],
+    "gold_fact_coverage": THRESHOLDS["gold_facts"],
+}
+"""Measure that decides whether an answer is right -> the value from which it is."""
 
-RIGHT = 0.5
-"""An answer is right from this value of the deciding measure."""
+CORRECTNESS = (*_RIGHT, "semantic_similarity", "token_f1")
+"""Measures of how right an answer is, the most reliable first; the last two decide nothing alone."""
 
 HOLDS = 0.8
 """A list of chunks holds what a question needs if it covers at least this fraction of the evidence.
@@ -127,7 +131,7 @@ class _Question(NamedTuple):
 
     @property
     def wrong(self) -> bool:
-        return self.scores.get(self.measure, RIGHT) < RIGHT
+        return bool(self.measure) and self.scores[self.measure] < _RIGHT[self.measure]
 
     @property
     def spans(self) -> list[Span]:
@@ -152,11 +156,10 @@ def diagnose(
     """Return the first cause of each failed question, with its evidence; one row per question, in
     the order of the dataset.
 
-    A question has failed if it has no answer and was answered, or if it has one and the answer is
-    wrong, was refused, or its request failed. Whether an answer is wrong is decided by the first of
-    these that is known: the judge (llm_correctness below 0.5); gold_fact_coverage below 0.5. Where
-    neither is known, a question has failed only if retrieval lost its evidence: how similar an answer
-    is to its reference does not tell whether it is right.
+    A question has failed if it did not pass: where `scores` has pass_rate, its value is 0; else
+    `ragbench.metrics.overall.failure_reasons` finds a reason by the default thresholds. Questions that
+    passed or that nothing decides have the cause "", but for "label_in_doubt": the judge lets the
+    answer pass although its gold facts are not stated.
 
     The cause is the first that holds, in the order of `CAUSES`, but for three that come first.
     "judge_suspected": a judge calls it wrong although all gold facts are stated (or token F1 with
@@ -219,49 +222,69 @@ def diagnose(
         missing = Answer(case.query_id, "", outcome="failed", error="no answer came back")
         answer = answer_of.get(case.query_id, missing)
         measures = values.get(case.query_id, {})
-        decisive = next((name for name in _DECISIVE if name in measures), "")
+        decisive = next((name for name in _RIGHT if name in measures), "")
         question = _Question(dataset, case, answer, measures, decisive, None, depth, is_english)
         deep = ranking(run.get(case.query_id, {}))[:depth]
-        reach = _reach(question, deep, by_id, by_document)
-        cause, evidence = _cause(question._replace(reach=reach))
+        question = question._replace(reach=_reach(question, deep, by_id, by_document))
+        failed = _failed(question)
+        cause, evidence = _cause(question) if failed else _doubt_about_label(question)
         criterion = "correctness" if cause in DISPUTED else "faithfulness"
         explained = explanations.get((case.query_id, criterion), "")
         if explained and cause in (*DISPUTED, "fabricated", "contradicts"):
             evidence += f"; the judge: {' '.join(explained.split())[:300]}"
-        about = (case.query_id, case.category, case.text, bool(cause), cause, evidence, decisive)
-        held_part = pd.NA if reach is None else reach.context
+        about = (case.query_id, case.category, case.text, failed, cause, evidence, decisive)
+        held_part = pd.NA if question.reach is None else question.reach.context
         rows.append((*about, measures.get(decisive, pd.NA), held_part))
     return pd.DataFrame(rows, columns=_COLUMNS).astype(
         {"failed": bool, "value": "Float64", "held": "Float64"}
     )
 
 
+def _failed(question: _Question) -> bool:
+    """Return True if the question did not pass, by its pass_rate or else by its labels."""
+    if "pass_rate" in question.scores:
+        return question.scores["pass_rate"] == 0
+    return bool(failure_reasons(question.case, question.answer, question.scores))
+
+
+def _doubt_about_label(question: _Question) -> tuple[str, str]:
+    """Return the cause and evidence of a question that did not fail: a doubtful label, or none."""
+    disputed = _disputed(question) if question.case.answerable else None
+    if disputed and disputed[0] == "label_in_doubt":
+        return disputed
+    return "", ""
+
+
 def _cause(question: _Question) -> tuple[str, str]:
-    """Return cause and evidence; two empty texts for a question that did not fail."""
-    answer, scores, reach = question.answer, question.scores, question.reach
-    request_failed = "request_failed", answer.error or "the request failed"
-    if not question.case.answerable:
+    """Return the cause of a failed question, and its evidence."""
+    case, answer, scores, reach = question.case, question.answer, question.scores, question.reach
+    if not case.answerable:
         if answer.attempted:
             return "unanswerable_answered", "the documents hold no answer, and an answer was given"
-        return request_failed if answer.failed else ("", "")
-    if disputed := _disputed(question):
+        if not answer.failed:
+            return _requirement_missed(question)
+    elif disputed := _disputed(question):
         return disputed
-    is_lost = reach is not None and not reach.holds(reach.context)
-    if answer.attempted and not question.wrong and (question.measure or not is_lost):
-        return "", ""
-    if reach is not None and is_lost:
+    elif reach is not None and not reach.holds(reach.context):
         return _lost(question, reach)
     if answer.failed:
-        return request_failed
+        return "request_failed", answer.error or "the request failed"
+    if answer.attempted:
+        is_right = question.measure and not question.wrong
+        is_cited_wrongly = scores.get("expected_citations", 1.0) < THRESHOLDS["expected_citations"]
+        if is_right or is_cited_wrongly or requirements_missed(case, answer):
+            return _requirement_missed(question)
     low = next((name for name, limit in _FAITHFUL.items() if scores.get(name, limit) < limit), "")
     if low and answer.attempted:
         if reach is None or not reach.located:
             return "fabricated", f"{low} is {scores[low]:.2f}"
         if conflict := _conflict(question):
             return "contradicts", f"{low} is {scores[low]:.2f}, and {conflict}"
-    cause, verdict = "not_used", ""
+    cause = "not_used"
+    verdict = "; ".join(failure_reasons(case, answer, scores))
     if not answer.attempted:
-        cause, verdict = "refused", "refused" if answer.outcome == "blocked" else "no answer given"
+        cause = "refused"
+        verdict = "refused" if answer.outcome == "blocked" else "no answer given"
     elif question.measure:
         verdict = f"{question.measure} is {scores[question.measure]:.2f}"
     if reach is None:
@@ -273,6 +296,12 @@ def _cause(question: _Question) -> tuple[str, str]:
             f"{question.depth}), and no label says whether they hold what the answer needs"
         )
     return cause, f"{verdict} although the context holds {in_context}"
+
+
+def _requirement_missed(question: _Question) -> tuple[str, str]:
+    """Return the cause of an answer that is right, or not decided, and misses another label."""
+    reasons = failure_reasons(question.case, question.answer, question.scores)
+    return "requirement_missed", "; ".join(reasons) or "a threshold of the targets is not reached"
 
 
 def _disputed(question: _Question) -> tuple[str, str] | None:
@@ -288,7 +317,7 @@ def _disputed(question: _Question) -> tuple[str, str] | None:
             )
     if not question.answer.attempted:
         return None
-    if judged is not None and not question.wrong and facts is not None and facts < RIGHT:
+    if judged is not None and not question.wrong and facts is not None and facts < 0.5:
         return "label_in_doubt", (
             f"the judge gives {judged:.2f}, but {facts:.0%} of the gold facts are stated"
         )

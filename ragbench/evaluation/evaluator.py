@@ -350,6 +350,7 @@ def decide(
     rows = _rows(plan, scored, frames, {state.name for state in states if state.measured}, deciding)
     scores = pd.concat([frame for frame in frames.values() if len(frame)] or [overall])
     scores = scores.loc[scores["query_id"].isin(dataset.queries), ["query_id", "measure", "value"]]
+    diagnosis = _diagnosed(output, measured, scores)
     if plan.chosen:
         names = {*plan.chosen, *plan.targets.named, *(measure.name for measure in plan.measures)}
         scores = scores[scores["measure"].isin(names)]
@@ -371,7 +372,7 @@ def decide(
             **({} if output.search_ms is None else {"search_ms": output.search_ms}),
             **cost_facts(costs, output.answers),
         },
-        diagnosis=_diagnosed(output, measured, scores),
+        diagnosis=diagnosis,
         system=output.system,
         settings=_settings(plan, deciding),
         perspectives=tuple(states),

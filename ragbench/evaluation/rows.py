@@ -54,10 +54,20 @@ def rows_of(
 
 
 def compare_with_target(row: MeasureResult, targets: Targets) -> MeasureResult:
-    """Return the row with its target and the verdict."""
-    lower, target = not higher_is_better(row.measure), targets.measures.get(row.measure)
-    outcome = verdict(row.value, target, ceiling=row.ceiling, lower_is_better=lower)
-    sure, bounds = None, (row.ci_low, row.ci_high)
+    """Return the row with its target and the verdict.
+
+    ragbench's own target of pass_rate counts questions that nothing decides as passed: they are no
+    reason for a red build.
+    """
+    lower = not higher_is_better(row.measure)
+    target = targets.measures.get(row.measure)
+    value = row.value
+    if row.measure == "pass_rate" and "pass_rate" in targets.defaults and value is not None:
+        n_undecided = row.n - row.n_scored
+        value = (value * row.n_scored + n_undecided) / row.n
+    outcome = verdict(value, target, ceiling=row.ceiling, lower_is_better=lower)
+    sure = None
+    bounds = (row.ci_low, row.ci_high)
     if target is not None and None not in bounds and outcome in ("passed", "missed"):
         sure = len({reaches(bound, target, lower) for bound in bounds if bound is not None}) == 1
     return replace(row, target=target, verdict=outcome, sure=sure, lower_is_better=lower)

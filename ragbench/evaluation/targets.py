@@ -15,7 +15,7 @@ from typing import Any
 from ragbench.errors import ConfigError, check_known, unknown
 from ragbench.files import bundled, read_toml
 from ragbench.metrics.overall import (
-    THRESHOLDS,
+    DECIDABLE,
     WEIGHTS,
     check_thresholds,
     check_weights,
@@ -25,7 +25,7 @@ from ragbench.metrics.pipeline import is_latency_measure
 from ragbench.registry import check_limit, higher_is_better, measure_of
 
 _TABLES = ("targets", "cases", "weights")
-_PARTS = {"cases": THRESHOLDS, "weights": WEIGHTS}
+_PARTS = {"cases": DECIDABLE, "weights": WEIGHTS}
 _COVERAGE = "RAG__MIN_CITATION_COVERAGE"
 _SLACK = 1e-9  # the mean of a hundred values of 0.7 is not 0.7 to the last bit
 

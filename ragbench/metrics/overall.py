@@ -38,16 +38,31 @@ PARTS = tuple(_PARTS)
 LOWER_PARTS = frozenset({"hallucination", "llm_hallucination"})
 """Parts that are better when lower."""
 
+REPLACED_BY_JUDGE = {
+    "llm_correctness": ("semantic", "gold_facts", "expected_claims"),
+    "llm_hallucination": ("hallucination",),
+}
+"""Part that a judge decides -> the parts that compare words, and give way to its verdict."""
+
 WEIGHTS: Mapping[str, float] = MappingProxyType(
     {name: part["weight"] for name, part in _PARTS.items()}
 )
 """The weight of each part; only their ratios matter. A part of weight 0 only affects passing."""
 
+DECIDABLE = (*PARTS, "outcome", "latency")
+"""What can have a threshold: every part, the outcome and the latency."""
+
 THRESHOLDS: Mapping[str, float] = MappingProxyType(
-    {**{name: part["threshold"] for name, part in _PARTS.items()}, "outcome": 1.0, "latency": 1.0}
+    {
+        **{name: part["threshold"] for name, part in _PARTS.items() if "threshold" in part},
+        "outcome": 1.0,
+        "latency": 1.0,
+    }
 )
-"""The value that each part must reach for an answer to pass; those in `LOWER_PARTS` must not exceed
-it. "outcome" (as expected) and "latency" (within the budget) are 1 or 0; a threshold of 0 leaves
+"""The default thresholds: the value that a part must reach for an answer to pass, or must not exceed
+if it is one of `LOWER_PARTS`. Only labels and a judge's verdicts have one. Heuristics (semantic,
+citation, hallucination, expected_claims) decide only where a preset or the user sets a threshold.
+"outcome" (as expected) and "latency" (within the budget) are 1 or 0; a threshold of 0 leaves
 them out."""
 
 
@@ -88,8 +103,10 @@ def shortfalls(
 
     Parts that are NaN or missing pass. A value equal to its threshold passes.
 
-    >>> shortfalls({"semantic": 0.62, "keyword": 1.0, "llm_hallucination": 0.3})
-    {'semantic': 'semantic similarity 0.62 < 0.70', 'llm_hallucination': 'hallucination by the judge 0.30 > 0.20'}
+    >>> shortfalls({"semantic": 0.62, "keyword": 0.5, "llm_hallucination": 0.3})
+    {'keyword': 'required keywords 0.50 < 0.60', 'llm_hallucination': 'hallucination by the judge 0.30 > 0.20'}
+    >>> shortfalls({"semantic": 0.62}, thresholds={"semantic": 0.7})
+    {'semantic': 'semantic similarity 0.62 < 0.70'}
     """
     texts = {}
     for name, part in _PARTS.items():
@@ -113,7 +130,7 @@ def check_weights(weights: Mapping[str, float]) -> None:
 
 def check_thresholds(thresholds: Mapping[str, float]) -> None:
     """Refuse thresholds that name no part or lie outside [0, 1]."""
-    _check(thresholds, "threshold", THRESHOLDS, 1, "from 0 to 1, such as 0.7")
+    _check(thresholds, "threshold", DECIDABLE, 1, "from 0 to 1, such as 0.7")
 
 
 def _check(
@@ -150,11 +167,11 @@ def decide_overall(
       overall_hallucination and overall_llm_hallucination (both better when lower): the parts that
       it rests on, each with rows only if it has a weight and is scored somewhere; see
       `overall_parts`. Others, such as overall_citation, appear once they have one.
-    - pass_rate: 1 where `failure_reasons` finds nothing, else 0.
+    - pass_rate: 1 where `failure_reasons` finds nothing, else 0; NaN where nothing decides: no part
+      that has a threshold is scored, and the question has no label that an answer must meet.
 
     Parts are of answers given to questions that have one, and unscored (NaN) elsewhere. An
     answerable question without an answer (an abstention, a failure) has the overall 0, and fails.
-    `pass_rate` is unscored only where there is not a criterion for an answer.
 
     Args:
         dataset: the cases.
@@ -171,7 +188,7 @@ def decide_overall(
     >>> scores = pd.DataFrame({"query_id": ["q"], "measure": ["semantic_similarity"], "value": [0.62]})
     >>> dataset = Dataset("mine", "test", {}, [Case("q", "When?", required_keywords=("spring",))], {})
     >>> decide_overall(dataset, [Answer("q", "In May.")], scores)[1]
-    {'q': ('semantic similarity 0.62 < 0.70', 'missing keywords: spring')}
+    {'q': ('missing keywords: spring',)}
 
     Raises:
         ConfigError: weights or thresholds of parts that do not exist, or out of range.
@@ -201,8 +218,8 @@ def decide_overall(
             relevant=dataset.qrels.get(query_id, {}),
         ):
             reasons[query_id] = tuple(texts)
-        if texts or _has_criterion(case, answer, parts):
-            rows[query_id]["pass_rate"] = float(not texts)
+        if texts or _is_decided(case, answer, parts, case_scores, thresholds):
+            rows[query_id]["pass_rate"] = 0.0 if texts else 1.0
     scored = {
         measure for row in rows.values() for measure, value in row.items() if not math.isnan(value)
     }
@@ -223,8 +240,9 @@ def overall_parts(
 
     They are semantic_similarity, llm_correctness, required_keywords, expected_document,
     citation_content, 1 - claim_support, 1 - llm_faithfulness, gold_fact_coverage, expected_claims
-    and expected_citations. A judgement replaces the heuristic for the same thing: "llm_correctness"
-    "semantic", "llm_hallucination" "hallucination". An answer without citations has 0 for them if
+    and expected_citations. Where a judge was asked, its verdict takes the place of what compares
+    words: "llm_correctness" of "semantic", "gold_facts" and "expected_claims", "llm_hallucination"
+    of "hallucination". An answer without citations has 0 for them if
     its case asks for some (`min_citations`, `expected_citations`) or another answer of the same
     system cites: otherwise omitting citations would be rewarded.
 
@@ -246,24 +264,23 @@ def overall_parts(
         return scores.get(measure, math.nan)
 
     uncited = not answer.citations and (citing or case.min_citations or case.expected_citations)
-    return {
-        "semantic": score("semantic_similarity")
-        if math.isnan(score("llm_correctness"))
-        else math.nan,
+    parts = {
+        "semantic": score("semantic_similarity"),
         "llm_correctness": score("llm_correctness"),
         "keyword": keyword_coverage(wording(answer), case.required_keywords),
         "expected_document": score("expected_document"),
-        "citation": 0.0
-        if uncited
-        else score("citation_content"),  # accuracy depends on a threshold
-        "hallucination": round(1 - score("claim_support"), 9)
-        if math.isnan(score("llm_faithfulness"))
-        else math.nan,
+        # citation_accuracy would depend on a threshold of its own
+        "citation": 0.0 if uncited else score("citation_content"),
+        "hallucination": round(1 - score("claim_support"), 9),
         "llm_hallucination": round(1 - score("llm_faithfulness"), 9),
         "gold_facts": score("gold_fact_coverage"),
         "expected_claims": score("expected_claims"),
         "expected_citations": score("expected_citations"),
     }
+    for judged, heuristics in REPLACED_BY_JUDGE.items():
+        if not math.isnan(parts[judged]):
+            parts |= dict.fromkeys(heuristics, math.nan)
+    return parts
 
 
 def failure_reasons(
@@ -285,7 +302,7 @@ def failure_reasons(
     >>> from ragbench.types import Answer, Case
     >>> case = Case("q", "When?", required_keywords=("1889", "spring"), forbidden_flags=("stale",))
     >>> failure_reasons(case, Answer("q", "In 1889.", flags=("stale",)), {"semantic_similarity": 0.62})
-    ['semantic similarity 0.62 < 0.70', 'missing keywords: spring', 'forbidden flags set: stale']
+    ['missing keywords: spring', 'forbidden flags set: stale']
     >>> case = Case("q", "When?", gold_facts=(("1889",), ("Eiffel",)))
     >>> failure_reasons(case, Answer("q", "In 1889."), {"gold_fact_coverage": 0.5})
     ['missing gold facts: Eiffel']
@@ -311,19 +328,32 @@ def failure_reasons(
         reasons.append(_missed(part, case, answer, relevant, parts[part]) or shortfall)
     if scores.get("forbidden_claims_absent", 1.0) < 1:
         reasons.append("states a forbidden claim")
-    flags = {
-        "required flags not set": [f for f in case.required_flags if f not in answer.flags],
-        "forbidden flags set": [f for f in case.forbidden_flags if f in answer.flags],
-    }
-    reasons += [
-        f"{what}: {', '.join(dict.fromkeys(wrong))}" for what, wrong in flags.items() if wrong
-    ]
+    return reasons + requirements_missed(case, answer, thresholds)
+
+
+def requirements_missed(
+    case: Case, answer: Answer, thresholds: Mapping[str, float] = THRESHOLDS
+) -> list[str]:
+    """List the flags, citations and latency budgets of a case that its answer does not keep to:
+    requirements that are not about what the answer says.
+
+    >>> from ragbench.types import Answer, Case
+    >>> requirements_missed(Case("q", "When?", min_citations=1), Answer("q", "In 1889."))
+    ['citations 0 < 1']
+    """
+    reasons = []
+    not_set = [flag for flag in case.required_flags if flag not in answer.flags]
+    if not_set:
+        reasons.append(f"required flags not set: {', '.join(dict.fromkeys(not_set))}")
+    forbidden = [flag for flag in case.forbidden_flags if flag in answer.flags]
+    if forbidden:
+        reasons.append(f"forbidden flags set: {', '.join(dict.fromkeys(forbidden))}")
     if case.answerable and n_citations(answer) < (case.min_citations or 0):
         reasons.append(f"citations {n_citations(answer)} < {case.min_citations}")
-    if thresholds.get("latency", 0) > 0 and (
-        late := over_budget(answer.latency_ms, case.latency_budget_ms)
-    ):
-        reasons.append(f"latency: {', '.join(late)}")
+    if thresholds.get("latency", 0) > 0:
+        late = over_budget(answer.latency_ms, case.latency_budget_ms)
+        if late:
+            reasons.append(f"latency: {', '.join(late)}")
     return reasons
 
 
@@ -379,14 +409,23 @@ def _wrong_outcome(case: Case, answer: Answer, stopped: bool) -> list[str]:
     return [f"outcome {outcome}{why} where {expected} was expected"]
 
 
-def _has_criterion(case: Case, answer: Answer | None, parts: Mapping[str, float]) -> bool:
-    labels = (
-        case.required_flags
-        or case.forbidden_flags
-        or case.min_citations is not None
-        or case.expected_outcome
-    )
-    timed = not math.isnan(
-        latency_in_budget(answer.latency_ms if answer else {}, case.latency_budget_ms)
-    )
-    return bool(labels) or timed or not all(math.isnan(value) for value in parts.values())
+def _is_decided(
+    case: Case,
+    answer: Answer | None,
+    parts: Mapping[str, float],
+    scores: Mapping[str, float],
+    thresholds: Mapping[str, float],
+) -> bool:
+    """Return True if anything decides whether this question passes: a scored part with a threshold,
+    or a label that its answer must meet.
+    """
+    if any(part in thresholds and not math.isnan(value) for part, value in parts.items()):
+        return True
+    if not math.isnan(scores.get("forbidden_claims_absent", math.nan)):
+        return True
+    if case.required_flags or case.forbidden_flags:
+        return True
+    if case.min_citations is not None or case.expected_outcome:
+        return True
+    latency = answer.latency_ms if answer else {}
+    return not math.isnan(latency_in_budget(latency, case.latency_budget_ms))

@@ -105,9 +105,8 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
         parts = ", ".join(
             f"{row['questions']} {row['meaning']}" for row in causes.head(3).to_dict("records")
         )
-        lines.append(
-            f"{_without_right_answer(result, result.diagnosis)}; where it was lost first: {parts}."
-        )
+        n_failed = int(result.diagnosis["failed"].sum())
+        lines.append(f"**Causes** of the {n_failed} failures, where each was lost first: {parts}.")
     advice = next(iter(result.advice), None)
     lines.append(
         f"**Next:** {advice.action}." if advice else "**Next:** read the worst questions below."
@@ -125,19 +124,6 @@ def _most_missed(result: Result) -> str:
         f"; most frequent reasons why not: {', '.join(f'{reason} ({n})' for reason, n in counts)}"
         if counts
         else ""
-    )
-
-
-def _without_right_answer(result: Result, diagnosis: pd.DataFrame) -> str:
-    """Return what the diagnosis counts, and why that is another number than that of the questions
-    that did not pass.
-    """
-    failed = set(diagnosis.loc[diagnosis["failed"], "query_id"])
-    others = sum(case.passed is False and case.query_id not in failed for case in result.cases)
-    right = f" ({others} more have one and missed only another threshold)" if others else ""
-    return (
-        f"**Causes**: {len(failed)} of {len(diagnosis)} questions lack a right answer or the "
-        f"evidence for one{right}"
     )
 
 

@@ -56,9 +56,9 @@ def count_causes(diagnosis: pd.DataFrame) -> pd.DataFrame:
     Causes without questions are left out; the last row, "none", holds the questions that did not
     fail.
     """
-    counts = diagnosis["cause"].value_counts()
+    counts = diagnosis.loc[diagnosis["failed"], "cause"].value_counts()
     rows = [(cause, CAUSES[cause], counts[cause]) for cause in CAUSES if cause in counts]
-    rows.append(("none", "not failed", counts.get("", 0)))
+    rows.append(("none", "not failed", len(diagnosis) - counts.sum()))
     table = pd.DataFrame(rows, columns=["cause", "meaning", "questions"])
     return table.assign(share=table["questions"] / max(len(diagnosis), 1))
 

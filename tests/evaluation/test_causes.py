@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import DataError
 from ragbench.evaluation import CAUSES, diagnose
+from ragbench.evaluation.causes import DISPUTED
 from ragbench.report import count_causes
 from ragbench.types import (
     Answer,
@@ -212,7 +213,7 @@ def test_a_label_is_in_doubt_where_a_judge_agrees_with_the_answer_against_it() -
     assert cause_of(other, GOOD, **against, **judged) == "label_in_doubt"
     assert cause_of(other, GOOD, gold_fact_coverage=0.0, **judged) == "label_in_doubt"
     row = row_of(other, GOOD, llm_correctness=1.0, gold_fact_coverage=0.0)
-    assert (row["failed"], row["cause"]) == (True, "label_in_doubt")
+    assert (row["failed"], row["cause"]) == (False, "label_in_doubt")  # the judge decides
     # the judge has a doubt of its own, or the evidence is not there: then the answer is to blame
     for doubt in ({"llm_faithfulness": 0.75}, {"llm_relevance": 0.5}):
         assert cause_of(other, GOOD, **(against | judged | doubt)) == "not_used"
@@ -247,7 +248,7 @@ def test_unanswerable_questions() -> None:
     none = case(expected_outcome="no_results", evidence=(), gold_facts=())
     assert cause_of(none, WRONG) == "unanswerable_answered"
     assert cause_of(none, Answer("q", "No.", outcome="no_results")) == ""
-    assert cause_of(none, Answer("q", "No.", outcome="blocked")) == ""
+    assert cause_of(none, Answer("q", "No.", outcome="blocked")) == "requirement_missed"
     assert cause_of(none, Answer("q", "", outcome="failed", error="x")) == "request_failed"
 
 
@@ -343,10 +344,37 @@ def test_how_similar_an_answer_is_to_its_reference_decides_nothing() -> None:
     assert (row["failed"], row["measure"]) == (True, "gold_fact_coverage")
 
 
-def test_without_a_label_of_the_answer_only_lost_evidence_is_a_failure() -> None:
-    assert cause_of(case(gold_facts=()), GOOD) == ""
-    assert cause_of(case(gold_facts=()), ASTRAY) == "not_retrieved"
-    assert cause_of(case(gold_facts=(), evidence=()), ASTRAY) == ""
+def test_lost_evidence_is_the_cause_of_a_failure_and_no_failure_by_itself() -> None:
+    unlabelled = case(gold_facts=())
+    assert cause_of(unlabelled, ASTRAY) == ""
+    assert cause_of(unlabelled, ASTRAY, expected_document=0.0) == "not_retrieved"
+    assert cause_of(unlabelled, GOOD, expected_document=1.0) == ""
+
+
+@pytest.mark.parametrize(
+    ("labels", "answer", "evidence"),
+    [
+        ({"min_citations": 1}, GOOD, "citations 0 < 1"),
+        ({"required_flags": ("checked",)}, GOOD, "required flags not set: checked"),
+        (
+            {"latency_budget_ms": {"total": 10}},
+            dataclasses.replace(GOOD, latency_ms={"total": 20.0}),
+            "latency: total 20 ms > 10 ms",
+        ),
+    ],
+)
+def test_a_right_answer_that_misses_another_requirement_has_failed_by_that(
+    labels: dict[str, object], answer: Answer, evidence: str
+) -> None:
+    row = row_of(case(**labels), answer, gold_fact_coverage=1.0)
+    assert (row["failed"], row["cause"]) == (True, "requirement_missed")
+    assert str(row["evidence"]).startswith(evidence[:20])
+
+
+@pytest.mark.parametrize(("rate", "failed"), [(0.0, True), (1.0, False)])
+def test_what_passed_by_the_scores_has_not_failed(rate: float, failed: bool) -> None:
+    row = row_of(case(), WRONG, gold_fact_coverage=0.0, pass_rate=rate)
+    assert (row["failed"], bool(row["cause"])) == (failed, failed)
 
 
 def test_the_first_measure_that_is_scored_decides() -> None:
@@ -358,7 +386,8 @@ def test_the_first_measure_that_is_scored_decides() -> None:
 
 
 def test_counts_are_in_the_order_of_the_flow_and_sum_to_all() -> None:
-    table = pd.DataFrame({"cause": ["not_used", "", "not_retrieved", "not_used"]})
+    causes = ["not_used", "", "not_retrieved", "not_used"]
+    table = pd.DataFrame({"cause": causes, "failed": [bool(cause) for cause in causes]})
     counts = count_causes(table)
     assert counts.to_dict("records") == [
         {"cause": "not_retrieved", "meaning": "not retrieved", "questions": 1, "share": 0.25},
@@ -390,7 +419,8 @@ def test_each_failed_question_has_exactly_one_cause_with_evidence(
 ) -> None:
     one = case(evidence=evidence, expected_outcome=None if answerable else "no_results")
     row = row_of(one, Answer("q", "x", tuple(contexts), outcome=outcome), **values)  # type: ignore[arg-type]
-    assert row["failed"] == (row["cause"] in CAUSES) == bool(row["evidence"])
+    assert (row["cause"] in CAUSES) == bool(row["evidence"])
+    assert row["failed"] == (row["cause"] not in ("", "label_in_doubt")) or row["cause"] in DISPUTED
     if outcome == "failed":
         assert row["failed"]
 
@@ -419,7 +449,7 @@ def test_an_empty_text_is_no_answer() -> None:
     empty = Answer("q", " ", ("rail#0",), outcome="success")
     row = row_of(case(), empty, gold_fact_coverage=0.0)
     assert (row["cause"], str(row["evidence"])[:15]) == ("refused", "no answer given")
-    assert cause_of(case(expected_outcome="no_results"), empty) == ""
+    assert cause_of(case(expected_outcome="no_results"), empty) == "requirement_missed"
 
 
 def test_two_answers_to_one_question_are_refused() -> None:

@@ -18,14 +18,13 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
     targets = load_targets()
     assert targets.measures["nDCG@5"] == 0.6
     assert targets.measures["R@5"] == 0.7
-    assert targets.measures["ngram_redundancy"] == 0.2
+    assert not {"ngram_redundancy", "citation_form", "claim_support"} & targets.measures.keys()
     assert "claim_support" not in targets.measures  # it ranks; no value of it is a verdict
     assert targets.measures["pass_rate"] == 0.9
     assert dict(targets.cases) == dict(THRESHOLDS)
     assert dict(targets.weights) == dict(WEIGHTS)
-    assert {
-        name: targets.cases[name] for name in ("semantic", "keyword", "citation", "hallucination")
-    } == {"semantic": 0.7, "keyword": 0.6, "citation": 0.8, "hallucination": 1.0}
+    assert targets.cases["keyword"] == 0.6
+    assert not {"semantic", "citation", "hallucination", "expected_claims"} & targets.cases.keys()
     assert targets.gates == frozenset()
 
 

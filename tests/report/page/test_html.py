@@ -228,7 +228,13 @@ def test_retrieved_texts_mark_gold_evidence_and_show_what_was_not_found() -> Non
         Span("d", text.index(part), text.index(part) + len(part))
         for part in ("sleep <all> day", "Dogs bark")
     ]
-    case = Case("q", "When?", evidence=tuple(spans), reference_answer="Always")
+    case = Case(
+        "q",
+        "When?",
+        evidence=tuple(spans),
+        reference_answer="Always",
+        required_keywords=("always",),
+    )
     data = Dataset("d", "test", {"d": Document("d", text)}, (case,), {"q": {"d": 1}})
     begin, end = f"d#0-{text.index('Mail')}", f"d#{text.index('Mail')}-{len(text)}"
     answer = Answer("q", "Never.", contexts=(begin,))
