@@ -10,7 +10,8 @@ from ragbench.errors import ComparisonError
 from ragbench.evaluation.records import Change, Comparison, Flip, PassFail, known_number
 from ragbench.evaluation.result import Result
 from ragbench.registry import HEADLINE, higher_is_better, perspective_of
-from ragbench.statistics import adjusted_p_values, compare, mcnemar_p_value
+from ragbench.statistics import adjusted_p_values, mcnemar_p_value
+from ragbench.statistics.unreadable import compare_readable, unreadable_note
 
 ALPHA = 0.05
 _NUMBERS = ("baseline", "contender", "difference", "ci_low", "ci_high", "p_value", "mde")
@@ -34,13 +35,25 @@ def compare_results(baseline: Result, result: Result) -> Comparison:
     """
     check_comparable(baseline, result.dataset["fingerprint"], list(result.queries), result.settings)
     left_out = _left_out(baseline, result)
+    changes = _changes(baseline, result, left_out)
+    sides = {"the baseline": baseline, "this evaluation": result}
+    unreadable = [unreadable_note_of(sides, change.measure) for change in changes]
     return Comparison(
         baseline=baseline.name,
         baseline_made=baseline.made_at,
-        changes=_changes(baseline, result, left_out),
+        changes=changes,
         pass_fail=_pass_fail(baseline, result, left_out),
-        notes=tuple(left_out.values()),
+        notes=(*left_out.values(), *filter(None, unreadable)),
     )
+
+
+def unreadable_note_of(results: Mapping[str, Result], measure: str) -> str:
+    """Return a sentence with the fraction of missing verdicts of each result, by the names given
+    here; "" where all have the same.
+    """
+    scores = {name: result.scores for name, result in results.items()}
+    unreadable = {name: result.unreadable for name, result in results.items()}
+    return unreadable_note(measure, scores, unreadable)
 
 
 def check_comparable(
@@ -122,7 +135,9 @@ def _changes(baseline: Result, result: Result, left_out: Mapping[str, str]) -> t
     ]
     if not shared:
         return ()
-    table = compare(_frame(baseline, shared), _frame(result, shared), measures=shared, alpha=ALPHA)
+    frames = {"baseline": _frame(baseline, shared), "contender": _frame(result, shared)}
+    unreadable = {"baseline": baseline.unreadable, "contender": result.unreadable}
+    table = compare_readable(frames, "baseline", unreadable, measures=shared, alpha=ALPHA)
     rows = table[table["n"] > 0].to_dict("records")
     p_values = [known_number(row["p_value"]) for row in rows]
     adjusted = _holm(p_values, [row["wins"] + row["losses"] for row in rows])

@@ -36,6 +36,7 @@ from ragbench.metrics.pipeline import outcome_of
 from ragbench.metrics.rates import wilson_interval
 from ragbench.metrics.safety.leakage import masked, masked_id
 from ragbench.registry import BRIEF, LEADERBOARD
+from ragbench.statistics.unreadable import bounds_of_mean
 from ragbench.types import Answer, Dataset, Judgement, Run, grouped
 
 if TYPE_CHECKING:
@@ -72,6 +73,12 @@ class JudgeFailures(NamedTuple):
         )
 
 
+def missing_verdicts(judgements: Sequence[Judgement]) -> list[Judgement]:
+    """Return the judgements that were requested and have no verdict: no reply, or an unreadable one."""
+    states = ("judge_failed", "unreadable")
+    return [each for each in judgements if each.samples and each.state in states]
+
+
 def judge_failures(judgements: Sequence[Judgement]) -> JudgeFailures:
     """Return how many judgements were requested, and how many failed.
 
@@ -79,7 +86,7 @@ def judge_failures(judgements: Sequence[Judgement]) -> JudgeFailures:
     JudgeFailures(requested=1, failed=1, reason='401', lost=frozenset({'q1'}))
     """
     requested = [judgement for judgement in judgements if judgement.samples]
-    failed = [each for each in requested if each.state in ("judge_failed", "unreadable")]
+    failed = missing_verdicts(judgements)
     if not failed:
         return JudgeFailures(len(requested))
     [(worst, n_failed)] = Counter(each.criterion for each in failed).most_common(1)
@@ -298,6 +305,29 @@ class Result(Decisions):
     def judge_failures(self) -> JudgeFailures:
         """Return how often the judge failed."""
         return judge_failures(self.judgements)
+
+    @cached_property
+    def unreadable(self) -> Mapping[str, frozenset[str]]:
+        """Return judged measure -> the questions whose verdict is missing although a judge was asked
+        for it.
+        """
+        missing = missing_verdicts(self.judgements)
+        groups = grouped(missing, lambda judgement: f"llm_{judgement.criterion}")
+        return {
+            measure: frozenset(judgement.query_id for judgement in judgements)
+            for measure, judgements in groups.items()
+        }
+
+    @cached_property
+    def judged_bounds(self) -> Mapping[str, tuple[float, float]]:
+        """Return judged measure -> its mean with every missing verdict as the lowest, and as the
+        highest value; only where verdicts are missing.
+        """
+        bounds = {
+            measure: bounds_of_mean(measure, self.scores, self.unreadable)
+            for measure in self.unreadable
+        }
+        return {measure: pair for measure, pair in bounds.items() if pair is not None}
 
     @property
     def judge_failed(self) -> bool:

@@ -14,9 +14,9 @@ from ragbench.errors import ComparisonError, ConfigError, check_known, printable
 from ragbench.evaluation.parameters import OMITTED
 from ragbench.evaluation.result import Result
 from ragbench.registry import LEADERBOARD, higher_is_better, named_among
-from ragbench.statistics import compare_all
 from ragbench.statistics.comparison import means, printed_short, with_interval
 from ragbench.statistics.race import Race
+from ragbench.statistics.unreadable import compare_readable
 
 ANSWER_MEASURES = ("llm_correctness", "llm_faithfulness", "semantic_similarity", "token_f1")
 """What distinguishes answers, the first that there is."""
@@ -98,7 +98,8 @@ class Results(Sequence[Result]):
         Returns:
             rank (none where nothing was scored by that measure), name, label, retriever, chunking; for
             each headline measure its mean, `<measure>_ci_low`, `<measure>_ci_high` and `<measure>_n`
-            ("scored/all"); of `measures` also `<measure>_std`, the deviation over questions; chunks,
+            ("scored/all"), and where a judge's verdicts are missing `<measure>_bound_low` and
+            `<measure>_bound_high`, the mean if all of them were 0, or 1; of `measures` also `<measure>_std`, the deviation over questions; chunks,
             index_s, search_ms (one question alone); latency_p50_ms and latency_p95_ms (of an answer,
             until it is complete); with_llm, cost_usd (of the run where
             nothing is stored), generator_cost_usd and judge_cost_usd (parts of it), cost_per_1000_usd
@@ -137,7 +138,9 @@ class Results(Sequence[Result]):
 
     def compare(self, baseline: str = "", *, measures: str | Sequence[str] = ()) -> pd.DataFrame:
         """Compare every result with one of them, paired by question: the frame of
-        `ragbench.compare_all`.
+        `ragbench.compare_all`; where a judge's verdicts are missing for another fraction of one than
+        of the other, the decision is by the worse bound
+        (`ragbench.statistics.unreadable.compare_readable`).
 
         Args:
             baseline: name of a result; "" means that of the sweep, else the first by name.
@@ -147,8 +150,12 @@ class Results(Sequence[Result]):
         chosen = _names(measures) or [ranking_measure(self)]
         scores = {each.name: _of_measures(each.scores, chosen) for each in self._results}
         dropped = self.race.scores.keys() - scores.keys() if self.race else ()
-        return compare_all(
-            scores, baseline_name(self, baseline), measures=chosen, n_dropped=len(dropped)
+        return compare_readable(
+            scores,
+            baseline_name(self, baseline),
+            {each.name: each.unreadable for each in self._results},
+            measures=chosen,
+            n_dropped=len(dropped),
         )
 
 
@@ -281,7 +288,10 @@ def _printed(board: pd.DataFrame, *, main: str, named: Sequence[str]) -> pd.Data
     named with deviations, known costs, and the two ranks (which say more than the recalls they come
     from).
     """
-    names = [*judged_columns(board), *LEADERBOARD, *named, *(f"{name}_std" for name in named)]
+    names = [*judged_columns(board)]
+    for name in (*LEADERBOARD, *named):
+        names += [name, f"{name}_bound_low", f"{name}_bound_high"]
+    names += [f"{name}_std" for name in named]
     means = [name for name in names if name in named or not name.startswith("span_recall")]
     columns = [*dict.fromkeys(means), "chunks", *PER_QUESTION, *_RANKS]
     filled = [
@@ -311,6 +321,9 @@ def _standing(result: Result, main: str, named: Sequence[str]) -> dict[str, Any]
         _, mean, low, high, n_scored, n = summary[name]
         standing |= {name: mean, f"{name}_ci_low": low, f"{name}_ci_high": high}
         standing[f"{name}_n"] = f"{n_scored}/{n}"
+        if name in result.judged_bounds:
+            lowest, highest = result.judged_bounds[name]
+            standing |= {f"{name}_bound_low": lowest, f"{name}_bound_high": highest}
         if name in named:
             standing[f"{name}_std"] = only(scores, name)["value"].std()
     facts = result.facts

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from ragbench.evaluation import CAUSES, STAGE_OF, Result
+from ragbench.evaluation.comparison import unreadable_note_of
 from ragbench.evaluation.results import configurations, only, per_question
 from ragbench.registry import higher_is_better, meaning_of
 from ragbench.report.configuration import known_item_note
@@ -88,6 +89,8 @@ def conclusion(
         f"{len(results)} configurations{_price(by_name[best])}."
     ]
     lines += known_item_note(by_name[best])
+    if note := unreadable_note_of(by_name, measure):
+        lines.append(f"**Unreadable verdicts:** {plain(note)}.")
     if race := getattr(results, "race", None):
         lines.append(f"**Race:** {race.summary.removeprefix('race ')}.")
     if len(order) < len(results):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ from typer.testing import CliRunner
 import ragbench as rb
 from ragbench.cli import app
 from ragbench.errors import FailureKind
+from ragbench.evaluation import compare_results
 from ragbench.evaluation.records import MeasureResult
 from ragbench.llms import ScriptedLLM
-from ragbench.report.page import banner
+from ragbench.report.page import banner, report_html, report_markdown
+from ragbench.report.page.report_json import report_json
 from ragbench.types import Case, Completion, Dataset, Document
 
 N = 100
@@ -195,3 +198,23 @@ def test_the_exit_status_of_a_judge_that_fails(files: Callable[[str], tuple[int,
             f"{n_failed} of 10 judgements failed ({n_failed * 10}%), the first: 401: the key is "
             "refused" in shown
         )
+
+
+def test_bounds_over_unreadable_verdicts_are_next_to_the_mean_and_decide() -> None:
+    before = evaluated(Failing(0), n=N)
+    lost = evaluated(Failing(15, unreadable=True), n=N)
+    assert lost.judged_bounds == {"llm_correctness": (0.85, 1.0)}
+    assert not before.judged_bounds
+    sentence = "0.850 to 1.000 with the unreadable verdicts"
+    assert f"1.000 ({sentence})" in report_markdown(lost)
+    assert sentence in report_html(lost)
+    assert json.loads(report_json(lost))["judged_bounds"] == {"llm_correctness": [0.85, 1.0]}
+    board = rb.Results([replace(before, name="a"), replace(lost, name="b")]).leaderboard()
+    assert board["llm_correctness_bound_low"].dropna().tolist() == [0.85]
+    [change] = [
+        each for each in compare_results(before, lost).changes if each.measure == "llm_correctness"
+    ]
+    assert change.ci_low is not None
+    assert change.ci_low < -0.1
+    [note] = [each for each in compare_results(before, lost).notes if "missing" in each]
+    assert "0 of 100 answers of the baseline, 15 of 100 of this evaluation" in note

@@ -28,6 +28,8 @@ def report_json(result: Result) -> str:
         "seconds": result.timings,
         "environment": result.environment,
     }
+    if result.judged_bounds:
+        record["judged_bounds"] = result.judged_bounds
     return json_text(record)
 
 

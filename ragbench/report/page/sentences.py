@@ -301,6 +301,18 @@ def interval(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f"[{number(low)}, {number(high)}]"
 
 
+def if_unreadable(bounds: tuple[float, float] | None) -> str:
+    """Return the mean of a judged measure if all of its missing verdicts were the lowest, or the
+    highest value; "" where none is missing.
+
+    >>> if_unreadable((0.5, 0.75)), if_unreadable(None)
+    ('0.500 to 0.750 with the unreadable verdicts', '')
+    """
+    if bounds is None:
+        return ""
+    return f"{number(bounds[0])} to {number(bounds[1])} with the unreadable verdicts"
+
+
 def sureness(row: MeasureResult) -> str:
     """State that the verdict could be another with other questions of the kind; "" where that is
     not known.
@@ -385,6 +397,7 @@ def templates(**options: Any) -> Environment:
         aim,
         at_a_time,
         flip_counts,
+        if_unreadable,
         interval,
         number,
         p_text,
