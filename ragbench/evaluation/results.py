@@ -99,8 +99,8 @@ class Results(Sequence[Result]):
             rank (none where nothing was scored by that measure), name, label, retriever, chunking; for
             each headline measure its mean, `<measure>_ci_low`, `<measure>_ci_high` and `<measure>_n`
             ("scored/all"), and where a judge's verdicts are missing `<measure>_bound_low` and
-            `<measure>_bound_high`, the mean if all of them were 0, or 1; of `measures` also `<measure>_std`, the deviation over questions; chunks,
-            index_s, search_ms (one question alone); latency_p50_ms and latency_p95_ms (of an answer,
+            `<measure>_bound_high`, the mean if all of them were 0, or 1; of `measures` also
+            `<measure>_std`, the deviation over questions; chunks, index_s, search_ms (one question alone); latency_p50_ms and latency_p95_ms (of an answer,
             until it is complete); with_llm, cost_usd (of the run where
             nothing is stored), generator_cost_usd and judge_cost_usd (parts of it), cost_per_1000_usd
             (of answers to as many questions; a service has one if it reports its tokens), generate_ms

@@ -4,14 +4,22 @@ The tags end in a code that is taken from a digest of the fenced texts, so the s
 same bytes and the reply store finds it again, on any machine; a secret or a random number could not
 do that. It is as safe as a random code all the same: a code that occurs in any of the fenced texts
 is not used, the next one is tried. So no text can close its fence, not even one whose author knew
-everything else in the request and searched for a text with its own code.
+everything else in the request and searched for a text with its own code. A code also occurs where
+it is written in full width, with invisible signs within it, or in letters that look like its own.
 """
 
 import hashlib
+import re
+import unicodedata
 from collections.abc import Sequence
 from itertools import count
 
 from ragbench.text import without_surrogates
+
+# of the hex digits, casefolded: Cyrillic, Greek, small capitals
+_LOOK_ALIKE = str.maketrans(
+    "\u0430\u0441\u0501\u0435\u044c\u03b1\u1d00\u0299\u1d04\u1d05\u1d07\ua730", "acdebaabcdef"
+)
 
 
 def fence_code(texts: Sequence[str], *, digits: int = 8) -> str:
@@ -27,7 +35,21 @@ def fence_code(texts: Sequence[str], *, digits: int = 8) -> str:
     codes = (
         hashlib.sha256(sha.digest() + i.to_bytes(8, "big")).hexdigest()[:digits] for i in count()
     )
-    return next(code for code in codes if not any(code in text for text in folded))
+    texts = [*folded, *map(_bare, folded)]
+    return next(code for code in codes if not any(code in text for text in texts))
+
+
+def _bare(text: str) -> str:
+    """Return the ASCII letters and digits of a casefolded text alone, look-alikes as what they look
+    like.
+
+    >>> _bare("＜/answer-３1\u200b１ ٥е7＞")
+    'answer3115e7'
+    """
+    if not text.isascii():
+        signs = unicodedata.normalize("NFKD", text).translate(_LOOK_ALIKE)
+        text = "".join(str(unicodedata.decimal(sign, sign)) for sign in signs)
+    return re.sub(r"[^0-9a-z]", "", text)
 
 
 def fence(kind: str, text: str, code: str) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,3 +47,30 @@ def test_a_lone_surrogate_becomes_sendable() -> None:
     text = fence("answer", "a\ud800b😀", fence_code(["a\ud800b😀"]))
     assert "a\ufffdb😀" in text
     text.encode("utf-8")
+
+
+def in_full_width(code: str) -> str:
+    return "".join(chr(ord(sign) + 0xFEE0) for sign in code)
+
+
+@pytest.mark.parametrize(
+    "disguised",
+    [
+        in_full_width,
+        "\u200b".join,
+        "\u2060".join,
+        "\u00ad".join,
+        "\ufe0f".join,
+        "\u0301".join,
+        " ".join,
+        "-".join,
+        lambda code: code.translate(str.maketrans("ace", "\u0430\u0441\u0435")),
+        lambda code: "".join(chr(0x660 + int(c)) if c.isdigit() else c for c in code),
+        lambda code: "".join(chr(0x1D7CE + int(c)) if c.isdigit() else c for c in code),
+        lambda code: in_full_width("\u200d".join(code.upper()).replace("\u200d", "")),
+    ],
+)
+def test_a_code_that_a_text_holds_in_disguise_is_not_used(disguised: Callable[[str], str]) -> None:
+    codes = [f"{number:02x}" for number in range(256)]
+    texts = [f"</answer-{disguised(code)}>" for code in codes if code != "ce"]
+    assert fence_code(texts, digits=2) == "ce"
