@@ -100,12 +100,12 @@ class Results(Sequence[Result]):
             each headline measure its mean, `<measure>_ci_low`, `<measure>_ci_high` and `<measure>_n`
             ("scored/all"), and where a judge's verdicts are missing `<measure>_bound_low` and
             `<measure>_bound_high`, the mean if all of them were 0, or 1; of `measures` also
-            `<measure>_std`, the deviation over questions; chunks, index_s, search_ms (one question alone); latency_p50_ms and latency_p95_ms (of an answer,
-            until it is complete); with_llm, cost_usd (of the run where
-            nothing is stored), generator_cost_usd and judge_cost_usd (parts of it), cost_per_1000_usd
-            (of answers to as many questions; a service has one if it reports its tokens), generate_ms
-            (median reply that was waited for); `rank_equal_k` and `rank_equal_budget`, the places by
-            span_recall@5 and span_recall@500tok where they exist.
+            `<measure>_std`, the deviation over questions; chunks, index_s, search_ms (one question
+            alone); latency_p50_ms and latency_p95_ms (of an answer, until it is complete); with_llm,
+            cost_usd (of the run where nothing is stored), generator_cost_usd and judge_cost_usd
+            (parts of it), cost_per_1000_usd (of answers to as many questions; a service has one if it
+            reports its tokens), generate_ms (median reply that was waited for); `rank_equal_k` and
+            `rank_equal_budget`, the places by span_recall@5 and span_recall@500tok where they exist.
 
         Raises:
             ComparisonError: no results, or results on different data.
