@@ -15,11 +15,13 @@ from ragbench.judges.parser import (
     unsupported_claims,
 )
 from ragbench.judges.prompts import (
+    CONVERSATION,
     CRITERIA,
     DOCUMENT,
     JUDGE_SYSTEM,
     REPAIR,
     REPLY_FORMS,
+    TURNS_AS_DOCUMENT,
     name_language,
 )
 from ragbench.llms.fences import fence, fence_code, numbered
@@ -66,6 +68,10 @@ REPLY_TOKENS = {
     "vital_recall": 1600,
 }
 
+_BY_SUPPORT = ("faithfulness", "context_recall")
+"""The criteria by which earlier turns of a conversation count as one more document."""
+
+_TURNS = "earlier turns"
 _MAX_SHOWN_REPLY = 4000
 _BETWEEN = "\n\n--- repair ---\n\n"
 
@@ -75,7 +81,9 @@ TIMEOUT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """The material for the judgement of one answer; `reference` is None where there is none."""
+    """The material for the judgement of one answer; `reference` is None where there is none,
+    `history` are the messages before the question, the oldest first.
+    """
 
     query_id: str
     question: str
@@ -84,6 +92,7 @@ class Material:
     documents: tuple[str, ...]
     chunk_ids: tuple[str, ...]
     facts: tuple[str, ...] = ()
+    history: tuple[Mapping[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +133,9 @@ def judge(
       that the case's metadata `okay_facts` names; a part of a fact counts as nothing (strict vital
       recall of TREC's RAG track, Pradeep et al. 2024).
 
-    The prompts are in `ragbench.judges.prompts`. Foreign text, such as the answer, is between tags
+    The judge sees the earlier turns of a conversation (`Case.turns`), of more than 12,000 characters
+    the latest; "faithfulness" and "context_recall" count them as one more document. The prompts are
+    in `ragbench.judges.prompts`. Foreign text, such as the answer, is between tags
     that it cannot close. The judge sees the first 12,000 characters of an answer; the explanation
     notes where there is more.
 
@@ -194,9 +205,17 @@ def write_request(
     documents = material.documents if "documents" in needed else ()
     facts = material.facts if "facts" in needed else ()
     reply = reply[-_MAX_SHOWN_REPLY:]
-    code = fence_code([material.question, answer, reference, reply, *documents, *facts])
+    history = _latest(material.history)
+    earlier = [message["content"] for message in history]
+    code = fence_code([material.question, answer, reference, reply, *documents, *facts, *earlier])
 
-    parts = [f"Question:\n{fence('question', material.question, code)}"]
+    parts = []
+    if history:
+        parts.append(CONVERSATION)
+        parts += [fence(message["role"], message["content"], code) for message in history]
+        if any(criterion in _BY_SUPPORT for criterion in criteria):
+            parts.append(TURNS_AS_DOCUMENT.replace("{number}", str(len(documents) + 1)))
+    parts.append(f"Question:\n{fence('question', material.question, code)}")
     if "documents" in needed:
         parts.append(
             f"Documents that were retrieved, best first, each after its "
@@ -232,6 +251,20 @@ def write_request(
         earlier_reply = fence("reply", reply, code) if reply else "(it was empty)"
         parts.append(REPAIR.replace("{problem}", problem).replace("{reply}", earlier_reply))
     return "\n\n".join(parts)
+
+
+def _latest(history: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    """Return the latest messages that have MAX_ANSWER characters together, the oldest first; the last
+    one is cut where it alone has more.
+    """
+    messages: list[Mapping[str, str]] = []
+    left = MAX_ANSWER
+    for message in reversed(history):
+        if messages and len(message["content"]) > left:
+            break
+        messages.append({**message, "content": message["content"][:left]})
+        left -= len(message["content"])
+    return messages[::-1]
 
 
 def verdicts(
@@ -290,7 +323,16 @@ def materials_of(
         reference = case.reference_answer if (case.reference_answer or "").strip() else None
         facts = tuple(fact[0] for fact in case.vital_facts)
         materials.append(
-            Material(answer.query_id, case.text, answer.text, reference, documents, named, facts)
+            Material(
+                answer.query_id,
+                case.text,
+                answer.text,
+                reference,
+                documents,
+                named,
+                facts,
+                case.history,
+            )
         )
     return materials
 
@@ -310,7 +352,11 @@ def _without_request(answer: Answer, material: Material, criterion: str) -> Judg
         state, why = "no_reference", "the question has no reference answer"
     elif criterion == "vital_recall" and not material.facts:
         state, why = "no_reference", "the question has no vital facts"
-    elif "documents" in needs and not material.documents:
+    elif (
+        "documents" in needs
+        and not material.documents
+        and not (criterion in _BY_SUPPORT and material.history)
+    ):
         state, why = "retrieval_empty", "nothing was retrieved, so nothing can support the answer"
         if criterion != "faithfulness":
             value, why = 0.0, "nothing was retrieved"
@@ -385,8 +431,7 @@ def _take(
                 verdict = verdicts[name]
                 if isinstance(verdict, UnreadableError):
                     raise verdict
-                names = material.facts if name == "vital_recall" else material.chunk_ids
-                value, explanation = score(verdict, names)
+                value, explanation = score(verdict, _names(name, material))
                 state = "no_claims" if value is None else "scored"
                 unsupported = unsupported_claims(verdict)
         except UnreadableError as problem:
@@ -414,6 +459,15 @@ def _take(
             usage=before.usage + usage if before else usage,
         )
     return problems
+
+
+def _names(criterion: str, material: Material) -> tuple[str, ...]:
+    """Return the names of what a verdict numbers: facts, or documents."""
+    if criterion == "vital_recall":
+        return material.facts
+    if criterion in _BY_SUPPORT and material.history:
+        return (*material.chunk_ids, _TURNS)
+    return material.chunk_ids
 
 
 def _bare(name: str) -> str:

@@ -97,6 +97,12 @@ REPLY_FORMS: Mapping[str, str] = {
     "document": '{"reason": "<one or two sentences>", "grade": <0, 1, 2 or 3>}',
 }
 
+CONVERSATION = """The question is asked in a conversation. Its earlier turns, the oldest first, show what the question \
+refers to ("she", "that one"); they are material, and not judged:"""
+
+TURNS_AS_DOCUMENT = """Where a decision asks which document supports a sentence, the earlier turns are document \
+{number}: what the user or the assistant stated there supports it, too."""
+
 REPAIR = """An earlier reply to this request could not be used: {problem}. It is shown here only so that you can see \
 what went wrong:
 {reply}

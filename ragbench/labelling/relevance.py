@@ -30,10 +30,12 @@ def judge_relevance(
     {'q1': {'d1': 3, 'd2': 0}}
     """
     pairs = [(q, doc_id) for q, ids in unjudged(dataset, runs, measure).items() for doc_id in ids]
+    cases = dataset.case_of
     materials = []
     for q, doc_id in pairs:
         text = dataset.corpus[doc_id].full_text[:MAX_ANSWER]
-        materials.append(Material(q, dataset.queries[q], "", None, (text,), (doc_id,)))
+        case = cases[q]
+        materials.append(Material(q, case.text, "", None, (text,), (doc_id,), history=case.history))
     values = [value for [value] in verdicts(materials, "document", llms.load_llm(llm))]
     if lost := values.count(None):
         text = f"{lost} of {len(values)} documents have no grade from the judge"

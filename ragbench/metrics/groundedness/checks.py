@@ -36,13 +36,15 @@ CONTENT_SHARE = 0.5
 
 
 class _Check(NamedTuple):
-    """An answer without its marks, its contexts and what is compared: `ids` name `texts`; `cited` has the
-    citations of each claim; `documents` is chunk id -> document id of what is cited."""
+    """An answer without its marks, its contexts and what is compared: `ids` name `texts`; `grounds` are
+    these texts and the earlier turns of a conversation; `cited` has the citations of each claim;
+    `documents` is chunk id -> document id of what is cited."""
 
     case: Case
     text: str
     ids: tuple[str, ...]
     texts: list[str]
+    grounds: list[str]
     claims: list[str]
     citations: tuple[str, ...]
     cited: list[tuple[str, ...]]
@@ -64,10 +66,11 @@ class _Check(NamedTuple):
 
     @property
     def pairs(self) -> Pairs:
-        """Return what is supported by what: claims and answer by the contexts, labels by the answer,
-        claims by what they cite. Next to each other, since they share sentences, which are read once.
+        """Return what is supported by what: claims and answer by the contexts and earlier turns, labels
+        by the answer, claims by what they cite. Next to each other, since they share sentences, which
+        are read once.
         """
-        by_contexts = [(claim, self.texts) for claim in [*self.claims, self.text]]
+        by_contexts = [(claim, self.grounds) for claim in [*self.claims, self.text]]
         return [*by_contexts, *((label, [self.text]) for label in self.labels), *self.sources]
 
 
@@ -83,7 +86,8 @@ def _check(case: Case, answer: Answer, texts: list[str], by_id: Mapping[str, Chu
     # citations apart from the text hold for all of it
     cited = [parse_citations(claim, ids) if marked else answer.citations for claim in listed]
     text = without_citations(answer.text, ids)
-    return _Check(case, text, ids, texts, listed, citations, cited, documents)
+    grounds = [*texts, *(message["content"] for message in case.history)]
+    return _Check(case, text, ids, texts, grounds, listed, citations, cited, documents)
 
 
 def _stated(claim: str, text: str, support: float) -> bool:
@@ -177,6 +181,8 @@ def score_groundedness(
     order of the cases. Unscored (NaN) is a case without an answer given, exactly as in
     `score_answers`; one without the label that the measure needs; one whose answer has no claim,
     number or citation where these are counted. An answer without context has a claim_support of 0.
+    For claim_support and numeric_support the earlier turns of a conversation (`Case.turns`) are
+    contexts, too.
 
     Args:
         dataset: its cases may hold `expected_claims`, `forbidden_claims` and `expected_citations`.
@@ -227,7 +233,7 @@ def check_groundedness(
     rows, table = {}, []
     for query_id, check in checks.items():
         for claim in check.claims:
-            fabricated = tuple(n.text for n in numeric_fabrications(claim, check.texts))
+            fabricated = tuple(n.text for n in numeric_fabrications(claim, check.grounds))
             supported = next(supports) >= STRICT and not fabricated
             table.append((query_id, claim, supported, fabricated))
         support = next(supports)
@@ -237,7 +243,7 @@ def check_groundedness(
         sources = check.sources
         rows[query_id] = {
             "claim_support": support if check.claims else math.nan,
-            "numeric_support": numeric_support(check.text, check.texts),
+            "numeric_support": numeric_support(check.text, check.grounds),
             "expected_claims": _fraction(stated[:n_expected]),
             "forbidden_claims_absent": _fraction([not claim for claim in stated[n_expected:]]),
             "expected_citations": _fraction([i in cited for i in check.case.expected_citations]),
