@@ -31,23 +31,46 @@ that is written without spaces.
 """
 
 _RUN = regex.compile(rf"(?:{SIGN}|\p{{Hangul}})+|[\w--{UNSPACED_SET}--\p{{Hangul}}]+", regex.V1)
-_INVISIBLE = regex.compile("[\u00ad\u200c\u200d]")  # soft hyphen, what joins letters or does not
+_INVISIBLE = regex.compile(
+    # A soft hyphen, also at the end of a line; what joins letters or does not; directions.
+    "\u00ad(?:[ \\t]*\\r?\\n\\s*)?|[\u00ad\u061c\u200c-\u200f\u2060\ufeff]"
+    # Arabic vowel marks, hamza above and below, tatweel; Hebrew points and accents.
+    "|[\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed]"
+    "|[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7]"
+)
+_SAME_LETTER = str.maketrans("أإآٱىیک", "ااااييك")  # forms of alef, yeh and kaf
+_THOUSANDS = regex.compile(
+    r"(?<=(?<!\d)\d{1,3}(?:[\xa0\u2007-\u2009\u202f]\d{3})*)[\xa0\u2007-\u2009\u202f](?=\d{3}(?!\d))"
+)
 _DIGIT = regex.compile(r"[\p{Nd}--0-9]", regex.V1)
 UNSPACED = regex.compile(rf"{SIGN}", regex.V1)
 _SIGNS = regex.compile(rf"{SIGN}|\p{{Hangul}}", regex.V1)
 
 
 def folded(text: str) -> str:
-    """Return a text as words are compared: NFKC and case folding (also of a Turkish capital I with a
-    dot), digits of every script as 0 to 9, without signs inside words that only change their look.
+    """Return a text as words are compared: `normal`, case folded (also a Turkish capital I with a
+    dot), with the digits of every script as 0 to 9.
 
     >>> folded("Ｓtra\\u00adße İzmir ٣٥")
     'strasse izmir 35'
     """
     if text.isascii():
         return text.lower()
-    normal = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
-    return str(_DIGIT.sub(_decimal, normal.casefold().replace("i\u0307", "i")))
+    return ascii_digits(normal(text).casefold().replace("i\u0307", "i"))
+
+
+def normal(text: str) -> str:
+    """Return a text in one form (NFKC), without signs inside words that only change their look, such
+    as soft hyphens and the vowel marks of Arabic and Hebrew, with one form of the Arabic letters
+    alef, yeh and kaf, and without narrow spaces between the thousands of a number.
+
+    >>> normal("مُحَمَّد"), normal("Stra\\u00ad\\nße"), normal("4\\u202f183")
+    ('محمد', 'Straße', '4183')
+    """
+    if text.isascii():
+        return text
+    plain = _INVISIBLE.sub("", unicodedata.normalize("NFKC", _THOUSANDS.sub("", text)))
+    return plain.translate(_SAME_LETTER)
 
 
 def ascii_digits(text: str) -> str:

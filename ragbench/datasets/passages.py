@@ -1,17 +1,23 @@
-"""Texts found again in documents: exactly, with white space folded, or resembling."""
+"""Texts found again in documents: exactly, with white space and Unicode forms folded, or resembling."""
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from typing import NamedTuple
 
-from ragbench.language import words
+import regex
+
+from ragbench.language import normal, words
 from ragbench.types import Document, Span
 
+_PART = regex.compile(
+    # Letters that are as they are; a letter with its marks, or the thousands of a number; a gap. A soft
+    # hyphen at the end of a line hides the gap after it.
+    r"(?P<plain>[!-~]+(?!\p{M}))|(?P<gap>\s+)|(?P<letter>\xad\s*|\X)"
+)
 _MIN_FUZZY = 40  # characters; a shorter text resembles many places
 _MIN_RATIO = 90.0  # rapidfuzz's partial ratio
 _MAX_VOTERS = 24  # words of a passage that choose its candidates
@@ -28,8 +34,18 @@ class Place(NamedTuple):
 NOWHERE = Place((Span("", 0, 0),), "unmatched")
 
 
+class _Folded(NamedTuple):
+    """A text with single blanks and letters in one form (`normal`), and where each of its characters
+    begins and ends in the text that it was made from.
+    """
+
+    text: str
+    starts: list[int]
+    ends: list[int]
+
+
 class Texts:
-    """The corpus with white space folded, and which documents hold a word; built when a text must
+    """The corpus with white space and letters folded, and which documents hold a word; built when a text must
     be found.
     """
 
@@ -46,14 +62,16 @@ class Texts:
         return holding
 
     def within(self, text: str, doc_id: str) -> tuple[int, int] | None:
-        """Return where this document holds a text, white space folded."""
+        """Return where this document holds a text, white space and letters folded."""
         full = self._corpus[doc_id].full_text
         if (at := full.find(text)) >= 0:
             return at, at + len(text)
-        folded, offsets = self._fold(doc_id)
-        folded_text = " ".join(text.split())
-        at = folded.find(folded_text)
-        return (offsets[at], offsets[at + len(folded_text) - 1] + 1) if at >= 0 else None
+        folded = self._fold(doc_id)
+        folded_text = _fold(text).text
+        at = folded.text.find(folded_text)
+        if at < 0:
+            return None
+        return folded.starts[at], folded.ends[at + len(folded_text) - 1]
 
     def _search(self, text: str) -> Place:
         """Return where the corpus holds a text."""
@@ -79,7 +97,7 @@ class Texts:
     def _resembling(self, text: str, rarest: Sequence[str]) -> Place:
         from rapidfuzz.fuzz import partial_ratio_alignment
 
-        folded_text = " ".join(text.split())
+        folded_text = _fold(text).text
         if len(folded_text) < _MIN_FUZZY:
             return NOWHERE
         voters = [word for word in rarest if word in self._holding][:_MAX_VOTERS]
@@ -89,22 +107,33 @@ class Texts:
         best = 0.0
         holders: list[Span] = []
         for number in sorted(likely, key=lambda number: (-votes[number], number))[:_MAX_CANDIDATES]:
-            folded, offsets = self._fold(self._ids[number])
-            match = partial_ratio_alignment(folded_text, folded, score_cutoff=_MIN_RATIO)
+            folded = self._fold(self._ids[number])
+            match = partial_ratio_alignment(folded_text, folded.text, score_cutoff=_MIN_RATIO)
             if match is None or match.dest_end <= match.dest_start or match.score < best:
                 continue
-            span = Span(
-                self._ids[number], offsets[match.dest_start], offsets[match.dest_end - 1] + 1
-            )
+            start, end = folded.starts[match.dest_start], folded.ends[match.dest_end - 1]
+            span = Span(self._ids[number], start, end)
             best, holders = match.score, [*(holders if match.score == best else []), span]
         return Place(tuple(holders), "fuzzy") if holders else NOWHERE
 
-    def _folded(self, doc_id: str) -> tuple[str, list[int]]:
-        """Return a document's text with white space folded, and where each of its characters is in
-        `full_text`.
-        """
-        words = list(re.finditer(r"\S+", self._corpus[doc_id].full_text))
-        offsets: list[int] = []
-        for match in words:
-            offsets += range(match.start() - bool(offsets), match.end())
-        return " ".join(match[0] for match in words), offsets
+    def _folded(self, doc_id: str) -> _Folded:
+        """Return a document's text, folded."""
+        return _fold(self._corpus[doc_id].full_text)
+
+
+def _fold(text: str) -> _Folded:
+    parts: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    for match in _PART.finditer(text):
+        part = normal(match[0])
+        if match.lastgroup == "gap":
+            part = " " if match.start() > 0 and match.end() < len(text) else ""
+        if part and match.lastgroup == "plain":
+            starts += range(match.start(), match.end())
+            ends += range(match.start() + 1, match.end() + 1)
+        else:
+            starts += [match.end() - 1 if part == " " else match.start()] * len(part)
+            ends += [match.end()] * len(part)
+        parts.append(part)
+    return _Folded("".join(parts), starts, ends)

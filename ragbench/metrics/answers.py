@@ -37,11 +37,23 @@ from ragbench.registry import Measure
 from ragbench.retrieval.embedders import knows, load_embedder
 from ragbench.types import Answer, Chunk, Dataset, Embedder, Judgement
 
-_NUMBER = r"(?:(?<!\w)[-\u2212])?(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)*|\d+(?:\.\d+)*)"
+_GROUPED = r"\d{1,3}(?:,\d{3})+(?!\d)|\d{1,2}(?:,\d{2})+,\d{3}(?!\d)"  # also as in India
+_NUMBER = rf"(?:(?<!\w)[-\u2212])?(?:(?:{_GROUPED})(?:\.\d+)*|\d+(?:\.\d+)*)"
+_APOSTROPHE = re.compile(r"(?<=\d)['’](?=\d{3}(?!\d))")  # between thousands, as in Switzerland
+_SPACE = re.compile(r"(?<=\d) (?=\d{3}(?!\d))")
+_ARABIC_SIGNS = str.maketrans("٫٬", ".,")
 
 _DECIMAL = re.compile(r"\d[.,]\d")
 
 _OPERATOR = re.compile(r"[=+^<>|~&@#*]")
+
+# What a name and its signs have before a single letter or abbreviation is a word of its own: the
+# letters of "C#", "C++", "A+", "A*", "R&D", "T-shirt" and "Objective-C" are parts of other names.
+_NAME_WITH_SIGNS = regex.compile(
+    r"(?<![\w&])[^\W\d_]{1,3}(?:&[^\W\d_]{1,3})+(?![\w&])"
+    r"|(?<!\w)[^\W\d_]{1,3}(?=\+\+|\+(?!\w))|(?<!\w)[^\W\d_](?=[#*])"
+    r"|(?<![\w-])[^\W\d_](?=-\w)|(?<=\w-)[^\W\d_](?![\w-])|(?<![\w-])[^\W\d_](?=-(?!\w)(?! ))"
+)
 
 _EMPHASIS = re.compile(
     r"(?<![*\w])\*{1,2}(\w[^*]*)(?<=\w)\*{1,2}(?![*\w])"
@@ -78,7 +90,7 @@ def gold_fact_coverage(answer: str, facts: Sequence[Sequence[str]]) -> float:
     A fact is a sequence of wordings: the fact itself, then aliases. A wording is stated if the
     answer contains its words in a row, ignoring case and punctuation, and not as part of longer
     words. A number is one word, with its sign and decimals: "3" is not stated by "3.5", "13" or
-    "-3"; "1,000" is "1000". A wording with operators, such as "2**n" or "C++", or without letters
+    "-3"; "1,000", "1 000" and "1'000" are "1000". A wording with operators, such as "2**n" or "C++", or without letters
     and digits, such as "**", must match exactly but for case and white space.
 
     >>> facts = [["1889"], ["300 m", "330 metres", "330 m"], ["Eiffel", "G. Eiffel"]]
@@ -107,11 +119,16 @@ def stated_facts(text: str, facts: Sequence[Sequence[str]]) -> list[bool]:
         return []
     language = detect_language([text] if _DECIMAL.search(text) else [])
     text = language.with_points(text)
-    spaced = f" {' '.join(words(text))} "
+    # "4 183" may be one number or two.
+    readings = dict.fromkeys((_spaced(text), _spaced(_SPACE.sub("", text))))
     return [
-        any(_states(text, spaced, language.with_points(wording)) for wording in fact)
+        any(_states(text, [*readings], language.with_points(wording)) for wording in fact)
         for fact in facts
     ]
+
+
+def _spaced(text: str) -> str:
+    return f" {' '.join(words(text))} "
 
 
 def keyword_coverage(answer: str, keywords: Sequence[str]) -> float:
@@ -119,8 +136,8 @@ def keyword_coverage(answer: str, keywords: Sequence[str]) -> float:
     are none.
 
     A keyword is one or more words, matched at word boundaries as a gold fact
-    (`gold_fact_coverage`): "cat" is not in "concatenate", nor "3" in "3.5". Inflected forms are
-    other words.
+    (`gold_fact_coverage`): "cat" is not in "concatenate", "3" not in "3.5", "C" not in "C#" and "R"
+    not in "R&D". Inflected forms are other words.
 
     >>> keyword_coverage("Reset it under Settings, then log in again.", ["settings", "log in", "password"])
     0.6666666666666666
@@ -182,17 +199,26 @@ def words(text: str) -> tuple[str, ...]:
     >>> words("It's 1,000.5 m - ½ of THAT.")
     ('it', 's', '1000.5', 'm', '1', '2', 'of', 'that')
     """
-    return tuple(
-        word.replace(",", "").replace("\u2212", "-") for word in _WORD.findall(folded(text))
-    )
+    plain = _APOSTROPHE.sub("", folded(text).translate(_ARABIC_SIGNS))
+    return tuple(word.replace(",", "").replace("\u2212", "-") for word in _WORD.findall(plain))
 
 
-def _states(answer: str, text: str, wording: str) -> bool:
-    plain = words(wording)
+def _states(answer: str, readings: Sequence[str], wording: str) -> bool:
+    """Return True if an answer states a wording; `readings` are its words with spaces between and
+    around them.
+    """
     bare = _EMPHASIS.sub(r"\1", wording)
-    if plain and not _OPERATOR.search(bare):
-        return f" {' '.join(plain)} " in text
-    parts = regex.findall(r"\w+|[^\w\s]", bare.casefold())
+    if words(wording) and not _OPERATOR.search(bare):
+        phrases = {_spaced(wording), _spaced(_SPACE.sub("", wording))}
+        if not any(phrase in reading for phrase in phrases for reading in readings):
+            return False
+        if _NAME_WITH_SIGNS.search(wording) or not _has_short_word(wording):
+            return True
+        without = _NAME_WITH_SIGNS.sub("\N{REPLACEMENT CHARACTER}", _EMPHASIS.sub(r"\1", answer))
+        others = (_spaced(without), _spaced(_SPACE.sub("", without)))
+        return any(phrase in other for phrase in phrases for other in others)
+    form = unicodedata.normalize("NFC", bare.casefold())
+    parts = regex.findall(r"\w+|[^\w\s]", form)
     if not parts:
         return False
     # "*" is not stated by "**", nor "n+1" by "n+10"
@@ -204,7 +230,12 @@ def _states(answer: str, text: str, wording: str) -> bool:
         f"{re.escape(part)}{gap}" for part, gap in zip(parts, [*spaced, ""], strict=True)
     )
     stated = regex.compile(f"(?<!{before}){exact}(?!{after})", regex.V1)
-    return stated.search(answer.casefold()) is not None
+    return stated.search(unicodedata.normalize("NFC", answer.casefold())) is not None
+
+
+def _has_short_word(wording: str) -> bool:
+    """Return True if a wording has a word that may be a part of a name with signs."""
+    return any(len(word) <= 3 for word in words(wording))
 
 
 ANSWER_MEASURES = ("semantic_similarity", "token_f1", "gold_fact_coverage")

@@ -135,7 +135,7 @@ class Words:
 
         self._language = language
         self._stem = Stemmer.Stemmer(language.stemmer).stemWords if language.stemmer else list
-        self.identity = json.dumps([language.stemmer, language.words, _STEMMER, 2])
+        self.identity = json.dumps([language.stemmer, language.words, _STEMMER, 3])
 
     def of(self, texts: Sequence[str]) -> list[list[str]]:
         """Return the stems of each text, without function words."""

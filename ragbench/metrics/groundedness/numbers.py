@@ -13,7 +13,7 @@ import regex
 
 from ragbench.files import bundled
 from ragbench.generation.citations import without_citations
-from ragbench.language import UNSPACED, Language, ascii_digits, detect_language
+from ragbench.language import UNSPACED, Language, ascii_digits, detect_language, find_language
 from ragbench.types import grouped
 
 _TABLES = bundled(__file__, "numbers.toml")
@@ -89,7 +89,13 @@ _LABEL = re.compile(
 )
 # the sign between the ends of a range is no minus, and no space: "570 576" would be one number
 _RANGE = re.compile(r"(?<=\d)\s?(?:[-–—]|\bto\b)\s?(?=[$€£]?\d)")
-_MARKS = str.maketrans("٫٬．，", ".,.,")
+_MARKS = str.maketrans("٫٬．，\xa0\u2007\u2008\u2009\u202f", ".,.,     ")
+# "Python 3.10", "version 3.8, 3.9 or 3.10", "Django >= 4.10", "section 2.10": no decimals
+_VERSION = regex.compile(
+    r"(?P<name>\b[\w+#.-]{0,30}\p{Lu}[\w+#.-]{0,30}|\b(?i:versions?|releases?|builds?|sections?|chapters?|figures?|"
+    r"tables?)|§)[\s(]*(?i:versions?|release|v\.?)?\s*(?:[<>=~^≥≤]+\s*)?(?<![\d.,])(?P<first>\d+\.\d+)"
+    r"(?:(?:[,\s/–-]|\band\b|\bor\b|\bto\b|\bthrough\b|\bbis\b|\bund\b|\boder\b)+(?P<further>\d+\.\d+))*(?![.,]?\d)"
+)
 _SIGNS = str.maketrans(_TABLES["signs"])
 
 
@@ -102,7 +108,8 @@ class Number(NamedTuple):
     is (year, month, day), 0 where it does not specify one. `hedge` is the word before it that makes
     it rough, such as "about". `years` are the first and last year that "the 1990s" or "19th century"
     covers, else (0, 0). `checked` is False for what confirms a number of another text but is too
-    often idle to be checked itself: "one", "first", "a year".
+    often idle to be checked itself: "one", "first", "a year". `version` is True for a version or the
+    number of a section, which follows a name: 3.10 is not 3.1 there.
     """
 
     text: str
@@ -115,6 +122,7 @@ class Number(NamedTuple):
     bare: float = 0.0
     years: tuple[int, int] = (0, 0)
     checked: bool = True
+    version: bool = False
 
 
 def numbers(text: str) -> list[Number]:
@@ -126,7 +134,7 @@ def numbers(text: str) -> list[Number]:
     1889-05-01, May 1889; of 1/5/1889 both readings count) and both ends of a range. Not numbers of
     the text are marks of citations ("[2]"), the numbering of lists, names with digits ("B2",
     "COVID-19", "3.11.2"), and in words "one", "zero", "first", "second" and "third", which seldom
-    count. Times of day, Roman numerals and versions are not read as such.
+    count. Times of day, Roman numerals and versions of three parts are not read as such.
 
     >>> [(n.text, n.value, n.kind) for n in numbers("About 2,500 people [3] paid $1.5 million in twenty-five days.")]
     [('About 2,500', 2500.0, ''), ('$1.5 million', 1500000.0, 'dollars'), ('twenty-five days', 2160000.0, 'time')]
@@ -146,15 +154,28 @@ def _numbers(text: str, default: Language | None = None) -> tuple[Number, ...]:
     line = _blank(_NUMBERING, line).translate(_SIGNS)
     if _INLINE.findall(line)[:2] == ["1", "2"]:
         line = _blank(_INLINE, line)
+    versions = _versions(line)
     dates = [number for match in _DATE.finditer(line) for number in _dates(match)]
     line = _RANGE.sub(lambda gap: ";" * len(gap[0]), _blank(_LABEL, _blank(_DATE, line)))
     amounts = [
-        number._replace(text=text[number.start : number.end].strip())
+        number._replace(
+            text=text[number.start : number.end].strip(),
+            version=number.kind == "" and match.start("numeral") in versions,
+        )
         for match in _AMOUNT.finditer(line)
         if language.is_english or not match["word"]
         for number in _amounts(match)
     ]
     return tuple(sorted([*dates, *amounts], key=lambda number: (number.start, number.date)))
+
+
+def _versions(line: str) -> set[int]:
+    """Return where a text has versions and numbers of sections, after a name or such a word."""
+    starts: set[int] = set()
+    for match in _VERSION.finditer(line):
+        if match["name"].casefold() not in find_language("en").common_words:
+            starts.update(match.starts("first"), match.starts("further"))
+    return starts
 
 
 def _in_english_notation(text: str, language: Language) -> str:
@@ -301,7 +322,11 @@ def _known(contexts: tuple[str, ...]) -> tuple[Number, ...]:
     """Return the numbers of the contexts, each once."""
     language = _language(contexts)
     of_contexts = (number for context in contexts for number in _numbers(context, language))
-    return tuple({(n.value, n.kind, n.date, n.bare, n.years): n for n in of_contexts}.values())
+    return tuple(
+        {
+            (n.value, n.kind, n.date, n.bare, n.years, n.version, _parts(n)): n for n in of_contexts
+        }.values()
+    )
 
 
 def _holds(known: Number, claimed: Number) -> bool:
@@ -324,7 +349,19 @@ def _holds(known: Number, claimed: Number) -> bool:
         theirs, ours = known.bare, claimed.bare
     low, high = (ours * float(factor) for factor in _HEDGES.get(claimed.hedge, (1, 1)))
     tolerance = 1e-9 * max(abs(theirs), abs(ours))
-    return min(low, high) - tolerance <= theirs <= max(low, high) + tolerance
+    is_equal = min(low, high) - tolerance <= theirs <= max(low, high) + tolerance
+    if is_equal and not claimed.hedge and (known.version or claimed.version):
+        return _parts(known) == _parts(claimed)
+    return is_equal
+
+
+def _parts(number: Number) -> tuple[str, ...]:
+    """Return the parts of a number as of a version, without zeros at its end: those of 2.0 are those
+    of 2, but those of 3.10 not those of 3.1.
+    """
+    numeral = re.search(r"(\d+)[.,](\d+)", number.text)
+    parts = numeral.groups() if numeral else (f"{number.bare:.0f}",)
+    return parts[:1] if len(parts) > 1 and not parts[1].strip("0") else parts
 
 
 def _is_within(known: Number, first: int, last: int) -> bool:

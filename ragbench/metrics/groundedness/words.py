@@ -89,7 +89,7 @@ def _vocabulary() -> dict[str, int]:
 @lru_cache(maxsize=100_000)
 def _known(raw: str, before_n: bool) -> tuple[str, str, float, bool]:
     """Return a word in lower case, its stem and weight, and whether it is a number."""
-    word = folded(raw)
+    word = folded(raw) or raw  # a mark alone is left out there
     if word != "ca" or before_n:
         word = _WHOLE.get(word, word)
     if word[0].isdigit():
