@@ -69,7 +69,7 @@ def normal(text: str) -> str:
     """
     if text.isascii():
         return text
-    plain = _INVISIBLE.sub("", unicodedata.normalize("NFKC", _THOUSANDS.sub("", text)))
+    plain = str(_INVISIBLE.sub("", unicodedata.normalize("NFKC", _THOUSANDS.sub("", text))))
     return plain.translate(_SAME_LETTER)
 
 

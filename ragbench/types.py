@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -266,7 +267,7 @@ class Dataset:
         if answers:
             texts = {case.query_id: case.reference_answer for case in cases} | dict(answers)
             cases = [replace(case, reference_answer=texts[case.query_id]) for case in cases]
-        return cls(name, split, documents, tuple(cases), judged)
+        return cls(name, split, documents, tuple(cases), qrels_of_corpus(judged, documents))
 
     @classmethod
     def from_frames(
@@ -511,6 +512,35 @@ def _records(
             raise DataError(f"two of the {what} have the id {record_id!r}; ids must be unique")
         records[record_id] = record
     return records
+
+
+def same_form(ids: Iterable[str], known: Collection[str]) -> dict[str, str]:
+    """Return the ids that are not known, but for another Unicode form -> the one known id that they
+    mean: a file system and an editor may write the same name differently.
+
+    >>> same_form(["U\u0308.md", "a.md"], ["\u00dc.md"]) == {"U\u0308.md": "\u00dc.md"}
+    True
+    """
+    absent = [each for each in ids if not each.isascii() and each not in known]
+    if not absent:
+        return {}
+    forms: dict[str, list[str]] = {}
+    for each in known:
+        if not each.isascii():
+            forms.setdefault(unicodedata.normalize("NFC", each), []).append(each)
+    meant = {each: forms.get(unicodedata.normalize("NFC", each), []) for each in absent}
+    return {each: same[0] for each, same in meant.items() if len(same) == 1}
+
+
+def qrels_of_corpus(qrels: Qrels, corpus: Collection[str]) -> Qrels:
+    """Return judgements with the ids of the corpus, where these differ in their Unicode form only."""
+    meant = same_form((doc_id for grades in qrels.values() for doc_id in grades), corpus)
+    if not meant:
+        return qrels
+    return {
+        query_id: {meant.get(doc_id, doc_id): grade for doc_id, grade in grades.items()}
+        for query_id, grades in qrels.items()
+    }
 
 
 def _qrels(qrels: Any) -> Qrels:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import unicodedata
+from pathlib import Path
 
 import pytest
 
+import ragbench as rb
 from ragbench.datasets.passages import Texts
 from ragbench.language import folded, normal
 from ragbench.metrics.answers import keyword_coverage, token_f1
@@ -154,3 +156,58 @@ def test_a_keyword_is_found_in_its_notations(keyword: str, answer: str) -> None:
 )
 def test_versions_and_sections_are_no_decimals(answer: str, context: str, support: float) -> None:
     assert numeric_support(answer, [context]) == support
+
+
+NAME, SPECIAL = "Übersicht Gebühren.md", "규정/Ångström.md"
+
+
+def test_a_file_name_and_its_label_match_in_every_form(tmp_path: Path) -> None:
+    for number, (on_disk, label) in enumerate(
+        [(nfd(NAME), NAME), (NAME, nfd(NAME)), (nfd(NAME), NAME.removesuffix(".md"))]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / on_disk).write_text("Die Gebühr beträgt zwölf Euro.\n")
+        tests = tmp_path / f"{number}.yaml"
+        tests.write_text(f"cases:\n  - {{id: q1, query: 'Wie hoch?', relevant: ['{label}']}}\n")
+        data = rb.load_dataset(str(tests), corpus=str(folder))
+        assert data.qrels == {"q1": {on_disk: 1}}
+
+
+def test_ids_of_a_beir_folder_of_dicts_and_of_a_run_match_in_every_form(tmp_path: Path) -> None:
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "corpus.jsonl").write_text(f'{{"_id": "{nfd(SPECIAL)}", "text": "Text."}}\n')
+    (tmp_path / "queries.jsonl").write_text('{"_id": "Größe", "text": "Text?"}\n')
+    rows = f"query-id\tcorpus-id\tscore\n{nfd('Größe')}\t{SPECIAL}\t1\n"
+    (tmp_path / "qrels" / "test.tsv").write_text(rows)
+    assert rb.load_dataset(str(tmp_path)).qrels == {"Größe": {nfd(SPECIAL): 1}}
+    data = rb.Dataset.from_dicts({SPECIAL: "Text."}, {"q": "?"}, {"q": {nfd(SPECIAL): 1}})
+    assert data.qrels == {"q": {SPECIAL: 1}}
+    scores = rb.score_run(data.qrels, {"q": {nfd(SPECIAL): 1.0}}, ["RR"])
+    assert scores["value"].tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"id": nfd(SPECIAL)},
+        {"id": f"{nfd(SPECIAL)}#0-5", "text": "Short"},
+        {"doc_id": nfd(SPECIAL), "text": "Short"},
+    ],
+)
+def test_a_system_names_a_document_in_another_form(source: dict[str, str]) -> None:
+    corpus = {SPECIAL: "Short text about something.", "b.md": "Storks nest."}
+    data = rb.Dataset.from_dicts(corpus, {"q": "?"}, {"q": {SPECIAL: 1}})
+    result = rb.evaluate(
+        data, lambda question: [source, {"id": "b.md"}], perspectives=["retrieval"]
+    )
+    assert result.scores.set_index("measure")["value"]["RR"] == 1.0
+
+
+def test_two_documents_of_one_form_stay_two_and_recorded_answers_match_their_question() -> None:
+    corpus = {SPECIAL: "One.", nfd(SPECIAL): "Two."}
+    data = rb.Dataset.from_dicts(corpus, {"q": "Wie groß ist Zürich?"}, {"q": {nfd(SPECIAL): 1}})
+    assert data.qrels == {"q": {nfd(SPECIAL): 1}}
+    log = [{"query": nfd("Wie groß ist Zürich?"), "answer": "Groß."}]
+    recorded = rb.systems.RecordedSystem(log)
+    assert recorded.answer("q", "Wie groß ist Zürich?").text == "Groß."

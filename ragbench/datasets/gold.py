@@ -32,7 +32,7 @@ from pydantic import (
 from ragbench.datasets.jsonl import located, parsed, shown
 from ragbench.datasets.records import repeated, warn
 from ragbench.errors import DataError
-from ragbench.types import Case, Dataset, Document, Span
+from ragbench.types import Case, Dataset, Document, Span, same_form
 
 
 def _id(value: Any) -> Any:
@@ -162,6 +162,7 @@ def _place(piece: Piece, doc_id: str | None, corpus: Mapping[str, Document]) -> 
             f"characters, {shown(content)}; end_index - start_index must be the length of "
             "content, in characters (not bytes)"
         )
+    doc_id = same_form([doc_id], corpus).get(doc_id, doc_id)
     if doc_id not in corpus:
         raise DataError(
             f"evidence is quoted from document {doc_id!r}, which is not in the corpus; add it"

@@ -36,7 +36,7 @@ from ragbench.errors import ConfigError, DataError, DataWarning, unknown_chunk
 from ragbench.metrics.tidy import tidy
 from ragbench.metrics.trec import refuse_duplicates, to_frame
 from ragbench.registry import KS, is_ranking_measure, measure_of
-from ragbench.types import Chunk, Dataset, Qrels, Run
+from ragbench.types import Chunk, Dataset, Qrels, Run, same_form
 
 FAMILIES = ("nDCG", "P", "R", "F1", "RR", "AP", "Success")
 """The measures that are reported at several depths."""
@@ -363,6 +363,9 @@ def score_run(
             "score_run(qrels, run) takes judgements first: were the two given the other way round? "
             "If not, make the grades whole with int()"
         )
+    if not ranked["doc_id"].str.isascii().all():
+        same = same_form(ranked["doc_id"].unique(), set(judged["doc_id"]))
+        ranked = ranked.assign(doc_id=ranked["doc_id"].replace(same))
     data = _joined(qrels, judged, ranked)
     table = value_table(data, parsed)
     if not np.nansum(table) > 0:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ragbench.datasets.passages import NOWHERE, Place, Texts
 from ragbench.systems.answer_parser import text_id
-from ragbench.types import Answer, Chunk, Dataset, Document, Passage, Run, Span
+from ragbench.types import Answer, Chunk, Dataset, Document, Passage, Run, Span, same_form
 
 UNKNOWN = "unmatched:"
 """The prefix of the id of a passage that is not attributable to a document: it keeps its rank, and
@@ -84,6 +84,8 @@ def match_passages(
         **(known_as or {}),
     }
     lists = [_passages(answer, names) for answer in answers]
+    sent = (each for passages in lists for passage in passages for each in _named(passage))
+    names |= {other: names[known] for other, known in same_form(sent, names).items()}
     texts = Texts(dataset.corpus)
     places = {
         passage: _place(passage, dataset.corpus, names, texts)
@@ -216,11 +218,16 @@ def _is_chunk(span: Span, document: Document, others: Iterable[Span]) -> bool:
 
 def _known(passage: Passage, names: Mapping[str, str]) -> str:
     """Return the id of a document that the passage names, "" if it names none."""
-    for named in (passage.doc_id, passage.passage_id):
-        for doc_id in (named, named.rpartition("#")[0], named.rpartition("~")[0]):
-            if names.get(doc_id):
-                return names[doc_id]
-    return ""
+    return next((names[named] for named in _named(passage) if names.get(named)), "")
+
+
+def _named(passage: Passage) -> list[str]:
+    """Return the ids by which a passage may name its document."""
+    return [
+        doc_id
+        for named in (passage.doc_id, passage.passage_id)
+        for doc_id in (named, named.rpartition("#")[0], named.rpartition("~")[0])
+    ]
 
 
 def _rewritten(

@@ -8,6 +8,7 @@ from typing import Any
 from ragbench.datasets.jsonl import located
 from ragbench.errors import DataError
 from ragbench.files import expanded, read_json
+from ragbench.language import normal
 from ragbench.metrics.retrieval import ranking
 from ragbench.metrics.trec import SUFFIXES, read_run
 from ragbench.systems.answer_parser import RETRIEVAL_ONLY, read_answer
@@ -128,4 +129,4 @@ class RecordedSystem:
 
 
 def _folded(question: str) -> str:
-    return " ".join(question.split()).casefold()
+    return " ".join(normal(question).split()).casefold()

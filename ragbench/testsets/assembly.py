@@ -2,6 +2,7 @@
 warnings.
 """
 
+import unicodedata
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,7 +14,7 @@ from ragbench.datasets.records import Flaws, warn_all
 from ragbench.testsets.cases import Content, Entry
 from ragbench.testsets.problems import Problem
 from ragbench.testsets.sections import locate
-from ragbench.types import Case, Dataset, Document, Span
+from ragbench.types import Case, Dataset, Document, Span, grouped
 
 
 def check_evidence(content: Content, documents: Mapping[str, Document]) -> list[Problem]:
@@ -71,11 +72,16 @@ class DocumentIds:
         self._corpus = corpus
 
     @cached_property
+    def _by_form(self) -> dict[str, list[str]]:
+        return grouped(self._corpus, _composed)
+
+    @cached_property
     def _by_name(self) -> dict[str, list[str]]:
         names = defaultdict(list)
         for doc_id in self._corpus:
             path = PurePosixPath(doc_id)
-            for name in {path.name, path.stem, doc_id.removesuffix(path.suffix)} - {"", doc_id}:
+            known = {path.name, path.stem, doc_id.removesuffix(path.suffix)} - {"", doc_id}
+            for name in set(map(_composed, known)):
                 names[name].append(doc_id)
         return names
 
@@ -89,8 +95,11 @@ class DocumentIds:
         """
         if not self._corpus or doc_id in self._corpus:
             return doc_id
-        same_name = self._by_name.get(doc_id, [])
-        return same_name[0] if len(same_name) == 1 else doc_id
+        for names in (self._by_form, self._by_name):
+            same_name = names.get(_composed(doc_id), [])
+            if len(same_name) == 1:
+                return same_name[0]
+        return doc_id
 
     def in_entry(self, entry: Entry) -> Entry:
         """Return an entry whose documents may be named by their files, with their ids."""
@@ -109,6 +118,11 @@ class DocumentIds:
             full = self.full(doc_id)
             relevant[full] = max(grade, relevant.get(full, grade))
         return entry._replace(case=case, relevant=relevant)
+
+
+def _composed(name: str) -> str:
+    """Return a name in the one Unicode form in which names are compared."""
+    return unicodedata.normalize("NFC", name)
 
 
 def quoted_spans(entry: Entry, corpus: Mapping[str, Document], flaws: Flaws) -> list[Span]:
