@@ -65,8 +65,8 @@ def score_command(
     for name in sorted({*judged} & {*means["measure"]} - {*named}):
         typer.echo(f"{name} is below 1: what has no judgement counts as not relevant.")
     if others is not None:
-        typer.echo(f"\nDifferences from {first}, paired by query; p adjusted by Holm:")
-        columns = "name measure difference ci_low ci_high p_value p_adjusted n".split()
+        typer.echo(f"\nDifferences from {first}, paired by query; {named[0]} decides:")
+        columns = "name measure difference ci_low ci_high p_value p_adjusted decision n".split()
         typer.echo(others[columns].round(4).to_string(index=False))
 
 

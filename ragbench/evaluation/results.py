@@ -14,12 +14,10 @@ from ragbench.errors import ComparisonError, ConfigError, check_known, printable
 from ragbench.evaluation.parameters import OMITTED
 from ragbench.evaluation.result import Result
 from ragbench.registry import LEADERBOARD, higher_is_better, named_among
-from ragbench.statistics.comparison import means, printed_short, with_interval
+from ragbench.statistics.comparison import MARGIN, means, printed_short, with_interval
 from ragbench.statistics.race import Race
+from ragbench.statistics.ranking import ANSWER_MEASURES, main_measure
 from ragbench.statistics.unreadable import compare_readable
-
-ANSWER_MEASURES = ("llm_correctness", "llm_faithfulness", "semantic_similarity", "token_f1")
-"""What distinguishes answers, the first that there is."""
 
 PER_QUESTION = ("latency_p50_ms", "latency_p95_ms", "cost_per_1000_usd")
 """Columns of the leaderboard: what a user of each system waits and pays for."""
@@ -136,7 +134,14 @@ class Results(Sequence[Result]):
         table.insert(0, "rank", numbers)
         return printed_short(table, partial(_printed, main=main, named=named))
 
-    def compare(self, baseline: str = "", *, measures: str | Sequence[str] = ()) -> pd.DataFrame:
+    def compare(
+        self,
+        baseline: str = "",
+        *,
+        measures: str | Sequence[str] = (),
+        margin: float = MARGIN,
+        not_possible: str = "",
+    ) -> pd.DataFrame:
         """Compare every result with one of them, paired by question: the frame of
         `ragbench.compare_all`; where a judge's verdicts are missing for another fraction of one than
         of the other, the decision is by the worse bound
@@ -144,8 +149,10 @@ class Results(Sequence[Result]):
 
         Args:
             baseline: name of a result; "" means that of the sweep, else the first by name.
-            measures: which; () means the one that ranks the leaderboard. p-values are adjusted over
-                all rows, and over those that a race dropped, as if they were 1.
+            measures: which; () means the one that ranks the leaderboard. The first decides; the
+                others are shown without a decision.
+            margin: a difference that does not matter, as a fraction of the measure's range.
+            not_possible: why these questions decide nothing; "" where they do.
         """
         chosen = _names(measures) or [ranking_measure(self)]
         scores = {each.name: _of_measures(each.scores, chosen) for each in self._results}
@@ -155,7 +162,9 @@ class Results(Sequence[Result]):
             baseline_name(self, baseline),
             {each.name: each.unreadable for each in self._results},
             measures=chosen,
+            margin=margin,
             n_dropped=len(dropped),
+            not_possible=not_possible,
         )
 
 
@@ -171,22 +180,6 @@ def _of_measures(scores: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
     """Return the rows of these measures, if they have just these names."""
     rows = scores[scores["measure"].isin(measures)]
     return rows if rows["measure"].nunique() == len({*measures}) else scores
-
-
-def main_measure(scores: pd.DataFrame) -> str:
-    """Return what configurations are ranked by: evidence recall over all budgets where at least half
-    of the questions with relevant documents have evidence, else nDCG@10, else a measure of answers.
-
-    Equal k is not equal when chunks differ in size, so an equal-budget measure leads wherever it
-    can be had.
-    """
-    n_scored = scores.loc[scores["value"].notna(), "measure"].value_counts()
-    ranking = ["span_recall_auc", "nDCG@10", *ANSWER_MEASURES, "gold_fact_coverage", "pass_rate"]
-    if 2 * n_scored.get(ranking[0], 0) < n_scored.get(ranking[1], 0):
-        ranking = ranking[1:]
-    return next(
-        (name for name in ranking if name in n_scored), min(n_scored.index, default="nDCG@10")
-    )
 
 
 def only(scores: pd.DataFrame, measure: str) -> pd.DataFrame:

@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 
 from ragbench.evaluation import CORRECTNESS, Result
-from ragbench.evaluation.results import main_measure
 from ragbench.report.failures import count_causes
 from ragbench.statistics import summarise
 from ragbench.statistics.comparison import with_interval
+from ragbench.statistics.ranking import main_measure
 from ragbench.testsets import KNOWN_ITEM
 
 MAIN = (

@@ -26,6 +26,15 @@ def check_alpha(alpha: float) -> None:
         )
 
 
+def check_margin(margin: float) -> None:
+    """Refuse a margin that is not a fraction of a measure's range."""
+    if not isinstance(margin, int | float) or not 0 <= margin < 1:
+        raise ConfigError(
+            f"margin is {margin!r}; expected a fraction of the measure's range, from 0 to below 1, "
+            "such as 0.02"
+        )
+
+
 class HasScores(Protocol):
     """A result."""
 

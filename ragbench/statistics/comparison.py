@@ -14,10 +14,12 @@ from ragbench.statistics.columns import (
     Floats,
     Pairs,
     Scores,
+    Tables,
     adjusted_p_values,
     bounds_of,
     by_measure,
     check_alpha,
+    check_margin,
     chosen_measures,
     deviation,
     mean,
@@ -30,10 +32,30 @@ from ragbench.statistics.intervals import (
     Bounds,
     Intervals,
     mean_intervals,
+    safe_intervals,
     score_interval,
+    students_p_values,
 )
 from ragbench.statistics.power import Pilot
+from ragbench.statistics.ranking import ANSWER_MEASURES, main_measure_of
 from ragbench.types import TURN_MARK
+
+MARGIN = 0.02
+"""A difference that does not matter, as a fraction of the range of a measure."""
+
+MIN_QUESTIONS = 10
+"""With fewer independent questions nothing is decided."""
+
+DECISIONS = (
+    "not possible",
+    "better",
+    "worse",
+    "within the margin",
+    "likely better",
+    "likely worse",
+    "undecided",
+)
+"""All values of the column `decision` of the measure that decides; the first that holds."""
 
 
 class Mean(NamedTuple):
@@ -111,61 +133,87 @@ def compare(
     *,
     measures: str | Sequence[str] | None = None,
     alpha: float = 0.05,
+    margin: float = MARGIN,
+    not_possible: str = "",
 ) -> pd.DataFrame:
     """Compare `contender` with `baseline`: is it better, by how much, and how certain is that? One
     row per measure.
 
+    One measure decides: the first of `measures`, or else the one that a leaderboard ranks by. The
+    others are shown without a decision.
+
     Columns:
-        measure: in the order of `measures`, or of `baseline`. baseline, contender: means over the
-        pairs used; `difference` is contender - baseline. ci_low, ci_high: 1 - alpha interval of the
-        difference, valid for every distribution within the bounds of the
-            measure (see `ragbench.statistics.intervals`); `interval` is the method: "Gaffke";
-            "score" (Tango 1998) for values of 0 and 1 of which each side won a query; "t"
-            (Student's) for measures without bounds; "none": one pair, or equal differences of a
-            measure without bounds.
+        measure: in the order of `measures`, or of `baseline`.
+        baseline, contender: means over the pairs used; `difference` is contender - baseline.
+        ci_low, ci_high: the safe 1 - alpha interval of the difference, valid for every distribution
+            within the range of the measure (see `ragbench.statistics.intervals`); `interval` is the
+            method: "Gaffke"; "score" (Tango 1998) for values of 0 and 1 of which each side won a
+            query; "t" (Student's) for measures without bounds; "none": one pair, or equal
+            differences of a measure without bounds.
         p_value: the smallest alpha at which that interval excludes 0, so that both always agree.
-        p_adjusted: corrected for the number of measures tested here, `n_tests`, by Holm (1979),
-        which limits the
-            probability of any false positive to alpha. Testing many measures costs power: name
-            those that decide.
-        decision: "better" or "worse" where p_adjusted < alpha (a lower value is better where
-            `registry.higher_is_better` is False), "undecided" elsewhere, which does not prove them
-            equal; "" untested.
+        p_likely: two-sided p of Student's t on the paired differences. It supposes that no kind of
+            question is missing among those asked, and has more power.
+        p_adjusted, p_likely_adjusted: each corrected by Holm (1979) for the number of
+            configurations, `n_tests`; pd.NA where a measure does not decide.
+        decision: the first of these that holds ("" of a measure that does not decide):
+            "not possible", `reason` states why: `not_possible` was given, or fewer than 10
+            questions (see `n_clusters`) were scored by both;
+            "better" or "worse" (a lower value is better where `registry.higher_is_better` is
+            False): p_adjusted < alpha;
+            "within the margin": the interval lies inside +- `margin` of the measure's range;
+            "likely better" or "likely worse": p_likely_adjusted < alpha;
+            "undecided", which does not prove them equal.
+        loss_rate_to_overturn: in "likely" rows the fraction of questions with a total loss, of a
+            kind that none of these n questions shows, that would cancel the difference: difference
+            / range.
+        n_to_decide: in undecided rows the number of questions that decides with a probability of
+            0.8 if difference and deviation stay as they are (by Student's t, or as within the
+            margin, whichever takes fewer); 1,000,000 stands for more.
         effect_size: mean of the differences over their standard deviation (d_z of Cohen 1988);
-        pd.NA if every query
-            gains the same.
+            pd.NA if every query gains the same.
         wins, ties, losses: queries on which the contender is better, equal (within 1e-12), worse;
-        where lower is
-            better (`registry.higher_is_better`), a lower value wins.
+            where lower is better, a lower value wins.
         n: pairs used; queries that either side left unscored are out, and counted in `n_unpaired`.
-        mde: smallest true difference for which as many queries lead to a decision (uncorrected)
-        with a probability of
-            0.8. A smaller difference that matters
-            needs more queries, for any p. pd.NA where there is none, and where all queries differ
-            by the same.
-        n_tests, n_unpaired: see above.
+        n_clusters: independent observations among them.
+        mde: smallest true difference for which as many queries lead to "better" (uncorrected) with
+            a probability of 0.8. A smaller difference that matters needs more queries, for any p.
+            pd.NA where there is none, and where all queries differ by the same.
 
     Questions whose ids agree up to "<::>" are turns of one conversation, and depend on each other:
     intervals, p and mde are then those of conversations, each with the sum of its turns.
 
+    Args:
+        baseline, contender: results, or tidy scores: query_id, measure, value.
+        measures: which; None means all that both have.
+        alpha: the probability of a wrong decision.
+        margin: a difference that does not matter, as a fraction of the measure's range.
+        not_possible: why these questions decide nothing; "" where they do.
+
     >>> import pandas as pd
     >>> def scores(*values):
-    ...     return pd.DataFrame({"query_id": list("abcdef"), "measure": "RR", "value": values})
+    ...     return pd.DataFrame({"query_id": range(12), "measure": "RR", "value": 2 * values})
     >>> result = compare(scores(0, 0.5, 0, 0, 0.5, 1), scores(1, 1, 0.5, 0.5, 1, 1))
     >>> result  # prints short; all columns are there
-      measure baseline contender               difference      p   decision
-    0      RR    0.333     0.833  +0.500 [-0.208, +0.794]  0.201  undecided
+      measure baseline contender               difference      p decision
+    0      RR    0.333     0.833  +0.500 [+0.144, +0.692]  0.010   better
     >>> result[["difference", "p_value", "wins", "ties", "losses", "n"]].round(3)
-       difference  p_value  wins  ties  losses  n
-    0         0.5    0.201     5     1       0  6
+       difference  p_value  wins  ties  losses   n
+    0         0.5     0.01    10     2       0  12
 
     Raises:
         ComparisonError: the two do not have the same queries, or no measure in common.
-        ConfigError: a measure that is not there, `alpha` out of range.
+        ConfigError: a measure that is not there, `alpha` or `margin` out of range.
         DataError: frames that are not tidy scores.
     """
     frames = {"baseline": baseline, "contender": contender}
-    result = compare_all(frames, "baseline", measures=measures, alpha=alpha)
+    result = compare_all(
+        frames,
+        "baseline",
+        measures=measures,
+        alpha=alpha,
+        margin=margin,
+        not_possible=not_possible,
+    )
     return printed_short(result.drop(columns="name"), short_comparison)
 
 
@@ -175,24 +223,28 @@ def compare_all(
     *,
     measures: str | Sequence[str] | None = None,
     alpha: float = 0.05,
+    margin: float = MARGIN,
     n_dropped: int = 0,
+    not_possible: str = "",
 ) -> pd.DataFrame:
     """Compare each configuration with the one named `baseline`: the columns of `compare` after
     `name`, that of the contender.
 
-    Rows come by contender in the given order, then by measure. p-values are adjusted over all of
-    them together, and over those of `n_dropped` more configurations as if they were 1.
+    Rows come by contender in the given order, then by measure. The p-values of the measure that
+    decides are adjusted over the contenders, and over `n_dropped` more as if theirs were 1.
 
     >>> import pandas as pd
     >>> def scores(*values):
-    ...     return pd.DataFrame({"query_id": list("abcd"), "measure": "RR", "value": values})
+    ...     return pd.DataFrame({"query_id": range(12), "measure": "RR", "value": 3 * values})
     >>> runs = {"bm25": scores(0, 0.5, 0, 0), "dense": scores(1, 1, 0.5, 0.5), "none": scores(0, 0, 0, 0)}
-    >>> compare_all(runs, "bm25")[["name", "difference", "p_value", "p_adjusted"]].round(3)
-        name  difference  p_value  p_adjusted
-    0  dense       0.625    0.301       0.603
-    1   none      -0.125      1.0         1.0
+    >>> columns = ["name", "difference", "p_value", "p_adjusted", "decision"]
+    >>> compare_all(runs, "bm25")[columns].round(3)
+        name  difference  p_value  p_adjusted   decision
+    0  dense       0.625    0.003       0.007     better
+    1   none      -0.125    0.298       0.298  undecided
     """
     check_alpha(alpha)
+    check_margin(margin)
     check_known("baseline", scores_by_name, baseline)
     if len(scores_by_name) < 2:
         raise ConfigError(
@@ -201,6 +253,7 @@ def compare_all(
         )
     tables = tables_of(scores_by_name)
     chosen = chosen_measures(tables, measures)
+    decides = chosen[0] if measures else _deciding(tables, baseline, chosen)
     rows = [(name, measure) for name in tables if name != baseline for measure in chosen]
     pairs = [(paired(tables, baseline, *row), row[1]) for row in rows]
     ids = next(iter(tables[baseline].values())).index
@@ -208,23 +261,80 @@ def compare_all(
     clusters = [_clustered(pair, measure, turns) for pair, measure in pairs]
     values, pilots, widths = zip(*clusters, strict=True)
     low, high, p, method = difference_intervals(values, pilots, alpha)
-    n_others = n_dropped * len(chosen)
-    result = pd.DataFrame([_row(pair, measure) for pair, measure in pairs]).assign(
-        name=[name for name, _ in rows],
-        ci_low=np.maximum(low, np.negative(widths)),
-        ci_high=np.minimum(high, widths),
-        p_value=p,
-        p_adjusted=adjusted_p_values(p, n_others),
-        mde=[pilot.detectable(alpha) for pilot in pilots],
-        n_tests=int((~np.isnan(p)).sum()) + n_others,
-        interval=method,
-    )
-    decided = np.where(result["gain"] > 0, "better", "worse")
-    result["decision"] = np.where(result["p_adjusted"] < alpha, decided, "undecided")
-    result.loc[result["p_adjusted"].isna(), "decision"] = ""
-    return printed_short(
-        result[["name", *_COLUMNS]].astype(dict.fromkeys(_NUMBERS, "Float64")), short_comparison
-    )
+    p_likely = students_p_values(values)
+    table: list[dict[str, Any]] = []
+    for i, (name, measure) in enumerate(rows):
+        row: dict[str, Any] = {"name": name, **_row(pairs[i][0], measure)}
+        row["n_clusters"] = pilots[i].n
+        row["ci_low"] = np.maximum(low[i], -widths[i])
+        row["ci_high"] = np.minimum(high[i], widths[i])
+        row["interval"] = method[i]
+        row["p_value"] = p[i]
+        row["p_likely"] = p_likely[i]
+        row["mde"] = pilots[i].detectable(alpha)
+        row["reason"] = ""
+        if measure == decides:
+            row["reason"] = not_possible or _too_few(pilots[i].n)
+        table.append(row)
+    tested = [row["measure"] == decides and not row["reason"] for row in table]
+    p_adjusted = adjusted_p_values(np.where(tested, p, math.nan), n_dropped)
+    p_likely_adjusted = adjusted_p_values(np.where(tested, p_likely, math.nan), n_dropped)
+    n_tests = sum(tested) + n_dropped
+    for i, row in enumerate(table):
+        row["p_adjusted"] = p_adjusted[i]
+        row["p_likely_adjusted"] = p_likely_adjusted[i]
+        row["n_tests"] = n_tests
+        row["decision"] = ""
+        if row["measure"] == decides:
+            row["decision"] = _decision(row, alpha, margin * widths[i])
+        row["loss_rate_to_overturn"] = math.nan
+        if row["decision"] in ("likely better", "likely worse") and math.isfinite(widths[i]):
+            row["loss_rate_to_overturn"] = abs(row["difference"]) / widths[i]
+        row["n_to_decide"] = math.nan
+        if row["decision"] == "undecided":
+            n_more = pilots[i].n_to_decide(row["difference"], margin * widths[i], alpha / n_tests)
+            row["n_to_decide"] = math.ceil(n_more * row["n"] / row["n_clusters"])
+    result = pd.DataFrame(table)[["name", *_COLUMNS]].astype(dict.fromkeys(_NUMBERS, "Float64"))
+    return printed_short(result.astype({"n_to_decide": "Int64"}), short_comparison)
+
+
+def _deciding(tables: Tables, baseline: str, measures: Sequence[str]) -> str:
+    """Return the measure that a leaderboard of these configurations ranks by.
+
+    Configurations that retrieve the same are told apart by their answers, where those are scored.
+    """
+    table = tables[baseline]
+    n_scored = {name: int(table[name].notna().sum()) for name in measures}
+    main = main_measure_of(n_scored)
+    if main not in measures:
+        return measures[0]
+    if any(not other[main].equals(table[main]) for other in tables.values()):
+        return main
+    answers = [name for name in ANSWER_MEASURES if n_scored.get(name)]
+    return next(iter(answers), main)
+
+
+def _too_few(n: int) -> str:
+    """State why `n` independent questions decide nothing; "" where they are enough."""
+    if n >= MIN_QUESTIONS:
+        return ""
+    questions = "1 independent question was" if n == 1 else f"{n} independent questions were"
+    return f"only {questions} scored by both; a decision takes {MIN_QUESTIONS} or more"
+
+
+def _decision(row: Mapping[str, Any], alpha: float, reach: float) -> str:
+    """Return the first decision that holds, in the order of DECISIONS; differences up to `reach` do
+    not matter.
+    """
+    if row["reason"]:
+        return "not possible"
+    if row["p_adjusted"] < alpha:
+        return "better" if row["gain"] > 0 else "worse"
+    if math.isfinite(reach) and -reach < row["ci_low"] and row["ci_high"] < reach:
+        return "within the margin"
+    if row["p_likely_adjusted"] < alpha:
+        return "likely better" if row["gain"] > 0 else "likely worse"
+    return "undecided"
 
 
 def _clustered(
@@ -245,10 +355,14 @@ def _clustered(
 
 
 _COLUMNS = (
-    "measure baseline contender difference ci_low ci_high p_value p_adjusted decision effect_size "
-    "wins ties losses n mde n_tests n_unpaired interval"
+    "measure baseline contender difference ci_low ci_high p_value p_adjusted p_likely "
+    "p_likely_adjusted decision reason loss_rate_to_overturn n_to_decide effect_size wins ties losses "
+    "n n_clusters mde n_tests n_unpaired interval"
 ).split()
-_NUMBERS = "baseline contender difference ci_low ci_high p_value p_adjusted effect_size mde".split()
+_NUMBERS = (
+    "baseline contender difference ci_low ci_high p_value p_adjusted p_likely p_likely_adjusted "
+    "loss_rate_to_overturn n_to_decide effect_size mde"
+).split()
 
 
 def _row(pair: Pairs, measure: str) -> dict[str, object]:
@@ -276,12 +390,10 @@ def _row(pair: Pairs, measure: str) -> dict[str, object]:
 def difference_intervals(
     values: Sequence[Floats], pilots: Sequence[Pilot], alpha: float
 ) -> Intervals:
-    """Compute the interval of each mean difference: Tango's where both sides won a query by 0/1
-    values.
+    """Compute the safe interval of each mean difference: Tango's where both sides won a query by
+    0/1 values.
     """
-    low, high, p, method = mean_intervals(
-        values, [Bounds(-pilot.width, pilot.width) for pilot in pilots], alpha
-    )
+    low, high, p, method = safe_intervals(values, [pilot.width for pilot in pilots], alpha)
     for row, (column, pilot) in enumerate(zip(values, pilots, strict=True)):
         wins, losses = int((column > 0).sum()), int((column < 0).sum())
         if pilot.differing is not None and wins and losses:
@@ -343,16 +455,20 @@ def with_interval(value: Any, low: Any = None, high: Any = None, form: str = "{:
 
 
 def short_comparison(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns of `compare` that decide: measure, means, difference with its interval, adjusted
-    p, decision.
+    """Return the columns of `compare` that decide: measure, means, difference with its interval, p,
+    decision.
+
+    p is adjusted where the measure decides, and Student's where the decision is a likely one.
     """
     bounds = zip(frame["difference"], frame["ci_low"], frame["ci_high"], strict=True)
-    return frame[
-        [name for name in ("name", "measure", "baseline", "contender") if name in frame]
-    ].assign(
-        baseline=[with_interval(value) for value in frame["baseline"]],
-        contender=[with_interval(value) for value in frame["contender"]],
-        difference=[with_interval(*row, "{:+.3f}") for row in bounds],
-        p=[p_text(p) for p in frame["p_adjusted"]],
-        decision=frame["decision"],
-    )
+    is_likely = frame["decision"].isin(["likely better", "likely worse"])
+    adjusted = frame["p_likely_adjusted"].where(is_likely, frame["p_adjusted"])
+    texts: dict[str, Any] = {
+        "baseline": [with_interval(value) for value in frame["baseline"]],
+        "contender": [with_interval(value) for value in frame["contender"]],
+        "difference": [with_interval(*row, "{:+.3f}") for row in bounds],
+        "p": [p_text(p) for p in adjusted.fillna(frame["p_value"])],
+        "decision": frame["decision"],
+    }
+    names = [name for name in ("name", "measure", "baseline", "contender") if name in frame]
+    return frame[names].assign(**texts)

@@ -1,7 +1,7 @@
 """Intervals of means that hold for every distribution within a measure's range, and p-values that
 agree with them.
 
-One family decides: Gaffke's (2005) limits. The lower limit is a quantile of a weighted mean of the
+Gaffke's (2005) limits are behind all of them. The lower limit is a quantile of a weighted mean of the
 values and of one unseen value, the smallest that the measure allows, with weights uniform over all
 that add up to 1: a question that was not drawn may lose everything. Learned-Miller & Thomas 2019
 ("A new confidence interval for the mean of a bounded random variable") discuss its validity;
@@ -13,8 +13,23 @@ saddlepoint formula of Lugannani & Rice (1980, "Saddle point approximation for t
 the sum of independent random variables"), which needs no random numbers and is on the safe side:
 for values of 0 and 1 its p is 0 to 8 % above the exact one.
 
+A mean of one configuration has Gaffke's limits at alpha / 2 on each side. A difference has the safe
+interval (`safe_intervals`), each limit of which is the farther one of two: Gaffke's at alpha and
+Student's at alpha / 2. Gaffke's alone keeps a wrong "better" at or below alpha for every distribution
+within the range, whatever was not drawn; Student's keeps both sides together at alpha where
+differences are symmetric. Gaffke's at alpha / 2 on each side, which was used before, spends half of
+alpha on nothing where losses are rare. An unseen value at weight 1/2 (an analogue of mid-p) has more
+power and does not hold the level: where 2.5 / n of the questions lose everything and the others
+gain a little, 8 to 9 of 100 samples are called better, at any n.
+
+Power of the safe interval, of the former one and of Student's t, which calls up to 92 of 100 samples
+better where losses are rare; mean over six kinds of differences (normal ones of standard deviation
+.15 and .3 and sparse ones):
+
+    n = 20: .13, .06, .48    n = 30: .25, .14, .56    n = 50: .45, .30, .69    n = 100: .77, .61, .85
+
 The p-value of "no difference" is the smallest alpha at which the interval excludes 0, from the same
-function, so that interval, p-value and decision agree by construction.
+functions, so that interval, p-value and decision agree by construction.
 
 Two exceptions. For paired differences of 0/1 values in which both sides won a question, the score
 interval of Tango (1998, "Equivalence test and confidence interval for the difference in proportions
@@ -32,7 +47,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ragbench.statistics.columns import Floats, deviation
+from ragbench.statistics.columns import Floats, deviation, mean
 
 TIE = 1e-12
 """Values closer than this are equal: the same cosine may differ in the last bits."""
@@ -90,6 +105,58 @@ def mean_intervals(
     return Intervals(low, high, np.minimum(p, 1.0), method.tolist())
 
 
+def safe_intervals(columns: Sequence[Floats], widths: Sequence[float], alpha: float) -> Intervals:
+    """Compute the safe 1 - alpha interval of each mean difference, and the p of the mean 0.
+
+    A limit is the farther one of Gaffke's at alpha and Student's at alpha / 2; without a finite
+    `width`, the largest possible loss, it is Student's. NaN for fewer than two values, and for equal
+    values without a finite width.
+
+    Of 30 questions none differs: the difference may yet be 0.1, were an unseen question to gain or
+    to lose all.
+
+    >>> limits = safe_intervals([np.zeros(30)], [1.0], 0.05)
+    >>> round(float(limits.low[0]), 2), round(float(limits.high[0]), 2), float(limits.p[0])
+    (-0.1, 0.1, 1.0)
+    """
+    turned = [-column for column in columns]
+    smallest = np.negative(np.array(widths, dtype=float))
+    unknown = np.full(len(columns), -math.inf)
+    low = np.fmin(lower_limits(columns, smallest, alpha), lower_limits(columns, unknown, alpha / 2))
+    high = -np.fmin(lower_limits(turned, smallest, alpha), lower_limits(turned, unknown, alpha / 2))
+    means = np.array([mean(column) for column in columns])
+    by_gaffke = np.where(means > 0, p_above(columns, smallest, 0.0), p_above(turned, smallest, 0.0))
+    by_student = students_p_values(columns)
+    finite = np.isfinite(smallest)
+    p = np.where(finite, np.maximum(by_gaffke, by_student), by_student)
+    p = np.where(means == 0, np.minimum(by_student, 1.0), p)
+    is_none = np.isnan(low)
+    p = np.where(is_none & ~np.isnan(p), 1.0, p)
+    method = np.where(is_none, "none", np.where(finite, "Gaffke", "t"))
+    return Intervals(low, high, np.minimum(p, 1.0), method.tolist())
+
+
+def students_p_values(columns: Sequence[Floats]) -> Floats:
+    """Compute the two-sided p of the mean 0 by Student's t; of equal values 0, or 1 where they are 0;
+    NaN below two values.
+
+    >>> students_p_values([np.array([0.1, 0.3, 0.2]), np.full(3, 0.1), np.zeros(3)]).round(3)
+    array([0.074, 0.   , 1.   ])
+    """
+    from scipy.special import stdtr
+
+    p_values = np.full(len(columns), math.nan)
+    for row, column in enumerate(columns):
+        if len(column) < 2:
+            continue
+        error = deviation(column) / math.sqrt(len(column))
+        if error > TIE:
+            p_values[row] = 2 * stdtr(len(column) - 1, -abs(mean(column)) / error)
+        else:
+            p_values[row] = 0.0 if abs(mean(column)) > TIE else 1.0
+    return p_values
+
+
 def lower_limits(
     columns: Sequence[Floats], unseen: Sequence[float] | Floats, level: float
 ) -> Floats:
@@ -138,23 +205,31 @@ def probability_below(points: Floats, bound: float) -> Floats:
 
 
 @lru_cache(maxsize=256)
-def critical_means(n: int, alpha: float) -> tuple[Floats, Floats]:
-    """Compute the mean at which the interval of `n` normal values begins to exclude 0, for ranges
-    from 1 to 1,000.
+def critical_means(n: int, level: float) -> tuple[Floats, Floats]:
+    """Compute the mean at which Gaffke's lower limit of `n` normal values begins to exceed 0, for
+    ranges from 1 to 1,000.
 
     Returns ranges (largest value or loss that the measure allows) and means, both in standard
     deviations of the values.
+    """
+    distances = np.geomspace(1.2, 2000, 40)
+    means = critical_means_of(distances, n, level)
+    return distances - means, means
+
+
+def critical_means_of(unseen: Floats, n: int, level: float) -> Floats:
+    """Compute the mean at which Gaffke's lower limit of `n` normal values begins to exceed 0, where an
+    unseen value is `unseen` below their mean, both in standard deviations of the values.
     """
     from scipy.special import ndtri
 
     scores = ndtri((np.arange(min(n, _SCORES)) + 0.5) / min(n, _SCORES))
     scores = (scores - scores.mean()) / math.sqrt((scores**2).mean() * n / (n - 1))
-    unseen = -np.geomspace(1.2, 2000, 40)
-    points = np.vstack([unseen, np.repeat(scores[:, None], len(unseen), axis=1)])
+    points = np.vstack([-unseen, np.repeat(scores[:, None], len(unseen), axis=1)])
     weights = np.full(len(points), n / len(scores))
     weights[0] = 1
-    limits, _ = _by_pole(points, weights[:, None], level=alpha / 2)
-    return limits - unseen, -limits
+    limits, _ = _by_pole(points, weights[:, None], level=level)
+    return -limits
 
 
 def _by_pole(

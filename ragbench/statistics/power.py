@@ -13,6 +13,7 @@ from few pairs promises too much. tests/statistics/test_coverage.py simulates wh
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -24,9 +25,11 @@ from ragbench.statistics.columns import (
     bounds_of,
     deviation,
 )
-from ragbench.statistics.intervals import TIE, critical_means
+from ragbench.statistics.intervals import TIE, critical_means, critical_means_of
 
 POWER = 0.8
+
+MAX_PAIRS = 1_000_000
 
 _NODES = 16
 _UNLIKELY = 1e-7
@@ -59,7 +62,7 @@ class Pilot(NamedTuple):
         >>> round(Pilot(10, 1.0, math.inf).power(0.5, 34, 0.05), 3)
         0.745
         >>> round(Pilot(10_000, 1.0, math.inf).power(0.5, 34, 0.05), 3), round(Pilot(10_000, 1.0, 3.0).power(0.5, 34, 0.05), 3)
-        (0.808, 0.536)
+        (0.808, 0.697)
         """  # noqa: E501
         from scipy.special import betaincinv, ndtr
 
@@ -82,7 +85,7 @@ class Pilot(NamedTuple):
         `POWER`; NaN where there is none.
 
         >>> round(Pilot(30, 0.2, math.inf).detectable(), 3), round(Pilot(30, 0.2, 1.0).detectable(), 3)
-        (0.109, 0.181)
+        (0.109, 0.155)
         """
         from scipy.optimize import brentq
 
@@ -95,6 +98,47 @@ class Pilot(NamedTuple):
                 lambda effect: self.power(effect, self.n, alpha) - POWER, 0.0, top, xtol=1e-6 * top
             )
         )
+
+    def n_to_decide(self, difference: float, reach: float, alpha: float) -> int:
+        """Compute how many pairs decide with a probability of `POWER` if difference and deviation
+        stay as they are, by Student's t; or how many show by the safe interval that the difference
+        is below `reach`, if these are fewer. At most `MAX_PAIRS`.
+
+        >>> Pilot(30, 0.2, 1.0).n_to_decide(0.05, 0.02, 0.05), Pilot(30, 0.0, 1.0).n_to_decide(0.0, 0.02, 0.05)
+        (128, 149)
+        """
+        from scipy.special import ndtri, stdtrit
+
+        def shows_difference(n: int) -> bool:
+            errors = stdtrit(n - 1, 1 - alpha / 2) + ndtri(POWER)
+            return bool(errors * self.deviation / math.sqrt(n) < abs(difference))
+
+        def shows_tie(n: int) -> bool:
+            if self.deviation <= TIE:
+                return bool(abs(difference) + self.width * (1 - alpha ** (1 / n)) < reach)
+            ranges = np.array([self.width / self.deviation])
+            by_gaffke = float(critical_means_of(ranges, n, alpha)[0]) * self.deviation
+            by_student = float(stdtrit(n - 1, 1 - alpha / 2)) * self.deviation / math.sqrt(n)
+            return bool(abs(difference) + max(by_gaffke, by_student) < reach)
+
+        most = _first(shows_difference, MAX_PAIRS)
+        if abs(difference) < reach < math.inf and math.isfinite(self.width):
+            most = _first(shows_tie, most)
+        return most
+
+
+def _first(holds: Callable[[int], bool], most: int) -> int:
+    """Return the smallest n from 2 on for which a condition holds, as for all after it; at most
+    `most`.
+    """
+    low, high = 1, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        if holds(middle):
+            high = middle
+        else:
+            low = middle
+    return high
 
 
 @lru_cache(maxsize=1)
@@ -130,20 +174,21 @@ def _critical_of(true: Floats, n: int, alpha: float, width: float) -> Floats:
     from scipy.special import stdtrit
 
     sample = true[:, None] * _deviations(n)
-    if math.isfinite(width):
-        ranges, means = critical_means(n, alpha)
-        return sample * np.exp(np.interp(np.log(width / sample), np.log(ranges), np.log(means)))
-    critical: Floats = sample * stdtrit(n - 1, 1 - alpha / 2) / math.sqrt(n)
-    return critical
+    by_student: Floats = sample * stdtrit(n - 1, 1 - alpha / 2) / math.sqrt(n)
+    if not math.isfinite(width):
+        return by_student
+    ranges, means = critical_means(n, alpha)
+    by_range = np.interp(np.log(width / sample), np.log(ranges), np.log(means))
+    return np.maximum(by_student, sample * np.exp(by_range))
 
 
 def _power_of_rates(rates: Floats, effect: float, n: int, alpha: float) -> Floats:
     """Compute the exact power of 0/1 differences for each rate of questions that differ.
 
     Of m questions that differ, one side has to win more than (m + z sqrt(m)) / 2 (Tango's test of
-    no difference), or all of them where 2^(1 - m) < alpha (Gaffke's).
+    no difference), or all of them where 2^-m (Gaffke's p) and Student's p are below alpha.
     """
-    from scipy.special import bdtrc, gammaln, ndtri, xlog1py, xlogy
+    from scipy.special import bdtrc, gammaln, ndtri, stdtr, xlog1py, xlogy
 
     m = np.arange(n + 1)
     rates = rates[:, None]
@@ -151,7 +196,9 @@ def _power_of_rates(rates: Floats, effect: float, n: int, alpha: float) -> Float
     chance = np.exp(ways + xlogy(m, rates) + xlog1py(n - m, -rates))
     m, chance = m[(likely := chance.max(axis=0) > _UNLIKELY)], chance[:, likely]
     wins = np.floor((m - ndtri(alpha / 2) * np.sqrt(m)) / 2) + 1
-    wins = np.where(wins < m, wins, np.where(2.0 ** (1 - m) < alpha, m, m + 1))
+    ratios = np.sqrt(m * (n - 1) / np.maximum(n - m, 1e-12))
+    all_won_decides = (2.0**-m < alpha) & (2 * stdtr(n - 1, -ratios) < alpha)
+    wins = np.where(wins < m, wins, np.where(all_won_decides, m, m + 1))
     won = bdtrc(
         np.clip(wins - 1, 0, m), m, np.minimum((1 + effect / rates) / 2, 1)
     )  # 0 where it takes more than m

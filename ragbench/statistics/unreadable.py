@@ -133,11 +133,13 @@ def _weakest(tables: Sequence[pd.DataFrame], measures: Sequence[str]) -> pd.Data
         result.loc[row, "ci_low"] = min(each["ci_low"] for each in rows)
         result.loc[row, "ci_high"] = max(each["ci_high"] for each in rows)
         signs = {each["difference"] > 0 for each in rows}
-        for p in ("p_value", "p_adjusted"):
+        for p in ("p_value", "p_adjusted", "p_likely", "p_likely_adjusted"):
             known = [each[p] for each in rows if not pd.isna(each[p])]
             if known:
                 result.loc[row, p] = max(known) if len(signs) == 1 else 1.0
         result.loc[row, "decision"] = weakest_decision([each["decision"] for each in rows])
+        if result.loc[row, "decision"] == "undecided":
+            result.loc[row, "loss_rate_to_overturn"] = pd.NA
     is_bounded = result["measure"].isin(measures)
     result.loc[is_bounded, "interval"] += ", worse bound"
     return result
@@ -145,14 +147,14 @@ def _weakest(tables: Sequence[pd.DataFrame], measures: Sequence[str]) -> pd.Data
 
 def weakest_decision(decisions: Sequence[str]) -> str:
     """Return the decision that holds in all cases: the weakest where all are on one side, else
-    "undecided".
+    "undecided"; "not possible" where the first is.
 
     >>> weakest_decision(["better", "likely better"]), weakest_decision(["better", "undecided"])
     ('likely better', 'undecided')
     >>> weakest_decision(["within the margin"] * 3), weakest_decision(["better", "worse"])
     ('within the margin', 'undecided')
     """
-    if len({*decisions}) == 1:
+    if len({*decisions}) == 1 or decisions[0] == "not possible":
         return decisions[0]
     strengths = [_STRENGTH.get(decision, 0) for decision in decisions]
     is_one_side = min(strengths) > 0 or max(strengths) < 0

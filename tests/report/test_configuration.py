@@ -9,7 +9,7 @@ import pytest
 
 import ragbench as rb
 from ragbench import report
-from ragbench.evaluation import results
+from ragbench.statistics.ranking import main_measure
 from ragbench.types import Answer, Case, Dataset, Document, Span
 
 DATASET = Dataset(
@@ -54,8 +54,8 @@ def test_budget_curve_reads_the_budget_from_the_name() -> None:
 
 
 def test_main_measure_prefers_equal_budgets() -> None:
-    assert results.main_measure(SCORES) == "nDCG@10"
-    assert results.main_measure(SCORES.assign(measure="span_recall_auc")) == "span_recall_auc"
+    assert main_measure(SCORES) == "nDCG@10"
+    assert main_measure(SCORES.assign(measure="span_recall_auc")) == "span_recall_auc"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_evidence_of_few_questions_does_not_rank(n_with_evidence: int, main: str
     values = {"nDCG@10": [0.5] * 8, "span_recall_auc": [0.9] * n_with_evidence}
     rows = [(f"q{i}", name, value) for name, row in values.items() for i, value in enumerate(row)]
     scores = pd.DataFrame(rows, columns=["query_id", "measure", "value"])
-    assert results.main_measure(scores) == main
+    assert main_measure(scores) == main
 
 
 def test_findings_begin_with_the_verdict_and_end_with_what_to_do() -> None:

@@ -44,23 +44,18 @@ def test_hand_computed() -> None:
 def test_columns() -> None:
     result = compare(scores(a=[1.0, 0.0], b=[0.0, 0.0]), scores(a=[1.0, 0.0], b=[0.0, 1.0]))
     assert ", ".join(result.columns) == (
-        "measure, baseline, contender, difference, ci_low, ci_high, p_value, p_adjusted, decision, "
-        "effect_size, wins, ties, losses, n, mde, n_tests, n_unpaired, interval"
+        "measure, baseline, contender, difference, ci_low, ci_high, p_value, p_adjusted, p_likely, "
+        "p_likely_adjusted, decision, reason, loss_rate_to_overturn, n_to_decide, effect_size, wins, "
+        "ties, losses, n, n_clusters, mde, n_tests, n_unpaired, interval"
     )
     assert result["measure"].tolist() == ["a", "b"]
 
 
 def test_no_difference_at_all() -> None:
     result = row([0.0, 0.5, 1.0], [0.0, 0.5, 1.0])
-    assert result[["difference", "p_value", "p_adjusted", "effect_size"]].tolist() == [
-        0.0,
-        1.0,
-        1.0,
-        0.0,
-    ]
-    assert (
-        result["ci_low"] == -result["ci_high"] == pytest.approx(-(1 - 0.025 ** (1 / 3)), abs=0.015)
-    )
+    assert result[["difference", "p_value", "p_likely", "effect_size"]].tolist() == [0, 1, 1, 0]
+    limit = 1 - 0.05 ** (1 / 3)
+    assert result["ci_low"] == -result["ci_high"] == pytest.approx(-limit, abs=0.015)
     assert result["mde"] is pd.NA, (
         "three ties do not show that any difference, however small, would be seen"
     )
@@ -79,7 +74,7 @@ def test_one_query_has_no_interval() -> None:
     assert all(
         result[name] is pd.NA for name in ("ci_low", "ci_high", "p_value", "effect_size", "mde")
     )
-    assert result["decision"] == ""
+    assert result["decision"] == "not possible"
 
 
 def test_unscored_pairs_are_left_out_and_counted() -> None:
@@ -134,17 +129,23 @@ def test_repeats_are_identical_and_do_not_depend_on_the_company() -> None:
         "x",
     )
     assert longer[longer["measure"] != "long"]["p_value"].tolist() == first["p_value"].tolist()
-    kept = [column for column in alone.columns if column not in {"p_adjusted", "n_tests"}]
+    kept = [*alone.loc[:, :"p_value"], *alone.loc[:, "effect_size":"mde"], "p_likely", "interval"]
     pd.testing.assert_frame_equal(alone[kept], together[kept].reset_index(drop=True), rtol=1e-12)
 
 
-def test_adjusted_over_all_tests_of_the_call_as_statsmodels_has_it() -> None:
+def test_each_tier_is_adjusted_over_the_arms_by_the_measure_that_decides_alone() -> None:
     rng = np.random.default_rng(7)
     frames = {f"c{i}": scores(a=rng.random(25) + 0.1 * i, b=rng.random(25)) for i in range(4)}
-    table = compare_all(frames, "c0")
-    assert len(table) == 6
-    expected = multipletests(table["p_value"].to_numpy(dtype=float), method="holm")[1]
-    assert table["p_adjusted"].tolist() == pytest.approx(expected.tolist(), abs=1e-15)
+    table = compare_all(frames, "c0", measures=["b", "a"])
+    assert table["n_tests"].tolist() == [3] * 6
+    decides = table["measure"] == "b"
+    for column, adjusted in (("p_value", "p_adjusted"), ("p_likely", "p_likely_adjusted")):
+        p_values = table.loc[decides, column].to_numpy(dtype=float)
+        expected = multipletests(p_values, method="holm")[1]
+        assert table.loc[decides, adjusted].tolist() == pytest.approx(expected.tolist(), abs=1e-15)
+        assert table.loc[~decides, adjusted].isna().all()
+        assert table[column].notna().all()
+    assert (table.loc[~decides, "decision"] == "").all()
 
 
 @pytest.mark.parametrize("n", [16, 200])
@@ -247,7 +248,7 @@ def test_the_number_of_tests_and_of_unpaired_queries_is_stated() -> None:
         name: pd.concat([tidy([0.0, None, 1.0]), tidy([1.0, 1.0, 0.0], "P@1")]) for name in "abc"
     }
     table = compare_all(frames, "a")
-    assert table["n_tests"].tolist() == [4] * 4
+    assert table["n_tests"].tolist() == [0] * 4, "three questions are too few"
     assert table["n_unpaired"].tolist() == [1, 0, 1, 0]
 
 

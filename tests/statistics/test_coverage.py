@@ -264,7 +264,7 @@ def test_the_smallest_detectable_difference_has_its_power_at_fifteen() -> None:
 
 
 def test_too_few_questions_detect_nothing() -> None:
-    assert np.isnan([Pilot(5, 0.1, 1.0).detectable(), binary_promise(5, 1)]).tolist() == [
+    assert np.isnan([Pilot(2, 0.1, 1.0).detectable(), binary_promise(4, 1)]).tolist() == [
         True,
         True,
     ]

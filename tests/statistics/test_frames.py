@@ -55,5 +55,5 @@ def test_the_decision_follows_the_direction_of_the_measure() -> None:
     assert compare(HIGH, LOW)["decision"].tolist() == ["worse"]
     assert compare(LOW, LOW)["decision"].tolist() == ["undecided"]
     unscored = LOW.assign(value=float("nan"))
-    assert compare(unscored, unscored)["decision"].tolist() == [""]
+    assert compare(unscored, unscored)["decision"].tolist() == ["not possible"]
     assert "–" in repr(compare(unscored, unscored))

@@ -112,12 +112,12 @@ def test_a_measure_without_bounds_has_students_t() -> None:
 def test_ties_do_not_prove_equality() -> None:
     for measure in ("RR", "Success@1"):
         frame = pd.DataFrame(
-            {"query_id": range(5), "measure": measure, "value": [0.0, 1.0, 1.0, 0.0, 1.0]}
+            {"query_id": range(10), "measure": measure, "value": [0.0, 1.0, 1.0, 0.0, 1.0] * 2}
         )
         row = compare(frame, frame).iloc[0]
-        # 1 - 0.025 ** (1 / 5): of five questions none differs with a chance of 0.025 if this
+        # 1 - 0.05 ** (1 / 10): of ten questions none differs with a chance of 0.05 if this
         # fraction does
-        assert (row["ci_low"], row["ci_high"]) == pytest.approx((-0.522, 0.522), abs=0.01)
+        assert (row["ci_low"], row["ci_high"]) == pytest.approx((-0.259, 0.259), abs=0.01)
         assert row[["interval", "p_value", "decision"]].tolist() == ["Gaffke", 1.0, "undecided"]
 
 
@@ -126,18 +126,19 @@ def test_the_same_small_gain_on_every_question_proves_nothing_where_a_question_m
 ):
     frame = pd.DataFrame({"query_id": range(20), "measure": "RR", "value": 0.5})
     row = compare(frame, frame.assign(value=0.55)).iloc[0]
-    assert row["decision"] == "undecided"
+    assert row["decision"] == "likely better"
+    assert row["loss_rate_to_overturn"] == pytest.approx(0.05)
     large = compare(frame.assign(value=0.0), frame.assign(value=0.9)).iloc[0]
     assert large["decision"] == "better"
 
 
 def test_rare_losses_are_no_reason_to_call_small_gains_better() -> None:
-    """Gain .05 on 10 of 11 questions, loss .5 on the others: samples of 6 hardly ever have such a
+    """Gain .05 on 10 of 11 questions, loss .5 on the others: of samples of 12 a third have no such
     loss.
     """
-    before = pd.DataFrame({"query_id": range(6), "measure": "nDCG@10", "value": 0.5})
+    before = pd.DataFrame({"query_id": range(12), "measure": "nDCG@10", "value": 0.5})
     row = compare(before, before.assign(value=0.55)).iloc[0]
-    assert row["decision"] == "undecided"
+    assert row["decision"] == "likely better"
 
 
 def test_without_bounds_equal_values_have_no_interval() -> None:
@@ -155,7 +156,7 @@ VALUES = st.one_of(
 
 
 @settings(max_examples=100, deadline=None)
-@given(VALUES, st.floats(0.001, 0.5), st.sampled_from(["RR", "latency_total_ms"]))
+@given(VALUES, st.floats(0.001, 0.25), st.sampled_from(["RR", "latency_total_ms"]))
 def test_interval_p_and_decision_agree_for_every_alpha(
     values: list[float], alpha: float, measure: str
 ) -> None:
@@ -175,7 +176,8 @@ def test_interval_p_and_decision_agree_for_every_alpha(
     assert measure != "RR" or (row["ci_low"] >= -1 and row["ci_high"] <= 1)
     if abs(row["p_value"] - alpha) > 1e-6:
         outside = row["ci_low"] > 0 or row["ci_high"] < 0
-        assert (row["p_value"] < alpha) == outside == (row["decision"] in ("better", "worse"))
+        assert (row["p_value"] < alpha) == outside
+        assert (row["decision"] in ("better", "worse")) == (outside and len(values) >= 10)
 
 
 def test_repeated_and_permuted_values_have_the_same_interval() -> None:
@@ -187,7 +189,7 @@ def test_repeated_and_permuted_values_have_the_same_interval() -> None:
 @pytest.mark.parametrize("n", [8, 30, 300, 2000])
 def test_the_critical_mean_is_that_at_which_the_limit_of_normal_values_is_0(n: int) -> None:
     rng = np.random.default_rng(n)
-    ranges, means = critical_means(n, 0.05)
+    ranges, means = critical_means(n, 0.025)
     assert ranges[0] < 1.2, "a measure from 0 to 1 with the largest deviation that it can have"
     assert ranges[-1] > 1000
     limits = []

@@ -161,11 +161,11 @@ def _mean_sentence(row: MeasureResult) -> str:
 
 
 def _sentence(row: Mapping[Hashable, Any]) -> str:
-    adjusted = f"p (Holm, {plural(row['n_tests'], 'test')})"
+    test = tested(row, "p_value", "p")
     return (
         f"By {row['measure']}, B is better on {plural(row['wins'], 'question')}, worse "
         f"on {row['losses']} and equal on {row['ties']}. Difference B - A with its 95\u00a0% "
-        f"interval: {tested(row, 'p_adjusted', adjusted)}."
+        f"interval: {test}."
     )
 
 
