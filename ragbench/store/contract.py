@@ -26,6 +26,9 @@ BATCHES = (
 )
 """Another table, which stores of an earlier ragbench do not have."""
 
+SPOOLED = "CREATE TABLE IF NOT EXISTS spooled (key TEXT PRIMARY KEY)"
+"""The keys of replies in the file that the shared database did not take, and gets later."""
+
 
 class StoreError(OSError):
     """The reply store cannot be opened, read or written; the message states what to do."""

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragbench.files import locked
 from ragbench.store.arrays import cache_folder
-from ragbench.store.contract import BATCHES, TABLES, Execute, StoreError
+from ragbench.store.contract import BATCHES, SPOOLED, TABLES, Execute, StoreError
 
 if TYPE_CHECKING:
     from ragbench.store.shared import SharedDatabase
@@ -103,12 +103,14 @@ def rows(query: str, values: Sequence[Any] = (), *, local: bool = False) -> list
     return read(lambda execute: execute(query, values), local=local)
 
 
-def write(work: Callable[[Execute], Result], *, in_turn: bool = True) -> Result:
+def write(
+    work: Callable[[Execute], Result], *, in_turn: bool = True, local: bool = False
+) -> Result:
     """Return what `work` returns, as `read`, in a transaction: all of `work` is done, or nothing.
 
     It holds the right to write from its start; in the shared database only if it is `in_turn`.
     """
-    if is_shared():
+    if is_shared() and not local:
         return _shared_database().run(work, write=in_turn)
 
     def in_transaction(execute: Execute) -> Result:
@@ -261,6 +263,7 @@ def _connect(file: Path) -> sqlite3.Connection:
                 "every reply must be paid for again"
             )
         connection.execute(BATCHES)
+        connection.execute(SPOOLED)
     except BaseException:
         connection.close()
         raise
@@ -316,7 +319,7 @@ def _salvage(damaged: Path, into: sqlite3.Connection) -> tuple[int, str]:
         "before"
     )
     for order in ("ASC", "DESC"):
-        for table in ("reply", "spending", "batch"):
+        for table in ("reply", "spending", "batch", "spooled"):
             with (
                 suppress(sqlite3.Error, UnicodeError),
                 closing(sqlite3.connect(f"{damaged.as_uri()}?mode=ro", uri=True)) as source,

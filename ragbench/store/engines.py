@@ -20,6 +20,7 @@ DRIVERS = {  # database -> driver, extra, query
     "mariadb": ("mysql+pymysql", "mysql", {"charset": "utf8mb4"}),
 }
 WAIT_S = 60
+_CONNECT_S = 10
 
 
 def database_url(database: str = "") -> URL:
@@ -74,8 +75,13 @@ def engine_of(
 
 def _new_engine(url: URL) -> Engine:
     if url.get_backend_name() != "sqlite":
+        options = {}
+        if "connect_timeout" not in url.query:  # a machine that is gone does not refuse either
+            options["connect_timeout"] = _CONNECT_S
         # PyMySQL loads the system's certificates for every new connection: 25 ms
-        return create_engine(url, pool_size=2, max_overflow=-1, pool_pre_ping=True)
+        return create_engine(
+            url, pool_size=2, max_overflow=-1, pool_pre_ping=True, connect_args=options
+        )
     if url.database not in (None, "", ":memory:"):
         file = Path(str(url.database))
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -130,6 +130,8 @@ def lookup_many(requests: Sequence[Request], *, any_origin: bool = False) -> lis
     """
     if not requests or not database.exists():
         return [None] * len(requests)
+    if database.is_shared():
+        _move_spooled()
     exact, portable = _found([request.key for request in requests], "key"), {}
     if any_origin:
         others = [request.portable for request in requests if request.key not in exact]
@@ -144,7 +146,8 @@ def store(request: Request, reply: Reply) -> Reply:
     faster.
 
     It is durable when this returns. Those of other threads that come while one is written share
-    the next transaction.
+    the next transaction. What a shared database does not take is kept in the file of this machine,
+    from which the next lookup moves it over.
     """
     waiting, joining, writing = _batch(os.getpid())
     outcome = Future[Reply]()
@@ -157,10 +160,7 @@ def store(request: Request, reply: Reply) -> Reply:
                 together = sorted(waiting, key=lambda each: each[0].key)
                 waiting.clear()
             try:
-                kept = database.write(
-                    lambda execute: _keep(execute, [each[:2] for each in together]),
-                    in_turn=False,
-                )
+                kept = _kept([each[:2] for each in together])
                 for (*_, each), stored in zip(together, kept, strict=True):
                     each.set_result(stored)
             except BaseException as exc:
@@ -178,6 +178,57 @@ def _batch(process: int) -> tuple[_Waiting, threading.Lock, threading.Lock]:
     that of who writes.
     """
     return [], threading.Lock(), threading.Lock()
+
+
+def _kept(batch: Sequence[tuple[Request, Reply]]) -> list[Reply]:
+    """Write replies and return what is kept; those that the shared database does not take go into
+    the file of this machine.
+    """
+    try:
+        return database.write(lambda execute: _keep(execute, batch), in_turn=False)
+    except StoreError as exc:
+        if not database.is_shared():
+            raise
+        reason = exc
+
+    def spool(execute: Execute) -> list[Reply]:
+        for request, _ in batch:
+            query = "INSERT INTO spooled VALUES (?) ON CONFLICT (key) DO NOTHING"
+            execute(query, (request.key,))
+        return _keep(execute, batch)
+
+    kept = database.write(spool, local=True)
+    warnings.warn(
+        f"{len(batch)} paid replies are kept in {database.path()} until the shared database takes "
+        f"them: {reason}",
+        RuntimeWarning,
+        stacklevel=4,
+    )
+    return kept
+
+
+def _move_spooled() -> None:
+    """Move the replies that the shared database did not take from the file of this machine to it."""
+    with suppress(StoreError):  # they stay in the file, where a lookup finds them, too
+        if not database.path().exists():
+            return
+        query = "SELECT * FROM reply WHERE key IN (SELECT key FROM spooled)"
+        rows = database.rows(query, local=True)
+        if not rows:
+            return
+
+        def insert(execute: Execute) -> None:
+            marks = ",".join("?" * len(rows[0]))
+            for row in rows:
+                execute(f"INSERT INTO reply VALUES ({marks}) ON CONFLICT (key) DO NOTHING", row)
+
+        def forget(execute: Execute) -> None:
+            for row in rows:
+                execute("DELETE FROM reply WHERE key = ?", row[:1])
+                execute("DELETE FROM spooled WHERE key = ?", row[:1])
+
+        database.write(insert, in_turn=False)
+        database.write(forget, local=True)
 
 
 def _keep(execute: Execute, batch: Sequence[tuple[Request, Reply]]) -> list[Reply]:
@@ -215,23 +266,22 @@ def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
     """
     stop = stop or threading.Event()
     database.read(lambda _: None)  # where replies cannot be kept, none should be bought
-    if database.is_shared():
-        with database.claimed(key, stop):
-            yield
-        return
-    file = cache_folder() / "locks" / f"reply-{key}.lock"
     with ExitStack() as stack:
         # without locks on this file system the same request is, at worst, sent twice at the same
         # moment
         try:
+            file = cache_folder() / "locks" / f"reply-{key}.lock"
             lock = locked(file, timeout_s=_LONGEST_CLAIM_S, stop=stop, remove=True)
             stack.enter_context(lock)
         except InterruptedError:
             raise
         except OSError as exc:
-            raise StoreError(
-                f"the lock {file} cannot be had ({exc}): {database.advice(exc)}"
-            ) from exc
+            if not database.is_shared():
+                raise StoreError(
+                    f"the lock of a request cannot be had ({exc}): {database.advice(exc)}"
+                ) from exc
+        if database.is_shared():  # the lock of this machine outlives a restart of the database
+            stack.enter_context(database.claimed(key, stop))
         yield
 
 

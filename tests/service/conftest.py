@@ -58,8 +58,12 @@ def _started(
     raise AssertionError(log.read_text(errors="replace"))
 
 
-@pytest.fixture(scope="session")
-def _postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def new_postgresql(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[str, Callable[[], subprocess.Popen[bytes]]]:
+    """Return the URL of a new PostgreSQL server, and a function that starts it, as often as it has
+    ended.
+    """
     folder, port = _shared(tmp_path_factory, "postgres"), _free_port()
     initdb, server = _program("initdb"), _program("postgres")
     setup = [
@@ -89,13 +93,16 @@ def _postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with (folder / "data" / "postgresql.conf").open("a") as settings:
         settings.write("fsync = off\n")
     url = f"postgresql+psycopg://tester@127.0.0.1:{port}/postgres"
-    process = _started(
-        command, url, tmp_path_factory.mktemp("log") / "postgres.log", _as("postgres")
-    )
+    log = tmp_path_factory.mktemp("log") / "postgres.log"
+    return url, lambda: _started(command, url, log, _as("postgres"))
+
+
+@pytest.fixture(scope="session")
+def _postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    url, start = new_postgresql(tmp_path_factory)
+    process = start()
     yield url
-    process.send_signal(
-        signal.SIGINT if "postgres" in url else signal.SIGTERM
-    )  # fast, with clients or without
+    process.send_signal(signal.SIGINT)  # fast, with clients or without
     process.wait(30)
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from ragbench.store import budgets, database, replies, shared, submissions
 from ragbench.store.budgets import Spending
 from ragbench.store.contract import StoreError
 from ragbench.store.replies import Reply, Request
-from tests.service.conftest import _postgresql, new_database  # noqa: F401
+from tests.service.conftest import _postgresql, new_database, new_postgresql  # noqa: F401
 from tests.store.test_replies import fill, reply, request
 
 
@@ -171,8 +172,6 @@ def test_a_lost_connection_is_replaced(store: str) -> None:
             "pg_backend_pid() AND datname = "
         )
         database.rows(f"{ended} current_database()")
-    with pytest.raises(StoreError, match="cannot be used"), replies.claim(request().key):
-        pass
     with replies.claim(request().key):
         fill(1)
     assert replies.lookup(request()) == reply()
@@ -181,6 +180,7 @@ def test_a_lost_connection_is_replaced(store: str) -> None:
 def test_a_database_that_cannot_be_reached_is_named_without_its_password(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(shared, "_FIRST_PATIENCE_S", 0.3)
     monkeypatch.setenv("RAGBENCH_DATABASE", "postgresql://me:secret@127.0.0.1:1/none")
     with pytest.raises(StoreError, match="cannot be used") as caught:
         replies.lookup(request())
@@ -199,3 +199,88 @@ def test_many_that_come_first_make_the_tables_once(store: str) -> None:
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(first, range(1, 9)))) == 1
     replies.info()
+
+
+@pytest.fixture
+def server(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Server]:
+    """A PostgreSQL server of this test alone, which it may stop and start."""
+    server = Server(*new_postgresql(tmp_path_factory))
+    server.start()
+    monkeypatch.setenv("RAGBENCH_DATABASE", server.url)
+    monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "cache"))
+    yield server
+    if opened := shared._opened.pop((server.url, os.getpid()), None):
+        opened._forget_claims()
+        opened._engine.dispose()
+    server.stop()
+
+
+class Server:
+    def __init__(self, url: str, run: Callable[[], subprocess.Popen[bytes]]) -> None:
+        self.url, self._run = url, run
+
+    def start(self) -> None:
+        self._process = self._run()
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(30)
+
+
+_WORKER = """
+import sys
+from ragbench.llms import generate_many
+from ragbench.llms.providers import stored_llm
+replies = generate_many(stored_llm("openai:m"), [f"prompt {i}" for i in range(40)], concurrency=8)
+print([reply.error for reply in replies if reply.error], len({reply.text for reply in replies}))
+"""
+
+
+def test_nothing_is_asked_twice_or_given_up_when_the_database_restarts(
+    server: Server, tmp_path: Path, loopback: Any, wire: Any, llm_environment: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    enough = threading.Event()
+
+    def answer(request: Any) -> Any:
+        prompt = request.body["messages"][-1]["content"]
+        asked.append(prompt)
+        if len(asked) == 12:
+            enough.set()
+        time.sleep(0.5)
+        return wire.Answered(wire.openai(f"Reply to {prompt}"))
+
+    llm_environment.setenv("RAG_EVAL_OPENAI_BASE_URL", loopback(answer).url)
+    llm_environment.setenv("RAG_EVAL_OPENAI_API_KEY", "sk-none")
+    llm_environment.setenv("RAGBENCH_DATABASE", server.url)
+    workers = [elsewhere(_WORKER, tmp_path / str(i)) for i in range(3)]  # three machines
+    assert enough.wait(60)
+    server.stop()
+    time.sleep(2)
+    server.start()
+    for worker in workers:
+        assert worker.communicate(timeout=120)[0] == "[] 40\n"
+    assert sorted(asked) == sorted(f"prompt {i}" for i in range(40))
+
+
+def test_what_the_database_does_not_take_is_kept_here_and_moved_later(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared, "PATIENCE_S", 0.3)
+    fill(1)
+    server.stop()
+    with pytest.warns(RuntimeWarning, match="until the shared database takes them") as caught:
+        assert replies.store(request(7), reply(7)) == reply(7)
+    message = str(caught[0].message)
+    assert "did not answer for 0.3 s" in message
+    assert "connection" not in message  # as the driver words it
+    with pytest.raises(StoreError, match="did not answer"), replies.claim(request(8).key):
+        pass
+    server.start()
+    assert replies.lookup(request(7)) == reply(7)
+    assert database.rows("SELECT key FROM reply", local=True) == []
+    assert database.rows("SELECT key FROM spooled", local=True) == []
+    monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "another machine"))
+    assert replies.lookup_many([request(0), request(7)]) == [reply(0), reply(7)]
