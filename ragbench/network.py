@@ -2,7 +2,8 @@
 nothing floods.
 
 A reply has a deadline, from the connection to its last byte, and a size after decompression that
-bound it as a whole; encodings are not stacked, and no other host gets the request.
+bound it as a whole; encodings are not stacked, and no other host gets the request. A connection on
+which more came than one response is closed: the rest would be taken for the next reply.
 """
 
 import threading
@@ -167,10 +168,24 @@ def _stream_class(library: str) -> Any:
             self._inner, self._decoded = inner, decoded
 
         def __iter__(self) -> Iterator[bytes]:
-            return map(self._decoded, self._inner)
+            yield from map(self._decoded, self._inner)
+            _close_if_unread(self._inner)
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             async for piece in self._inner:
                 yield self._decoded(piece)
 
     return Stream
+
+
+def _close_if_unread(stream: Any) -> None:
+    """Close the connection of a response that was read to its end, if more than that has come.
+
+    httpcore itself sees what comes later, but not what came together with the response. It has no
+    public way to its connection.
+    """
+    for attribute in ("_stream", "_httpcore_stream", "_stream", "_connection"):
+        stream = getattr(stream, attribute, None)
+    state = getattr(stream, "_h11_state", None)
+    if state is not None and state.trailing_data[0]:
+        stream.close()

@@ -8,6 +8,7 @@ import gc
 import gzip
 import importlib
 import json
+import re
 import socket
 import threading
 import time
@@ -247,6 +248,56 @@ def test_no_request_goes_to_another_host(
     assert f"redirected to {place!r}" in error
     assert kind == FailureKind.REFUSED
     assert other.asked == []
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("pause_s", [0.0, 0.1], ids=["at once", "later"])
+def test_a_second_response_is_not_taken_for_the_next_reply(
+    client: str, pause_s: float, wire: Any, llm_environment: pytest.MonkeyPatch
+) -> None:
+    def response(text: str) -> bytes:
+        body = {"answer": text} if client == "system" else getattr(wire, client)(text)
+        content = json.dumps(body).encode()
+        head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length:"
+        return f"{head} {len(content)}\r\n\r\n".encode() + content
+
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve(connection: socket.socket) -> None:
+        with suppress(OSError), connection:
+            while asked := connection.recv(65536):
+                while not (numbers := re.findall(rb"question (\d+)", asked)):
+                    asked += connection.recv(65536)  # head and body may come apart
+                answer = response(f"reply {numbers[0].decode()}")
+                if pause_s:
+                    connection.sendall(answer)
+                    time.sleep(pause_s)
+                    connection.sendall(response("extra"))
+                else:
+                    connection.sendall(answer + response("extra"))
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                connection = listener.accept()[0]
+                threading.Thread(target=serve, args=(connection,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    if client == "system":
+        system = HttpSystem(url, body={"q": "{query}"}, timeout_s=20)
+        ask = lambda text: system.answer("q", text).text  # noqa: E731
+    else:
+        llm_environment.setenv(f"RAG_EVAL_{client.upper()}_BASE_URL", url)
+        llm_environment.setenv(f"RAG_EVAL_{client.upper()}_API_KEY", "sk-none")
+        llm = stored_llm(NAMES[client])
+        ask = lambda text: llm.generate(text).text  # noqa: E731
+    for number in range(4):
+        assert ask(f"question {number}") == f"reply {number}"
+        time.sleep(2 * pause_s)
+    listener.close()
+    if client == "system":
+        system.close()
 
 
 @pytest.mark.parametrize("attack", ["redirect", "encodings", "flood", "drip"])
