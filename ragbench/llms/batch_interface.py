@@ -156,8 +156,9 @@ def _submitted(
             try:
                 llm.fetch(first)
             except RequestError as exc:
-                if exc.stop or exc.tries > 1:  # otherwise it concerns this request alone
-                    raise
+                is_unreadable = exc.failure is FailureKind.UNREADABLE
+                if exc.stop or exc.tries > 1 or is_unreadable:
+                    raise  # otherwise it concerns this request alone
             new.remove(first)
         while new and (submitted := _submit(llm, new)):
             running.append(submitted)
@@ -244,8 +245,11 @@ def _poll(llm: StoredLLM, batch: Batch, unreadable: Counter[str]) -> str | Outco
                 f"with; results are kept for 29 days. {FORGET}={batch.name} gives it up, and the "
                 "same command then pays for its requests again"
             ) from exc
-        unreadable[batch.name] += exc.failure is FailureKind.UNREADABLE
-        if exc.tries == 1 or unreadable[batch.name] == _UNREADABLE:
+        is_unreadable = exc.failure is FailureKind.UNREADABLE
+        if is_unreadable:  # asking for a state costs nothing
+            unreadable[batch.name] += 1
+        is_final = exc.tries == 1 and not is_unreadable
+        if is_final or unreadable[batch.name] == _UNREADABLE:
             raise exc.reworded(
                 f"{exc}; batch {batch.id} is kept, and the same command waits for it"
             ) from exc

@@ -11,6 +11,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
 
@@ -64,12 +66,11 @@ class RequestError(ModelError):
 
 def unreadable(name: str, body: str) -> RequestError:
     """Return the failure of a reply that is not what the provider's interface promises: half a
-    body, a proxy's error page.
+    body, a proxy's error page. The same request would be paid for again and end alike.
     """
     return RequestError(
         f"{name}: the server's reply cannot be read: {server_message(body)!r}",
         FailureKind.UNREADABLE,
-        tries=3,
         paid=True,
         body=body,
     )
@@ -90,7 +91,8 @@ class Reader:
         another.
         """
         with suppress(ValueError, RecursionError):
-            return form.model_validate(json.loads(text))
+            # Some servers begin with a byte order mark.
+            return form.model_validate(json.loads(text.removeprefix("\ufeff")))
         # out here: the parser's error holds the whole body, so it must not be this one's context
         raise unreadable(self.name, self.clean(text))
 
@@ -139,14 +141,15 @@ class Reader:
         """Return the failure that an error of httpx, or httpx2, or of our bounds means.
 
         No server listens at the address; no reply came in time, or the connection ended before it did:
-        then the server may have done the work. Of replies out of their bounds late ones are asked for
-        again, others would be the same.
+        then the server may have done the work. What may have been paid is asked for once more where
+        the failure may pass: a reply that is late or cut. Other replies out of their bounds would be
+        the same.
         """
         reason = self.clean(str(exc) or type(exc).__name__)
         kinds = {kind.__name__ for kind in type(exc).__mro__}
         if isinstance(exc, OutOfBoundsError):
             elsewhere = exc.failure is FailureKind.REFUSED
-            tries = 1 + (exc.failure is FailureKind.TIMEOUT)
+            tries = 2 if exc.failure is FailureKind.TIMEOUT else 1
             return RequestError(
                 reason, exc.failure, tries=tries, stop=elsewhere, paid=not elsewhere
             )
@@ -167,7 +170,7 @@ class Reader:
         return RequestError(
             f"{self.name}: the connection was cut ({reason})",
             FailureKind.DISCONNECTED,
-            tries=5,
+            tries=2,
             paid=True,
         )
 
@@ -202,15 +205,30 @@ def server_message(body: str) -> str:
 
 
 def _retry_after(value: str | None) -> float | None:
-    """Return the seconds that a header names; None where it names none.
+    """Return how many seconds a header asks to wait: a number, or a date; None where it names
+    neither, or the past. `RetryPolicy` bounds them.
 
-    >>> _retry_after("1.5"), _retry_after("soon")
-    (1.5, None)
+    >>> _retry_after("1.5"), _retry_after("-5"), _retry_after("soon"), _retry_after("inf")
+    (1.5, None, None, inf)
+    >>> _retry_after("Fri, 31 Dec 9999 23:59:59 GMT") > 1e9
+    True
     """
-    seconds = math.nan
-    with suppress(ValueError):
+    try:
         seconds = float(value or "")
-    return max(0.0, seconds) if math.isfinite(seconds) else None
+    except ValueError:
+        seconds = _seconds_until(value or "")
+    return seconds if seconds >= 0 else None
+
+
+def _seconds_until(date: str) -> float:
+    """Return the seconds until a date in the form of HTTP; NaN where it is not one."""
+    try:
+        moment = parsedate_to_datetime(date)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return moment.timestamp() - time.time()
+    except (ValueError, OverflowError):
+        return math.nan
 
 
 class RetryPolicy:
@@ -246,7 +264,8 @@ class RetryPolicy:
                     raise exc.reworded(f"{exc}{after}{later}") from None
                 if exc.wait_s is not None and exc.wait_s > _LONGEST_PAUSE_S:
                     raise exc.reworded(
-                        f"{exc}; the server asks to wait {exc.wait_s:.0f} s: run again then",
+                        f"{exc}; the server asks to wait {exc.wait_s:.0f} s, and the longest wait "
+                        f"is {_LONGEST_PAUSE_S:.0f} s: run again later",
                         stop=True,
                     ) from None
                 self._back_off(exc.wait_s, tried, stop)

@@ -93,7 +93,7 @@ class Transport(Reader):
             response = self._client.send(request)
             ended = time.perf_counter()
             first = request.extensions.get("first_byte_at", ended)
-            text = response.content.decode("utf-8", "replace")
+            text = response.content.decode("utf-8-sig", "replace")
             times = (1000 * (first - start), 1000 * (ended - start))
             return Response(response.status_code, response.headers, text, *times)
         except (OutOfBoundsError, httpx.RequestError) as exc:

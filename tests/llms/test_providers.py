@@ -4,6 +4,7 @@ silence, broken lines.
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable
@@ -402,29 +403,77 @@ def test_a_wait_of_an_hour_is_not_sat_out(ask: Any, wire: Any) -> None:
     assert len(server.asked) == 1
 
 
+@pytest.mark.parametrize(
+    "asked_to_wait", ["inf", "1e400", "601", "Fri, 31 Dec 9999 23:59:59 GMT", "9" * 500]
+)
+def test_a_wait_beyond_the_bound_ends_the_tries(ask: Any, wire: Any, asked_to_wait: str) -> None:
+    llm, server = ask("openai", wire.Answered(status=429, headers={"retry-after": asked_to_wait}))
+    with pytest.raises(ModelError, match="the longest wait is 600 s"):
+        llm.generate("Hi?")
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "asked_to_wait", ["-5", "-inf", "nan", "soon", "", "Thu, 01 Jan 1970 00:00:00 GMT", "1; 2"]
+)
+def test_a_wait_that_is_none_leaves_the_usual_back_off(
+    ask: Any, wire: Any, asked_to_wait: str
+) -> None:
+    busy = wire.Answered(status=429, headers={"retry-after": asked_to_wait})
+    llm, server = ask("openai", busy, wire.Answered(wire.openai("Hello.")))
+    start = time.monotonic()
+    assert llm.generate("Hi?").text == "Hello."
+    assert time.monotonic() - start > 0.25
+    assert len(server.asked) == 2
+
+
 @every_provider
 @pytest.mark.parametrize("cut_after", [0, 10])
-def test_a_cut_connection_is_tried_again(
+def test_a_cut_reply_is_asked_for_once_more(
     ask: Any, wire: Any, provider: str, cut_after: int
 ) -> None:
     whole = getattr(wire, provider)("Hello.")
-    llm, server = ask(provider, wire.Answered(whole, cut_after=cut_after), wire.Answered(whole))
+    cut = wire.Answered(whole, cut_after=cut_after)
+    llm, server = ask(provider, cut, wire.Answered(whole))
     assert llm.generate("Hi?").text == "Hello."
+    assert len(server.asked) == 2
+    llm, server = ask(provider, cut)
+    with pytest.raises(ModelError, match=r"the connection was cut .* after 2 tries"):
+        llm.generate("Hi again?")
     assert len(server.asked) == 2
 
 
 @every_provider
 @pytest.mark.parametrize(
-    "body", [b"<html>Bad gateway</html>", b'{"half": ', b"[]", b'{"unexpected": 1}', b""]
+    "body",
+    [
+        b"<html>Bad gateway</html>",
+        b'{"half": ',
+        b"[]",
+        b'{"unexpected": 1}',
+        b"",
+        b'{"a":' * 100_000,
+        b"\xff\xfe\x00{",
+    ],
+    ids=lambda body: repr(body[:12]),
 )
-def test_a_body_that_is_not_a_reply_is_retried_then_reported(
+def test_a_body_that_is_not_a_reply_is_bought_once(
     ask: Any, wire: Any, provider: str, body: bytes
 ) -> None:
     llm, server = ask(
         provider, wire.Answered(body), wire.Answered(getattr(wire, provider)("Hello."))
     )
+    with pytest.raises(ModelError, match="reply cannot be read"):
+        llm.generate("Hi?")
+    assert len(server.asked) == 1
+
+
+@every_provider
+def test_a_byte_order_mark_before_a_reply_is_read(ask: Any, wire: Any, provider: str) -> None:
+    body = b"\xef\xbb\xbf" + json.dumps(getattr(wire, provider)("Hello.")).encode()
+    llm, server = ask(provider, wire.Answered(body))
     assert llm.generate("Hi?").text == "Hello."
-    assert len(server.asked) == 2
+    assert len(server.asked) == 1
 
 
 @every_provider
