@@ -1,5 +1,6 @@
 """Answers that a system gave earlier: ragbench's own files, and the logs of others."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from ragbench.systems.answer_parser import RETRIEVAL_ONLY, read_answer
 from ragbench.systems.function import failed
 from ragbench.testsets.fields import IDS, QUESTIONS, outputs_of
 from ragbench.testsets.other_tools import other_form, records
-from ragbench.types import Answer
+from ragbench.types import Answer, folded
 
 
 class RecordedSystem:
@@ -44,6 +45,7 @@ class RecordedSystem:
         self, source: str | Path | Iterable[Answer | Mapping[str, Any]], *, name: str = ""
     ) -> None:
         self._answers: dict[str, Answer] = {}  # by id or, where there is none, by question
+        self._again: dict[tuple[str, int], Answer] = {}  # by question and how often it was asked
         self._is_run = False
         if isinstance(source, str | Path):
             self.name = name or Path(source).stem
@@ -70,9 +72,23 @@ class RecordedSystem:
 
     def answer_many(self, queries: Mapping[str, str]) -> list[Answer]:
         """Return the recorded answers to these questions, with the latencies of their time and no
-        others.
+        others. The second answer to a question without an id is for the second time that it is
+        asked.
         """
-        return [self.answer(query_id, query) for query_id, query in queries.items()]
+        times: Counter[str] = Counter()
+        answers = []
+        for query_id, query in queries.items():
+            text = _folded(query)
+            times[text] += 1
+            again = self._again.get((text, times[text]))
+            if again is not None and query_id not in self._answers:
+                answers.append(replace(again, query_id=query_id))
+            else:
+                answers.append(self.answer(query_id, query))
+        for text, number in self._again:
+            if 0 < times[text] < number:
+                raise DataError(_second(text))
+        return answers
 
     def unasked(self, queries: Mapping[str, str]) -> list[str]:
         """Return the ids, or the texts where there are no ids, of the answers that belong to none
@@ -112,21 +128,30 @@ class RecordedSystem:
     def _take(self, record: Mapping[str, Any]) -> None:
         ids = (str(record[key]) for key in IDS if isinstance(record.get(key), str | int))
         texts = (record[key] for key in QUESTIONS if isinstance(record.get(key), str))
-        key = next(filter(None, ids), "") or _folded(next(texts, ""))
+        query_id = next(filter(None, ids), "")
+        key = query_id or _folded(next(texts, ""))
         if not key:
             raise DataError(
                 f"which question? expected 'query_id', or 'query' with its text; "
                 f"found {', '.join(record)}"
             )
-        self._keep(key, read_answer(key, record))
+        self._keep(key, read_answer(key, record), is_text=not query_id)
 
-    def _keep(self, key: str, answer: Answer) -> None:
-        if key in self._answers:
-            raise DataError(
-                f"a second answer to {key!r}; record repeated runs in files of their own"
-            )
-        self._answers[key] = answer
+    def _keep(self, key: str, answer: Answer, *, is_text: bool = False) -> None:
+        if key not in self._answers:
+            self._answers[key] = answer
+            return
+        if not is_text:
+            raise DataError(_second(key))
+        number = 2
+        while (key, number) in self._again:
+            number += 1
+        self._again[key, number] = answer
 
 
 def _folded(question: str) -> str:
-    return " ".join(normal(question).split()).casefold()
+    return folded(normal(question))
+
+
+def _second(key: str) -> str:
+    return f"a second answer to {key!r}; record repeated runs in files of their own"

@@ -55,9 +55,11 @@ def to_dataset(name: str, content: Content, corpus: Mapping[str, Document], sour
             *_of_sections(entry.case, corpus, flaws),
         ]
         cases.append(replace(entry.case, evidence=tuple(dict.fromkeys(spans))))
-    for field, lines in content.unknown.items():
-        what = f"cases have the field {shown(field, 40)}, which this form does not know"
-        flaws[f"{what}: it is metadata"] = lines
+    if content.unknown:
+        names = ", ".join(shown(name, 40) for name in content.unknown)
+        what = f"the field {names}" if len(content.unknown) == 1 else f"the fields {names}"
+        lines = [line for lines in content.unknown.values() for line in lines]
+        flaws[f"cases have {what}, which ragbench does not read: metadata"] = lines
     warn_all(source, flaws)
     samples = tuple(content.inputs), tuple(content.outputs)
     return Dataset(name, content.split, corpus, tuple(cases), qrels, *samples)
@@ -70,6 +72,15 @@ class DocumentIds:
 
     def __init__(self, corpus: Mapping[str, Document]) -> None:
         self._corpus = corpus
+
+    @property
+    def is_empty(self) -> bool:
+        """Return True if there are no documents."""
+        return not self._corpus
+
+    def is_absent(self, doc_id: str) -> bool:
+        """Return True if there are documents, and none has this id."""
+        return bool(self._corpus) and doc_id not in self._corpus
 
     @cached_property
     def _by_form(self) -> dict[str, list[str]]:
@@ -90,8 +101,8 @@ class DocumentIds:
         other is called so.
 
         >>> ids = DocumentIds(dict.fromkeys(("mcp_guide.md", "a/setup.md", "b/setup.md")))
-        >>> ids.full("mcp_guide"), ids.full("setup"), ids.full("a/setup")
-        ('mcp_guide.md', 'setup', 'a/setup.md')
+        >>> ids.full("mcp_guide"), ids.full("setup"), ids.full("a/setup"), ids.full("docs/mcp_guide.md")
+        ('mcp_guide.md', 'setup', 'a/setup.md', 'mcp_guide.md')
         """
         if not self._corpus or doc_id in self._corpus:
             return doc_id
@@ -99,7 +110,11 @@ class DocumentIds:
             same_name = names.get(_composed(doc_id), [])
             if len(same_name) == 1:
                 return same_name[0]
-        return doc_id
+        number = doc_id.removesuffix(".0")  # of a column that has become one of decimals
+        if number.isdecimal() and number in self._corpus:
+            return number
+        tail = doc_id.replace("\\", "/").rpartition("/")[2]  # of an address or a path
+        return tail if tail in self._corpus else doc_id
 
     def in_entry(self, entry: Entry) -> Entry:
         """Return an entry whose documents may be named by their files, with their ids."""

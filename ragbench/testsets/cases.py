@@ -7,8 +7,10 @@ name of any form: `query_id`, `id` and `case_id` are the same.
 """
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import cache
 from itertools import zip_longest
@@ -52,12 +54,47 @@ def _word(value: Any) -> str:
     raise ValueError("a text that is not empty (numbers with a point, true and false need quotes)")
 
 
+def _identifier(value: Any) -> Any:
+    """Return an id as a text; 7.0 is 7, as a column with an empty cell has it."""
+    return _word(int(value) if isinstance(value, float) and value == value // 1 else value)
+
+
 def _graded(value: Any) -> Any:
-    """Return relevant ids with their grades: a list, or one id alone, has grade 1."""
-    if isinstance(value, str | int) and not isinstance(value, bool):
+    """Return relevant ids with their grades: a list, or ids in one text ("a; b"), have grade 1."""
+    if isinstance(value, str):
+        return dict.fromkeys(_listed(value), 1)
+    if isinstance(value, int | float) and not isinstance(value, bool):
         return {value: 1}
-    ids = isinstance(value, list) and all(isinstance(item, str | int) for item in value)
+    ids = isinstance(value, list) and all(isinstance(item, str | int | float) for item in value)
     return dict.fromkeys(value, 1) if ids else value
+
+
+def _whole(value: Any) -> Any:
+    """Return a whole number for 1.0 and "1", as tables have them; any other value as it is."""
+    if isinstance(value, float) and value == value // 1:
+        return int(value)
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,9}(\.0*)?", value.strip()):
+        return int(value.partition(".")[0])
+    return value
+
+
+def _listed(value: Any) -> Any:
+    """Return the entries of a text such as "a; b", as a cell of a table has them."""
+    if not isinstance(value, str):
+        return value
+    return [part.strip() for part in re.split("[;|]", value) if part.strip()]
+
+
+def _sentences(value: Any) -> Any:
+    """Return the entries of a text such as "One; two.|Three." """
+    return [part.strip() for part in value.split("|")] if isinstance(value, str) else value
+
+
+def _budgets(value: Any) -> Any:
+    """Return budgets by stage; one number is the budget of all."""
+    with suppress(ValueError, TypeError):
+        value = float(value) if isinstance(value, str) else value
+    return value if isinstance(value, dict) else {"total": value}
 
 
 def _paired(value: Any, info: ValidationInfo) -> Any:
@@ -99,15 +136,18 @@ def _harm(value: Any) -> bool:
 
 
 Word = Annotated[str, BeforeValidator(_word)]
-Words = list[Word]
-Grades = dict[Word, Annotated[int, Field(ge=-10_000, le=10_000)]]
+Id = Annotated[str, BeforeValidator(_identifier)]
+Words = Annotated[list[Word], BeforeValidator(_listed)]
+Sentences = Annotated[list[Word], BeforeValidator(_sentences)]
+Grade = Annotated[int, Field(ge=-10_000, le=10_000), BeforeValidator(_whole)]
+Grades = dict[Id, Grade]
 Relevant = Annotated[Grades, BeforeValidator(_graded)]
 Paired = Annotated[Grades, BeforeValidator(_paired)]
 Budgets = Annotated[
     dict[Word, Annotated[float, Field(gt=0)]],
-    BeforeValidator(lambda value: value if isinstance(value, dict) else {"total": value}),
+    BeforeValidator(_budgets),
 ]
-Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
+Count = Annotated[int, Field(ge=0, le=1_000_000_000), BeforeValidator(_whole)]
 
 
 class Evidence(BaseModel):
@@ -155,7 +195,7 @@ class Labels(BaseModel):
     """The labels of a case, as files have them."""
 
     model_config = _STRICT
-    query_id: Word = _named(..., "query_id", "id", "case_id")
+    query_id: Id = _named(..., "query_id", "id", "case_id")
     category: str = ""
     query_type: str = ""
     reference_answer: str | None = _named(
@@ -166,12 +206,15 @@ class Labels(BaseModel):
     )
     relevance_grades: Paired = {}
     evidence: list[Evidence] = []
-    gold_facts: list[Annotated[Words, Field(min_length=1), BeforeValidator(_fact)]] = []
+    gold_facts: Annotated[
+        list[Annotated[list[Word], Field(min_length=1), BeforeValidator(_fact)]],
+        BeforeValidator(_sentences),
+    ] = []
     required_keywords: Words = _named(
         [], "required_keywords", "requiredKeywords", "expected_answer_contains"
     )
-    expected_claims: Words = []
-    forbidden_claims: Words = []
+    expected_claims: Sentences = []
+    forbidden_claims: Sentences = []
     expected_citations: Words = []
     expected_outcome: Literal["success", "no_results", "uncertain", "blocked"] | None = None
     expected_sections: list[ExpectedChunk] = []
@@ -194,7 +237,7 @@ class CaseLine(Labels):
     from the first one.
     """
 
-    query_id: Word = _named("", "query_id", "id", "case_id")
+    query_id: Id = _named("", "query_id", "id", "case_id")
     text: Word = _named(..., "text", "query", "question")
 
     @model_validator(mode="after")
@@ -324,11 +367,13 @@ class Content:
                 samples.append(_ADAPTERS[SafetySample].validate_python(labels))
 
 
-def check(model: type[M], record: Record, content: Content) -> M | None:
+def check(
+    model: type[M], record: Record, content: Content, *, is_lenient: bool = False
+) -> M | None:
     """Return a record as a model, or None and what is wrong with it in `content.problems`.
 
     Fields that the model does not know become metadata where it has any, unless they look like a
-    misspelt one.
+    misspelt one and the record is not another tool's (`is_lenient`).
     """
     if not isinstance(record.value, dict):
         content.problems.append(record.problem((), shown(record.value, 60), "{...} with fields"))
@@ -338,7 +383,8 @@ def check(model: type[M], record: Record, content: Content) -> M | None:
     n_before = len(content.problems)
     for name in [name for name in record.value if name not in names]:
         value = clean.pop(name, None)
-        if nearest(name, names) or not ("metadata" in names or model is Head):
+        is_misspelt = not is_lenient and nearest(name, names) != ""
+        if is_misspelt or not ("metadata" in names or model is Head):
             content.problems.append(_unknown(record, (name,), names))
         elif model is Head:
             clean[name] = value

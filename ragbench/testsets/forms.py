@@ -42,14 +42,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ragbench.datasets.corpus import load_corpus as load_corpus  # a name of ragbench.testsets
-from ragbench.datasets.jsonl import json_line, shown
+from ragbench.datasets.jsonl import json_line, located, shown
 from ragbench.errors import ConfigError, DataError, RagbenchError, check_known
 from ragbench.files import expanded
 from ragbench.testsets.assembly import DocumentIds, check_evidence, to_dataset
 from ragbench.testsets.beir_form import beir_problems, read_beir
 from ragbench.testsets.cases import Content, case_line, entry_of_case, plain, sample_line
-from ragbench.testsets.fields import SIGNATURES, TABLES, without_none
-from ragbench.testsets.other_tools import other_form, read_records, records
+from ragbench.testsets.fields import QUESTIONS, SIGNATURES, TABLES, without_none
+from ragbench.testsets.other_tools import add_cases, other_form, read_records, records
 from ragbench.testsets.parser import (
     Record,
     UnreadableError,
@@ -60,6 +60,7 @@ from ragbench.testsets.parser import (
 )
 from ragbench.testsets.perspectives import PERSPECTIVE_FILES, read_perspectives
 from ragbench.testsets.problems import Problem, refuse, suggestion
+from ragbench.testsets.published import refuse_foreign
 from ragbench.testsets.writer import save_dataset, write_texts
 from ragbench.types import Case, Dataset, Document
 
@@ -251,13 +252,13 @@ def read(path: Path, form: str, corpus: Mapping[str, Document] | None = None) ->
     if form == "perspectives":
         return read_perspectives(path)
     if form == "jsonl":
-        return _read_lines(path)
+        return _read_lines(path, corpus)
     if form in OTHER_FORMS:
         content = read_records(records(path, form), path, corpus)
         if path.name == "qa.parquet" and path.with_name("corpus.parquet").is_file():
             content.corpus = "corpus.parquet"
         return content
-    return _read_file(path)
+    return _read_file(path, corpus)
 
 
 def content_of(dataset: Dataset) -> Content:
@@ -318,7 +319,7 @@ def yaml_case(line: Mapping[str, object]) -> dict[str, object]:
     return {_SHORT.get(name, name): value for name, value in line.items()}
 
 
-def _read_file(path: Path) -> Content:
+def _read_file(path: Path, corpus: Mapping[str, Document] | None) -> Content:
     """Return the content of a YAML or JSON file: fields next to the list of cases, or the list."""
     content = Content()
     try:
@@ -329,28 +330,36 @@ def _read_file(path: Path) -> Content:
     if record.value is None:
         content.problems.append(record.problem((), "the file is empty", "cases: a list of cases"))
     elif isinstance(record.value, list):
-        content.add(record.items())
+        add_cases(content, record.items(), str(path), corpus)
     elif content.take_head(record):
         cases = "test_cases" if "test_cases" in record.value else "cases"
         if cases not in record.value:
             content.problems.append(record.problem((cases,), "missing", "a list of cases"))
-        content.add(*map(record.items, (cases, "documents", "safety_inputs", "safety_outputs")))
+        content.add((), *map(record.items, ("documents", "safety_inputs", "safety_outputs")))
+        add_cases(content, record.items(cases), str(path), corpus)
     return content
 
 
-def _read_lines(path: Path) -> Content:
+def _read_lines(path: Path, corpus: Mapping[str, Document] | None) -> Content:
     """Return the content of a JSONL file."""
     content = Content()
     lines: dict[str, list[Record]] = {kind: [] for kind in (*_KINDS.values(), "outputs")}
+    unknown: list[Record] = []
     for record in json_records(path, content.problems):
         kind = next((kind for name, kind in _KINDS.items() if name in record.value), "")
+        if kind in ("", "documents") and not record.value.keys().isdisjoint(QUESTIONS):
+            kind = "cases"
         if kind == "inputs" and record.value.get("kind") == "output":
             kind = "outputs"
         if kind:
             lines[kind].append(record)
             continue
+        unknown.append(record)
+    for record in unknown[: None if any(lines.values()) else 1]:
+        with located(str(path)):
+            refuse_foreign(record.value)
         names = list(record.value)
-        expected = "query_id (a case), doc_id (a document), sample_id or testset"
+        expected = "query_id or a question (a case), doc_id (a document), sample_id or testset"
         content.problems.append(
             record.problem(
                 (),
@@ -368,5 +377,7 @@ def _read_lines(path: Path) -> Content:
         content.problems.append(record.problem(("testset",), "there twice", expected))
     for record in heads[:1]:
         content.take_head(record)
+    cases = lines.pop("cases")
     content.add(**lines)
+    add_cases(content, cases, str(path), corpus)
     return content

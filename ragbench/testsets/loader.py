@@ -74,6 +74,9 @@ def _load(name: str | Path, split: str, corpus: str | Path) -> Dataset:
             dataset = _load(unpacked(path), split, corpus)
             return replace(dataset, name=path.stem)
         if not path.is_dir():
+            from ragbench.testsets.published import refuse_trec
+
+            refuse_trec(path)
             raise DataError(
                 f"{path} is a file; name the folder that holds corpus.jsonl, a .zip of one, or a "
                 "test set that ends in .yaml, .json, .jsonl, .csv or .parquet"

@@ -13,45 +13,63 @@
     AutoRAG qa.parquet       query, qid              retrieval_gt, generation_gt
     - corpus.parquet         documents, next to qa.parquet or as corpus=
     TREC nuggets JSONL       query, qid              nuggets: text, importance (vital or okay)
+    SQuAD, HotpotQA, MuSiQue, KILT, LegalBench-RAG, RAGTruth: `ragbench.testsets.published`
+    ARES, Azure, BioASQ, Braintrust, CLAP NQ, CRAG, FinanceBench, MLflow, MultiHop-RAG, RAGChecker,
+    TruLens, open-rag-eval (a row for each passage), topics of TREC (.tsv)
     CSV, TSV, XLSX, .parquet, save_to_disk: question, answer, source
 
 Folders and .zip files in BEIR's form, also with qrels/<split>.jsonl as MTEB has them, are read by
 `ragbench.datasets.beir`.
 
-Which one a file is, its fields tell, and which of them hold what is expected (`fields`). Reference
-contexts are looked for in the documents and become evidence; one that no document holds stays in
-the case's metadata, with a warning. A source is a relevant document.
+One table of names (`fields`) tells what a field holds, whichever the file is: ragbench's own test
+sets are read by it too. Reference contexts are looked for in the documents and become evidence; one
+that no document holds stays in the case's metadata, with a warning. A source is a relevant
+document.
 """
 
+import csv
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ragbench.datasets.corpus import parquet_rows
-from ragbench.datasets.jsonl import json_lines, located
+from ragbench.datasets.jsonl import json_lines, located, shown
 from ragbench.datasets.passages import NOWHERE, Texts
 from ragbench.datasets.records import Flaws, warn_all
 from ragbench.errors import DataError, RagbenchError, require
 from ragbench.testsets.assembly import DocumentIds
-from ragbench.testsets.cases import Content, Entry, derived_id, nth_id
+from ragbench.testsets.cases import CaseLine, Content, Entry, check, entry_of, fields_of, nth_id
 from ragbench.testsets.fields import (
+    IDS,
     LISTS,
+    PASSAGE_IDS,
+    PASSAGE_SCORES,
+    PASSAGES,
     QUESTIONS,
     TABLES,
+    Labels,
     labels_of,
     read_cell,
     tool_of,
+    with_whole_numbers,
     without_none,
 )
 from ragbench.testsets.parser import Record, UnreadableError, parse, read_bytes
+from ragbench.testsets.problems import nearest
+from ragbench.testsets.published import NO_QUESTION, expanded_row, refuse_foreign, refuse_trec
 from ragbench.testsets.traces import trace_records
-from ragbench.types import Case, Document
+from ragbench.types import Document
 
 _EXPECTING = "equals similar factuality model-graded-factuality rouge-n context-recall".split()
 _UNMATCHED = "reference contexts are in no document of the corpus: they are metadata, not evidence"
 _WITHOUT_DOCUMENTS = "reference contexts become evidence only with the documents (corpus=, --docs)"
+_ALTERNATIVES = (
+    "questions have alternative documents, of which one is enough for measures of a ranking of "
+    "documents; measures of contexts, evidence and citations count each"
+)
 _DOUBTFUL = (
     "questions have contexts and an answer, which are read as a system's: name what is expected "
     "reference and reference_contexts"
@@ -71,7 +89,7 @@ def other_form(path: Path) -> str:
         return "traces" if is_spans else "table"
     with suppress(DataError, LookupError, TypeError):  # ragbench's own readers name the problem
         if suffix == ".jsonl":
-            return next((tool_of(record) for _, record in json_lines(path)), "")
+            return next((_form_of_row(record) for _, record in json_lines(path)), "")
         if suffix == ".json" or b"vars" in read_bytes(path):
             content = _content(path)
             if isinstance(content, dict) and "results" in _part(content, "results"):
@@ -80,9 +98,19 @@ def other_form(path: Path) -> str:
             if isinstance(rows, list) and rows and isinstance(rows[0], dict):
                 if "vars" in rows[0]:
                     return "promptfoo"
-                is_table = rows is not content and labels_of(rows[0]).question != ""
-                return tool_of(rows[0]) or "table" * is_table
+                is_table = rows is not content and has_question(rows[0])
+                return _form_of_row(rows[0]) or "table" * is_table
     return ""
+
+
+def _form_of_row(row: Mapping[str, Any]) -> str:
+    """Return the tool of a record, "table" for one of a public test set or with one passage."""
+    tool = tool_of(row)
+    if tool:
+        return tool
+    rows, _ = expanded_row(row)
+    is_passage = labels_of(row).question is not None and not row.keys().isdisjoint(PASSAGES)
+    return "table" if rows != [row] or is_passage else ""
 
 
 def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -107,7 +135,11 @@ def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
     if form == "traces":
         with located(str(path)):
             numbered = enumerate([*trace_records(row for _, row in numbered)], 1)
-    yield from numbered
+    for number, record in one_per_question(numbered):
+        if number == 1:
+            with located(str(path)):
+                refuse_foreign(record)
+        yield number, record
 
 
 def _content(path: Path) -> Any:
@@ -152,15 +184,20 @@ def _rows(path: Path) -> list[dict[str, Any]]:
             saved = datasets.load_from_disk(str(path))
             if isinstance(saved, dict):
                 saved = saved["test"] if "test" in saved else next(iter(saved.values()))
-            return list(saved.to_list())
+            return with_whole_numbers(saved.to_list())
         if path.suffix.lower() == ".parquet":
-            return parquet_rows(path)
+            return with_whole_numbers(parquet_rows(path))
         if path.suffix.lower() == ".xlsx":
             require("openpyxl", "xlsx")
             table = pd.read_excel(path, **options)
         else:
+            refuse_trec(path)
             first = read_bytes(path).partition(b"\n")[0].decode()
             separator = max(",;\t", key=first.count)
+            columns = first.rstrip("\r").split("\t")
+            if len(columns) == 2 and labels_of(dict.fromkeys(columns, "?")).question is None:
+                # topics of TREC and queries of MS MARCO: a number and a question, without a header
+                options |= {"names": ["query_id", "query"], "quoting": csv.QUOTE_NONE}
             table = pd.read_csv(path, sep=separator, encoding="utf-8-sig", **options)
     except RagbenchError:
         raise
@@ -207,68 +244,216 @@ def _part(record: Mapping[str, Any], name: str) -> dict[str, Any]:
     return part if isinstance(part := record.get(name), dict) else {}
 
 
+def one_per_question(
+    numbered: Iterable[tuple[int, dict[str, Any]]],
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield rows with one passage each as one record for each question, with all its passages.
+
+    Rows of one question follow each other or not; what only the first of them has, such as the
+    answer, counts for all. Other rows stay as they are.
+
+    >>> rows = [{"query": "Why?", "passage": "A."}, {"query": "Why?", "passage": "B."}]
+    >>> list(one_per_question(enumerate(rows, 1)))
+    [(1, {'query': 'Why?', 'retrieved_contexts': [{'text': 'A.'}, {'text': 'B.'}]})]
+    """
+    merged: dict[tuple[str, ...], tuple[int, dict[str, Any]]] = {}
+    for number, row in numbered:
+        names = {str(name).strip().casefold(): name for name in row}
+        passage = next((names[name] for name in PASSAGES if name in names), None)
+        if passage is None:
+            yield number, row
+            continue
+        parts = {
+            "id": next((names[name] for name in PASSAGE_IDS if name in names), None),
+            "text": passage,
+            "score": next((names[name] for name in PASSAGE_SCORES if name in names), None),
+        }
+        context = {part: row[name] for part, name in parts.items() if name is not None}
+        if isinstance(passage_id := context.get("id"), list):  # "[1]", which is a list in JSON
+            context["id"] = ", ".join(map(str, passage_id))
+        rest = {name: value for name, value in row.items() if name not in parts.values()}
+        keys = (*IDS, *QUESTIONS, "query_run", "run", "run_id")
+        key = tuple(str(rest[names[name]]) for name in keys if names.get(name) in rest)
+        _, record = merged.setdefault(key, (number, rest))
+        for name, value in rest.items():
+            record[name] = record.get(name) or value
+        if context.get("text"):
+            record.setdefault("retrieved_contexts", []).append(without_none(context))
+    yield from merged.values()
+
+
+def has_question(row: Mapping[str, Any]) -> bool:
+    """Return True if a record has a question, under any name and in any of the published forms."""
+    rows, _ = expanded_row(row)
+    return any(isinstance(labels_of(each).question, str) for each in rows)
+
+
 def read_records(
     numbered: Iterable[tuple[int, dict[str, Any]]],
     path: Path,
     corpus: Mapping[str, Document] | None,
 ) -> Content:
-    """Read the cases of `records` of another tool; contexts become evidence where `corpus` holds
-    them.
-    """
-    content, documents = Content(), corpus or {}
-    texts, ids = Texts(documents), DocumentIds(documents)
-    seen: Counter[str] = Counter()
-    flaws: Flaws = defaultdict(list)
+    """Read the cases of `records`; documents that they hold are the corpus where there is none."""
+    content = Content()
+    records = []
+    skipped = []
     for number, row in numbered:
-        record = Record(row, path.name, (), lambda keys, line=number: line)  # type: ignore[misc]
-        labels = labels_of(row)
-        if not labels.question:
-            expected = f"one of {', '.join(QUESTIONS)}"
-            content.problems.append(
-                record.problem(("question",), ", ".join(map(str, row)) or "none", expected)
-            )
-            continue
-        query_id = labels.query_id or derived_id(labels.question)
-        seen[query_id] += 1
-        query_id = nth_id(query_id, seen[query_id])
-        sources = list(map(ids.full, labels.sources))
-        places = {context: texts.find(context) for context in labels.evidence}
-        unmatched = [context for context, match in places.items() if match == NOWHERE]
-        # of the documents that hold a context the one that is named as its source, else the first
-        spans = [
-            next((span for span in match.holders if span.doc_id in sources), match.holders[0])
-            for match in places.values()
-            if match != NOWHERE
+        rows, documents = expanded_row(row)
+        if not rows:
+            skipped.append(f"line {number}")
+        content.documents |= documents
+        records += [
+            Record(each, path.name, (), lambda keys, line=number: line)  # type: ignore[misc]
+            for each in rows
         ]
-        matched = dict.fromkeys(span.doc_id for span in spans)
-        # a name that no document has, and a document that has no name: one is the other
-        unnamed = len(matched.keys() - {*sources})
-        absent = [source for source in sources if documents and source not in documents][:unnamed]
-        relevant = [source for source in (*sources, *matched) if source not in absent]
-        nuggets = _nuggets(row.get("nuggets"))
-        okay = [text for text, importance in nuggets.items() if importance == "okay"]
-        metadata = {"reference_contexts": unmatched, "sources": absent, "okay_facts": okay}
-        asserted = _asserted(row.get("assert"))
-        case = Case(
-            query_id,
-            labels.question,
-            evidence=tuple(spans),
-            reference_answer=next(iter(asserted["reference"]), "") or labels.reference or None,
-            gold_facts=tuple((text,) for text in nuggets),
-            required_keywords=tuple(asserted["required"]),
-            forbidden_claims=tuple(asserted["forbidden"]),
-            category=labels.category,
-            metadata={name: value for name, value in metadata.items() if value},
+    if skipped and not records:
+        raise DataError(
+            f"{path}: none of the {len(skipped)} records has a question; choose the part of the "
+            "collection that has questions and answers"
         )
-        content.entries.append(Entry(case, dict.fromkeys(relevant, 1), record))
-        if unmatched:
-            flaws[_UNMATCHED if documents else _WITHOUT_DOCUMENTS].append(query_id)
-        for kind in asserted[""]:
-            flaws[f"assertions {kind!r} are not read"].append(query_id)
-        if labels.doubtful:
-            flaws[_DOUBTFUL].append(query_id)
-    warn_all(str(path), flaws)
+    warn_all(str(path), {"records have no question and are left out": skipped})
+    add_cases(content, records, str(path), corpus)
     return content
+
+
+def add_cases(
+    content: Content,
+    records: Iterable[Record],
+    source: str,
+    corpus: Mapping[str, Document] | None,
+) -> None:
+    """Add the cases of records of any form to `content`, with what is wrong with them.
+
+    The names of their fields are those of the table in `fields`. Texts that are expected become
+    evidence where a document of `corpus` (None: of the content) holds them. A question that is
+    asked several times without an id gets a number for each; rows with one id and one question are
+    one case with the documents of all.
+    """
+    documents = content.documents if corpus is None else corpus
+    texts, ids = Texts(documents), DocumentIds(documents)
+    records = list(records)
+    own = fields_of(CaseLine)
+    copies: Counter[str] = Counter()
+    places: dict[str, tuple[int, Record]] = {}
+    flaws: Flaws = defaultdict(list)
+    labelled = [
+        (record, labels_of(record.value, own) if isinstance(record.value, dict) else None)
+        for record in records
+    ]
+    without = [labels for _, labels in labelled if labels and labels.question is None]
+    if without and len(without) == len(records):
+        with located(source):
+            refuse_foreign(records[0].value)
+    is_foreign = any(
+        name not in own and not nearest(name, own) for labels in without for name in labels.case
+    )
+    if is_foreign and len(without) == len(records):
+        names = ", ".join(map(str, records[0].value))
+        problem = records[0].problem((), f"no question among the fields {names}", NO_QUESTION)
+        content.problems.append(problem)
+        return
+    for record, labels in labelled:
+        if labels is None:
+            check(CaseLine, record, content)
+            continue
+        for name, expected in labels.unreadable.items():
+            value = shown(record.value.get(name), 60)
+            content.problems.append(record.problem((name,), value, expected))
+        if labels.unreadable:
+            continue
+        named = replace(record, value=labels.case, names=labels.names)
+        line = check(CaseLine, named, content, is_lenient=labels.is_foreign)
+        if line is None:
+            continue
+        entry = _with_documents(entry_of(line, named), labels, record, ids, texts, flaws)
+        has_id = not labels.case.keys().isdisjoint(("query_id", "id", "case_id"))
+        query_id = entry.case.query_id
+        if not has_id and not line.turns:
+            copies[query_id] += 1
+            query_id = nth_id(query_id, copies[query_id])
+            entry = entry._replace(case=replace(entry.case, query_id=query_id))
+        if query_id in places:
+            place, earlier = places[query_id]
+            joined = _joined(content.entries[place], entry)
+            if joined is None:
+                expected = f"an id of its own: line {earlier.line} has this one"
+                content.problems.append(record.problem(("query_id",), shown(query_id), expected))
+            else:
+                content.entries[place] = joined
+            continue
+        places[query_id] = (len(content.entries), record)
+        content.entries.append(entry)
+    warn_all(source, flaws)
+
+
+def _joined(first: Entry, second: Entry) -> Entry | None:
+    """Return two rows about one question as one case with the documents of both; None where they
+    differ in any other label.
+    """
+    alike = replace(second.case, evidence=first.case.evidence, metadata=first.case.metadata)
+    if alike != first.case:
+        return None
+    evidence = tuple(dict.fromkeys((*first.case.evidence, *second.case.evidence)))
+    case = replace(first.case, evidence=evidence)
+    return first._replace(
+        case=case,
+        relevant={**first.relevant, **second.relevant},
+        quotes=(*first.quotes, *second.quotes),
+    )
+
+
+def _with_documents(
+    entry: Entry,
+    labels: Labels,
+    record: Record,
+    ids: DocumentIds,
+    texts: Texts,
+    flaws: Flaws,
+) -> Entry:
+    """Return an entry with its texts found in the documents, and with nuggets and assertions."""
+    query_id = entry.case.query_id
+    sources = list(map(ids.full, labels.sources))
+    found = {quote.text: texts.find(quote.text) for quote in labels.quotes}
+    unmatched = [text for text, match in found.items() if match == NOWHERE]
+    # of the documents that hold a text the one that is named as its source, else the first
+    spans = [
+        next((span for span in match.holders if span.doc_id in sources), match.holders[0])
+        for match in found.values()
+        if match != NOWHERE
+    ]
+    matched = dict.fromkeys(span.doc_id for span in spans)
+    # a name that no document has, and a document that has no name: one is the other
+    unnamed = len(matched.keys() - {*sources})
+    absent = [source for source in sources if ids.is_absent(source)][:unnamed]
+    relevant = [source for source in (*sources, *matched) if source not in absent]
+    nuggets = _nuggets(record.value.get("nuggets"))
+    okay = [text for text, importance in nuggets.items() if importance == "okay"]
+    asserted = _asserted(record.value.get("assert"))
+    metadata = {
+        "reference_contexts": unmatched,
+        "sources": absent,
+        "okay_facts": okay,
+        "alternatives": [list(map(ids.full, group)) for group in labels.alternatives],
+    }
+    case = entry.case
+    case = replace(
+        case,
+        evidence=tuple(dict.fromkeys((*case.evidence, *spans))),
+        reference_answer=next(iter(asserted["reference"]), "") or case.reference_answer,
+        gold_facts=(*case.gold_facts, *((text,) for text in nuggets)),
+        required_keywords=(*case.required_keywords, *asserted["required"]),
+        forbidden_claims=(*case.forbidden_claims, *asserted["forbidden"]),
+        metadata={**case.metadata, **{name: each for name, each in metadata.items() if each}},
+    )
+    if unmatched:
+        flaws[_WITHOUT_DOCUMENTS if ids.is_empty else _UNMATCHED].append(query_id)
+    if labels.alternatives:
+        flaws[_ALTERNATIVES].append(query_id)
+    for kind in asserted[""]:
+        flaws[f"assertions {kind!r} are not read"].append(query_id)
+    if labels.doubtful:
+        flaws[_DOUBTFUL].append(query_id)
+    return entry._replace(case=case, relevant={**dict.fromkeys(relevant, 1), **entry.relevant})
 
 
 def _nuggets(value: Any) -> dict[str, Any]:

@@ -8,8 +8,8 @@ lines of both are looked up by ruamel.yaml when there is a problem.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -49,12 +49,16 @@ class UnreadableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A value of a file, its keys from the top of the file, and what gives the line of any keys."""
+    """A value of a file, its keys from the top of the file, and what gives the line of any keys.
+
+    `names` are fields of the value that have another name in the file.
+    """
 
     value: Any
     file: str = ""
     keys: Keys = ()
     line_of: Callable[[Keys], int] = lambda keys: 1
+    names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def line(self) -> int:
@@ -70,6 +74,7 @@ class Record:
 
     def problem(self, keys: Keys, value: str, expected: str) -> Problem:
         """Return what is wrong with the value at `keys`, which may be missing."""
+        keys = (*(self.names.get(str(key), key) for key in keys[:1]), *keys[1:])
         inside = (*self.keys, *keys)
         return Problem(self.line_of(inside), field_name(inside), value, expected, self.file)
 

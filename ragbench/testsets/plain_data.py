@@ -6,8 +6,8 @@ from typing import Any
 
 from ragbench.errors import DataError
 from ragbench.testsets.assembly import to_dataset
-from ragbench.testsets.fields import QUESTIONS
-from ragbench.testsets.other_tools import read_records
+from ragbench.testsets.fields import QUESTIONS, with_whole_numbers
+from ragbench.testsets.other_tools import one_per_question, read_records
 from ragbench.testsets.problems import refuse
 from ragbench.types import Dataset
 
@@ -32,7 +32,8 @@ def rows_of_data(data: Any) -> list[dict[str, Any]]:
             "DataFrame, dicts or test cases with question, answer, contexts, reference), or the "
             "tuple (corpus, queries, qrels)"
         )
-    return [_row(item) for item in data]
+    numbered = enumerate(with_whole_numbers([_row(item) for item in data]), 1)
+    return [row for _, row in one_per_question(numbered)]
 
 
 def _row(item: Any) -> dict[str, Any]:

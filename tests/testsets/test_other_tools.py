@@ -44,6 +44,7 @@ FORM_OF = {
     "deepeval_goldens.jsonl": "deepeval",
 }
 GOLDENS = ["deepeval_goldens.csv", "deepeval_goldens.jsonl"]
+UNREAD = "ignore:.*which ragbench does not read"
 HAS_CONTEXTS = [
     "ragas.jsonl",
     "ragas.csv",
@@ -54,6 +55,7 @@ HAS_CONTEXTS = [
 
 
 @pytest.mark.parametrize("name", FORM_OF)
+@pytest.mark.filterwarnings(UNREAD)
 @pytest.mark.filterwarnings("ignore:.*judged documents are not in the corpus")
 def test_a_file_of_another_tool_is_a_test_set(name: str) -> None:
     assert form_of(FILES / name) == FORM_OF[name]
@@ -115,6 +117,7 @@ RETRIEVED = {
 }
 
 
+@pytest.mark.filterwarnings(UNREAD)
 @pytest.mark.parametrize("name", RETRIEVED)
 def test_what_was_retrieved_is_no_evidence(name: str) -> None:
     data = rb.load_testset(FILES / name, corpus=CORPUS)
@@ -140,6 +143,7 @@ def test_an_answer_next_to_contexts_may_be_a_system_and_is_no_label(
     assert [span.doc_id for span in data.cases[0].evidence] == ["rail.md"]
 
 
+@pytest.mark.filterwarnings(UNREAD)
 @pytest.mark.parametrize("name", ["deepeval_goldens.csv", "deepeval_goldens.jsonl"])
 def test_recorded_goldens_have_what_was_retrieved_and_not_the_gold_context(name: str) -> None:
     data = rb.load_testset(FILES / name, corpus=CORPUS)
@@ -343,11 +347,16 @@ def test_a_folder_of_autorag_has_questions_gold_documents_and_the_corpus(tmp_pat
         for i in range(1, 4)
     ]
     write(tmp_path / "corpus.parquet", documents)
-    data = rb.load_dataset(qa)
+    with pytest.warns(DataWarning, match="1 questions have alternative documents"):
+        data = rb.load_dataset(qa)
     assert (data.queries, data.cases[0].reference_answer) == ({"q1": QUESTION}, ANSWER)
+    assert data.cases[0].alternatives == (("d2", "d3"),)
     assert data.qrels == {"q1": {"d1": 1, "d2": 1, "d3": 1}}
     assert data.corpus["d2"].text == "Text 2."
-    with pytest.warns(DataWarning, match="3 judged documents are not in the corpus"):
+    with (
+        pytest.warns(DataWarning, match="alternative documents"),
+        pytest.warns(DataWarning, match="3 judged documents are not in the corpus"),
+    ):
         assert rb.load_testset(qa, corpus=CORPUS).corpus == CORPUS, "documents that are named"
 
 
@@ -367,6 +376,7 @@ def test_rows_saved_to_disk_or_as_parquet(tmp_path: Path, splits: tuple[str, ...
         assert list(data.qrels.values()) == [{"rail.md": 1}]
 
 
+@pytest.mark.filterwarnings(UNREAD)
 def test_columns_of_haystack_as_json(tmp_path: Path) -> None:
     """As EvaluationRunResult.detailed_report writes them."""
     columns = {"question": [QUESTION], "predicted_answer": ["It was 1881."]}

@@ -1,0 +1,258 @@
+"""Records of public test sets whose labels are nested, as rows with the names of `fields`.
+
+    SQuAD             {title, paragraphs: [{context, qas: [{id, question, answers, is_impossible}]}]}
+    - of the hub      {id, title, context, question, answers: {text, answer_start}}
+    HotpotQA, 2Wiki   {question, answer, supporting_facts: [[title, number]], context: [[title, sentences]]}
+    MuSiQue           {question, answer, paragraphs: [{title, paragraph_text, is_supporting}]}
+    KILT              {id, input, output: [{answer, provenance: [{wikipedia_id, title}]}]}
+    LegalBench-RAG    {query, snippets: [{file_path, span: [start, end], answer}]}
+    RAGTruth          {source_id, task_type, source_info: {question, passages}}
+
+Paragraphs that a record holds become documents. Other public sets differ by their names alone, see
+`ragbench.testsets.fields`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ragbench.errors import DataError
+from ragbench.testsets.fields import PASSAGES, QUESTIONS
+from ragbench.types import Document
+
+NO_QUESTION = (
+    f"a field {', '.join(QUESTIONS[:4])} with the question's text; rename the field that holds it, "
+    "or join the questions by their id"
+)
+Rows = list[dict[str, Any]]
+Documents = dict[str, Document]
+
+
+def expanded_row(row: Mapping[str, Any]) -> tuple[Rows, Documents]:
+    """Return the rows that a record of a public test set holds, and its documents; any other record
+    as it is.
+
+    >>> rows, documents = expanded_row({"title": "Rail", "paragraphs": [{"context": "It opened in 1881.",
+    ...     "qas": [{"id": "q1", "question": "When?", "answers": [{"text": "1881", "answer_start": 13}]}]}]})
+    >>> rows[0]["answers"], rows[0]["evidence"], list(documents)
+    (['1881'], [{'doc_id': 'Rail/1', 'start': 13, 'end': 17, 'quote': '1881'}], ['Rail/1'])
+
+    Raises:
+        DataError: a record has the fields of one of these, and other values in them.
+    """
+    for name, (fields, is_form, expand) in _FORMS.items():
+        if not fields <= row.keys() or not is_form(row):
+            continue
+        documents: Documents = {}
+        try:
+            return list(expand(row, documents)), documents
+        except (LookupError, TypeError, ValueError, AttributeError) as exc:
+            raise DataError(
+                f"a record with {', '.join(sorted(fields))} is not as {name} has it "
+                f"({type(exc).__name__}: {exc}); download the file again, or save its questions as "
+                "a table question, answer, source"
+            ) from exc
+    return [dict(row)], {}
+
+
+def refuse_foreign(row: Mapping[str, Any]) -> None:
+    """Raise a DataError that says what to do with a record that is part of a test set alone.
+
+    >>> refuse_foreign({"qid": "1", "nuggets": []})
+    Traceback (most recent call last):
+    ragbench.errors.DataError: these are nuggets without their topics; ...
+    """
+    names = {str(name).casefold() for name in row}
+    if not names.isdisjoint((*QUESTIONS, "text", "inputs", "vars", *PASSAGES)):
+        return
+    for fields, advice in _PARTS.items():
+        if {*fields.split()} <= names:
+            raise DataError(advice)
+
+
+_PARTS = {
+    "qid nuggets": "these are nuggets without their topics; add the topic's text to each line as "
+    "'query', joined by 'qid'",
+    "source_id response labels": "these are RAGTruth's responses, of several models to one source; "
+    "load source_info.jsonl as the test set, and write one model's responses to a file with 'query' "
+    "and 'answer' as the system",
+    "conversation": "these are conversations of messages; write a line for each question, with "
+    "'query', and 'response' and 'context' where they are to be scored",
+    "query-id corpus-id score": "these are BEIR's judgements, not questions; name the folder with "
+    "corpus.jsonl, queries.jsonl and qrels/, or score a run with `ragbench score QRELS RUN`",
+    "query_id doc_id relevance": "these are judgements, not questions; score a run with `ragbench "
+    "score QRELS RUN`",
+    "qid docno label": "these are judgements, not questions; score a run with `ragbench score QRELS "
+    "RUN`",
+}
+
+
+def refuse_trec(path: Path) -> None:
+    """Raise a DataError where a file has the columns of TREC's judgements, run or topics in XML."""
+    try:
+        with path.open(encoding="utf-8-sig", errors="replace") as file:
+            line = next((line for line in file if line.strip()), "")
+    except OSError:
+        return
+    columns = line.split()
+    if len(columns) == 4 and columns[1] in ("0", "Q0") and columns[3].lstrip("+-").isdecimal():
+        raise DataError(
+            f"{path} has judgements of TREC, not questions; `ragbench score {path} RUN` scores a run "
+            "by them"
+        )
+    if len(columns) == 6 and columns[1] == "Q0":
+        raise DataError(
+            f"{path} is a run of TREC, not a test set; `ragbench score QRELS {path}` scores it"
+        )
+    if line.lstrip().lower().startswith(("<top", "<?xml")):
+        raise DataError(
+            f"{path} has topics of TREC in XML; write a line `number<tab>question` for each into a "
+            ".tsv file"
+        )
+
+
+def _squad(article: Mapping[str, Any], documents: Documents) -> Iterator[dict[str, Any]]:
+    title = str(article.get("title") or "paragraph")
+    for number, paragraph in enumerate(article["paragraphs"], 1):
+        document = Document(f"{title}/{number}", paragraph["context"])
+        documents[document.doc_id] = document
+        for question in paragraph["qas"]:
+            yield _with_places(question, document, question.get("answers") or [])
+
+
+def _squad_row(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[str, Any]]:
+    context = row["context"]
+    title = str(row.get("title") or "paragraph")
+    document = Document(f"{title}/{abs(_digest(context))}", context)
+    documents[document.doc_id] = document
+    answers = row["answers"]
+    pieces = [
+        {"text": text, "answer_start": start}
+        for text, start in zip(answers["text"], answers["answer_start"], strict=True)
+    ]
+    yield _with_places(row, document, pieces)
+
+
+def _digest(text: str) -> int:
+    from zlib import crc32
+
+    return crc32(text.encode("utf-8", "replace"))
+
+
+def _with_places(
+    question: Mapping[str, Any], document: Document, answers: list[Any]
+) -> dict[str, Any]:
+    """Return a question of SQuAD with its answers at their places."""
+    row: dict[str, Any] = {"query_id": question["id"], "question": question["question"]}
+    texts = list(dict.fromkeys(answer["text"] for answer in answers))
+    if question.get("is_impossible") or not texts:
+        return {**row, "expected_outcome": "no_results"}
+    evidence = []
+    for answer in answers:
+        start = answer["answer_start"]
+        piece = {
+            "doc_id": document.doc_id,
+            "start": start,
+            "end": start + len(answer["text"]),
+            "quote": answer["text"],
+        }
+        if piece not in evidence:
+            evidence.append(piece)
+    return {**row, "answers": texts, "relevant": [document.doc_id], "evidence": evidence}
+
+
+def _hotpot(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[str, Any]]:
+    context, facts = row["context"], row["supporting_facts"]
+    if isinstance(context, Mapping):  # columns, as on the hub
+        context = list(zip(context["title"], context["sentences"], strict=True))
+        facts = list(zip(facts["title"], facts["sent_id"], strict=True))
+    sentences = dict(context)
+    for title, parts in sentences.items():
+        documents[title] = Document(title, "".join(parts))
+    evidence = []
+    for title, number in facts:
+        parts = sentences.get(title, [])
+        if number >= len(parts) or not parts[number].strip():
+            continue  # HotpotQA has a few facts that number a sentence that is not there
+        start = len("".join(parts[:number]))
+        text = parts[number]
+        evidence.append({"doc_id": title, "start": start, "end": start + len(text), "quote": text})
+    titles = list(dict.fromkeys(title for title, _ in facts))
+    rest = {name: row[name] for name in ("_id", "id", "question", "answer", "type") if name in row}
+    yield {**rest, "relevant": titles, "evidence": evidence}
+
+
+def _musique(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[str, Any]]:
+    relevant = []
+    for paragraph in row["paragraphs"]:
+        text = paragraph["paragraph_text"]
+        doc_id = f"{paragraph['title']}/{_digest(text)}"
+        documents[doc_id] = Document(doc_id, text)
+        if paragraph.get("is_supporting"):
+            relevant.append(doc_id)
+    names = ("id", "question", "answer", "answer_aliases")
+    rest = {name: row[name] for name in names if row.get(name)}
+    if row.get("answerable") is False:
+        rest = {"id": row.get("id"), "question": row["question"], "expected_outcome": "no_results"}
+    yield {**rest, "relevant": relevant}
+
+
+def _kilt(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[str, Any]]:
+    outputs = row["output"]
+    answers = [output["answer"] for output in outputs if output.get("answer")]
+    provenance = [each for output in outputs for each in output.get("provenance") or ()]
+    names = [each.get("wikipedia_id") or each.get("title") for each in provenance]
+    expanded = {"id": row.get("id"), "input": row["input"], "answers": answers}
+    yield {**expanded, "provenance": list(dict.fromkeys(map(str, filter(None, names))))}
+
+
+def _legalbench(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[str, Any]]:
+    evidence = []
+    for snippet in row["snippets"]:
+        start, end = snippet["span"]
+        piece = {"doc_id": snippet["file_path"], "start": start, "end": end}
+        if snippet.get("answer"):
+            piece["quote"] = snippet["answer"]
+        evidence.append(piece)
+    rest = {name: value for name, value in row.items() if name != "snippets"}
+    yield {**rest, "relevant": [piece["doc_id"] for piece in evidence], "evidence": evidence}
+
+
+def _ragtruth(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[str, Any]]:
+    info = row["source_info"]
+    if not isinstance(info, Mapping) or "question" not in info:
+        return  # a summary, or data to write a text from
+    doc_id = str(row["source_id"])
+    documents[doc_id] = Document(doc_id, str(info["passages"]))
+    yield {"id": doc_id, "question": info["question"], "relevant": [doc_id]}
+
+
+def _has(field: str, part: str) -> Callable[[Mapping[str, Any]], bool]:
+    """Return what tells whether the entries of a field are objects with this part."""
+
+    def is_form(row: Mapping[str, Any]) -> bool:
+        value = row[field]
+        entry = value[0] if isinstance(value, list) and value else value
+        return isinstance(entry, Mapping) and part in entry
+
+    return is_form
+
+
+_Expand = Callable[[Mapping[str, Any], Documents], Iterator[dict[str, Any]]]
+_FORMS: Mapping[str, tuple[set[str], Callable[[Mapping[str, Any]], bool], _Expand]] = {
+    "SQuAD": ({"paragraphs"}, _has("paragraphs", "qas"), _squad),
+    "SQuAD on the hub": (
+        {"question", "context", "answers"},
+        _has("answers", "answer_start"),
+        _squad_row,
+    ),
+    "HotpotQA": ({"question", "context", "supporting_facts"}, lambda row: True, _hotpot),
+    "MuSiQue": ({"question", "paragraphs"}, _has("paragraphs", "paragraph_text"), _musique),
+    "KILT": (
+        {"input", "output"},
+        lambda row: _has("output", "answer")(row) or _has("output", "provenance")(row),
+        _kilt,
+    ),
+    "LegalBench-RAG": ({"query", "snippets"}, _has("snippets", "span"), _legalbench),
+    "RAGTruth": ({"source_info", "task_type"}, lambda row: True, _ragtruth),
+}
