@@ -304,25 +304,6 @@ class Dataset:
         return {case.query_id: case for case in self.cases}
 
     @cached_property
-    def own_questions(self) -> frozenset[str]:
-        """Return the ids of questions that are documents of the corpus themselves, as in ArguAna and
-        Quora: the same id, the same text (white space and case folded), and not judged relevant to
-        themselves.
-
-        >>> sorted(Dataset.from_dicts({"1": "Cats nap.", "2": "Dogs."}, {"1": "cats  nap.", "2": "Who?"}).own_questions)
-        ['1']
-        """
-        own = set()
-        for case in self.cases:
-            document = self.corpus.get(case.query_id)
-            is_relevant = self.qrels.get(case.query_id, {}).get(case.query_id, 0) > 0
-            if document is None or is_relevant:
-                continue
-            if folded(case.text) in (folded(document.text), folded(document.full_text)):
-                own.add(case.query_id)
-        return frozenset(own)
-
-    @cached_property
     def fingerprint(self) -> str:
         """Return the SHA-256 (64 hex digits) of everything that can change a number; name and
         source are not part of it.
@@ -605,15 +586,6 @@ def _rest(record: Any, *known: Sequence[str]) -> Mapping[str, Any]:
         return dict(metadata) if isinstance(metadata, Mapping) else {}
     names = {"title", *(name for group in known for name in group)}
     return {name: value for name, value in record.items() if name not in names}
-
-
-def folded(text: str) -> str:
-    """Return a text with white space and case folded, by which equal questions are recognised.
-
-    >>> folded(" Who  naps?\\n")
-    'who naps?'
-    """
-    return " ".join(text.split()).casefold()
 
 
 def as_id(value: Any, what: str = "an id") -> str:

@@ -26,6 +26,7 @@ from ragbench.evaluation.parameters import OF_PIPELINE, configuration
 from ragbench.evaluation.spec import EvaluationSpec
 from ragbench.evaluation.variations import Variation, answer_variations, check_interventions
 from ragbench.judges import judge as judge_answers
+from ragbench.language import folded
 from ragbench.llms import active_dry_run, check_llm
 from ragbench.metrics.context import score_context
 from ragbench.progress import progress_bar
@@ -270,7 +271,7 @@ def _without_own_documents(output: SystemOutput) -> SystemOutput:
     """Return the output with each question that is a document itself left out of its own ranking,
     as `beir` does; a DataWarning counts them.
     """
-    own = output.dataset.own_questions
+    own = _own_questions(output.dataset)
     doc_of = {chunk.chunk_id: chunk.doc_id for chunk in output.chunks} if own else {}
     documents, ranking = dict(output.documents), dict(output.ranking)
     found = []
@@ -294,6 +295,22 @@ def _without_own_documents(output: SystemOutput) -> SystemOutput:
         stacklevel=2,
     )
     return replace(output, documents=documents, ranking=ranking)
+
+
+def _own_questions(dataset: Dataset) -> list[str]:
+    """Return the ids of questions that are documents of the corpus themselves, as in ArguAna and
+    Quora: the same id and, folded, the same text, and not judged relevant to themselves.
+    """
+    own = []
+    for case in dataset.cases:
+        document = dataset.corpus.get(case.query_id)
+        is_relevant = dataset.qrels.get(case.query_id, {}).get(case.query_id, 0) > 0
+        if document is None or is_relevant:
+            continue
+        question = folded(case.text).split()
+        if question in (folded(document.text).split(), folded(document.full_text).split()):
+            own.append(case.query_id)
+    return own
 
 
 def _answers(dataset: Dataset, system: System, concurrency: int, timed: int) -> SystemOutput:

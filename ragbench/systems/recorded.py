@@ -16,7 +16,7 @@ from ragbench.systems.answer_parser import RETRIEVAL_ONLY, read_answer
 from ragbench.systems.function import failed
 from ragbench.testsets.fields import IDS, QUESTIONS, outputs_of
 from ragbench.testsets.other_tools import other_form, records
-from ragbench.types import Answer, folded
+from ragbench.types import Answer
 
 
 class RecordedSystem:
@@ -150,7 +150,7 @@ class RecordedSystem:
 
 
 def _folded(question: str) -> str:
-    return folded(normal(question))
+    return " ".join(normal(question).split()).casefold()
 
 
 def _second(key: str) -> str:
