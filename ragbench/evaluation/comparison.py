@@ -137,7 +137,9 @@ def _changes(baseline: Result, result: Result, left_out: Mapping[str, str]) -> t
         return ()
     frames = {"baseline": _frame(baseline, shared), "contender": _frame(result, shared)}
     unreadable = {"baseline": baseline.unreadable, "contender": result.unreadable}
-    table = compare_readable(frames, "baseline", unreadable, measures=shared, alpha=ALPHA)
+    table = compare_readable(
+        frames, "baseline", unreadable, measures=shared, alpha=ALPHA, questions=result.queries
+    )
     rows = table[table["n"] > 0].to_dict("records")
     p_values = [known_number(row["p_value"]) for row in rows]
     adjusted = _holm(p_values, [row["wins"] + row["losses"] for row in rows])

@@ -165,6 +165,7 @@ class Results(Sequence[Result]):
             margin=margin,
             n_dropped=len(dropped),
             not_possible=not_possible,
+            questions=self[0].queries,
         )
 
 

@@ -10,8 +10,8 @@ import pandas as pd
 from ragbench.errors import ConfigError, check_known
 from ragbench.metrics.rates import wilson_interval
 from ragbench.registry import higher_is_better
+from ragbench.statistics.clusters import Clustered, clusters_of, questions_of
 from ragbench.statistics.columns import (
-    Floats,
     Pairs,
     Scores,
     Tables,
@@ -31,14 +31,13 @@ from ragbench.statistics.intervals import (
     TIE,
     Bounds,
     Intervals,
+    cluster_interval,
     mean_intervals,
     safe_intervals,
     score_interval,
-    students_p_values,
 )
 from ragbench.statistics.power import Pilot
 from ragbench.statistics.ranking import ANSWER_MEASURES, main_measure_of
-from ragbench.types import TURN_MARK
 
 MARGIN = 0.02
 """A difference that does not matter, as a fraction of the range of a measure."""
@@ -135,6 +134,7 @@ def compare(
     alpha: float = 0.05,
     margin: float = MARGIN,
     not_possible: str = "",
+    questions: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """Compare `contender` with `baseline`: is it better, by how much, and how certain is that? One
     row per measure.
@@ -180,7 +180,10 @@ def compare(
             pd.NA where there is none, and where all queries differ by the same.
 
     Questions whose ids agree up to "<::>" are turns of one conversation, and depend on each other:
-    intervals, p and mde are then those of conversations, each with the sum of its turns.
+    they are one cluster, as are questions or whole conversations of the same words, which results
+    know (or `questions`). Intervals, both p and mde are then those of clusters, each with the sum of
+    its questions; an unseen cluster may lose on all its questions, and is as long as one of those
+    seen.
 
     Args:
         baseline, contender: results, or tidy scores: query_id, measure, value.
@@ -188,6 +191,7 @@ def compare(
         alpha: the probability of a wrong decision.
         margin: a difference that does not matter, as a fraction of the measure's range.
         not_possible: why these questions decide nothing; "" where they do.
+        questions: query_id -> its words; None means those of `baseline` if it is a result.
 
     >>> import pandas as pd
     >>> def scores(*values):
@@ -213,6 +217,7 @@ def compare(
         alpha=alpha,
         margin=margin,
         not_possible=not_possible,
+        questions=questions,
     )
     return printed_short(result.drop(columns="name"), short_comparison)
 
@@ -226,6 +231,7 @@ def compare_all(
     margin: float = MARGIN,
     n_dropped: int = 0,
     not_possible: str = "",
+    questions: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """Compare each configuration with the one named `baseline`: the columns of `compare` after
     `name`, that of the contender.
@@ -256,12 +262,18 @@ def compare_all(
     decides = chosen[0] if measures else _deciding(tables, baseline, chosen)
     rows = [(name, measure) for name in tables if name != baseline for measure in chosen]
     pairs = [(paired(tables, baseline, *row), row[1]) for row in rows]
-    ids = next(iter(tables[baseline].values())).index
-    turns = {i: str(i).partition(TURN_MARK)[0] for i in ids if TURN_MARK in str(i)}
-    clusters = [_clustered(pair, measure, turns) for pair, measure in pairs]
-    values, pilots, widths = zip(*clusters, strict=True)
-    low, high, p, method = difference_intervals(values, pilots, alpha)
-    p_likely = students_p_values(values)
+    ids = pd.Index([])
+    for scored in tables[baseline].values():
+        if not scored.index.equals(ids):
+            ids = ids.union(scored.index, sort=False)
+    clusters = clusters_of(ids, questions_of(scores_by_name[baseline], questions))
+    parts = [Clustered.of(pair, clusters) for pair, _ in pairs]
+    pilots = [
+        _pilot(pair, part, measure) for (pair, measure), part in zip(pairs, parts, strict=True)
+    ]
+    widths = [pilot.width for pilot in pilots]
+    low, high, p, method = difference_intervals(parts, pilots, alpha)
+    p_likely = [part.p_value for part in parts]
     table: list[dict[str, Any]] = []
     for i, (name, measure) in enumerate(rows):
         row: dict[str, Any] = {"name": name, **_row(pairs[i][0], measure)}
@@ -337,21 +349,12 @@ def _decision(row: Mapping[str, Any], alpha: float, reach: float) -> str:
     return "undecided"
 
 
-def _clustered(
-    pair: Pairs, measure: str, turns: Mapping[object, str]
-) -> tuple[Floats, Pilot, float]:
-    """Return the differences, what they tell, and the largest possible mean; of conversations a value
-    each, their sum in units of their mean length, as the questions of one depend on each other.
-    """
+def _pilot(pair: Pairs, part: Clustered, measure: str) -> Pilot:
+    """Describe the differences of a measure, by cluster where a cluster has several questions."""
     pilot = Pilot.of(pair, measure)
-    if not turns:
-        return pair.difference, pilot, pilot.width
-    names = [turns.get(query_id, str(query_id)) for query_id in pair.ids]
-    _, number, lengths = np.unique(names, return_inverse=True, return_counts=True)
-    scale = len(lengths) / len(number)
-    sums = np.bincount(number, pair.difference) * scale
-    width = pilot.width * float(lengths.max()) * scale
-    return sums, Pilot(len(sums), deviation(sums), width), pilot.width
+    if len(part.sums) == pilot.n:
+        return pilot
+    return Pilot(len(part.sums), part.deviation, pilot.width)
 
 
 _COLUMNS = (
@@ -388,17 +391,20 @@ def _row(pair: Pairs, measure: str) -> dict[str, object]:
 
 
 def difference_intervals(
-    values: Sequence[Floats], pilots: Sequence[Pilot], alpha: float
+    parts: Sequence[Clustered], pilots: Sequence[Pilot], alpha: float
 ) -> Intervals:
     """Compute the safe interval of each mean difference: Tango's where both sides won a query by
-    0/1 values.
+    0/1 values, by `cluster_interval` where clusters are of uneven length.
     """
-    low, high, p, method = safe_intervals(values, [pilot.width for pilot in pilots], alpha)
-    for row, (column, pilot) in enumerate(zip(values, pilots, strict=True)):
-        wins, losses = int((column > 0).sum()), int((column < 0).sum())
+    columns = [part.sums for part in parts]
+    low, high, p, method = safe_intervals(columns, [pilot.width for pilot in pilots], alpha)
+    for row, (part, pilot) in enumerate(zip(parts, pilots, strict=True)):
+        wins, losses = int((part.sums > 0).sum()), int((part.sums < 0).sum())
         if pilot.differing is not None and wins and losses:
             low[row], high[row], p[row] = score_interval(wins, losses, pilot.n, alpha)
             method[row] = "score"
+        elif not part.is_even and pilot.n > 1:
+            low[row], high[row], p[row] = cluster_interval(*part, pilot.width, alpha)
     return Intervals(low, high, p, method)
 
 

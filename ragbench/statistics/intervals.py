@@ -136,6 +136,55 @@ def safe_intervals(columns: Sequence[Floats], widths: Sequence[float], alpha: fl
     return Intervals(low, high, np.minimum(p, 1.0), method.tolist())
 
 
+def cluster_interval(
+    sums: Floats, lengths: Floats, width: float, alpha: float
+) -> tuple[float, float, float]:
+    """Compute the safe interval of a mean over questions in clusters of uneven length, and the p of 0.
+
+    As `safe_intervals`, with the mean as a ratio of sums, and an unseen cluster that is as long as
+    one of those seen and loses on every question (`width`): the p of a mean m is the average over
+    the lengths.
+
+    Of 19 single questions and a conversation of 12 turns all gain .35:
+
+    >>> lengths = np.array([1.0] * 19 + [12.0]) * 20 / 31
+    >>> low, high, p = cluster_interval(0.35 * lengths, lengths, 1.0, 0.05)
+    >>> round(low, 2), round(high, 2), round(p, 3)
+    (0.16, 0.44, 0.022)
+    """
+    from scipy.optimize import brentq
+    from scipy.special import stdtr, stdtrit
+
+    middle = float(sums.mean() / lengths.mean())
+    error = deviation(sums - middle * lengths) / math.sqrt(len(sums)) / float(lengths.mean())
+    low = high = middle
+    p = 0.0
+    if error > TIE:
+        reach = float(stdtrit(len(sums) - 1, 1 - alpha / 2)) * error
+        low, high = middle - reach, middle + reach
+        p = 2 * float(stdtr(len(sums) - 1, -abs(middle) / error))
+    elif not math.isfinite(width):
+        return math.nan, math.nan, 1.0
+    if not math.isfinite(width):
+        return low, high, p
+    kinds, counts = np.unique(lengths, return_counts=True)
+
+    def p_below(supposed: float, sign: float) -> float:
+        """Compute the p of "the mean is at most `supposed`", of the mean turned by `sign`."""
+        values = sign * sums - supposed * lengths
+        by_length = p_above([values] * len(kinds), -(width + supposed) * kinds, 0.0)
+        return float(by_length @ counts / counts.sum())
+
+    def limit(sign: float) -> float:
+        if p_below(sign * middle, sign) <= alpha:
+            return sign * middle
+        return float(brentq(lambda m: p_below(m, sign) - alpha, -width, sign * middle, xtol=1e-9))
+
+    sign = 1.0 if middle > 0 else -1.0
+    p = max(p, p_below(0.0, sign)) if abs(middle) > TIE else 1.0
+    return min(low, limit(1.0)), max(high, -limit(-1.0)), min(p, 1.0)
+
+
 def students_p_values(columns: Sequence[Floats]) -> Floats:
     """Compute the two-sided p of the mean 0 by Student's t; of equal values 0, or 1 where they are 0;
     NaN below two values.

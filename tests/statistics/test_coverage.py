@@ -16,6 +16,7 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from ragbench.statistics import summarise
+from ragbench.statistics.clusters import Clustered
 from ragbench.statistics.comparison import difference_intervals
 from ragbench.statistics.intervals import Intervals, p_above
 from ragbench.statistics.power import Pilot
@@ -73,25 +74,28 @@ def frames(differences: Floats) -> tuple[pd.DataFrame, pd.DataFrame]:
     return rows.assign(value=np.maximum(-flat, 0.0)), rows.assign(value=np.maximum(flat, 0.0))
 
 
-def decided(columns: Sequence[Floats], width: float = 1.0) -> Intervals:
+def decided(columns: Sequence[Floats], lengths: Sequence[Floats] = ()) -> Intervals:
     """The intervals of `compare`, without the other columns of its table."""
+    lengths = lengths or [np.ones(len(column)) for column in columns]
     binary = all(bool(np.isin(column, (-1.0, 0.0, 1.0)).all()) for column in columns)
     pilots = [
-        Pilot(len(column), 1.0, width, int(np.abs(column).sum()) if binary else None)
+        Pilot(len(column), 1.0, 1.0, int(np.abs(column).sum()) if binary else None)
         for column in columns
     ]
-    return difference_intervals(columns, pilots, 0.05)
+    parts = [Clustered(*part) for part in zip(columns, lengths, strict=True)]
+    return difference_intervals(parts, pilots, 0.05)
 
 
 def in_groups(
     n: int, experiments: int, rng: np.random.Generator
-) -> tuple[list[Floats], float, float]:
-    """Sums over mean sizes of groups of 1 to 7 questions that share a rare loss."""
-    columns = []
+) -> tuple[list[Floats], list[Floats], float]:
+    """Sums of groups of 1 to 7 questions that share a rare loss, and their sizes, over mean sizes."""
+    columns, lengths = [], []
     for _ in range(experiments):
         sizes = np.concatenate([[7], rng.integers(1, 8, n - 1)])
-        columns.append(sizes * np.where(rng.random(n) < 1 / 11, -0.5, 0.05) / sizes.mean())
-    return columns, 7 / 3.5, 0.0
+        lengths.append(sizes / sizes.mean())
+        columns.append(lengths[-1] * np.where(rng.random(n) < 1 / 11, -0.5, 0.05))
+    return columns, lengths, 0.0
 
 
 def blocks(differences: Floats) -> list[Floats]:
@@ -131,11 +135,11 @@ def check_decisions(
         cells = []
         for kind in kinds:
             if kind == "clustered":
-                columns, width, truth = in_groups(n, experiments, rng)
+                columns, lengths, truth = in_groups(n, experiments, rng)
             else:
                 differences, truth = draw(kind, n, experiments, rng)
-                columns, width = list(differences), 1.0
-            found = decided(columns, width)
+                columns, lengths = list(differences), []
+            found = decided(columns, lengths)
             better, rate = float((found.low > 0).mean()), covered(found.low, found.high, truth)
             cells.append(f"{better:.3f}/{rate:.3f} ({(found.high - found.low).mean():.3f})")
             assert ((found.p < 0.05) == ((found.low > 0) | (found.high < 0))).all(), (kind, n)

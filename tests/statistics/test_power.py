@@ -13,6 +13,7 @@ from scipy.stats import beta, binom, nct, t
 from statsmodels.stats.power import TTestPower
 
 from ragbench.statistics import compare
+from ragbench.statistics.clusters import Clustered
 from ragbench.statistics.comparison import difference_intervals
 from ragbench.statistics.intervals import safe_intervals
 from ragbench.statistics.power import POWER, Pilot
@@ -85,9 +86,8 @@ def test_power_of_0_and_1_is_that_of_all_outcomes(n: int, effect: float, differi
     columns = [
         np.array([1.0] * wins + [-1.0] * (m - wins) + [0.0] * (n - m)) for m, wins in outcomes
     ]
-    better = (
-        difference_intervals(columns, [Pilot(n, 1.0, 1.0, m) for m, _ in outcomes], 0.05).low > 0
-    )
+    parts = [Clustered(column, np.ones(n)) for column in columns]
+    better = difference_intervals(parts, [Pilot(n, 1.0, 1.0, m) for m, _ in outcomes], 0.05).low > 0
     weights = [
         binom.pmf(m, n, differing) * binom.pmf(wins, m, (1 + effect / differing) / 2)
         for m, wins in outcomes

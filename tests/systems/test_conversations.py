@@ -207,9 +207,11 @@ def scores(values: Mapping[str, float]) -> pd.DataFrame:
 
 
 def test_conversations_are_compared_as_one_value_each() -> None:
-    """Differences 1, 3 | 2, 2, 2 | 4: sums 4, 6, 4 of 3 conversations and 6 questions, halved."""
+    """Differences 1, 3 | 2, 2, 2 | 4: sums 4, 6, 4 of 3 conversations and 6 questions, halved, less
+    the mean of 14 / 6 for each of 1, 1.5 and 0.5 mean lengths, plus the mean.
+    """
     zero = dict.fromkeys(["a<::>1", "a<::>2", "b<::>1", "b<::>2", "b<::>3", "c<::>1"], 0.0)
-    plain = dict(zip("abc", (2.0, 3.0, 2.0), strict=True))
+    plain = dict(zip("abc", (2.0, 11 / 6, 19 / 6), strict=True))
     given = dict(zip(zero, (1.0, 3.0, 2.0, 2.0, 2.0, 4.0), strict=True))
     [row] = rb.compare(scores(zero), scores(given)).to_dict("records")
     [same] = rb.compare(scores(dict.fromkeys(plain, 0.0)), scores(plain)).to_dict("records")
