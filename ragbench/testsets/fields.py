@@ -2,7 +2,7 @@
 
 `answer`, `output`, `contexts` and `context` mean different things: what is expected, or what a
 system gave. What else is in the record decides, see `labels_of` and `outputs_of`. Names are
-compared in any case, with blanks as underscores.
+compared in any case, with blanks, hyphens and borders of words (expectedOutput) as underscores.
 """
 
 import ast
@@ -209,6 +209,8 @@ def labels_of(record: Mapping[str, Any], own: Collection[str] = ()) -> Labels:
     names_of: dict[str, str] = {}
     for label, known in renamed.items():
         name = next((name for name in known if name in fields), "")
+        if name and label == "text" and "text" in fields:
+            case["text (not the question)"] = fields.pop("text")
         if not name or (label in fields and label in own):
             continue
         value = fields.pop(name)
@@ -462,8 +464,10 @@ def _fields(
     for name, value in flat.items():
         folded_name = name
         if name not in own:
-            folded_name = re.sub(r"[\s-]+", "_", str(name).strip().casefold())
+            spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(name).strip())
+            folded_name = re.sub(r"[\s-]+", "_", spaced.casefold())
             folded_name = re.sub(r"^inputs[./]", "", folded_name)  # of Azure and MLflow
+            folded_name = re.sub(r"^(input|output)[./]", r"\1_", folded_name)
             folded_name = ALIASES.get(folded_name, folded_name)
             # an answer of ours has a text, also an empty one: its contexts are ids
             is_empty = value in (None, "", [], {}) and (folded_name, value) != ("text", "")

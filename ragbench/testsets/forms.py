@@ -32,9 +32,12 @@ texts, a corpus.jsonl, the name of a dataset. Lines of JSONL::
     {"doc_id": "setup_guide", "text": "...", "title": "...", "metadata": {}}   a document
     {"sample_id": "s1", "kind": "input", "text": "...", "label": "attack"}     a safety sample; kind input or output
 
-Files of other tools (ragas, deepeval, promptfoo, table) are read by
-`other_tools`. Fields that no form has become metadata of the case, with a warning; one that looks
-like a misspelt label is a problem.
+Files of other tools and public test sets are read by `other_tools`. Names of fields mean the same
+in all files: a reference is also `answer`, `ground_truth` or `expected_output`, a relevant document
+also `source` or `doc_id`, see `ragbench.testsets.fields`. In a cell of a table, and in any text in
+the place of a list, `;` or `|` separate names and keywords, `|` facts and claims. Fields that no
+form has become metadata of the case, with a warning; one that looks like a misspelt label is a
+problem.
 """
 
 import os

@@ -70,6 +70,7 @@ _ALTERNATIVES = (
     "questions have alternative documents, of which one is enough for measures of a ranking of "
     "documents; measures of contexts, evidence and citations count each"
 )
+_SEVERAL = "questions have several reference answers; the first is read, the others are metadata"
 _DOUBTFUL = (
     "questions have contexts and an answer, which are read as a system's: name what is expected "
     "reference and reference_contexts"
@@ -447,6 +448,8 @@ def _with_documents(
     )
     if unmatched:
         flaws[_WITHOUT_DOCUMENTS if ids.is_empty else _UNMATCHED].append(query_id)
+    if "other_references" in case.metadata:
+        flaws[_SEVERAL].append(query_id)
     if labels.alternatives:
         flaws[_ALTERNATIVES].append(query_id)
     for kind in asserted[""]:

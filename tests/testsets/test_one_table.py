@@ -18,6 +18,7 @@ from ragbench.errors import DataError, DataWarning
 from ragbench.testsets.plain_data import dataset_of
 
 Rows = list[dict[str, Any]]
+SEVERAL = "ignore:.*several reference answers"
 UNREAD = "ignore:.*which ragbench does not read"
 TEXT = "The line opened in 1881, and was rebuilt later."
 CORPUS = {
@@ -469,7 +470,7 @@ PUBLISHED: dict[str, tuple[Any, str, str | None, list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-@pytest.mark.filterwarnings(UNREAD)
+@pytest.mark.filterwarnings(UNREAD, SEVERAL)
 def test_public_test_sets_are_read(tmp_path: Path, name: str) -> None:
     content, ending, reference, relevant, evidence = PUBLISHED[name]
     path = tmp_path / f"mine.{'json' if ending == 'text' else ending}"
@@ -621,3 +622,29 @@ def test_an_id_twice_is_refused_unless_the_rows_are_about_one_question(
     assert load(tmp_path, rows, ending).qrels == {"q1": {"7": 1, "8": 1}}
     with pytest.raises(DataError, match="an id of its own"):
         load(tmp_path, [row, {**row, "question": "Who?"}], ending)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "answer",
+        "ground_truth",
+        "Ground Truth",
+        "expectedOutput",
+        "expected-response",
+        "generation_gt",
+    ],
+)
+def test_further_references_are_named(tmp_path: Path, name: str) -> None:
+    texts = ["It opened in the year 1881 as the first line.", "In 1881."]
+    with pytest.warns(DataWarning, match="several reference answers; the first is read"):
+        [case] = load(tmp_path, [{"question": "When?", name: texts}]).cases
+    assert (case.reference_answer, case.metadata["other_references"]) == (texts[0], texts[1:])
+
+
+def test_a_text_next_to_a_question_is_not_read_and_named(tmp_path: Path) -> None:
+    with pytest.warns(DataWarning, match="'text .not the question.'"):
+        [case] = load(
+            tmp_path, [{"question": "When?", "answer": "x", "text": "Body."}], "csv"
+        ).cases
+    assert (case.text, case.reference_answer) == ("When?", "x")

@@ -347,7 +347,10 @@ def test_a_folder_of_autorag_has_questions_gold_documents_and_the_corpus(tmp_pat
         for i in range(1, 4)
     ]
     write(tmp_path / "corpus.parquet", documents)
-    with pytest.warns(DataWarning, match="1 questions have alternative documents"):
+    with (
+        pytest.warns(DataWarning, match="1 questions have alternative documents"),
+        pytest.warns(DataWarning, match="1 questions have several reference answers"),
+    ):
         data = rb.load_dataset(qa)
     assert (data.queries, data.cases[0].reference_answer) == ({"q1": QUESTION}, ANSWER)
     assert data.cases[0].alternatives == (("d2", "d3"),)
@@ -355,6 +358,7 @@ def test_a_folder_of_autorag_has_questions_gold_documents_and_the_corpus(tmp_pat
     assert data.corpus["d2"].text == "Text 2."
     with (
         pytest.warns(DataWarning, match="alternative documents"),
+        pytest.warns(DataWarning, match="several reference answers"),
         pytest.warns(DataWarning, match="3 judged documents are not in the corpus"),
     ):
         assert rb.load_testset(qa, corpus=CORPUS).corpus == CORPUS, "documents that are named"
