@@ -29,33 +29,33 @@ def compare_command(
     Example: ragbench compare results/eval/monday latest
     """
     loaded = results_at(results, database)
-    if not as_json:
+    if as_json:
+        print_json(loaded.conclude(measure=measure).to_dict())
+    else:
         print_decision(loaded, measure, len(loaded))
-        return
-    print_json(loaded.compare(measures=[measure] if measure else ()))
 
 
 def print_decision(results: evaluation.Results, measure: str = "", n_rows: int = 3) -> None:
-    """Print the decision, and the best configurations with their differences from the baseline."""
+    """Print the conclusion, and the best configurations with their differences from the baseline."""
     from ragbench.errors import printable
-    from ragbench.evaluation.results import baseline_name, ranking_measure
-    from ragbench.registry import meaning_of
 
+    conclusion = results.conclude(measure=measure)
+    typer.echo("")
+    for line in conclusion.lines:
+        typer.echo(printable(line))
     if len(results) < 2:
         return
-    measure, baseline = ranking_measure(results, measure), baseline_name(results)
-    comparison = results.compare(baseline, measures=[measure])
+    measure = conclusion.measure
     board = results.leaderboard(measure)
-    best = board[(board.index < n_rows) | (board["name"] == baseline)]
-    rows = report.leaderboard_rows(best, measure, comparison)
-    typer.echo(f"\n{printable(report.headline(results, comparison, baseline, measure))}.")
-    typer.echo(f"Ranked by {measure}: {meaning_of(measure)}.\n")
+    best = board[(board.index < n_rows) | (board["name"] == conclusion.baseline)]
+    rows = report.leaderboard_rows(best, measure, results.compare(measures=[measure]))
     columns = {
         "configuration": "best",
         f"{measure} (ranked by)": f"{measure} [95 % interval]",
         "difference from the baseline": "difference",
+        "decision": "decision",
+        "scored": "scored",
     }
-    if rows["scored"].nunique() > 1:  # means of different questions
-        columns["scored"] = "scored"
+    typer.echo("")
     print_table(rows, columns, columns)
     typer.echo("")

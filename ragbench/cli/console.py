@@ -74,9 +74,12 @@ def print_table(
         typer.echo("  ".join(line).rstrip())
 
 
-def print_json(frame: pd.DataFrame) -> None:
-    """Print all rows of a frame as a JSON list, with every column."""
-    typer.echo(frame.to_json(orient="records", date_format="iso"))
+def print_json(content: pd.DataFrame | Mapping[str, Any]) -> None:
+    """Print all rows of a frame as a JSON list, with every column; or a mapping as a JSON object."""
+    if isinstance(content, Mapping):
+        typer.echo(json.dumps(content, allow_nan=False, ensure_ascii=False))
+    else:
+        typer.echo(content.to_json(orient="records", date_format="iso"))
 
 
 def command(name: str) -> str:

@@ -133,7 +133,7 @@ def _print_result(result: SweepResult) -> None:
         typer.echo(f"Stopped: {result.stopped}.", err=True)
     else:
         opened = shown(result.comparison or result.folder)
-        typer.echo(f"Next:        {command('jupyter')} lab {opened}")
+        typer.echo(f"To read it:  {command('jupyter')} lab {opened}")
 
 
 def _print_plan(plan: SweepPlan, requests: Requests) -> None:

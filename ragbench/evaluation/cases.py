@@ -24,6 +24,7 @@ from ragbench.metrics import abstention_table
 from ragbench.metrics.overall import decide_overall
 from ragbench.metrics.safety.leakage import masked, masked_id
 from ragbench.metrics.tidy import relevant_ids, score_frame, tidy
+from ragbench.testsets.composition import origin_of, wording_overlaps
 from ragbench.types import grouped
 
 OF_ANSWERS = tuple(kind.name for kind in KINDS.values() if kind.of_answers)
@@ -119,6 +120,7 @@ def plain_verdicts(
     rows = [] if claims is None else claims.to_dict("records")
     doubts = grouped(rows, lambda row: str(row["query_id"]))
     judgements = grouped(output.judgements, lambda judgement: judgement.query_id)
+    overlaps = wording_overlaps(output.dataset)
     plain = {}
     for case in output.dataset.cases:
         query_id, value = case.query_id, passed.get(case.query_id, math.nan)
@@ -143,7 +145,10 @@ def plain_verdicts(
             "fabricated_numbers": tuple(numbers),
             "invented_claims": _masked(invented),
             "costs": costs.get(query_id, {}),
+            "wording_overlap": overlaps.get(query_id),
         }
+        if origin_of(case) != "people":
+            decided["origin"] = origin_of(case)
         plain[query_id] = {
             name: value for name, value in decided.items() if value not in (None, "", (), {})
         }

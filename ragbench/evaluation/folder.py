@@ -19,6 +19,7 @@ import pandas as pd
 from pydantic import ConfigDict, TypeAdapter, with_config
 
 from ragbench.errors import ConfigError, DataError
+from ragbench.evaluation.configurations import check_comparable
 from ragbench.evaluation.formats import (
     csv_to_scores,
     diagnosis_lines,
@@ -34,7 +35,7 @@ from ragbench.evaluation.formats import (
 from ragbench.evaluation.parameters import DRAWS
 from ragbench.evaluation.records import Decisions, Latency
 from ragbench.evaluation.result import Result
-from ragbench.evaluation.results import Results, check_comparable
+from ragbench.evaluation.results import Results
 from ragbench.files import STAGING, parse_json, read_json, staged, write_durably
 from ragbench.llms import active_dry_run
 from ragbench.registry import Measure, declare, find_measure

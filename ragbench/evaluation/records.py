@@ -78,7 +78,8 @@ class CaseResult:
     order, `relevant` the ids of the documents that hold the answer. `unsupported_claims` and
     `fabricated_numbers` (by their wording) and `invented_claims` (by the judge) are those of the
     answer that no context supports. `costs` is part ("generator", "judge") -> US dollars, None
-    where unknown.
+    where unknown. `origin` is who wrote the question: "people", "generated" or "draft";
+    `wording_overlap` the fraction of its words that its evidence repeats, None where not known.
     """
 
     query_id: str
@@ -97,6 +98,8 @@ class CaseResult:
     fabricated_numbers: tuple[str, ...] = ()
     invented_claims: tuple[str, ...] = ()
     costs: Mapping[str, float | None] = field(default_factory=dict)
+    origin: str = "people"
+    wording_overlap: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,22 +10,26 @@ from typing import Any, overload
 
 import pandas as pd
 
-from ragbench.errors import ComparisonError, ConfigError, check_known, printable
-from ragbench.evaluation.parameters import OMITTED
+from ragbench.errors import ConfigError, check_known
+from ragbench.evaluation.conclusion import Conclusion, conclusion_of
+from ragbench.evaluation.configurations import (
+    PER_QUESTION,
+    baseline_name,
+    check_comparable,
+    configurations,
+    only,
+    per_question,
+    with_language_model,
+)
+from ragbench.evaluation.deciding import DecidingQuestions, deciding_questions
 from ragbench.evaluation.result import Result
 from ragbench.registry import LEADERBOARD, higher_is_better, named_among
 from ragbench.statistics.comparison import MARGIN, means, printed_short, with_interval
 from ragbench.statistics.race import Race
-from ragbench.statistics.ranking import ANSWER_MEASURES, main_measure
 from ragbench.statistics.unreadable import compare_readable
-
-PER_QUESTION = ("latency_p50_ms", "latency_p95_ms", "cost_per_1000_usd")
-"""Columns of the leaderboard: what a user of each system waits and pays for."""
 
 _COSTS = ("cost_usd", "generator_cost_usd", "judge_cost_usd", "generate_ms")
 _RANKS = {"rank_equal_k": "span_recall@5", "rank_equal_budget": "span_recall@500tok"}
-# Named by their own columns of the leaderboard, so a label need not repeat them.
-_IN_LABEL = ("system", "retriever", "reranker", "chunker", "chunk_size", "chunk_overlap")
 
 
 class Results(Sequence[Result]):
@@ -87,10 +91,13 @@ class Results(Sequence[Result]):
         }
 
     def leaderboard(self, measure: str = "", measures: str | Sequence[str] = ()) -> pd.DataFrame:
-        """Return one row per configuration, best first by `measure` ("" = `ranking_measure`).
+        """Return one row per configuration, best first by `measure`.
+
+        Means are over the questions that decide (see `deciding`): those of people where there are
+        any; `<measure>_n` counts them among all questions.
 
         Args:
-            measure: what it is ranked by.
+            measure: what it is ranked by; "" chooses it as `deciding` does.
             measures: any others among the scores ("span_iou@5"), which are columns and printed too.
 
         Returns:
@@ -109,10 +116,13 @@ class Results(Sequence[Result]):
             ComparisonError: no results, or results on different data.
         """
         check_comparable(self)
-        main = ranking_measure(self, measure)
-        named = [ranking_measure(self, each) for each in _names(measures)]
+        deciding = self.deciding(measure)
+        main = deciding.measure
+        known = dict.fromkeys(map(str, self[0].scores["measure"]))
+        named = [named_among(each, known) for each in _names(measures)]
         table = configurations(self)
-        table = table.join(pd.DataFrame([_standing(result, main, named) for result in self]))
+        standings = [_standing(result, deciding, named) for result in self]
+        table = table.join(pd.DataFrame(standings))
         for name in judged_columns(table):  # a result has it where it is below 1
             ranked = name.replace("Judged", "nDCG")
             complete = table[name].isna() & table[ranked].notna()
@@ -154,8 +164,13 @@ class Results(Sequence[Result]):
             margin: a difference that does not matter, as a fraction of the measure's range.
             not_possible: why these questions decide nothing; "" where they do.
         """
-        chosen = _names(measures) or [ranking_measure(self)]
-        scores = {each.name: _of_measures(each.scores, chosen) for each in self._results}
+        named = _names(measures)
+        deciding = self.deciding(named[0] if named else "")
+        chosen = [deciding.measure, *named[1:]]
+        scores = {}
+        for result in self._results:
+            rows = _of_measures(result.scores, chosen)
+            scores[result.name] = rows[rows["query_id"].isin(deciding.ids)]
         dropped = self.race.scores.keys() - scores.keys() if self.race else ()
         return compare_readable(
             scores,
@@ -164,8 +179,44 @@ class Results(Sequence[Result]):
             measures=chosen,
             margin=margin,
             n_dropped=len(dropped),
-            not_possible=not_possible,
+            not_possible=not_possible or deciding.not_possible,
             questions=self[0].queries,
+        )
+
+    def deciding(self, measure: str = "") -> DecidingQuestions:
+        """Return the questions that decide, and the measure that they decide by ("" chooses it)."""
+        if not measure and self.race:
+            measure = self.race.measure
+        return deciding_questions(self._results, measure)
+
+    def conclude(
+        self, baseline: str = "", *, measure: str = "", margin: float = MARGIN
+    ) -> Conclusion:
+        """Return what these results show, and the one next step: what every surface displays.
+
+        Args:
+            baseline: name of a result; "" means that of the sweep, else the first by name.
+            measure: what decides; "" means what at least 95 % of people's questions have.
+            margin: a difference that does not matter, as a fraction of the measure's range.
+
+        Raises:
+            ComparisonError: no results, or results on different data.
+        """
+        check_comparable(self)
+        name = baseline_name(self, baseline)
+        deciding = self.deciding(measure)
+        comparison = None
+        if len(self) > 1:
+            comparison = self.compare(name, measures=[deciding.measure], margin=margin)
+        dropped_baseline = self.baseline if self.race else ""
+        return conclusion_of(
+            self._results,
+            comparison,
+            deciding,
+            name,
+            margin=margin,
+            race=self.race,
+            dropped_baseline=dropped_baseline,
         )
 
 
@@ -181,92 +232,6 @@ def _of_measures(scores: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
     """Return the rows of these measures, if they have just these names."""
     rows = scores[scores["measure"].isin(measures)]
     return rows if rows["measure"].nunique() == len({*measures}) else scores
-
-
-def only(scores: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """Return the rows of one measure, named in any case.
-
-    Raises:
-        ConfigError: it is not among the scores.
-    """
-    return scores[scores["measure"] == named_among(measure, sorted(scores["measure"].unique()))]
-
-
-def configurations(results: Sequence[Result]) -> pd.DataFrame:
-    """Return what each configuration is, in words short enough for a figure.
-
-    Returns:
-        name, label, retriever, chunking; the label also names every other parameter that differs
-        within the sweep.
-    """
-    texts = [{key: str(value) for key, value in each.parameters.items()} for each in results]
-    # other systems have other parameters
-    settings = pd.DataFrame(texts).fillna(dict.fromkeys(OMITTED, ""))
-    varying = [str(key) for key in settings if key not in _IN_LABEL and settings[key].nunique() > 1]
-    rows = []
-    for result in results:
-        parameters = result.parameters
-        system = parameters.get("retriever") or parameters.get("system") or result.name
-        reranker, overlap = parameters.get("reranker"), parameters.get("chunk_overlap")
-        retriever = f"{system} + {reranker}" if reranker else str(system)
-        chunking = parameters.get("chunker", "")
-        if chunking not in ("", "document"):
-            size = f"{parameters.get('chunk_size', '')}"
-            chunking += f" {size}/{overlap}" if overlap else f" {size}"
-        others = [f"{key} {_short(parameters[key])}" for key in varying if key in parameters]
-        label = printable(", ".join(filter(None, [retriever, chunking, *others])))
-        rows.append((result.name, label, retriever, chunking))
-    return pd.DataFrame(rows, columns=["name", "label", "retriever", "chunking"])
-
-
-def _short(value: Any) -> str:
-    """Return a value as a label shows it, shortened: a custom prompt may be long."""
-    text = " ".join(str(value).split())
-    return text if len(text) <= 40 else f"{text[:39]}…"
-
-
-def baseline_name(results: Sequence[Result], baseline: str = "") -> str:
-    """Return the name of the configuration that the others are compared with; "" is
-    `Results.baseline`, else the first.
-
-    Raises:
-        ConfigError: if no configuration has this name.
-    """
-    names = sorted(result.name for result in results)
-    if baseline:
-        check_known("baseline", names, baseline)
-    stored = getattr(results, "baseline", "")
-    return baseline or (stored if stored in names else names[0])
-
-
-def ranking_measure(results: Sequence[Result], measure: str = "") -> str:
-    """Return what a sweep is ranked by: the `measure` named, in any case; else that of its race; else
-    `main_measure`, or a measure of answers where the sweep is about nothing else.
-
-    Configurations that differ in model or prompt only retrieve the same: by evidence they all tie.
-    Then correctness as a language model judges it, or else the similarity to the reference answer,
-    separates them.
-    """
-    race = getattr(results, "race", None)
-    if measure := measure or (race.measure if race else ""):
-        return named_among(measure, dict.fromkeys(map(str, results[0].scores["measure"])))
-    main = main_measure(results[0].scores)
-    if len(results) < 2 or not any(map(with_language_model, results)):
-        return main
-    first = _values(results[0], main)
-    if any(_values(result, main) != first for result in results[1:]):
-        return main
-    for name in ANSWER_MEASURES:
-        if all(
-            result.scores.loc[result.scores["measure"] == name, "value"].notna().any()
-            for result in results
-        ):
-            return name
-    return main
-
-
-def _values(result: Result, measure: str) -> dict[str, float]:
-    return dict(only(result.scores, measure).dropna().set_index("query_id")["value"])
 
 
 def judged_columns(board: pd.DataFrame) -> list[str]:
@@ -297,24 +262,26 @@ def _printed(board: pd.DataFrame, *, main: str, named: Sequence[str]) -> pd.Data
     return board[["rank", "label"]].assign(**ranked).join(numbers)
 
 
-def _standing(result: Result, main: str, named: Sequence[str]) -> dict[str, Any]:
+def _standing(result: Result, deciding: DecidingQuestions, named: Sequence[str]) -> dict[str, Any]:
     """Return the means of one configuration with their intervals, and what it costs; NaN =
     unscored, None = unknown.
     """
+    main = deciding.measure
     measures = dict.fromkeys(
         measure
         for name in (*LEADERBOARD, main, *named)
         for measure in (name, name.replace("nDCG@", "Judged@"))
     )
     scores = result.scores[result.scores["measure"].isin(measures)]
+    scores = scores[scores["query_id"].isin(deciding.ids)]
     summary = {row.measure: row for row in means(scores)}
     if main not in summary:
         only(result.scores, main)  # refuses it
     standing: dict[str, Any] = {}
     for name in filter(summary.get, measures):
-        _, mean, low, high, n_scored, n = summary[name]
+        _, mean, low, high, n_scored, _ = summary[name]
         standing |= {name: mean, f"{name}_ci_low": low, f"{name}_ci_high": high}
-        standing[f"{name}_n"] = f"{n_scored}/{n}"
+        standing[f"{name}_n"] = f"{n_scored}/{deciding.total}"
         if name in result.judged_bounds:
             lowest, highest = result.judged_bounds[name]
             standing |= {f"{name}_bound_low": lowest, f"{name}_bound_high": highest}
@@ -330,40 +297,3 @@ def _standing(result: Result, main: str, named: Sequence[str]) -> dict[str, Any]
         **{name: facts.get(name) for name in _COSTS},
         **per_question(result),
     }
-
-
-def per_question(result: Result) -> dict[str, float | None]:
-    """Return what a user waits and pays for, None where that is not known."""
-    usd = result.facts.get("generator_cost_usd")
-    total = next((each for each in result.latency if each.stage == "total"), None)
-    is_ours = result.system.get("kind") == "Pipeline" or "system" not in result.parameters
-    is_known = is_ours or any(cost.part == "generator" for cost in result.costs)
-    n = max(1, len(result.queries))
-    return {
-        "latency_p50_ms": total.p50 if total else None,
-        "latency_p95_ms": total.p95 if total else None,
-        "cost_per_1000_usd": None if usd is None or not is_known else 1000 * usd / n,
-    }
-
-
-def check_comparable(results: Sequence[Result]) -> None:
-    """Refuse to compare what was measured on different data.
-
-    Raises:
-        ComparisonError: no results, or the fingerprints of the datasets differ; it names the
-            configurations.
-    """
-    if not results:
-        raise ComparisonError("the sweep has no finished configuration to compare; run it first")
-    first_of = {result.dataset["fingerprint"][:12]: result.name for result in reversed(results)}
-    if len(first_of) > 1:
-        parts = "; ".join(f"{fingerprint}: {name}" for fingerprint, name in first_of.items())
-        raise ComparisonError(
-            f"these configurations were measured on {len(first_of)} different datasets ({parts}); "
-            "numbers from different data cannot be compared: run the older ones again with --force"
-        )
-
-
-def with_language_model(result: Result) -> bool:
-    """Return True if a configuration's answers come from a language model."""
-    return str(result.parameters.get("llm", "extractive")) != "extractive"

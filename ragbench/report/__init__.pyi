@@ -1,8 +1,5 @@
 from . import plots
-from .conclusions import (
-    conclusion,
-    headline,
-)
+from .conclusions import conclusion_markdown
 from .configuration import (
     MAIN,
     budget_curve,
@@ -28,12 +25,11 @@ __all__ = [
     "budget_curve",
     "by_severity",
     "chunks_of",
-    "conclusion",
+    "conclusion_markdown",
     "count_causes",
     "explore",
     "failure_details",
     "findings",
-    "headline",
     "leaderboard_markdown",
     "leaderboard_rows",
     "plain",

@@ -12,7 +12,6 @@ from ragbench.report.failures import count_causes
 from ragbench.statistics import summarise
 from ragbench.statistics.comparison import with_interval
 from ragbench.statistics.ranking import main_measure
-from ragbench.testsets import KNOWN_ITEM
 
 MAIN = (
     "pass_rate nDCG@10 R@10 span_recall_auc span_recall@500tok claim_support answered "
@@ -34,21 +33,6 @@ def budget_curve(scores: pd.DataFrame) -> pd.DataFrame:
     table = summarise(rows)
     table.insert(0, "budget", table["measure"].str.extract(r"@(\d+)tok", expand=False).astype(int))
     return table.drop(columns="measure").sort_values("budget", ignore_index=True)
-
-
-def known_item_note(result: Result) -> list[str]:
-    """Return what drafted questions cannot show, in a sentence; empty where there are none."""
-    categories = [case.category for case in result.cases]
-    drafts = categories.count(KNOWN_ITEM)
-    return (
-        []
-        if not drafts
-        else [
-            f"**{drafts} of {len(categories)} questions are known-item drafts**: they ask for a "
-            "passage by its own words, which favours lexical search. Decide by questions of your "
-            "users."
-        ]
-    )
 
 
 def findings(result: Result, summary: pd.DataFrame) -> list[str]:
@@ -83,7 +67,6 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
     lines.append(
         f"Retrieval: {means} {about}." if means else f"Retrieval could not be scored {about}."
     )
-    lines += known_item_note(result)
     if {"span_recall@5", "span_recall@500tok"} <= of.keys():
         lines.append(
             f"Of the gold evidence {of['span_recall@5']['mean']:.0%} is in the best 5 chunks and "

@@ -12,7 +12,7 @@ import pandas as pd
 from ragbench.errors import DataError, printable
 from ragbench.evaluation import CAUSES, Result
 from ragbench.evaluation.causes import DISPUTED
-from ragbench.evaluation.results import configurations
+from ragbench.evaluation.configurations import configurations
 from ragbench.files import read_json
 from ragbench.statistics import compare, summarise
 from ragbench.statistics.columns import adjusted_p_values

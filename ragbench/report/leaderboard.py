@@ -40,7 +40,7 @@ def leaderboard_rows(
 
     Returns:
         #, configuration, the measure with its 95 % interval, scored; with a comparison: difference
-        from the baseline, p (Holm), better and worse questions; nDCG@10 and Judged@k where they are
+        from the baseline, decision, p (Holm), better and worse questions; nDCG@10 and Judged@k where they are
         known; latency and cost.
     """
     rows = pd.DataFrame(
@@ -59,6 +59,7 @@ def leaderboard_rows(
             with_interval(mean, low, high, "{:+.3f}") if name in compared else "baseline"
             for name, mean, low, high in numbers
         ]
+        rows["decision"] = changes["decision"].fillna("").to_numpy()
         rows["p (Holm)"] = changes["p_adjusted"].map(p_text).to_numpy()
         rows["better / worse"] = [
             "–" if pd.isna(wins) else f"{wins:.0f} / {losses:.0f}"

@@ -6,9 +6,7 @@ import re
 from typing import Any
 
 from ragbench.evaluation import Results
-from ragbench.evaluation.results import baseline_name, ranking_measure
-from ragbench.report.conclusions import conclusion, headline
-from ragbench.report.failures import plain
+from ragbench.report.conclusions import conclusion_markdown
 from ragbench.report.leaderboard import leaderboard_markdown
 from ragbench.report.page.report_json import json_text
 
@@ -24,16 +22,11 @@ _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-ur
 
 def results_markdown(results: Results) -> str:
     """Write the decision, the key findings and the leaderboard as Markdown."""
-    main, baseline = ranking_measure(results), baseline_name(results)
-    board = results.leaderboard(main)
-    if len(results) < 2:
-        return f"# {plain(board['label'].iloc[0])}\n\n{leaderboard_markdown(board, main)}"
-    comparison = results.compare()
-    findings = conclusion(results, comparison, baseline, main)
-    title = plain(headline(results, comparison, baseline, main))
-    listed = "\n".join(f"- {line}" for line in findings)
-    table = leaderboard_markdown(board, main, comparison)
-    return f"# {title}\n\n{listed}\n\n## Leaderboard\n\n{table}"
+    conclusion = results.conclude()
+    board = results.leaderboard(conclusion.measure)
+    comparison = results.compare() if len(results) > 1 else None
+    table = leaderboard_markdown(board, conclusion.measure, comparison)
+    return f"{conclusion_markdown(conclusion)}\n## Leaderboard\n\n{table}"
 
 
 def results_html(results: Results) -> str:
@@ -59,7 +52,7 @@ def _drawing(results: Results) -> str:
     """Return the differences from the baseline as an image of the page."""
     from ragbench.report.plots import plot_decision
 
-    main = ranking_measure(results)
+    main = results.deciding().measure
     figure: Any = plot_decision(results.leaderboard(main), main, results.compare())
     data = base64.b64encode(figure._repr_png_()).decode()
     alt = f"Difference of each configuration from the baseline in {html.escape(main)}"
@@ -69,13 +62,14 @@ def _drawing(results: Results) -> str:
 
 
 def results_json(results: Results) -> str:
-    """Write the leaderboard and the comparison as JSON; what is unknown is null."""
+    """Write the conclusion, the leaderboard and the comparison as JSON; what is unknown is null."""
     board = results.leaderboard()
     tables = {
         "leaderboard": board,
         "comparison": results.compare() if len(results) > 1 else board.head(0),
     }
-    records = {
+    records: dict[str, Any] = {"conclusion": results.conclude().to_dict()}
+    records |= {
         name: table.astype(object).where(table.notna(), None).to_dict("records")
         for name, table in tables.items()
     }

@@ -7,6 +7,12 @@ import pandas as pd
 ANSWER_MEASURES = ("llm_correctness", "llm_faithfulness", "semantic_similarity", "token_f1")
 """What distinguishes answers, the first that there is."""
 
+RANKING = ("span_recall_auc", "nDCG@10", *ANSWER_MEASURES, "gold_fact_coverage", "pass_rate")
+"""Measures that can rank, in order: evidence at an equal budget, documents, answers."""
+
+COVERAGE = 0.95
+"""A measure ranks if at least this fraction of the questions that decide have it."""
+
 
 def main_measure(scores: pd.DataFrame) -> str:
     """Return what configurations are ranked by, of the measures in tidy scores."""
@@ -14,18 +20,27 @@ def main_measure(scores: pd.DataFrame) -> str:
     return main_measure_of({str(name): int(count) for name, count in n_scored.items()})
 
 
-def main_measure_of(n_scored: Mapping[str, int]) -> str:
-    """Return what configurations are ranked by: evidence recall over all budgets where at least half
-    of the questions with relevant documents have evidence, else nDCG@10, else a measure of answers.
+def main_measure_of(n_scored: Mapping[str, int], n: int = 0) -> str:
+    """Return what configurations are ranked by: the first of `RANKING` that at least 95 % of the
+    questions have, else the one that most of them have.
 
     Equal k is not equal when chunks differ in size, so an equal-budget measure leads wherever it
     can be had.
 
     Args:
         n_scored: the number of scored questions of each measure.
+        n: the number of questions that could be scored; 0 means those with nDCG@10, i.e. with
+            relevant documents, or else the largest number of any measure.
+
+    >>> main_measure_of({"span_recall_auc": 40, "nDCG@10": 62}), main_measure_of({"span_recall_auc": 60, "nDCG@10": 62})
+    ('nDCG@10', 'span_recall_auc')
     """
     scored = {name: count for name, count in n_scored.items() if count}
-    ranking = ["span_recall_auc", "nDCG@10", *ANSWER_MEASURES, "gold_fact_coverage", "pass_rate"]
-    if 2 * scored.get(ranking[0], 0) < scored.get(ranking[1], 0):
-        ranking = ranking[1:]
-    return next((name for name in ranking if name in scored), min(scored, default="nDCG@10"))
+    n = n or scored.get("nDCG@10", 0) or max(scored.values(), default=0)
+    candidates = [name for name in RANKING if name in scored]
+    for name in candidates:
+        if scored[name] >= COVERAGE * n:
+            return name
+    if candidates:
+        return max(candidates, key=lambda name: scored[name])
+    return min(scored, default="nDCG@10")

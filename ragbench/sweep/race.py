@@ -31,9 +31,9 @@ from ragbench.evaluation import (
     spec_of,
     system_of,
 )
+from ragbench.evaluation.configurations import only
 from ragbench.evaluation.folder import JOURNAL, RACE, load_race
 from ragbench.evaluation.parameters import DRAWS, OF_PIPELINE
-from ragbench.evaluation.results import only
 from ragbench.files import read_json, write_durably
 from ragbench.registry import load_measures
 from ragbench.statistics.race import Race

@@ -301,8 +301,6 @@ def _reported(session: _Session) -> Iterator[None]:
 
 def _compare(session: _Session, result: SweepResult, executor: LocalExecutor) -> SweepResult:
     """Write the leaderboard and execute the comparison notebook; return the result, completed."""
-    from ragbench.evaluation.results import ranking_measure
-
     grid, folder, notes = session.grid, session.folder, list(result.notes)
     texts, baseline = dict[Path, str](), ""
     is_one = len(paths := result_folders(folder.path)) < 2
@@ -319,7 +317,8 @@ def _compare(session: _Session, result: SweepResult, executor: LocalExecutor) ->
                 f"the baseline {grid.baseline} failed or was dropped; the comparison takes the first configuration "
                 "by name"
             )
-        measure, is_one = ranking_measure(results), len(results) < 2
+        measure = results.deciding().measure
+        is_one = len(results) < 2
         if is_one:
             notes.append("one finished configuration only, so there is nothing to compare it with")
         board = folder.path / "leaderboard.csv"

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Any
 from ragbench.datasets.jsonl import json_line
 from ragbench.errors import ConfigError, DataError
 from ragbench.evaluation import CAUSES, Result, Results
-from ragbench.evaluation.results import (
+from ragbench.evaluation.configurations import (
     baseline_name,
     check_comparable,
     configurations,
-    ranking_measure,
 )
 from ragbench.files import write_durably
 from ragbench.report.documents import data_of
@@ -73,7 +72,7 @@ def explore(
     several = [results] if isinstance(results, Result) else results
     compared = several if isinstance(several, Results) else Results(several)
     check_comparable(compared)
-    main = ranking_measure(compared, measure)
+    main = compared.deciding(measure).measure
     sides = compared
     if len(compared) > 1:
         first = baseline_name(compared, baseline)

@@ -17,9 +17,9 @@ from ragbench.evaluation.formats import short
 from ragbench.evaluation.records import MeasureResult
 from ragbench.metrics.safety.leakage import masked, masked_id
 from ragbench.registry import BRIEF, LEADERBOARD, higher_is_better, meaning_of, perspective_of
-from ragbench.report.conclusions import tested
 from ragbench.report.documents import locate
 from ragbench.report.page import doubtful_claims, interval, number, plural
+from ragbench.statistics.comparison import with_interval
 from ragbench.types import Dataset, Passage
 
 
@@ -161,11 +161,13 @@ def _mean_sentence(row: MeasureResult) -> str:
 
 
 def _sentence(row: Mapping[Hashable, Any]) -> str:
-    test = tested(row, "p_value", "p")
+    """State how B differs from A by one measure; its decision where it is the one that decides."""
+    difference = with_interval(row["difference"], row["ci_low"], row["ci_high"], "{:+.3f}")
+    decision = f" Decision: {row['decision']}." if row["decision"] else ""
     return (
         f"By {row['measure']}, B is better on {plural(row['wins'], 'question')}, worse "
         f"on {row['losses']} and equal on {row['ties']}. Difference B - A with its 95\u00a0% "
-        f"interval: {test}."
+        f"interval: {difference}, over {plural(row['n'], 'question')}.{decision}"
     )
 
 

@@ -1,0 +1,112 @@
+"""What each configuration is called, what it costs, and what several are ranked by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from ragbench.errors import ComparisonError, check_known, printable
+from ragbench.evaluation.parameters import OMITTED
+from ragbench.evaluation.result import Result
+from ragbench.registry import named_among
+
+PER_QUESTION = ("latency_p50_ms", "latency_p95_ms", "cost_per_1000_usd")
+"""Columns of the leaderboard: what a user of each system waits and pays for."""
+
+# Named by their own columns of the leaderboard, so a label need not repeat them.
+_IN_LABEL = ("system", "retriever", "reranker", "chunker", "chunk_size", "chunk_overlap")
+
+
+def only(scores: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Return the rows of one measure, named in any case.
+
+    Raises:
+        ConfigError: it is not among the scores.
+    """
+    return scores[scores["measure"] == named_among(measure, sorted(scores["measure"].unique()))]
+
+
+def configurations(results: Sequence[Result]) -> pd.DataFrame:
+    """Return what each configuration is, in words short enough for a figure.
+
+    Returns:
+        name, label, retriever, chunking; the label also names every other parameter that differs
+        within the sweep.
+    """
+    texts = [{key: str(value) for key, value in each.parameters.items()} for each in results]
+    # other systems have other parameters
+    settings = pd.DataFrame(texts).fillna(dict.fromkeys(OMITTED, ""))
+    varying = [str(key) for key in settings if key not in _IN_LABEL and settings[key].nunique() > 1]
+    rows = []
+    for result in results:
+        parameters = result.parameters
+        system = parameters.get("retriever") or parameters.get("system") or result.name
+        reranker, overlap = parameters.get("reranker"), parameters.get("chunk_overlap")
+        retriever = f"{system} + {reranker}" if reranker else str(system)
+        chunking = parameters.get("chunker", "")
+        if chunking not in ("", "document"):
+            size = f"{parameters.get('chunk_size', '')}"
+            chunking += f" {size}/{overlap}" if overlap else f" {size}"
+        others = [f"{key} {_short(parameters[key])}" for key in varying if key in parameters]
+        label = printable(", ".join(filter(None, [retriever, chunking, *others])))
+        rows.append((result.name, label, retriever, chunking))
+    return pd.DataFrame(rows, columns=["name", "label", "retriever", "chunking"])
+
+
+def _short(value: Any) -> str:
+    """Return a value as a label shows it, shortened: a custom prompt may be long."""
+    text = " ".join(str(value).split())
+    return text if len(text) <= 40 else f"{text[:39]}…"
+
+
+def baseline_name(results: Sequence[Result], baseline: str = "") -> str:
+    """Return the name of the configuration that the others are compared with; "" is
+    `Results.baseline`, else the first.
+
+    Raises:
+        ConfigError: if no configuration has this name.
+    """
+    names = sorted(result.name for result in results)
+    if baseline:
+        check_known("baseline", names, baseline)
+    stored = getattr(results, "baseline", "")
+    return baseline or (stored if stored in names else names[0])
+
+
+def per_question(result: Result) -> dict[str, float | None]:
+    """Return what a user waits and pays for, None where that is not known."""
+    usd = result.facts.get("generator_cost_usd")
+    total = next((each for each in result.latency if each.stage == "total"), None)
+    is_ours = result.system.get("kind") == "Pipeline" or "system" not in result.parameters
+    is_known = is_ours or any(cost.part == "generator" for cost in result.costs)
+    n = max(1, len(result.queries))
+    return {
+        "latency_p50_ms": total.p50 if total else None,
+        "latency_p95_ms": total.p95 if total else None,
+        "cost_per_1000_usd": None if usd is None or not is_known else 1000 * usd / n,
+    }
+
+
+def check_comparable(results: Sequence[Result]) -> None:
+    """Refuse to compare what was measured on different data.
+
+    Raises:
+        ComparisonError: no results, or the fingerprints of the datasets differ; it names the
+            configurations.
+    """
+    if not results:
+        raise ComparisonError("the sweep has no finished configuration to compare; run it first")
+    first_of = {result.dataset["fingerprint"][:12]: result.name for result in reversed(results)}
+    if len(first_of) > 1:
+        parts = "; ".join(f"{fingerprint}: {name}" for fingerprint, name in first_of.items())
+        raise ComparisonError(
+            f"these configurations were measured on {len(first_of)} different datasets ({parts}); "
+            "numbers from different data cannot be compared: run the older ones again with --force"
+        )
+
+
+def with_language_model(result: Result) -> bool:
+    """Return True if a configuration's answers come from a language model."""
+    return str(result.parameters.get("llm", "extractive")) != "extractive"

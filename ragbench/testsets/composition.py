@@ -1,0 +1,98 @@
+"""Where the questions of a test set come from, and how far they repeat the words of their evidence."""
+
+from collections.abc import Mapping
+from functools import cache
+
+import Stemmer
+
+from ragbench.language import Language, detect_language, terms
+from ragbench.testsets.known_items import KINDS, KNOWN_ITEM
+from ragbench.text import sentence_spans
+from ragbench.types import Case, Dataset
+
+ORIGINS = ("people", "generated", "draft")
+"""Who wrote a question: a person, a language model, or `draft_known_items`."""
+
+PEOPLES_OVERLAP = {"SQuAD": 0.65, "CLAP NQ": 0.55}
+"""Mean of `wording_overlaps` over questions that people wrote: 1,190 of SQuAD 1.1 (Rajpurkar et al.
+2016; written while reading the paragraph) and 300 of CLAP NQ (Rosenthal et al. 2024; asked of a search
+engine). `tests/testsets/test_composition.py` computes both again."""
+
+_AROUND = 1_000  # characters before and after a passage in which its sentences begin and end
+
+EXAMPLE = "example"
+"""The category of the drafts that `ragbench init` puts into a new test set."""
+
+
+def origin_of(case: Case) -> str:
+    """Return who wrote a question: one of ORIGINS.
+
+    A draft that a person has rewritten gets another category than "known-item draft"; a generated
+    question that a person has checked has `reviewed` in its metadata.
+
+    >>> origin_of(Case("draft-1", "alpha beta", category=KNOWN_ITEM)), origin_of(Case("q1", "Why?"))
+    ('draft', 'people')
+    """
+    if case.category == KNOWN_ITEM:
+        return "draft"
+    if case.category == EXAMPLE and case.query_type in KINDS:
+        return "draft"
+    if case.metadata.get("generated") and not case.metadata.get("reviewed"):
+        return "generated"
+    return "people"
+
+
+def wording_overlaps(dataset: Dataset) -> Mapping[str, float]:
+    """Return query_id -> the fraction of the question's words that its evidence repeats, in [0, 1].
+
+    Words are stemmed, and function words are left out. The evidence is the sentences that hold its
+    passages (gold evidence may be two words), else its relevant documents, of which the one that
+    repeats most counts. Questions without either, or without a word to look for, are left out.
+
+    >>> from ragbench.types import Document, Span
+    >>> corpus = {"d": Document("d", "Cats sleep most of the day.")}
+    >>> case = Case("q", "How long does a cat sleep at night?", evidence=(Span("d", 0, 26),))
+    >>> wording_overlaps(Dataset("pets", "test", corpus, [case], {"q": {"d": 1}}))
+    {'q': 0.5}
+    """
+    language = detect_language(case.text for case in dataset.cases)
+    overlaps = {}
+    for case in dataset.cases:
+        asked = _stems(case.text, language)
+        texts = _evidence_texts(dataset, case)
+        if asked and texts:
+            repeated = [len(asked & _stems(text, language)) for text in texts]
+            overlaps[case.query_id] = round(max(repeated) / len(asked), 4)
+    return overlaps
+
+
+def _evidence_texts(dataset: Dataset, case: Case) -> list[str]:
+    """Return the texts of which one is compared with a question: the sentences of its evidence as one
+    text, else each relevant document.
+    """
+    corpus = dataset.corpus
+    sentences = []
+    for span in case.evidence:
+        if span.doc_id in corpus:
+            text = corpus[span.doc_id].full_text
+            around = text[max(0, span.start - _AROUND) : span.end + _AROUND]
+            shift = max(0, span.start - _AROUND)
+            for start, end in sentence_spans(around):
+                if start + shift < span.end and span.start < end + shift:
+                    sentences.append(around[start:end])
+    if sentences:
+        return ["\n".join(sentences)]
+    grades = dataset.qrels.get(case.query_id, {})
+    relevant = [doc_id for doc_id, grade in grades.items() if grade > 0 and doc_id in corpus]
+    return [corpus[doc_id].full_text for doc_id in relevant]
+
+
+def _stems(text: str, language: Language) -> frozenset[str]:
+    """Return the stems of the words of a text that are not function words."""
+    words = [word for word in terms(text) if word not in language.common_words]
+    if language.stemmer:
+        words = _stemmer(language.stemmer).stemWords(words)
+    return frozenset(words)
+
+
+_stemmer = cache(Stemmer.Stemmer)
