@@ -15,6 +15,7 @@ from . import (
 )
 from .errors import RagbenchError
 from .evaluation import (
+    Conclusion,
     EvaluationSpec,
     Result,
     Results,
@@ -42,7 +43,6 @@ from .types import (
     Answer,
     Case,
     Chunk,
-    Completion,
     Dataset,
     Document,
     Embedder,
@@ -60,7 +60,7 @@ __all__ = [
     "Answer",
     "Case",
     "Chunk",
-    "Completion",
+    "Conclusion",
     "Dataset",
     "Document",
     "Embedder",

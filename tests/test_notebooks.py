@@ -55,7 +55,7 @@ def test_stored_without_outputs_and_without_a_machines_traces(source: Path) -> N
 def test_opens_with_a_title_and_the_question_it_answers(source: Path) -> None:
     first = nbformat.read(source, as_version=4).cells[0]
     assert first.cell_type == "markdown"
-    titles = ("# {report.plain(report.headline", 'title = f"# ', 'title = "# ')
+    titles = ("report.conclusion_markdown", 'title = f"# ', 'title = "# ')
     is_computed = any(title in cell.source for cell in code_cells(source) for title in titles)
     assert first.source.startswith("# ") or is_computed
     assert re.search(r"\*\*.*\?\*\*", first.source, re.DOTALL), "the question is in bold"
@@ -120,7 +120,7 @@ def test_a_sentence_on_what_to_look_for_precedes_each_figure(source: Path) -> No
 
 
 def test_the_key_findings_come_first_and_are_computed(source: Path) -> None:
-    starts = ("## Key findings", "report.headline", '"# Not computed yet')
+    starts = ("## Key findings", "report.conclusion_markdown", '"# Not computed yet')
     first = [
         cell for cell in code_cells(source)[1:4] if any(start in cell.source for start in starts)
     ]

@@ -8,6 +8,10 @@ from .comparison import (
     check_comparable,
     compare_results,
 )
+from .conclusion import (
+    Arm,
+    Conclusion,
+)
 from .evaluator import (
     check_evaluation,
     decide,
@@ -75,6 +79,8 @@ __all__ = [
     "STAGE_OF",
     "SUITES",
     "WHERE",
+    "Arm",
+    "Conclusion",
     "EvaluationPlan",
     "EvaluationSpec",
     "Result",

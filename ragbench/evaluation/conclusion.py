@@ -362,7 +362,7 @@ def _price(arm: Arm) -> str:
     texts = []
     if arm.latency_p50_ms is not None:
         texts.append(f"{arm.latency_p50_ms:,.0f} ms per question (p50)")
-    if arm.cost_per_1000_usd is not None:
+    if arm.cost_per_1000_usd:  # what costs nothing needs no mention
         texts.append(f"{arm.cost_per_1000_usd:,.2f} dollars per 1,000 questions")
     return f" ({', '.join(texts)})" if texts else ""
 

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from ragbench import report
 from ragbench.evaluation import Results, save
 from ragbench.report.several import results_html, results_markdown
-from tests.report.test_conclusions import constant, result
+from tests.report.test_leaderboard_of_results import constant, result
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -6,14 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
 import ragbench as rb
 from ragbench import report
 from ragbench.errors import ComparisonError, ConfigError
-from ragbench.evaluation import Result, results
+from ragbench.evaluation import Result, configurations, results
 from ragbench.statistics import compare_all
 from ragbench.types import Case, Dataset, Document
 
@@ -73,15 +72,15 @@ SWEEP = [SMALL, BIG, DENSE]
 
 
 def test_configurations_are_labelled_by_what_they_are() -> None:
-    table = results.configurations(SWEEP).set_index("name")
+    table = configurations.configurations(SWEEP).set_index("name")
     assert table.loc["big", "label"] == "bm25, fixed 512"
     assert table.loc["dense", "label"] == "dense:minilm, fixed 128"
 
 
 def test_labels_name_every_other_difference() -> None:
-    table = results.configurations([SMALL, result("other", constant(1, 1, 1), k=10)]).set_index(
-        "name"
-    )
+    table = configurations.configurations(
+        [SMALL, result("other", constant(1, 1, 1), k=10)]
+    ).set_index("name")
     assert table.loc["small", "label"] == "bm25, fixed 128, k 5"
     assert table.loc["other", "label"] == "bm25, fixed 128, k 10"
 
@@ -91,7 +90,7 @@ def test_a_label_names_no_parameter_that_its_system_does_not_have() -> None:
     service = replace(
         own, config={**own.config, "parameters": {"system": "service.toml", "seed": 0}}
     )
-    table = results.configurations([SMALL, service]).set_index("name")
+    table = configurations.configurations([SMALL, service]).set_index("name")
     assert table.loc["service", "label"] == "service.toml"
 
 
@@ -172,10 +171,9 @@ def test_nothing_is_ranked_where_nothing_was_scored() -> None:
     board = results.Results(both).leaderboard(measure="nDCG@10")
     assert board["rank"].isna().all()
     assert "| unranked |" in report.leaderboard_markdown(board, "nDCG@10")
-    comparison = compare_all({one.name: one.scores for one in both}, "one", measures=["nDCG@10"])
-    assert report.conclusion(both, comparison, "one", "nDCG@10") == [
-        "No question could be scored by nDCG@10, so no configuration is better than another."
-    ]
+    conclusion = results.Results(both).conclude("one", measure="nDCG@10")
+    assert conclusion.decision == "not possible"
+    assert conclusion.headline == "No decision: no question has nDCG@10 in every configuration"
 
 
 def test_different_data_is_refused_and_named() -> None:
@@ -203,78 +201,6 @@ def test_a_leaderboard_prints_short_and_keeps_its_columns() -> None:
 def test_nothing_to_compare_is_reported() -> None:
     with pytest.raises(ComparisonError, match="no finished configuration"):
         results.Results([]).leaderboard()
-
-
-def test_conclusion_of_a_clear_winner() -> None:
-    ahead = [
-        result("small", constant(0.5, 0.6, 0.9)),
-        replace(BIG, scores=result("b", constant(0, 0, 0.1)).scores),
-        DENSE,
-    ]
-    comparison = compare_all({r.name: r.scores for r in ahead}, "big", measures=["span_recall_auc"])
-    lines = report.conclusion(ahead, comparison, "big", "span_recall_auc")
-    assert lines[0] == (
-        "**Decision:** bm25, fixed 128 is better than bm25, fixed 512: better in 20 of 20 questions, "
-        "worse in 0, and better than the runner-up, dense:minilm, fixed 128."
-    )
-    assert "bm25, fixed 128, with 0.900 by span_recall_auc (" in lines[1]
-    assert lines[2].startswith("**Against the baseline**, bm25, fixed 512: +0.800 [")
-    assert lines[3].startswith("**Against the runner-up**, dense:minilm, fixed 128: +0.300")
-    assert lines[-1] == "**Next:** read the questions on which the two best disagree (below)."
-
-
-def test_conclusion_when_the_baseline_wins_or_is_alone() -> None:
-    comparison = compare_all(
-        {r.name: r.scores for r in SWEEP}, "small", measures=["span_recall_auc"]
-    )
-    lines = report.conclusion(SWEEP, comparison, "small", "span_recall_auc")
-    assert lines[0].startswith(
-        "**Decision:** Keep the baseline, bm25, fixed 128: no configuration is better"
-    )
-    alone = report.conclusion([SMALL], comparison.head(0), "small", "span_recall_auc")
-    assert alone[-1] == "With one configuration there is nothing to compare."
-
-
-def test_what_cannot_be_distinguished_is_chosen_by_cost_and_the_next_step_follows_the_causes() -> (
-    None
-):
-    rng = np.random.default_rng(0)
-    low, high = rng.random(40) * 0.3, rng.random(40)
-    causes = ["not_retrieved", "below_cut", "refused"]
-    failed = pd.DataFrame(
-        {"query_id": list("abc"), "cause": causes, "evidence": "", "failed": True}
-    )
-    values = {"low": low, "high": high, "alike": rng.permutation(high)}
-    three = [
-        Result(
-            name,
-            {**SMALL.config, "parameters": {"retriever": name}},
-            {},
-            scores_of(own),
-            diagnosis=failed,
-        )
-        for name, own in values.items()
-    ]
-    comparison = compare_all({one.name: one.scores for one in three}, "low")
-    lines = report.conclusion(three, comparison, "low", "nDCG@10")
-    best, other = ("alike", "high") if "**Best:** alike" in lines[1] else ("high", "alike")
-    assert lines[0].startswith(f"**Decision:** {best} is better than low: better in ")
-    assert lines[0].endswith(f"; {other} cannot be distinguished from it.")
-    assert lines[-1] == (
-        f"**Next:** choose between the two by cost (below). {best} fails on 3 of 20 questions, "
-        "most of them by retrieval: 1 not retrieved, 1 retrieved below the cut. Try another "
-        "retriever, a reranker or a larger k."
-    )
-    undecided = report.conclusion(
-        three[1:], compare_all({o.name: o.scores for o in three[1:]}, other), other, "nDCG@10"
-    )
-    assert undecided[0].startswith(f"**Decision:** Keep the baseline, {other}: ")
-
-
-def scores_of(values: np.ndarray) -> pd.DataFrame:
-    return pd.DataFrame(
-        {"query_id": [f"q{i}" for i in range(len(values))], "measure": "nDCG@10", "value": values}
-    )
 
 
 def test_what_an_answer_takes_and_costs_is_known_of_every_system(tmp_path: Path) -> None:
@@ -319,56 +245,36 @@ def test_what_an_answer_takes_and_costs_is_known_of_every_system(tmp_path: Path)
     assert "| p50 (ms) | p95 (ms) | dollars per 1,000 questions |" in text
 
 
-def test_two_machines_are_pointed_out() -> None:
-    pair = [SMALL, result("x", constant(1, 1, 1), cores=64)]
-    comparison = compare_all(
-        {one.name: one.scores for one in pair}, "small", measures=["span_recall_auc"]
-    )
-    assert (
-        "2 different environments"
-        in report.conclusion(pair, comparison, "small", "span_recall_auc")[-1]
-    )
-
-
 def test_baseline_name_is_checked() -> None:
-    assert results.baseline_name(SWEEP) == "big"
-    assert results.baseline_name(SWEEP, "dense") == "dense"
-    assert results.baseline_name(results.Results(SWEEP, baseline="small")) == "small"
-    assert results.baseline_name(results.Results(SWEEP, baseline="gone")) == "big"
+    assert configurations.baseline_name(SWEEP) == "big"
+    assert configurations.baseline_name(SWEEP, "dense") == "dense"
+    assert configurations.baseline_name(results.Results(SWEEP, baseline="small")) == "small"
+    assert configurations.baseline_name(results.Results(SWEEP, baseline="gone")) == "big"
     with pytest.raises(ConfigError, match="did you mean 'small'"):
-        results.baseline_name(SWEEP, "smal")
+        configurations.baseline_name(SWEEP, "smal")
 
 
 def test_a_single_question_has_means_without_intervals() -> None:
     few = [result("a", {"nDCG@10": [0.5]}), result("b", {"nDCG@10": [1.0]}, chunk_size=512)]
     board = results.Results(few).leaderboard()
     assert board["name"].tolist() == ["b", "a"]
-    assert "| 1.000 | 1/1 |" in report.leaderboard_markdown(board, "nDCG@10")
-    comparison = compare_all({r.name: r.scores for r in few}, "a", measures=["nDCG@10"])
-    lines = report.conclusion(few, comparison, "a", "nDCG@10")
-    assert "+0.500, over 1 question, which does not distinguish them" in lines[2]
-    assert "too few scored questions in common: 1" in lines[3]
+    assert "| 1.000 | 1/20 |" in report.leaderboard_markdown(board, "nDCG@10")
+    conclusion = results.Results(few).conclude()
+    assert conclusion.headline == (
+        "No decision: only 1 question can decide by nDCG@10; a decision takes 10 or more"
+    )
 
 
 def test_what_is_unscored_is_neither_ranked_nor_compared() -> None:
     unscored = result("a", {"token_f1": [None] * 20})
     scored = result("b", {"token_f1": [0.5] * 20}, chunk_size=512)
-    comparison = compare_all({"a": unscored.scores, "b": scored.scores}, "a", measures=["token_f1"])
     assert results.Results([unscored]).leaderboard(measure="token_f1")["token_f1"].isna().all()
     assert "| unscored | 0/20 |" in report.leaderboard_markdown(
         results.Results([unscored, scored]).leaderboard(measure="token_f1"), "token_f1"
     )
-    sentences = report.conclusion([unscored, scored], comparison, "a", "token_f1")
-    assert sentences == [
-        "**Best:** bm25, fixed 512, with 0.500 by token_f1 (words shared with the reference "
-        "answer), of 2 configurations.",
-        "1 of them could not be scored by it.",
-        "With one configuration there is nothing to compare.",
-    ]
-    none = report.conclusion([unscored], comparison, "a", "token_f1")
-    assert none == [
-        "No question could be scored by token_f1, so no configuration is better than another."
-    ]
+    conclusion = results.Results([unscored, scored]).conclude("a", measure="token_f1")
+    assert conclusion.decision == "not possible"
+    assert [arm.mean for arm in conclusion.arms] == [0.5, None]
 
 
 def test_the_same_values_in_another_order_share_a_place() -> None:
@@ -393,17 +299,6 @@ def test_what_a_reader_ranks_by_is_tested_too() -> None:
     assert "| RR (ranked by) | scored | nDCG@10 |" in report.leaderboard_markdown(board, "RR")
 
 
-def test_a_tie_on_every_question_is_not_dressed_up_as_a_test() -> None:
-    ties = [
-        result("a", {"nDCG@10": [1.0, 0.5]}),
-        result("b", {"nDCG@10": [1.0, 0.5]}, chunk_size=64),
-    ]
-    comparison = compare_all({r.name: r.scores for r in ties}, "b", measures=["nDCG@10"])
-    sentences = "\n".join(report.conclusion(ties, comparison, "b", "nDCG@10"))
-    assert sentences.count("equal on every one of 2 questions.") == 2
-    assert "80 % power" not in sentences
-
-
 def test_where_lower_is_better_the_lowest_is_best() -> None:
     measure = "ngram_redundancy"
     some = [
@@ -412,9 +307,9 @@ def test_where_lower_is_better_the_lowest_is_best() -> None:
         result("c", {measure: [*[0.5] * 10, *[0.6] * 10]}, retriever="dense:minilm"),
     ]
     assert results.Results(some).leaderboard(measure=measure)["name"].tolist() == ["b", "c", "a"]
-    comparison = compare_all({one.name: one.scores for one in some}, "a")
-    sentences = report.conclusion(some, comparison, "a", measure)
-    assert sentences[1].startswith(f"**Best:** bm25, fixed 128, k 3, with 0.150 by {measure}")
+    conclusion = results.Results(some).conclude("a", measure=measure)
+    assert (conclusion.decision, conclusion.choice) == ("better", "b")
+    assert [arm.name for arm in conclusion.arms] == ["b", "c", "a"]
 
 
 def test_any_measures_are_columns_of_a_leaderboard_with_their_deviations() -> None:

@@ -1,0 +1,291 @@
+"""The conclusion: each decision of the table, who decides, one next step, and the same sentence on
+every surface.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import ragbench as rb
+from ragbench import report
+from ragbench.cli import app
+from ragbench.evaluation import Result, Results
+from ragbench.evaluation.conclusion import Conclusion
+from ragbench.report.several import results_html, results_json, results_markdown
+
+N = 40
+
+
+def result(name: str, values: Sequence[float | None], **changes: Any) -> Result:
+    """Return a result of `N` questions by nDCG@10; `verdicts`, `measure` and `more` change it."""
+    ids = [f"q{i:02}" for i in range(len(values))]
+    measure = changes.pop("measure", "nDCG@10")
+    rows = [(query_id, measure, value) for query_id, value in zip(ids, values, strict=True)]
+    for other, numbers in changes.pop("more", {}).items():
+        rows += [(query_id, other, value) for query_id, value in zip(ids, numbers, strict=True)]
+    verdicts = changes.pop("verdicts", {})
+    config = {
+        "parameters": {"retriever": name, **changes.pop("parameters", {})},
+        "dataset": {"name": "tiny", "split": "test", "fingerprint": "abc"},
+        "environment": {"python": "3.11", "cores": changes.pop("cores", 2)},
+        "questions": {query_id: f"Question {query_id}?" for query_id in ids},
+    }
+    scores = pd.DataFrame(rows, columns=["query_id", "measure", "value"])
+    return Result(name, config, {}, scores, verdicts=verdicts, **changes)
+
+
+def concluded(*arms: Result, **options: Any) -> Conclusion:
+    return Results(arms, baseline="base").conclude(**options)
+
+
+RNG = np.random.default_rng(7)
+BASE = RNG.uniform(0.2, 0.6, N).round(3)
+NOISE = RNG.uniform(-0.1, 0.1, N).round(3)
+ARMS: dict[str, np.ndarray] = {
+    "better": BASE + 0.3 + NOISE,
+    "likely better": BASE + 0.05 + 1.2 * NOISE,
+    "undecided": BASE + 0.005 + 2 * NOISE,
+    "likely worse": BASE - 0.05 + 1.2 * NOISE,
+    "worse": BASE * 0.1,
+}
+STEPS = {
+    "better": ("switch", "switch to other"),
+    "likely better": ("switch", "switch to other"),
+    "likely worse": ("keep", "keep the baseline, base"),
+    "worse": ("keep", "keep the baseline, base"),
+}
+
+
+@pytest.mark.parametrize("decision", ARMS)
+def test_each_decision_has_its_sentence_and_one_next_step(decision: str) -> None:
+    conclusion = concluded(result("base", BASE), result("other", ARMS[decision]))
+    assert conclusion.decision == decision
+    if decision in STEPS:
+        assert (conclusion.action, conclusion.next_step) == STEPS[decision]
+    assert conclusion.choice == ("other" if "better" in decision else "base")
+    assert conclusion.lines[0] == f"{conclusion.headline}."
+    assert conclusion.lines[-1] == f"Next: {conclusion.next_step}."
+    assert sum(line.startswith("Next: ") for line in conclusion.lines) == 1
+    assert (conclusion.n, conclusion.total) == (N, N)
+    is_likely = any("hits more than" in line for line in conclusion.evidence)
+    assert is_likely == decision.startswith("likely")
+
+
+def test_a_margin_makes_two_as_good_as_each_other() -> None:
+    other = result("other", BASE + 0.1 * NOISE)
+    conclusion = concluded(result("base", BASE), other, margin=0.2)
+    assert conclusion.decision == "within the margin"
+    assert conclusion.headline == "other is as good as base, within the margin"
+    assert conclusion.action == "keep"
+
+
+def test_a_tie_on_every_question_gives_one_instruction() -> None:
+    conclusion = concluded(result("base", BASE), result("other", BASE))
+    assert conclusion.headline == f"other and base are equal on every one of {N} questions"
+    assert conclusion.action == "keep"
+    assert "nan" not in str(conclusion)
+
+
+def test_an_undecided_arm_that_leads_asks_for_more_questions() -> None:
+    shift = np.where(np.arange(N) % 2, 0.15, -0.1)
+    conclusion = concluded(result("base", BASE), result("other", BASE + shift))
+    assert (conclusion.decision, conclusion.action) == ("undecided", "ask")
+    n_more = int(conclusion.next_step.split()[2].replace(",", ""))
+    [other] = [arm for arm in conclusion.arms if arm.name == "other"]
+    assert other.n_to_decide == N + n_more
+    assert conclusion.next_step.endswith("more questions; until then keep base")
+
+
+def test_one_arm_is_no_comparison() -> None:
+    verdicts = {"q00": {"passed": True}, "q01": {"passed": False}}
+    conclusion = concluded(result("base", BASE, verdicts=verdicts))
+    assert conclusion.decision == "not possible"
+    assert conclusion.headline == f"base: 1 of {N} questions passed, 1 failed, {N - 2} not decided"
+
+
+def test_fewer_than_ten_questions_decide_nothing() -> None:
+    conclusion = concluded(result("base", [0.1] * 9), result("other", [0.9] * 9))
+    assert conclusion.decision == "not possible"
+    assert conclusion.headline.startswith("No decision: only 9 questions can decide by nDCG@10")
+    assert concluded(result("base", [0.1] * 10), result("other", [0.9] * 10)).decision == "better"
+
+
+def origins(n_people: int, n_drafts: int, n_generated: int = 0) -> dict[str, dict[str, Any]]:
+    """Return verdicts by which the first questions are people's, then drafts, then generated."""
+    kinds = ["people"] * n_people + ["draft"] * n_drafts + ["generated"] * n_generated
+    return {f"q{i:02}": {"origin": kind} for i, kind in enumerate(kinds) if kind != "people"}
+
+
+def test_drafts_never_decide_between_retrievers() -> None:
+    verdicts = origins(0, N)
+    arms = [result(name, values, verdicts=verdicts) for name, values in two().items()]
+    conclusion = concluded(*arms)
+    assert conclusion.decision == "not possible"
+    assert "repeat the words of their passages" in conclusion.headline
+    assert conclusion.action == "write"
+    assert conclusion.next_step.startswith("write 20 questions of your own")
+    assert conclusion.composition == {"draft": N}
+
+
+def two() -> dict[str, np.ndarray]:
+    return {"base": BASE, "other": ARMS["better"]}
+
+
+def test_drafts_decide_between_models_that_retrieve_the_same() -> None:
+    verdicts = origins(0, N)
+    same = {"nDCG@10": BASE}
+    arms = [
+        result(
+            name,
+            values,
+            measure="llm_correctness",
+            more=same,
+            verdicts=verdicts,
+            parameters={"llm": f"openai:{name}"},
+        )
+        for name, values in {"base": BASE, "other": BASE + 0.3}.items()
+    ]
+    conclusion = concluded(*arms)
+    assert (conclusion.decision, conclusion.measure) == ("better", "llm_correctness")
+    assert conclusion.measure_reason == "all configurations retrieve the same"
+
+
+def test_questions_of_people_decide_and_drafts_do_not_enter() -> None:
+    """With the drafts the other one would be worse: they are as many, and lexical."""
+    verdicts = origins(20, 20)
+    other = np.concatenate([BASE[:20] + 0.3, BASE[20:] - 0.2])
+    conclusion = concluded(
+        result("base", BASE, verdicts=verdicts), result("other", other, verdicts=verdicts)
+    )
+    assert (conclusion.decision, conclusion.choice) == ("better", "other")
+    assert (conclusion.n, conclusion.total) == (20, N)
+    assert conclusion.left_out == {
+        "are known-item drafts, which repeat the words of their passages": 20
+    }
+    [arm] = [arm for arm in conclusion.arms if arm.name == "other"]
+    assert (arm.n, round(arm.difference or 0, 3)) == (20, 0.3)
+    line = "20 of 40 questions decide: 20 are known-item drafts, which repeat the words of their passages."
+    assert line in conclusion.evidence
+
+
+@pytest.mark.parametrize(("n_people", "n_generated"), [(9, 0), (9, 20), (1, 20)])
+def test_fewer_than_ten_questions_of_people_next_to_others_decide_nothing(
+    n_people: int, n_generated: int
+) -> None:
+    verdicts = origins(n_people, N - n_people - n_generated, n_generated)
+    arms = [result(name, values, verdicts=verdicts) for name, values in two().items()]
+    conclusion = concluded(*arms)
+    assert conclusion.decision == "not possible"
+    assert f"only {n_people} question" in conclusion.headline
+    assert "of people" in conclusion.headline
+    assert conclusion.next_step.startswith(f"write {20 - n_people} questions")
+
+
+def test_the_users_questions_without_gold_evidence_choose_another_measure() -> None:
+    """22 questions with documents only, next to 37 drafts and 3 examples that have gold evidence."""
+    n = 62
+    verdicts = {f"q{i:02}": {"origin": "draft"} for i in range(22, n)}
+    lexical = np.where(np.arange(n) < 22, 0.3, 0.9)
+    hybrid = np.where(np.arange(n) < 22, 0.9, 0.3)
+    evidence = [None if i < 22 else 1.0 for i in range(n)]
+    less = [None if i < 22 else 0.5 for i in range(n)]
+    conclusion = concluded(
+        result("base", lexical, verdicts=verdicts, more={"span_recall_auc": evidence}),
+        result("other", hybrid, verdicts=verdicts, more={"span_recall_auc": less}),
+    )
+    assert (conclusion.measure, conclusion.decision) == ("nDCG@10", "better")
+    assert (conclusion.n, conclusion.total) == (22, 62)
+    board = Results(
+        [
+            result("base", lexical, verdicts=verdicts, more={"span_recall_auc": evidence}),
+            result("other", hybrid, verdicts=verdicts, more={"span_recall_auc": less}),
+        ]
+    ).leaderboard()
+    assert board["nDCG@10_n"].tolist() == ["22/62", "22/62"]
+    assert board["name"].tolist() == ["other", "base"]
+
+
+@pytest.mark.parametrize(
+    ("n_evidence", "measure"), [(40, "span_recall_auc"), (38, "span_recall_auc"), (37, "nDCG@10")]
+)
+def test_a_measure_ranks_if_95_percent_of_the_questions_have_it(
+    n_evidence: int, measure: str
+) -> None:
+    evidence = [0.5 if i < n_evidence else None for i in range(N)]
+    more = {"span_recall_auc": evidence}
+    conclusion = concluded(result("base", BASE, more=more), result("other", BASE, more=more))
+    assert conclusion.measure == measure
+    if n_evidence == 38:
+        assert conclusion.left_out == {"have no gold evidence": 2}
+        assert (conclusion.n, conclusion.total) == (38, N)
+
+
+def test_questions_without_an_answer_are_no_lack_of_labels() -> None:
+    verdicts = {f"q{i:02}": {"expected_outcome": "no_results"} for i in range(10)}
+    values = [None if i < 10 else BASE[i] for i in range(N)]
+    conclusion = concluded(
+        result("base", values, verdicts=verdicts), result("other", values, verdicts=verdicts)
+    )
+    assert conclusion.left_out == {"have no answer in the documents": 10}
+
+
+def test_a_decision_that_depends_on_the_wording_says_so() -> None:
+    overlap = np.linspace(0, 1, N)
+    verdicts = {f"q{i:02}": {"wording_overlap": float(overlap[i])} for i in range(N)}
+    change = np.where(overlap < 0.5, -0.05, 0.35) + NOISE / 10
+    arms = [result("base", BASE, verdicts=verdicts)]
+    arms.append(result("other", BASE + change, verdicts=verdicts))
+    assert any("sign changes" in line for line in concluded(*arms).evidence)
+    arms[1] = result("other", BASE + 0.3 + NOISE, verdicts=verdicts)
+    assert not any("sign changes" in line for line in concluded(*arms).evidence)
+
+
+def test_costs_choose_between_two_that_are_as_good_as_each_other() -> None:
+    arms = []
+    for name, usd in (("base", 4.0), ("other", 1.0)):
+        arm = result(name, BASE)
+        arms.append(replace(arm, config={**arm.config, "facts": {"generator_cost_usd": usd}}))
+    conclusion = concluded(*arms)
+    assert (conclusion.action, conclusion.choice) == ("choose by cost", "base")
+    assert conclusion.next_step.startswith("choose by cost: other costs less (25.00 dollars")
+
+
+def test_two_machines_are_pointed_out() -> None:
+    conclusion = concluded(result("base", BASE), result("other", BASE, cores=64))
+    assert "2 different environments" in conclusion.evidence[-1]
+
+
+@pytest.mark.parametrize("decision", ARMS)
+def test_every_surface_has_the_same_sentence(decision: str, tmp_path: Path) -> None:
+    arms = [result("base", BASE), result("other", ARMS[decision])]
+    for arm in arms:
+        rb.save(arm, tmp_path / "sweep" / arm.name)
+    results = rb.load_results(tmp_path / "sweep")
+    conclusion = results.conclude()
+    assert conclusion.decision == decision
+    printed = CliRunner().invoke(app, ["compare", str(tmp_path / "sweep")]).output
+    as_json = CliRunner().invoke(app, ["compare", str(tmp_path / "sweep"), "--json"]).output
+    assert json.loads(as_json) == json.loads(json.dumps(conclusion.to_dict()))
+    assert json.loads(results_json(results))["conclusion"]["headline"] == conclusion.headline
+    surfaces = {
+        "terminal": " ".join(printed.split()),
+        "markdown": results_markdown(results),
+        "notebook": report.conclusion_markdown(conclusion),
+        "page": results_html(results),
+        "repr": str(conclusion),
+    }
+    for name, text in surfaces.items():
+        assert conclusion.headline in text, name
+        assert f"{conclusion.next_step}." in text, name
+    board = results.leaderboard()
+    rows = report.leaderboard_rows(board, conclusion.measure, results.compare())
+    assert set(rows["decision"]) == {"", decision}
