@@ -326,6 +326,37 @@ class Dataset:
             sha.update(json.dumps(asdict(sample), sort_keys=True).encode())
         return sha.hexdigest()
 
+    @property
+    def question_digests(self) -> dict[str, str]:
+        """Return query_id -> 12 hex digits of a SHA-256 of the question and its labels.
+
+        Evidence counts by its words and not by its offsets: an edit before it changes no question.
+        """
+        digests = {}
+        for case in self.cases:
+            labels = {
+                name: value
+                for name, value in asdict(case).items()
+                if value not in ("", None, (), {}) and name != "evidence"
+            }
+            passages = [
+                (span.doc_id, self.corpus[span.doc_id].full_text[span.start : span.end])
+                for span in case.evidence
+                if span.doc_id in self.corpus
+            ]
+            known = [labels, passages, self.qrels.get(case.query_id, {})]
+            text = json.dumps(known, sort_keys=True, default=str)
+            digests[case.query_id] = hashlib.sha256(text.encode()).hexdigest()[:12]
+        return digests
+
+    @property
+    def corpus_digest(self) -> str:
+        """Return 12 hex digits of a SHA-256 of the documents: their ids, titles and texts."""
+        sha = hashlib.sha256()
+        for document in self.corpus.values():
+            sha.update(json.dumps([document.doc_id, document.title, document.text]).encode())
+        return sha.hexdigest()[:12]
+
     def __len__(self) -> int:
         return len(self.cases)
 

@@ -1,6 +1,6 @@
 """A result against an earlier one, case by case: regressions, newly failing cases and fixed cases."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -14,11 +14,13 @@ from ragbench.statistics import adjusted_p_values, mcnemar_p_value
 from ragbench.statistics.unreadable import compare_readable, unreadable_note
 
 ALPHA = 0.05
+_MAX_NAMED = 5  # questions that a note names
 _NUMBERS = ("baseline", "contender", "difference", "ci_low", "ci_high", "p_value", "mde")
 
 
 def compare_results(baseline: Result, result: Result) -> Comparison:
-    """Compare two evaluations of the same questions, paired case by case.
+    """Compare two evaluations, paired case by case, over the questions that both have and that did
+    not change.
 
     A measure is a "regression" where it got worse and the p-value of its interval
     (`ragbench.statistics.compare`) is below 0.05 after Holm's correction over the measures
@@ -30,21 +32,66 @@ def compare_results(baseline: Result, result: Result) -> Comparison:
     is left out, and `notes` state why. An evaluation compared with itself has no regression.
 
     Raises:
-        ComparisonError: the two are of other data, other questions, or were measured with another
+        ComparisonError: the two have no unchanged question in common, or were measured with another
             embedder or judge; the message names what differs.
     """
-    check_comparable(baseline, result.dataset["fingerprint"], list(result.queries), result.settings)
+    digests = result.config.get("question_digests", {})
+    check_comparable(baseline, result.queries, digests, result.settings)
+    shared = shared_questions(baseline, result.queries, digests)
+    both = [query_id for query_id in result.queries if query_id in baseline.queries]
     left_out = _left_out(baseline, result)
-    changes = _changes(baseline, result, left_out)
+    changes = _changes(baseline, result, left_out, shared)
     sides = {"the baseline": baseline, "this evaluation": result}
     unreadable = [unreadable_note_of(sides, change.measure) for change in changes]
+    notes = [*left_out.values(), *filter(None, unreadable)]
+    if baseline.dataset.get("corpus", "") != result.dataset.get("corpus", ""):
+        notes.append("the documents have changed since the baseline")
+    others = {
+        "new": tuple(query_id for query_id in result.queries if query_id not in baseline.queries),
+        "removed": tuple(
+            query_id for query_id in baseline.queries if query_id not in result.queries
+        ),
+        "changed": tuple(query_id for query_id in both if query_id not in shared),
+    }
+    for word, query_ids in others.items():
+        if query_ids:
+            named = ", ".join(query_ids[:_MAX_NAMED])
+            more = f" and {len(query_ids) - _MAX_NAMED} more" if len(query_ids) > _MAX_NAMED else ""
+            plural = "question is" if len(query_ids) == 1 else "questions are"
+            notes.append(f"{len(query_ids)} {plural} {word} and not compared: {named}{more}")
     return Comparison(
         baseline=baseline.name,
         baseline_made=baseline.made_at,
         changes=changes,
-        pass_fail=_pass_fail(baseline, result, left_out),
-        notes=(*left_out.values(), *filter(None, unreadable)),
+        pass_fail=_pass_fail(baseline, result, left_out, shared),
+        notes=tuple(notes),
+        n=len(shared),
+        **others,
     )
+
+
+def shared_questions(
+    baseline: Result, queries: Mapping[str, str], digests: Mapping[str, str]
+) -> frozenset[str]:
+    """Return the ids of the questions that the baseline was asked, too, with the same text and
+    labels.
+
+    Args:
+        baseline: the earlier result. One without digests of its questions is compared by their
+            texts, and by its fingerprint.
+        queries: query_id -> question, as they are now.
+        digests: query_id -> digest of the question with its labels, as they are now.
+    """
+    before = baseline.config.get("question_digests", {})
+    shared = set()
+    for query_id, text in queries.items():
+        if query_id in before and query_id in digests:
+            is_same = before[query_id] == digests[query_id]
+        else:
+            is_same = baseline.queries.get(query_id) == text
+        if is_same:
+            shared.add(query_id)
+    return frozenset(shared)
 
 
 def unreadable_note_of(results: Mapping[str, Result], measure: str) -> str:
@@ -57,26 +104,25 @@ def unreadable_note_of(results: Mapping[str, Result], measure: str) -> str:
 
 
 def check_comparable(
-    baseline: Result, fingerprint: str, query_ids: Sequence[str], settings: Mapping[str, object]
+    baseline: Result,
+    queries: Mapping[str, str],
+    digests: Mapping[str, str],
+    settings: Mapping[str, object],
 ) -> None:
     """Refuse a comparison before there is a result: nothing is asked for if it could not be made.
+
+    Args:
+        baseline, queries, digests: those of `shared_questions`.
+        settings: how the result is to be measured.
 
     Raises:
         ComparisonError: naming what differs.
     """
-    before, after = list(baseline.queries), list(query_ids)
-    if different := sorted({*before} ^ {*after}):
+    if (queries or baseline.queries) and not shared_questions(baseline, queries, digests):
         raise ComparisonError(
-            f"baseline {baseline.name!r} was asked other questions ({len(before)} questions in the "
-            f"baseline, {len(after)} here; only one of them has {', '.join(different[:3])}); "
-            "evaluate both with the same --test-set, --suite and --limit"
-        )
-    if baseline.dataset["fingerprint"] != fingerprint:
-        raise ComparisonError(
-            f"baseline {baseline.name!r} was measured on other data: "
-            f"fingerprint {baseline.dataset['fingerprint'][:12]} there, {fingerprint[:12]} here, "
-            "with the same question ids. Labels, texts or documents have changed; evaluate the "
-            "baseline again on the present ones"
+            f"baseline {baseline.name!r} has no question in common with this test set: of "
+            f"{len(baseline.queries)} questions there and {len(queries)} here none has the same id, "
+            "text and labels; evaluate both with the same --test-set, --suite and --limit"
         )
     for key in ("embedder", "support_model", "judge"):
         then, now = baseline.settings.get(key, ""), settings.get(key, "")
@@ -118,7 +164,9 @@ def _left_out(baseline: Result, result: Result) -> dict[str, str]:
     return reasons
 
 
-def _changes(baseline: Result, result: Result, left_out: Mapping[str, str]) -> tuple[Change, ...]:
+def _changes(
+    baseline: Result, result: Result, left_out: Mapping[str, str], questions: Collection[str]
+) -> tuple[Change, ...]:
     before, after = (
         each.scores.dropna(subset=["value"])["measure"].unique() for each in (baseline, result)
     )
@@ -135,7 +183,10 @@ def _changes(baseline: Result, result: Result, left_out: Mapping[str, str]) -> t
     ]
     if not shared:
         return ()
-    frames = {"baseline": _frame(baseline, shared), "contender": _frame(result, shared)}
+    frames = {
+        "baseline": _frame(baseline, shared, questions),
+        "contender": _frame(result, shared, questions),
+    }
     unreadable = {"baseline": baseline.unreadable, "contender": result.unreadable}
     table = compare_readable(
         frames, "baseline", unreadable, measures=shared, alpha=ALPHA, questions=result.queries
@@ -165,11 +216,11 @@ def _changes(baseline: Result, result: Result, left_out: Mapping[str, str]) -> t
     return tuple(changes)
 
 
-def _frame(result: Result, measures: list[str]) -> pd.DataFrame:
-    """Return scores with a row for every case and measure; cases in the order of their ids, so that
-    both frames agree.
+def _frame(result: Result, measures: list[str], questions: Collection[str]) -> pd.DataFrame:
+    """Return scores with a row for each of these questions and measures; questions in the order of
+    their ids, so that both frames agree.
     """
-    wide = result.wide.reindex(index=sorted(result.queries), columns=measures)
+    wide = result.wide.reindex(index=sorted(questions), columns=measures)
     return wide.melt(ignore_index=False, var_name="measure", value_name="value").reset_index()
 
 
@@ -183,10 +234,10 @@ _Outcomes = Callable[[Result], dict[str, tuple[bool, Flip]]]
 
 
 def _pass_fail(
-    baseline: Result, result: Result, left_out: Mapping[str, str]
+    baseline: Result, result: Result, left_out: Mapping[str, str], questions: Collection[str]
 ) -> tuple[PassFail, ...]:
     groups: dict[str, _Outcomes] = {
-        "questions": _questions,
+        "questions": partial(_questions, among=questions),
         "answers to attacks": partial(_samples, kind="system"),
     }
     if "questions" in left_out:
@@ -209,11 +260,11 @@ def _pass_fail(
     )
 
 
-def _questions(result: Result) -> dict[str, tuple[bool, Flip]]:
+def _questions(result: Result, among: Collection[str]) -> dict[str, tuple[bool, Flip]]:
     return {
         case.query_id: (case.passed, Flip(case.query_id, case.question, case.reasons))
         for case in result.cases
-        if case.passed is not None
+        if case.passed is not None and case.query_id in among
     }
 
 

@@ -221,7 +221,7 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
     _check_gates(plan)
     if plan.baseline is not None:
         check_comparable(
-            plan.baseline, dataset.fingerprint, list(dataset.queries), _settings(plan, targets)
+            plan.baseline, dataset.queries, dataset.question_digests, _settings(plan, targets)
         )
     check_servers(spec.judge)
     return plan
@@ -258,7 +258,12 @@ def _check_cases(dataset: Dataset) -> None:
 
 
 def _deciding(targets: Targets, dataset: Dataset, spec: EvaluationSpec) -> Targets:
-    """Return the targets without the default ones that decide nothing about the system under test."""
+    """Return the targets without the default ones that decide nothing about the system under test.
+
+    With a baseline, what got worse decides, next to the targets that the user named.
+    """
+    if spec.baseline is not None:
+        return targets.without(targets.defaults)
     if dataset.name == BUILT_IN:  # its questions avoid the words of the documents: none is reached
         return targets.without(targets.defaults)
     # without a detector of the user, its figures are about ragbench and not about the system

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ragbench.llms import cost_of
+from ragbench.statistics.ranking import RANKING
 from ragbench.types import Answer, Completion, Judgement, grouped
 
 BUILT_IN = "pydoc"
@@ -206,10 +207,18 @@ class PassFail:
     verdict: str
 
 
+def _place(measure: str) -> int:
+    """Return the place of a measure in the order of those that rank; others come last."""
+    return RANKING.index(measure) if measure in RANKING else len(RANKING)
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """An evaluation against an earlier one of the same questions; `notes` state what could not be
-    compared, and why.
+    """An evaluation against an earlier one, over the `n` questions that both have and that did not
+    change; `notes` state what could not be compared, and why.
+
+    `new`, `removed` and `changed` are the ids of the other questions: asked now only, asked then
+    only, asked in both with another text or other labels.
     """
 
     baseline: str
@@ -217,6 +226,19 @@ class Comparison:
     changes: tuple[Change, ...]
     pass_fail: tuple[PassFail, ...]
     notes: tuple[str, ...] = ()
+    n: int = 0
+    new: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+
+    @property
+    def noticeable(self) -> str:
+        """State how large a fall these questions could have shown, by the first measure compared."""
+        known = [change for change in self.changes if change.mde is not None]
+        if not known:
+            return f"too few questions to notice a fall: {self.n}"
+        first = min(known, key=lambda change: _place(change.measure))
+        return f"a fall of {first.mde:.3f} in {first.measure} would have been noticed (80 % power)"
 
     @property
     def regressions(self) -> tuple[str, ...]:

@@ -432,6 +432,7 @@ def new_result(
             "name": name_of(dataset),
             "split": dataset.split,
             "fingerprint": dataset.fingerprint,
+            "corpus": dataset.corpus_digest,
             "documents": len(dataset.corpus),
             "safety_samples": len(dataset.safety_inputs) + len(dataset.safety_outputs),
             **({"recipe": record} if "parameters" in record else {}),
@@ -441,6 +442,7 @@ def new_result(
         "facts": shortened(facts),
         "environment": environment(),
         "questions": dataset.queries,
+        "question_digests": dataset.question_digests,
     }
     parts["rows"] = parts.get("rows") or tuple(rows_of(scores))
     return Result(name, config, run, scores, **parts)

@@ -137,18 +137,51 @@ def test_the_order_of_cases_does_not_matter() -> None:
     assert compare_results(report, turned).changes[0].difference == 0
 
 
-def test_other_questions_are_refused_and_named() -> None:
-    with pytest.raises(
-        ComparisonError, match=r"3 questions in the baseline, 2 here; only one of them has q2"
-    ):
-        compare_results(report_of([1.0, 1.0, 1.0]), report_of([1.0, 1.0]))
+def test_only_the_questions_that_both_have_are_compared_and_the_others_are_named() -> None:
+    more = compare_results(report_of([1.0] * 12), report_of([1.0] * 14))
+    assert (more.n, more.new, more.removed, more.changed) == (12, ("q12", "q13"), (), ())
+    assert "2 questions are new and not compared: q12, q13" in more.notes
+    fewer = compare_results(report_of([1.0] * 14), report_of([1.0] * 12))
+    assert (fewer.n, fewer.removed) == (12, ("q12", "q13"))
+    assert all(change.n == 12 for change in (*more.changes, *fewer.changes))
 
 
-def test_other_data_is_refused() -> None:
+def test_a_question_with_another_text_or_other_labels_is_changed() -> None:
+    def digests(report: Result, changed: int) -> Result:
+        values = {name: f"{i == changed}{name}" for i, name in enumerate(report.queries)}
+        config = {**report.config, "question_digests": values}
+        return replace(report, config=config)
+
+    before, now = report_of([1.0] * 12), report_of([1.0] * 12)
+    found = compare_results(digests(before, -1), digests(now, 3))
+    assert (found.n, found.changed) == (11, ("q3",))
+    queries = {**before.queries, "q5": "Another one?"}
+    old = replace(before, config={**before.config, "questions": queries})
+    assert compare_results(old, now).changed == ("q5",)
+
+
+def test_no_question_in_common_is_refused() -> None:
     report = report_of([1.0, 0.5])
-    other = configured(report, dataset={**report.dataset, "fingerprint": "0" * 64})
-    with pytest.raises(ComparisonError, match="fingerprint 000000000000 there, ffffffffffff here"):
+    other = replace(report, config={**report.config, "questions": {"x": "?", "y": "?"}})
+    with pytest.raises(ComparisonError, match="no question in common"):
         compare_results(other, report)
+
+
+def test_changed_documents_are_compared_with_a_note() -> None:
+    report = report_of([1.0, 0.5] * 6)
+    other = configured(report, dataset={**report.dataset, "corpus": "0" * 12})
+    found = compare_results(other, report)
+    assert found.notes == ("the documents have changed since the baseline",)
+    assert found.n == 12
+
+
+def test_how_large_a_fall_could_have_been_noticed() -> None:
+    found = compare_results(report_of([0.9, 0.5] * 20), report_of([0.5, 0.9] * 20))
+    [change] = found.changes
+    assert found.noticeable == (
+        f"a fall of {change.mde:.3f} in {change.measure} would have been noticed (80 % power)"
+    )
+    assert compare_results(report_of([1.0]), report_of([1.0])).noticeable.startswith("too few")
 
 
 def test_another_embedder_is_refused() -> None:
@@ -156,7 +189,7 @@ def test_another_embedder_is_refused() -> None:
     with pytest.raises(
         ComparisonError, match="measured with the embedder 'minilm' and this with 'wordllama'"
     ):
-        check_comparable(report, "f" * 64, ["q0", "q1"], {"embedder": "wordllama"})
+        check_comparable(report, report.queries, {}, {"embedder": "wordllama"})
 
 
 def test_other_thresholds_leave_passed_questions_out_with_a_note() -> None:

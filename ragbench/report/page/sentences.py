@@ -49,7 +49,7 @@ def banner(result: Result) -> tuple[str, str]:
     if result.comparison is not None:
         worse = result.comparison.regressions
         listed = f"{plural(len(worse), 'regression')}: {', '.join(worse)}"
-        clauses.append(listed if worse else "no regression shown")
+        clauses.append(listed if worse else f"no regression shown; {result.comparison.noticeable}")
     if failed := result.counts.get("failed_judgements"):
         judged = plural(result.counts["judgements"], "answer")
         clauses.append(f"the judge failed on {failed} of {judged}")
