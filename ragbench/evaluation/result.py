@@ -283,6 +283,19 @@ class Result(Decisions):
             counts |= {"judgements": failures.requested, "failed_judgements": failures.failed}
         return counts
 
+    @property
+    def passed_sentence(self) -> str:
+        """State how many questions passed, failed and are not decided; "" without questions."""
+        if not self.queries:
+            return ""
+        counts = self.counts
+        text = f"{counts['passed']} of {len(self.queries)} questions passed"
+        if counts["failed"]:
+            text += f", {counts['failed']} failed"
+        if counts["undecided"]:
+            text += f", {counts['undecided']} not decided"
+        return text
+
     @cached_property
     def categories(self) -> Sequence[CategoryResult]:
         """Return the fraction of passed questions by category; () where questions have none."""

@@ -38,7 +38,8 @@ def banner(result: Result) -> tuple[str, str]:
     """
     counts = Counter(row.verdict for row in result.rows)
     unscored = [row.measure for row in result.rows if row.verdict == "unscored"]
-    beyond, clauses = counts["unreachable"], []
+    beyond = counts["unreachable"]
+    clauses = [result.passed_sentence] if result.passed_sentence else []
     if aimed := counts["passed"] + counts["missed"]:
         missed = f", missed: {', '.join(result.missed)}" if result.missed else ""
         clauses.append(f"{counts['passed']} of {aimed} targets reached{missed}")
@@ -62,7 +63,7 @@ def banner(result: Result) -> tuple[str, str]:
                 "The default targets are for test sets of your own; on the built-in one "
                 "only those that you name apply"
             )
-        clauses = clauses or [reason]
+        clauses.insert(0, reason)
     sentence = "; ".join(clauses or ["nothing could be measured"])
     return word, f"{sentence[:1].upper()}{sentence[1:]}."
 
