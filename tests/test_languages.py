@@ -9,8 +9,8 @@ import pytest
 
 import ragbench as rb
 from ragbench.errors import ConfigError, DataWarning
+from ragbench.evaluation.configurations import configurations
 from ragbench.evaluation.result import Result
-from ragbench.evaluation.results import configurations
 from ragbench.generation.extractive import extract_answers
 from ragbench.language import detect_language, find_language, n_words, terms, words
 from ragbench.llms.reply_text import read_outcome

@@ -110,7 +110,7 @@ def emitted() -> set[str]:
     """The names of everything that is computed: by every function that scores, and by evaluations."""
     chunks = rb.chunk(CORPUS, "document")
     found = (chunks[0].chunk_id,)
-    paid = rb.Completion(
+    paid = rb.types.Completion(
         "Most of the day [1].", "anthropic:claude-haiku-4-5", input_tokens=1_000, output_tokens=200
     )
     answers = [

@@ -369,15 +369,7 @@ def _price(arm: Arm) -> str:
 
 def _one_arm(result: Result, base: Arm, deciding: DecidingQuestions) -> tuple[str, tuple[str, str]]:
     """Return headline and next step for a single configuration: what fails, and what to try."""
-    counts = Counter(
-        case.get("passed") for case in map(result.verdicts.get, result.queries) if case
-    )
-    n_undecided = len(result.queries) - counts[True] - counts[False]
-    headline = f"{base.label}: {counts[True]} of {len(result.queries)} questions passed"
-    if counts[False]:
-        headline += f", {counts[False]} failed"
-    if n_undecided:
-        headline += f", {n_undecided} not decided"
+    headline = f"{base.label}: {result.passed_sentence}"
     diagnosis = result.diagnosis
     failed = None if diagnosis is None else diagnosis.loc[diagnosis["failed"], "cause"]
     if failed is None or failed.empty:

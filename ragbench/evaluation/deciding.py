@@ -123,7 +123,9 @@ def deciding_questions(results: Sequence[Result], measure: str = "") -> Deciding
 def origins_of(result: Result) -> Mapping[str, str]:
     """Return query_id -> one of ORIGINS, for every question of a result."""
     origins = {}
-    for query_id in result.queries:
+    # a result of scores alone names no questions
+    query_ids = [*result.queries] or result.scores["query_id"].unique().tolist()
+    for query_id in query_ids:
         verdict = result.verdicts.get(query_id, {})
         by_category = "draft" if verdict.get("category") == KNOWN_ITEM else "people"
         origins[query_id] = str(verdict.get("origin", by_category))

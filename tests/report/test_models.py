@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from ragbench.evaluation import Result, results
+from ragbench.evaluation.deciding import deciding_questions
 from ragbench.evaluation.records import cost_facts, costs_of
 from ragbench.types import Answer, Completion, Judgement
 
@@ -101,13 +102,13 @@ LARGE = result(
 
 
 def test_a_sweep_of_models_alone_is_ranked_by_their_answers() -> None:
-    assert results.ranking_measure([SMALL, LARGE]) == "llm_correctness"
+    assert deciding_questions([SMALL, LARGE]).measure == "llm_correctness"
     assert results.Results([SMALL, LARGE]).leaderboard()["name"].tolist() == ["large", "small"]
     other = result("other", {"nDCG@10": [1.0, 0.5], "llm_correctness": [0.0, 0.0]}, "extractive")
-    assert results.ranking_measure([SMALL, other]) == "nDCG@10", "they retrieve differently"
-    assert results.ranking_measure([other, other]) == "nDCG@10"
+    assert deciding_questions([SMALL, other]).measure == "nDCG@10", "they retrieve differently"
+    assert deciding_questions([other, other]).measure == "nDCG@10"
     assert (
-        results.ranking_measure([SMALL, result("bare", {"nDCG@10": [1.0, 0.0]}, MODEL)])
+        deciding_questions([SMALL, result("bare", {"nDCG@10": [1.0, 0.0]}, MODEL)]).measure
         == "nDCG@10"
     )
 

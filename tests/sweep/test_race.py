@@ -16,7 +16,6 @@ from ragbench.cli import app
 from ragbench.errors import ConfigError, DataError, FailureKind
 from ragbench.evaluation import load_results
 from ragbench.evaluation.folder import RACE
-from ragbench.report import conclusion
 from ragbench.sweep import plan, read_grid, sweep, verify
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.grid import sources_of
@@ -220,10 +219,8 @@ def test_a_sweep_with_a_race_compares_those_that_are_left(grid: Path) -> None:
     assert compared["measure"].tolist() == ["token_f1"]
     board = Path("results/grid/leaderboard.md").read_text()
     assert board.count(": dropped after ") == 2
-    lines = conclusion(results, compared, results[0].name, "token_f1")
-    assert any(
-        line.startswith("**Race:** by token_f1: 2 of 4 configurations were") for line in lines
-    )
+    lines = results.conclude(results[0].name).evidence
+    assert any(line.startswith("Race: by token_f1: 2 of 4 configurations were") for line in lines)
     text = Path("results/grid/comparison.ipynb").read_text()
     assert "The race by token_f1" in text
     before = {path: path.read_bytes() for path in Path("results/grid").rglob("*.*")}

@@ -57,7 +57,7 @@ def test_one_by_one_the_answers_are_the_same_and_say_how_long_a_user_waits(
 
 
 def test_a_reply_of_the_store_has_no_latency(pydoc: Dataset) -> None:
-    kept = rb.llms.ScriptedLLM(lambda prompt: rb.Completion("Yes [1].", "m", cached=True))
+    kept = rb.llms.ScriptedLLM(lambda prompt: rb.types.Completion("Yes [1].", "m", cached=True))
     answer = Pipeline(pydoc, llm=kept).answer("q", "What does a try statement do?")
     assert set(answer.latency_ms) == {"search"}
 

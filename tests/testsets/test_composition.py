@@ -1,0 +1,72 @@
+"""Who wrote the questions of a test set, and how far they repeat their evidence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import mean
+
+import pytest
+
+from ragbench.testsets import draft_known_items, load_dataset
+from ragbench.testsets.composition import PEOPLES_OVERLAP, origin_of, wording_overlaps
+from ragbench.types import Case, Dataset, Document, Span
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+
+
+@pytest.mark.parametrize(
+    ("case", "origin"),
+    [
+        (Case("q1", "Why?"), "people"),
+        (Case("draft-1", "alpha beta", category="known-item draft"), "draft"),
+        (Case("draft-1", "rewritten", category="faq"), "people"),
+        (Case("example-1", "alpha", category="example", query_type="heading"), "draft"),
+        (Case("e", "alpha", category="example"), "people"),
+        (Case("g", "What?", metadata={"generated": {"model": "m"}}), "generated"),
+        (Case("g", "What?", metadata={"generated": {"model": "m"}, "reviewed": True}), "people"),
+    ],
+)
+def test_the_origin_of_a_question(case: Case, origin: str) -> None:
+    assert origin_of(case) == origin
+
+
+TEXT = "Herons stand still. They weigh two kilograms. Storks nest on roofs."
+
+
+@pytest.mark.parametrize(
+    ("question", "span", "overlap"),
+    [
+        ("How many kilograms do they weigh?", (25, 28), 1.0),  # the sentence that holds "weigh"
+        ("Where do storks nest?", (25, 28), 0.0),
+        ("Which storks stand still?", (46, 52), 0.3333),
+    ],
+)
+def test_overlap_is_with_the_whole_sentences_of_the_evidence(
+    question: str, span: tuple[int, int], overlap: float
+) -> None:
+    case = Case("q", question, evidence=(Span("d", *span),))
+    data = Dataset("birds", "test", {"d": Document("d", TEXT)}, [case], {"q": {"d": 1}})
+    assert wording_overlaps(data) == {"q": overlap}
+
+
+def test_without_evidence_the_relevant_document_that_repeats_most_counts() -> None:
+    corpus = {"a": Document("a", "Storks nest on roofs."), "b": Document("b", "Storks.")}
+    case = Case("q", "Where do storks nest?")
+    assert wording_overlaps(Dataset("b", "test", corpus, [case], {"q": {"a": 1, "b": 1}})) == {
+        "q": 1.0
+    }
+    assert wording_overlaps(Dataset("b", "test", corpus, [case], {"q": {}})) == {}
+
+
+def test_drafts_repeat_their_passages_and_peoples_questions_do_not() -> None:
+    data = load_dataset("pydoc")
+    drafts = draft_known_items(data, 60)
+    assert mean(wording_overlaps(drafts).values()) > 0.6
+    assert mean(wording_overlaps(data).values()) < 0.3
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"the public collections are not in {DATA}")
+def test_the_figures_of_public_sets_are_what_is_shipped() -> None:
+    for name, folder in (("SQuAD", "squad"), ("CLAP NQ", "clapnq")):
+        overlaps = wording_overlaps(load_dataset(str(DATA / folder)))
+        assert mean(overlaps.values()) == pytest.approx(PEOPLES_OVERLAP[name], abs=0.01)
