@@ -42,7 +42,8 @@ class Arm:
     margin", "likely better", "likely worse", "undecided"; "" for the baseline itself. `reason`
     states why nothing is possible. `expected` is what the difference is expected to be on new
     questions, None where that is not estimated. `loss_rate_to_overturn` and `n_to_decide` are those
-    of `ragbench.compare`. Means and differences are over the `n` questions that both have.
+    of `ragbench.compare`. Means and differences are over the `n` questions that both have; `n_independent` of these are
+    neither repeated nor later turns of a conversation.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Arm:
     ties: int = 0
     losses: int = 0
     n: int = 0
+    n_independent: int = 0
     p_adjusted: float | None = None
     p_likely_adjusted: float | None = None
     loss_rate_to_overturn: float | None = None
@@ -227,6 +229,7 @@ def _arms(
                 ties=int(row["ties"]),
                 losses=int(row["losses"]),
                 n=int(row["n"]),
+                n_independent=int(row["n_clusters"]),
                 p_adjusted=known_number(row["p_adjusted"]),
                 p_likely_adjusted=known_number(row["p_likely_adjusted"]),
                 loss_rate_to_overturn=known_number(row["loss_rate_to_overturn"]),
@@ -393,6 +396,8 @@ def _measured(leading: Arm | None, base: Arm, deciding: DecidingQuestions) -> li
         f"By {measure}: {leading.mean:.3f} against {base.mean:.3f}, {interval}, over {leading.n} of "
         f"{deciding.total} questions"
     )
+    if leading.n_independent < leading.n:
+        sentence += f" ({leading.n_independent} independent: others repeat or continue one of them)"
     lines = [f"{sentence}."]
     if leading.loss_rate_to_overturn is not None:
         lines.append(
