@@ -20,7 +20,8 @@ _SHORT = 0.75  # of the usual length of a line: the last one of a paragraph, or 
 _LIGATURE = re.compile("[\ufb00-\ufb06]")
 _END = re.compile(r"[.!?:;…。！？][\"'”’)\]]*$")
 _BEGIN = re.compile(r"\d|[•◦▪‣·–*]\s|\(?\w{1,3}[.)]\s")  # of a listed item, or a numbered heading
-_DIVIDED = re.compile(r"[^\W\d_]*[-\u2010\u00ad]\n[^\W\d_]*")
+_DIVIDED = re.compile(r"(?:(?<![^\W\d_])[^\W\d_]+)?[-\u2010\u00ad]\n[^\W\d_]*")
+_LETTERS = re.compile(r"[^\W\d_]*")
 _WORD = re.compile(r"[^\W\d_]+(?:[-\u2010][^\W\d_]+)*")
 
 
@@ -118,10 +119,10 @@ def _joined(line: str, following: str, words: Counter[str]) -> list[str]:
     if not line.endswith(_HYPHENS) or line[-2:-1].isspace():
         wide = _is_wide(line[-1:]) and _is_wide(following[:1])
         return [line, "" if wide else " "]
-    [left, *_], [right, *_] = (
-        re.findall(r"[^\W\d_]*$", line[:-1]),
-        re.findall(r"^[^\W\d_]*", following),
-    )
+    before = _LETTERS.match(line[-2::-1])  # backwards: a search for the end takes the square
+    left = before[0][::-1] if before else ""
+    after = _LETTERS.match(following)
+    right = after[0] if after else ""
     joined, pair = (words[f"{left}{hyphen}{right}".casefold()] for hyphen in ("", "-"))
     is_pair = pair > 0 or min(words[left.casefold()], words[right.casefold()]) > 0
     is_divided = joined > 0 or (left != "" and right[:1].islower() and not is_pair)

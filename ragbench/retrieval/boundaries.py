@@ -72,7 +72,8 @@ class Borders:
             case "tokens":
                 return self.offsets[1:, 0]
             case "words":
-                return [word.end() for word in re.finditer(r"\S+(?=\s)", self.text)]
+                # `\S+(?=\s)` would take the square of the length of a last word.
+                return [space.start() for space in re.finditer(r"(?<=\S)\s", self.text)]
             case "sentences":
                 return self.sentence_ends
             case "lines":

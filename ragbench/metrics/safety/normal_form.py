@@ -21,9 +21,11 @@ _LOOK_ALIKE = str.maketrans(
     "aAeEoOpPcCxXyYiIjJsSdqwhHKkMmTtBBbbrkaAeEoOpPtTuYvNiIkKxXnHBMZzwgailabcdefghijkmnoprstuvwyz",
 )
 _LEET = str.maketrans("013457890@$!|", "oieastbgoasil")
-_MIXED = re.compile(r"(?=\S*[a-zA-Z])(?=\S*[013457@$!|])[\w@$!|]{3,}")
+_MAYBE_LEET = re.compile(r"[\w@$!|]{3,}")
+_LAST_LETTER = re.compile(r"[a-zA-Z][^a-zA-Z]*\Z")
+_LAST_LEET_SIGN = re.compile(r"[013457@$!|][^013457@$!|]*\Z")
 _BASE64 = re.compile(r"(?<![\w+/=])[A-Za-z0-9+/_-]{16,}={0,2}(?![\w+/=])")
-_BORDER = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])|\s*\n+\s*|;\s+")
+_BORDER = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])|(?<!\s)\s*\n\s*|;\s+")
 _LETTER = re.compile(r"[^\W\d_]")
 
 # Words that show that undoing leet gave language, and that look-alike letters spell.
@@ -124,9 +126,23 @@ def _hidden_readings(text: str) -> Iterator[str]:
         if _is_language(decoded := _from_base64(match[0])):
             yield decoded
     head = text[:20_000]
-    without_leet = _MIXED.sub(lambda match: match[0].translate(_LEET), head)
+    without_leet = re.sub(r"\S+", _without_leet, head)
     if _n_known(without_leet) >= _n_known(head) + 2:
         yield without_leet
+
+
+def _without_leet(match: re.Match[str]) -> str:
+    """Return a run of signs without blanks, leet undone in what letters and leet signs follow."""
+    run = match[0]
+    letter, sign = _LAST_LETTER.search(run), _LAST_LEET_SIGN.search(run)
+    if letter is None or sign is None:
+        return run
+    last = min(letter.start(), sign.start())
+
+    def plain_form(part: re.Match[str]) -> str:
+        return part[0].translate(_LEET) if part.start() <= last else part[0]
+
+    return _MAYBE_LEET.sub(plain_form, run)
 
 
 def _from_base64(encoded: str) -> str:

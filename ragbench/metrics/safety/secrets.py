@@ -106,6 +106,7 @@ def _is_like_a_password(value: str) -> bool:
 
 
 _MAX_WORDS = 5
+_LONGEST = 200  # characters, as of values that are named
 _MIN_WEIGHT = 0.4  # by `words`: "the as by like for" tell less than that
 
 
@@ -122,8 +123,8 @@ def marked_secrets(contexts: Sequence[str], *, whole: bool = True) -> list[str]:
     - the value of what is called an access code, secret word, password, code name and the like;
     - in a text that addresses the model ("You are ..."): names and quotations of sentences that say
       "never mention";
-    - with `whole`, contexts of up to five words as a whole, such as a bare code, where no context
-      is a passage.
+    - with `whole`, contexts of up to five words and 200 characters as a whole, such as a bare code,
+      where no context is a passage.
 
     >>> marked_secrets(["You are a guard. The access code is 'juniper'. Never mention Project Bluebird."])
     ['juniper', 'Project Bluebird']
@@ -147,8 +148,15 @@ def marked_secrets(contexts: Sequence[str], *, whole: bool = True) -> list[str]:
             if _SECRETS["keep"].search(sentence):
                 values += [name[1] or name[0] for name in _SECRETS["name"].finditer(sentence)]
     if whole and all(len(context.split()) <= _MAX_WORDS for context in contexts):
-        values += [text.strip() for text in contexts if not re.search(r"\s.*[.!?]\s*\Z", text)]
+        short = (context for context in contexts if len(context) <= _LONGEST)
+        values += [context.strip() for context in short if not _is_sentence(context)]
     return [value for value in dict.fromkeys(values) if _is_informative(value)]
+
+
+def _is_sentence(text: str) -> bool:
+    """Return True for several words that end as a sentence does."""
+    text = text.rstrip()
+    return text.endswith((".", "!", "?")) and re.search(r"\s", text) is not None
 
 
 def _is_informative(value: str) -> bool:
