@@ -15,6 +15,7 @@ from ragbench.cli.console import command, shown
 from ragbench.cli.options import Corpus, Force
 from ragbench.errors import ConfigError, FailureKind, printable
 from ragbench.files import write_durably
+from ragbench.llms.failures import environment_keys, scrubbed
 from ragbench.types import Answer, Dataset
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ def probe_command(
     seconds = time.perf_counter() - start
     typer.echo(f"Reply after {seconds:.2f} s{', a stream' if reply.streamed else ''}:")
     for event in reply.events[:3] + reply.events[3:][-1:]:
-        typer.echo(pretty_repr(event, max_width=100, max_length=3, max_string=70))
+        text = pretty_repr(event, max_width=100, max_length=3, max_string=70)
+        typer.echo(scrubbed(text, environment_keys()))
     paths = {key: table.pop(key) for key in ("reply", "delta") if table.get(key)}
     if kind in ("http", "mcp"):
         paths = paths or propose_paths(reply, question)
@@ -185,8 +187,9 @@ def _print_answer(answer: Answer | None, proposal: Mapping[str, Any]) -> None:
 
         paths = proposal.get("reply", {})
         path = paths.get("answer") or proposal.get("delta", "")
-        typer.echo(
+        text = (
             f"answer    {path:<20} {printable(answer.text)[:60] or '(none)'}\n"
             f"contexts  {paths.get('contexts', ''):<20} {len(answer.contexts)}\n"
             f"{pretty_repr(answer.passages[:3], max_width=100, max_string=60)}"
         )
+        typer.echo(scrubbed(text, environment_keys()))

@@ -18,7 +18,7 @@ from ragbench.llms.failures import RequestError, RetryPolicy
 from ragbench.llms.http import Outcomes
 from ragbench.llms.prices import BATCH_PRICE
 from ragbench.llms.providers import stored_llm
-from ragbench.llms.stored_llm import StoredLLM, bound_of, charged
+from ragbench.llms.stored_llm import StoredLLM, bound_of, charged, storable
 from ragbench.store import budgets, digest, replies, submissions
 from ragbench.store.replies import EMBEDDING, Reply, Request
 from ragbench.store.submissions import Batch
@@ -277,7 +277,7 @@ def _collect(
     for request in batch.requests:
         outcome = outcomes.get(request.key, "no result")
         if isinstance(outcome, Reply):
-            reply = replies.store(request, llm.cleaned(outcome))
+            reply = replies.store(request, storable(outcome))
             cost += BATCH_PRICE * charged(request, reply)
         else:
             failed.append(outcome)

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -23,6 +25,20 @@ from ragbench.network import OutOfBoundsError
 
 T = TypeVar("T")
 Form = TypeVar("Form", bound=BaseModel)
+
+MIN_SECRET = 6
+"""Characters of the shortest secret: "1" and "true" are in every text."""
+
+SECRET_WORDS = (
+    r"(?:^|_)(?:token|secrets?|password|passwd|passphrase|pwd|cookie|authorization|credentials?|bearer|jwt"
+    r"|(?:api|access|private|secret|subscription|license|auth)_?keys?)"
+)
+"""The end of the name of a field or a variable that holds a secret, in snake case."""
+
+GENERATED = re.compile(r"(?=.*[A-Za-z])(?=.*\d)[\w~+/.=!$%&*#-]{8,}")
+"""A value that looks like a generated key, unlike "ollama" and "not-needed"."""
+
+_SECRET_VARIABLE = re.compile(f"{SECRET_WORDS}(?:_|$)|key$|(?:^|_)(?:auth|pass)(?:_|$)")
 
 _LONGEST_BODY = 300
 _LONGEST_PAUSE_S = 600.0
@@ -176,12 +192,18 @@ class Reader:
 
 
 def scrubbed(text: str, secrets: Iterable[str]) -> str:
-    """Return the text without any key, as it is or as JSON, URLs and their queries write it.
+    """Return an error or a line of a log without any key, as it is or as JSON, URLs and their
+    queries write it.
 
-    >>> scrubbed("Incorrect API key: sk-123", ["sk-123"])
-    'Incorrect API key: ***'
+    A key of fewer than 6 characters ("1", "none", as local servers take them) is a word, and stays.
+    Replies are never passed through this function: what a system said is not changed.
+
+    >>> scrubbed("Incorrect API key: sk-123", ["sk-123"]), scrubbed("404: no page 1", ["1"])
+    ('Incorrect API key: ***', '404: no page 1')
     """
     for secret in tuple(secrets):  # others may add to them
+        if len(secret) < MIN_SECRET:
+            continue
         for written in {
             secret,
             json.dumps(secret)[1:-1],
@@ -192,6 +214,27 @@ def scrubbed(text: str, secrets: Iterable[str]) -> str:
             if written:
                 text = text.replace(written, "***")
     return text
+
+
+def is_secret(variable: str, value: str) -> bool:
+    """Return True if a variable of this name holds a secret, or a value a password in an address."""
+    return len(value) >= MIN_SECRET and bool(
+        _SECRET_VARIABLE.search(snake_case(variable)) or "@" in value
+    )
+
+
+def environment_keys() -> tuple[str, ...]:
+    """Return the keys that the environment holds and that look generated: no page shows them."""
+    return tuple(
+        value
+        for variable, value in os.environ.items()
+        if GENERATED.fullmatch(value) and is_secret(variable, value)
+    )
+
+
+def snake_case(name: str) -> str:
+    """Write "apiKey" and "X-Api-Key" as "api_key" and "x_api_key"."""
+    return re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
 
 
 def server_message(body: str) -> str:

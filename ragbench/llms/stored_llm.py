@@ -196,15 +196,7 @@ class StoredLLM:
             )
         except RequestError as exc:
             raise exc.reworded(scrubbed(str(exc), self.client.secrets)) from None
-        return self.cleaned(reply)
-
-    def cleaned(self, reply: Reply) -> Reply:
-        """Return the reply without keys and lone surrogates."""
-        text, served = (
-            without_surrogates(scrubbed(value, self.client.secrets))
-            for value in (reply.text, reply.served)
-        )
-        return reply._replace(text=text, served=served)
+        return storable(reply)
 
     def _within_budget(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
         bound = bound_of(request)
@@ -259,6 +251,13 @@ class StoredLLM:
             cached,
             reply.finish,
         )
+
+
+def storable(reply: Reply) -> Reply:
+    """Return the reply without lone surrogates, which no file can hold; nothing else is changed."""
+    return reply._replace(
+        text=without_surrogates(reply.text), served=without_surrogates(reply.served)
+    )
 
 
 def bound_of(request: Request) -> float:

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 from ragbench.errors import FailureKind, RefusalError, SystemsError, unknown
 from ragbench.llms.failures import scrubbed
 from ragbench.network import Bounds, OutOfBoundsError
-from ragbench.systems.credentials import scrubbed_json
 from ragbench.systems.function import EventLoop
 from ragbench.systems.model_requests import Sampling
 
@@ -92,7 +91,7 @@ class Pool:
             finally:
                 connection.sampling = None
             took = time.perf_counter() - start
-        return scrubbed_json(content_of(result, self.secrets), self.secrets), took
+        return content_of(result, self.secrets), took
 
     @contextmanager
     def _connection(self) -> Iterator[_Connection]:

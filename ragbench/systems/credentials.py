@@ -17,7 +17,7 @@ from pydantic.dataclasses import dataclass
 from pydantic_core import PydanticCustomError
 
 from ragbench.errors import ConfigError, abridged
-from ragbench.llms.failures import scrubbed
+from ragbench.llms.failures import GENERATED, SECRET_WORDS, is_secret, scrubbed, snake_case
 from ragbench.systems.templates import fill
 
 C = TypeVar("C")
@@ -27,13 +27,8 @@ Problem = tuple[tuple[int | str, ...], str]
 _LITERAL = "literal_secret"
 _SHOWN_PROBLEMS = 5
 
-_WORDS = r"(?:^|_)(?:token|secrets?|password|passwd|passphrase|pwd|cookie|authorization|credentials?|bearer|jwt"
-_KEYS = r"|(?:api|access|private|secret|subscription|license|auth)_?keys?)"
 # A field of a request: "max_tokens", "token_type" and "author" hold no secret.
-_SECRET_FIELD = re.compile(f"{_WORDS}{_KEYS}$")
-_SECRET_VARIABLE = re.compile(f"{_WORDS}{_KEYS}(?:_|$)|key$|(?:^|_)(?:auth|pass)(?:_|$)")
-_GENERATED = re.compile(r"(?=.*[A-Za-z])(?=.*\d)[\w~+/.=!$%&*#-]{8,}")
-_MIN_SECRET = 6  # characters; "1" and "true" are not secrets, and are in every text
+_SECRET_FIELD = re.compile(f"{SECRET_WORDS}$")
 VARIABLE = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _VALUE = re.compile(r"\{\w+(:\w+)?\}")  # what is put in for it comes from elsewhere
 
@@ -41,7 +36,7 @@ _VALUE = re.compile(r"\{\w+(:\w+)?\}")  # what is put in for it comes from elsew
 def check_template(template: Any) -> Any:
     """Raise for a part of a request with a secret in it."""
     for key, text in _leaves(template):
-        name, literal = _snake_case(key), _VALUE.sub("", text).strip()
+        name, literal = snake_case(key), _VALUE.sub("", text).strip()
         is_written_out = literal and not _VALUE.search(text)
         if (is_written_out and _SECRET_FIELD.search(name)) or _is_credential(literal):
             message = (
@@ -134,11 +129,6 @@ def _leaves(template: Any, field: str = "") -> Iterator[tuple[str, str]]:
             yield from _leaves(value, field)
 
 
-def _snake_case(name: str) -> str:
-    """Write "apiKey" and "X-Api-Key" as "api_key" and "x_api_key"."""
-    return re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
-
-
 def _is_credential(value: str) -> bool:
     from ragbench.metrics.safety.secrets import secrets
 
@@ -158,8 +148,8 @@ def from_environment(template: Any, name: str) -> tuple[Any, tuple[str, ...]]:
     them, too.
 
     A value is a secret by the name of its variable, or where it looks generated (8
-    characters and more, with letters and digits): it must not come back in an answer, an error or a
-    log. A tenant's name may.
+    characters and more, with letters and digits): it must not come back in an error or a log. A
+    tenant's name may.
 
     >>> os.environ["DEMO_TOKEN"], os.environ["DEMO_TENANT"] = "s3cr3t-7f3a", "acme"
     >>> from_environment({"key": "{env:DEMO_TOKEN}", "tenant": "{env:DEMO_TENANT}", "q": "{query}"}, "demo")
@@ -174,7 +164,7 @@ def from_environment(template: Any, name: str) -> tuple[Any, tuple[str, ...]]:
     secrets = dict.fromkeys(
         value
         for variable, value in values.items()
-        if _GENERATED.fullmatch(value) or is_secret(variable, value)
+        if GENERATED.fullmatch(value) or is_secret(variable, value)
     )
     return fill(template, {f"env:{key}": value for key, value in values.items()}), tuple(secrets)
 
@@ -183,29 +173,6 @@ def check_set(variables: Sequence[str], name: str) -> None:
     """Raise ConfigError for variables of the environment that are not set."""
     if missing := [variable for variable in variables if not os.environ.get(variable, "").strip()]:
         raise ConfigError(f"{name}: set {' and '.join(missing)} in the environment")
-
-
-def is_secret(variable: str, value: str) -> bool:
-    """Return True if a variable of this name holds a secret, or a value a password in an address."""
-    return len(value) >= _MIN_SECRET and bool(
-        _SECRET_VARIABLE.search(_snake_case(variable)) or "@" in value
-    )
-
-
-def scrubbed_json(value: Any, secrets: Sequence[str]) -> Any:
-    """Remove the secrets that a server echoes.
-
-    >>> scrubbed_json({"text": "key: sk-123", "n": 1}, ["sk-123"])
-    {'text': 'key: ***', 'n': 1}
-    """
-    if isinstance(value, str):
-        return scrubbed(value, secrets)
-    if isinstance(value, Mapping):
-        return {
-            scrubbed(str(key), secrets): scrubbed_json(entry, secrets)
-            for key, entry in value.items()
-        }
-    return [scrubbed_json(entry, secrets) for entry in value] if isinstance(value, list) else value
 
 
 class Scrubber(logging.Filter):

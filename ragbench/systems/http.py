@@ -8,7 +8,7 @@ Everything in `url`, `body` (JSON), `form` and `headers` stays what it is, but "
 "{query_id}", "{user_roles}" and "{history}" (the earlier messages of a conversation: a list of
 {role, content}, and in a longer text or a form lines "user: ...") take the places of their values,
 and "{env:NAME}" that of a variable of the environment: keys are never written into the file, and
-come back in no result, error or log.
+come back in no error, log or page. A reply is kept as it came, also where it repeats a key.
 
 ```toml
 [http]
@@ -202,6 +202,7 @@ class HttpSystem(RemoteSystem):
         self._templates, secrets = from_environment(
             {part: getattr(self, part) for part in parts}, self.name
         )
+        self.secrets = secrets
         self._transport = Transport(self.name, secrets)
         self._finalizer = weakref.finalize(self, Scrubber(secrets).stop)
         self._retry, self._stop = RetryPolicy(), threading.Event()
@@ -251,7 +252,7 @@ class HttpSystem(RemoteSystem):
             raise
         if not 200 <= response.status < 300 or response.status == 202:
             raise self._transport.refused(response.status, response.text, response.headers, _HINTS)
-        text = self._transport.clean(response.text)
+        text = response.text
         latency_ms = {"first_byte": response.first_byte_ms, "total": response.total_ms}
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind in _STREAMS:
@@ -260,4 +261,4 @@ class HttpSystem(RemoteSystem):
         # The parser's error holds the whole body, so it must not be this one's context.
         with suppress(ValueError, RecursionError):
             return Reply([json.loads(text)]), latency_ms
-        raise unreadable(self.name, text)
+        raise unreadable(self.name, self._transport.clean(text))

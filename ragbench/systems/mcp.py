@@ -20,6 +20,7 @@ from pydantic import (
 
 from ragbench.errors import ConfigError, SystemsError, require
 from ragbench.llms import load_llm
+from ragbench.llms.failures import is_secret
 from ragbench.systems.connections import Pool
 from ragbench.systems.credentials import (
     FlatTemplate,
@@ -30,7 +31,6 @@ from ragbench.systems.credentials import (
     check_template,
     checked_options,
     from_environment,
-    is_secret,
 )
 from ragbench.systems.function import Asker
 from ragbench.systems.model_requests import REFUSED, Sampling
@@ -128,6 +128,7 @@ class McpSystem(RemoteSystem):
         secrets += tuple(
             value.strip() for variable, value in variables.items() if is_secret(variable, value)
         )
+        self.secrets = secrets
         self._arguments = parts["arguments"]
         self._pool = Pool(
             self.name,

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, cast
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, model_validator
 
 from ragbench.errors import DataError, FailureKind, RagbenchError, abridged
+from ragbench.llms.failures import scrubbed
 from ragbench.systems.answer_parser import read_answer
 from ragbench.systems.function import failed
 from ragbench.types import Answer
@@ -203,6 +204,7 @@ class RemoteSystem:
     name: str
     reply: Paths
     delta = ""
+    secrets: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -230,5 +232,8 @@ class RemoteSystem:
             is_unreadable = isinstance(exc, DataError | RecursionError)
             kind = FailureKind.UNREADABLE if is_unreadable else FailureKind.ERROR
             reason = str(exc).removeprefix(f"{self.name}: ")
-            return failed(query_id, f"{self.name}: {reason}", getattr(exc, "failure", None) or kind)
+            reason = scrubbed(f"{self.name}: {reason}", self.secrets)
+            return failed(query_id, reason, getattr(exc, "failure", None) or kind)
+        if answer.error is not None:
+            answer = replace(answer, error=scrubbed(answer.error, self.secrets))
         return replace(answer, latency_ms={**latency_ms, **answer.latency_ms})

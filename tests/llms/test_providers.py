@@ -649,8 +649,8 @@ def test_half_a_surrogate_pair_is_sent_as_a_replacement_character(ask: Any) -> N
 
 
 def _echo_of_the_key(wire: Any, provider: str, asked: Any) -> Any:
-    """A server that repeats the key wherever it can: text, served model, list of models, a body
-    that is none.
+    """A server that repeats the key in whatever is no reply: an error, a list of models, a body
+    of another form.
     """
     if asked.method == "GET":
         return wire.Answered({"data": [{"id": KEY}]})
@@ -661,7 +661,7 @@ def _echo_of_the_key(wire: Any, provider: str, asked: Any) -> Any:
         return wire.Answered({"weird": KEY})
     if prompt == "junk":
         return wire.Answered(f"<html>{KEY}".encode())
-    return wire.Answered({**getattr(wire, provider)(KEY), "model": KEY})
+    return wire.Answered(getattr(wire, provider)("fine"))
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
@@ -693,7 +693,7 @@ def test_a_key_is_in_no_representation_message_log_or_file(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     body = (
-        getattr(wire, provider)(f"your key is {KEY}")
+        getattr(wire, provider)("your key is secret")
         if status == 200
         else {"error": {"message": "x" * 290 + KEY}}
     )
@@ -715,6 +715,43 @@ def test_a_key_is_in_no_representation_message_log_or_file(
     assert KEY[:12] not in everything
     for file in tmp_path.rglob("*"):
         assert not file.is_file() or KEY.encode() not in file.read_bytes()
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("1", "It weighs 2 kilograms [1]."),
+        ("two", "It has two wings."),
+        ("none", "There are none."),
+        ("test", "The test passed, as all tests do."),
+        ("true", '{"reason": "ok", "score": 1, "correct": true}'),
+        ("ollama", "ollama serves models."),
+        ("lm-studio", "Start lm-studio first."),
+        ("not-needed", "A key is not-needed here."),
+        ("sk-test-7f3a9d-do-not-show", "The documents name sk-test-7f3a9d-do-not-show."),
+        (" EMPTY ", "EMPTY is the usual key."),
+    ],
+)
+def test_a_reply_is_never_changed_whatever_the_key(
+    ask: Any, wire: Any, llm_environment: Any, provider: str, key: str, text: str
+) -> None:
+    llm, server = ask(provider, wire.Answered(getattr(wire, provider)(text)))
+    llm_environment.setenv(f"RAG_EVAL_{provider.upper()}_API_KEY", key)
+    llm = llms.load_llm(llm.name)
+    assert llm.generate("Hi?").text == text
+    assert llm.generate("Hi?").text == text  # from the store
+    assert key.strip() in str(server.asked[-1].headers)
+
+
+@pytest.mark.parametrize("key", ["1", "no", "test", "none", "true"])
+def test_a_short_key_is_not_masked_in_messages(
+    ask: Any, wire: Any, llm_environment: Any, key: str
+) -> None:
+    llm, _ = ask("openai", wire.Answered({"error": {"message": "nothing true on test 1"}}, 400))
+    llm_environment.setenv("RAG_EVAL_OPENAI_API_KEY", key)
+    with pytest.raises(RagbenchError, match="nothing true on test 1"):
+        llms.load_llm(llm.name).generate("Hi?")
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "ollama", "openai"])

@@ -389,9 +389,11 @@ def test_a_variable_of_the_environment_goes_into_any_template_and_comes_back_in_
     assert (
         (answer.error or "").endswith("(401: wrong key ***)")
         if status == 401
-        else answer.text == "*** of acme"
+        else answer.error == "wrong key ***"
     )
-    assert SECRET not in f"{system!r} {system.name} {answer!r} {caplog.text}"
+    # a reply is never changed
+    assert answer.text == ("" if status == 401 else f"{SECRET} of acme")
+    assert SECRET not in f"{system!r} {system.name} {answer.error} {caplog.text}"
 
 
 def test_a_variable_of_a_template_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -581,7 +583,7 @@ def test_a_form_and_basic_authorization(serve: Any, monkeypatch: pytest.MonkeyPa
     server = serve({"answer": "In 1881: bWU6cGFzcy13b3JkLTQ3MTE="})
     form: dict[str, Any] = {"question": "{query}", "rerank": True, "sources": ["wiki", "mail"]}
     system = HttpSystem(server.url, form=form, headers={"Authorization": "Basic {env:RAG_BASIC}"})
-    assert system.answer("q", "When?").text == "In 1881: ***"
+    assert system.answer("q", "When?").text == "In 1881: bWU6cGFzcy13b3JkLTQ3MTE="
     [asked] = server.asked
     assert asked.body == {"question": ["When?"], "rerank": ["true"], "sources": ["wiki", "mail"]}
     assert asked.headers["authorization"] == "Basic bWU6cGFzcy13b3JkLTQ3MTE="

@@ -309,14 +309,17 @@ def test_ctrl_c_ends_a_waiting_question(notes_url: str) -> None:
 
 
 @pytest.mark.parametrize("tool", ["tell", "tell_and_fail", "tell_and_die"])
-def test_a_secret_that_the_server_echoes_is_shown_nowhere(
+def test_a_secret_that_the_server_echoes_is_in_no_error(
     notes_command: list[str], monkeypatch: pytest.MonkeyPatch, tool: str
 ) -> None:
     monkeypatch.setenv("NOTES_TOKEN", "s3cr3t-7f3a9d")
     with McpSystem(notes_command, tool=tool, env=["NOTES_TOKEN"]) as system:
         answer = system.answer("q", "why?")
-    assert "s3cr3t" not in str(answer)
-    assert "***" in answer.text + (answer.error or "")
+    assert "s3cr3t" not in str(answer.error)
+    if tool == "tell":
+        assert "s3cr3t-7f3a9d" in answer.text  # a reply is never changed
+    else:
+        assert "***" in str(answer.error)
 
 
 def test_the_answer_of_the_notes_application_needs_no_path(once: Any) -> None:
@@ -343,7 +346,7 @@ def test_a_secret_written_into_a_template_is_refused_and_not_shown(options: dict
     assert "s3cr3t" not in str(caught.value)
 
 
-def test_a_variable_in_the_arguments_comes_back_in_nothing(
+def test_a_variable_in_the_arguments_is_in_no_log(
     notes_command: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -352,8 +355,8 @@ def test_a_variable_in_the_arguments_comes_back_in_nothing(
         notes_command, tool="echo", arguments={"query": "{query} {env:NOTES_TOKEN}"}
     ) as system:
         answer = system.answer("q", "why?")
-    assert "why? ***" in answer.text
-    assert "s3cr3t" not in f"{answer!r} {caplog.text}"
+    assert "why? s3cr3t-7f3a9d" in answer.text
+    assert "s3cr3t" not in f"{answer.error} {caplog.text}"
 
 
 def test_a_server_of_another_protocol_version_is_asked_in_its_own(loopback: Any, wire: Any) -> None:

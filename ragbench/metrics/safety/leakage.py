@@ -18,6 +18,7 @@ import regex
 
 from ragbench.errors import MissingExtraError
 from ragbench.language import SPACED, WORD, folded, n_words
+from ragbench.llms.failures import environment_keys
 from ragbench.metrics.safety.secrets import (
     RULES,
     is_prompt,
@@ -261,8 +262,8 @@ def _kinds(text: str) -> Places:
 
 @lru_cache(maxsize=50_000)
 def masked(text: str) -> str:
-    """Return the text with personal data, secrets and internal ids masked: at most two characters
-    of each are left.
+    """Return a text for a page with personal data, secrets and internal ids masked: at most two
+    characters of each are left. Keys that the environment holds are secrets, whatever their form.
 
     Without the extra `safety` phone numbers, cards and accounts stay.
 
@@ -285,7 +286,7 @@ def masked_id(text: str) -> str:
 
 def _without(text: str, harmless: tuple[str, ...]) -> str:
     parts, last = [], 0
-    for finding in leakage_findings(text, partial=True):
+    for finding in leakage_findings(text, marked=environment_keys(), partial=True):
         if finding.kind in harmless:
             continue
         parts += [text[last : finding.start], finding.masked]

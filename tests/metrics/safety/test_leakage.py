@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.metrics.safety import leakage_findings
+from ragbench.metrics.safety.leakage import masked
 
 # put together here so that no scanner of repositories takes them for real
 AWS = "AKIA" + "QX7RZL2MNB4VTP6W"
@@ -42,6 +43,15 @@ SERVICE_TOKENS = [
     "nt" + f"n_{_MIXED}",
 ]
 ANTHROPIC = "sk-" + "ant-api03-b7Qm2ZtR9xLw4VnC8yHs6KdF3aJpE5uG"
+
+
+def test_a_key_of_the_environment_is_masked_on_pages_and_a_word_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RAG_TOKEN", "zq7-plain-4711-value")
+    monkeypatch.setenv("OPENAI_API_KEY", "ollama")
+    text = "Ask ollama with zq7-plain-4711-value, please."
+    assert masked(text) == "Ask ollama with zq***, please."
 
 
 def kinds(text: str, contexts: tuple[str, ...] = ()) -> list[str]:
