@@ -7,7 +7,8 @@ The rules are those of trec_eval:
 
 - a document is relevant if its grade is 1 or more (or `rel`); nDCG takes the grade itself as gain,
   discounted by log2(rank + 1);
-- a ranking is ordered by score in single precision, equal scores by document id, descending;
+- a ranking is ordered by score in single precision, equal scores by document id, descending
+  (ir_measures orders them ascending for RR@k and Judged@k, so that these differ where scores tie);
 - every judged query counts: one that is missing from the run scores 0, an unjudged query is left
   out;
 - a query whose grades are all below 1 scores 0. A query with *no* judgements at all (an

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
 from ragbench.datasets.passages import NOWHERE, Place, Texts
 from ragbench.systems.answer_parser import text_id
 from ragbench.types import Answer, Chunk, Dataset, Document, Passage, Run, Span, same_form
@@ -16,6 +18,7 @@ is not relevant.
 
 _MIN_CHARACTERS = 40  # of a passage that is not a whole chunk; a shorter one is in too many places
 _MAX_HOLDERS = 3
+_MAX_SINGLE = float(np.finfo(np.float32).max)
 _ANYWHERE = Place((Span("", 0, 0),), "not attributable")
 _CHUNK_ID = re.compile(r"(.+)#(\d+)-(\d+)")  # as `ragbench.chunk` names chunks
 
@@ -60,10 +63,11 @@ def match_passages(
     them was retrieved. Where two or three hold a text, `run` credits the least relevant to the
     question, so that its scores are lower bounds.
 
-    A document's score is that of its best passage. Ranks are those of the list that the system
-    gave; its scores are kept where they fall along it, otherwise a passage at rank r scores 1/r. A
-    passage without a document is in the run as "unmatched:<id>" and keeps its rank. Answers without
-    passages are read by the ids in `contexts`.
+    The list that the system gave is its ranking, also where its scores tie: they are kept where
+    they fall strictly along it in single precision (in which trec_eval compares them), otherwise a
+    passage at rank r scores 1/r. A document's score is that of its best passage. A passage without
+    a document is in the run as "unmatched:<id>" and keeps its rank. Answers without passages are
+    read by the ids in `contexts`.
 
     >>> corpus = {"rail": Document("rail", "The line opened in 1881, after ten years. It was rebuilt.")}
     >>> passages = (Passage("p", "The line opened in  1881, after ten years."), Passage("q", "It was rebuilt"))
@@ -230,6 +234,20 @@ def _named(passage: Passage) -> list[str]:
     ]
 
 
+def _falling(scores: Sequence[float | None]) -> list[float]:
+    """Return the scores of a list where they fall strictly in single precision; else 1/rank.
+
+    >>> _falling([0.9, 0.5]), _falling([0.5, 0.5]), _falling([0.5, None]), _falling([0.5, 0.5 - 1e-9])
+    ([0.9, 0.5], [1.0, 0.5], [1.0, 0.5], [1.0, 0.5])
+    """
+    given = [score for score in scores if score is not None]
+    if len(given) == len(scores):
+        single = np.array(given, dtype=np.float64).clip(-_MAX_SINGLE, _MAX_SINGLE)
+        if (np.diff(single.astype(np.float32)) < 0).all():
+            return given
+    return [1 / rank for rank in range(1, len(scores) + 1)]
+
+
 def _rewritten(
     answer: Answer,
     passages: Sequence[Passage],
@@ -243,8 +261,7 @@ def _rewritten(
     """
     score_of = {passage.passage_id: passage.score for passage in answer.passages}
     contexts = answer.contexts or tuple(score_of)
-    scores = [score for each in contexts if (score := score_of.get(each)) is not None]
-    falling = len(scores) == len(contexts) and scores == sorted(scores, reverse=True)
+    scores = _falling([score_of.get(context) for context in contexts])
     holders = [place_of[passage].holders for passage in passages]
     ranked = {spans[0].doc_id for spans in holders if len(spans) == 1}
 
@@ -266,7 +283,7 @@ def _rewritten(
             text = passage.text or _text(span, corpus)
             kept[context] = Passage(id_of[context], text, span.doc_id, score_of.get(context))
         doc_id = span.doc_id or f"{UNKNOWN}{passage.passage_id}"
-        ranking.setdefault(doc_id, scores[rank] if falling else round(1 / (rank + 1), 6))
+        ranking.setdefault(doc_id, scores[rank])
 
     def renamed(ids: Sequence[str]) -> tuple[str, ...]:
         return tuple(id_of.get(passage_id, passage_id) for passage_id in ids)

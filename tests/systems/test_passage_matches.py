@@ -254,7 +254,7 @@ def test_chunks_are_spans_of_their_documents() -> None:
 def test_an_unknown_passage_keeps_its_rank_and_counts_as_wrong() -> None:
     passages = [Passage("x", "unknown"), Passage("rail", ""), Passage("mill", "")]
     run = match_passages([answer(*passages)], DATA).run
-    assert run == {"q1": {"unmatched:x": 1.0, "rail": 0.5, "mill": 0.333333}}
+    assert run == {"q1": {"unmatched:x": 1.0, "rail": 0.5, "mill": 1 / 3}}
     scores = rb.score_run({"q1": {"rail": 1}}, run, ["RR"])
     assert scores["value"].tolist() == [0.5]
 
@@ -263,9 +263,9 @@ def test_scores_are_kept_where_they_fall_along_the_ranks() -> None:
     falling = [
         Passage("rail#1", "", score=3.0),
         Passage("rail#0", "", score=2.0),
-        Passage("mill", "", score=2.0),
+        Passage("mill", "", score=1.0),
     ]
-    assert match_passages([answer(*falling)], DATA).run["q1"] == {"rail": 3.0, "mill": 2.0}
+    assert match_passages([answer(*falling)], DATA).run["q1"] == {"rail": 3.0, "mill": 1.0}
     distances = [Passage("rail", "", score=0.1), Passage("mill", "", score=0.7)]
     assert match_passages([answer(*distances)], DATA).run["q1"] == {"rail": 1.0, "mill": 0.5}
 
