@@ -84,6 +84,9 @@ class Span:
     end: int
 
 
+GUARDRAIL_BLOCKED = "guardrail_blocked"
+"""The flag of an answer that a guardrail stopped; its text, if any, is the guardrail's."""
+
 TURN_MARK = "<::>"
 """What is between the name of a conversation and the number of a turn in the id of a question."""
 
@@ -795,12 +798,13 @@ class Answer:
 
     @property
     def abstained(self) -> bool:
-        """Return True if the system gave no answer on purpose ("no_results" or "blocked").
+        """Return True if the system gave no answer on purpose ("no_results" or "blocked", or the flag
+        "guardrail_blocked").
 
         >>> Answer("q1", "Not found.", outcome="no_results").abstained, Answer("q1", "In 1889.").abstained
         (True, False)
         """
-        return self.outcome in {"no_results", "blocked"}
+        return self.outcome in {"no_results", "blocked"} or GUARDRAIL_BLOCKED in self.flags
 
     @property
     def attempted(self) -> bool:

@@ -27,6 +27,7 @@ from ragbench.judges.prompts import (
 from ragbench.llms.fences import fence, fence_code, numbered
 from ragbench.llms.reply_text import read_outcome
 from ragbench.types import (
+    GUARDRAIL_BLOCKED,
     LLM,
     Answer,
     Chunk,
@@ -368,6 +369,8 @@ def no_answer(answer: Answer) -> str:
     if not answer.text.strip():
         return "the answer is empty"
     outcome = str(answer.outcome if answer.abstained else read_outcome(answer.text))
+    if GUARDRAIL_BLOCKED in answer.flags:
+        outcome = "blocked"
     return {"no_results": "the answer is an abstention", "blocked": "the answer is a refusal"}.get(
         outcome, ""
     )

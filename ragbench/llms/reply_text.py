@@ -110,6 +110,24 @@ _ABSTAINS = re.compile(
         )
     )
 )
+# The whole first sentence, and nothing after it but a polite closing: "I'm not sure. It was 1881."
+# is an answer.
+_ABOUT = r"(?:about|of|on|what|when|where|who|why|how|which|if|whether)"
+_UNSURE = re.compile(
+    r"^(?:(?:well|honestly|frankly|hmm+|oh|um+|uh)[, ]+)*(?:i am afraid )?(?:(?:i|we)(?:'ve)? )?"
+    r"(?:(?:have|do|am|are|really|honestly|just|still|simply) )*"
+    r"(?:(?:absolutely )?no (?:idea|clue)|(?:not|don't) have (?:a|an|any|the \w+) (?:idea|clue)"
+    r"|not (?:\w+ ){0,2}(?:sure|certain)|unsure|uncertain"
+    r"|(?:not|don't|wouldn't|would not|didn't|did not) (?:\w+ )?know|dunno|idk|beats me"
+    r"|(?:it is |that is |it's |that's )?(?:hard|difficult|impossible) to (?:say|tell)"
+    r"|(?:cannot|can't|couldn't|could not) (?:say|tell)|(?:it is |it's )?unclear)"
+    rf"(?: {_ABOUT}\b[^.!?]*| at (?:all|this \w+)| (?:yet|either|offhand|exactly|for sure))?"
+    r"(?:,? sorry)?\W*$"
+)
+_CLOSES = re.compile(
+    r"\b(?:please|sorry|let me know|contact|ask|check|help|consult"
+    r"|more (?:information|context|details?)|(?:can|could|would) you)\b"
+)
 _REFUSES = re.compile(
     r"^(?:as an ai\b[^.]{0,60}?)?i (?:cannot|can't|can not|won't|will not|(?:must|have to) "
     r"decline to|am (?:unable|not able) to) (?:\w+ )?(?:help(?! "
@@ -141,7 +159,7 @@ def read_outcome(text: str) -> str:
     "blocked" (it refuses).
 
     Recognised are `NO_ANSWER` by the letter, which the prompts ask for in every language,
-    "NO_ANSWER", and first sentences that state that the documents do not contain the answer, in
+    "NO_ANSWER", "No idea." and "I'm not sure.", and first sentences that state that the documents do not contain the answer, in
     English and the languages of languages.toml with `documents`; in English also that the model
     will not help. A text of more than 80 words, or one that continues with "but",
     "however" and the like, is an answer: it may be a partial one, and a judge sees it. An empty
@@ -153,6 +171,8 @@ def read_outcome(text: str) -> str:
     'success'
     >>> read_outcome("I'm sorry, but I can't help with that.")
     'blocked'
+    >>> read_outcome("I'm not sure."), read_outcome("I'm not sure. It opened in 1881.")
+    ('no_results', 'success')
     """
     plain = _SIGNS.sub(_sign, text.replace("’", "'").casefold())
     plain = (
@@ -174,6 +194,9 @@ def read_outcome(text: str) -> str:
     plain = _FROM.sub("", plain)
     first = re.match(r".*?(?:[.!?؟।](?=\s|$)|[。！？]|$)", plain)
     opening = first[0] if first else ""
+    rest = plain[len(opening) :].strip()
+    if _UNSURE.search(opening) and (not rest or _CLOSES.search(rest)) and not _continues(plain):
+        return "no_results"
     abstains = _ABSTAINS.search(opening) or _abstains_elsewhere(opening)
     return "no_results" if abstains and not _continues(plain) else "success"
 
