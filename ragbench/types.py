@@ -709,13 +709,15 @@ def chunk_places(chunks: Sequence[Chunk]) -> Mapping[str, int]:
 @dataclass(frozen=True, slots=True)
 class Passage:
     """What a system with documents of its own retrieved; `doc_id` is "" until it is matched to a
-    document.
+    document. `sources` are further names that the system gave the document: a path, an address, the
+    name of a file.
     """
 
     passage_id: str
     text: str
     doc_id: str = ""
     score: float | None = None
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -769,6 +771,7 @@ class Answer:
     rank order, that were retrieved but did not fit the context budget. `passages` are the texts
     behind `contexts` where the system keeps its own; those of a ragbench pipeline are in its
     chunks. `calls` are the searches and calls of tools, in their order, where they are known.
+    `notes` name what of the system's output could not be read, one for each thing.
     """
 
     query_id: str
@@ -785,6 +788,7 @@ class Answer:
     passages: tuple[Passage, ...] = ()
     failure: FailureKind | None = None
     calls: tuple[Call, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def failed(self) -> bool:

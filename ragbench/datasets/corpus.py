@@ -60,7 +60,11 @@ def load_corpus(path: str | Path) -> Dataset:
     if source.is_dir() and not (source / "corpus.jsonl").is_file():
         return Dataset(source.resolve().name, "test", _texts(source), (), {})
     if source.suffix == ".parquet":
-        return Dataset(source.stem, "test", as_documents(parquet_rows(source)), (), {})
+        rows = [
+            {name: value for name, value in row.items() if value not in (None, "")}
+            for row in parquet_rows(source)
+        ]
+        return Dataset(source.stem, "test", as_documents(rows), (), {})
     file = source / "corpus.jsonl" if source.is_dir() else source
     documents = read_corpus(file)
     queries = file.with_name("queries.jsonl")
@@ -69,7 +73,7 @@ def load_corpus(path: str | Path) -> Dataset:
 
 
 def parquet_rows(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a .parquet file as plain data; empty cells are left out."""
+    """Return the rows of a .parquet file as plain data; an empty cell is None."""
     import pyarrow.parquet
 
     try:
@@ -77,7 +81,7 @@ def parquet_rows(path: Path) -> list[dict[str, Any]]:
     except (OSError, ValueError) as exc:
         raise DataError(f"{path} could not be read as a table: {exc}") from exc
     rows: list[dict[str, Any]] = json.loads(json.dumps(table, default=str))
-    return [{name: value for name, value in row.items() if value not in (None, "")} for row in rows]
+    return rows
 
 
 def _texts(folder: Path) -> dict[str, Document]:

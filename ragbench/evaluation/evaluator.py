@@ -135,11 +135,19 @@ def evaluate(
     return decide(plan, score(plan, output), parameters)
 
 
+_GIVEN = {"answer", "contexts", "error", "flags", "outcome"}
+"""The fields of a row that a system gave."""
+
+
 def _recorded(data: Any) -> RecordedSystem:
     """Return the answers that rows hold."""
     rows = rows_of_data(data)
-    answered = [row for row in rows if {"answer", "contexts"} & outputs_of(row).keys()]
-    if rows and not answered:
+    outputs = [outputs_of(row) for row in rows]
+    answered = [
+        row for row, output in zip(rows, outputs, strict=True) if not _GIVEN.isdisjoint(output)
+    ]
+    is_empty = not any(output.get(name) for output in outputs for name in _GIVEN)
+    if rows and is_empty:
         raise DataError(
             f"no row has an answer or contexts, and no system is named; the fields are "
             f"{', '.join(map(repr, rows[0]))}, expected such as 'answer' and 'contexts'"

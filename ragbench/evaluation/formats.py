@@ -172,7 +172,13 @@ def json_lines(records: Iterable[Answer | Judgement]) -> str:
         }
         for record in records
     )
-    return "".join(json.dumps(record) + "\n" for record in kept)
+    lines = []
+    for record in kept:
+        for passage in record.get("passages", ()):
+            if not passage["sources"]:
+                del passage["sources"]
+        lines.append(json.dumps(record) + "\n")
+    return "".join(lines)
 
 
 def records_of(text: str, kind: type[_Record]) -> tuple[_Record, ...]:

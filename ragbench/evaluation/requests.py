@@ -42,7 +42,12 @@ from ragbench.systems import (
     match_passages,
 )
 from ragbench.systems.loader import is_object_name, system_digest
-from ragbench.systems.questions import JournaledSystem, ask_case, warn_of_failures
+from ragbench.systems.questions import (
+    JournaledSystem,
+    ask_case,
+    warn_of_failures,
+    warn_of_notes,
+)
 from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Judgement, Passage, Run, System
 
 _TIMED = 20  # questions that are asked one at a time, for the latency
@@ -335,6 +340,8 @@ def _answers(dataset: Dataset, system: System, concurrency: int, timed: int) -> 
         "kind": type(wrapped).__name__,
         "matched_passages": matched.counts,
     }
+    if unread := warn_of_notes(system.name, replies):
+        about["unread"] = unread
     if matched.is_foreign:
         about["is_foreign"] = True
         warnings.warn(

@@ -27,7 +27,8 @@ def parse_citations(text: str, contexts: Sequence[str]) -> tuple[str, ...]:
     >>> parse_citations("Built in 1881 [rail#3].", ["rail#0", "rail#3"])
     ('rail#3',)
     """
-    cited, by_number = list[str](), dict(enumerate(contexts, 1))
+    cited = list[str]()
+    by_number = {number: context for number, context in enumerate(contexts, 1) if context}
     for match in _BRACKETS.finditer(_blank_code(text)):
         if named := _named(match[1], contexts):
             cited += named
@@ -65,7 +66,7 @@ def _named(inside: str, contexts: Sequence[str]) -> list[str]:
     never an id.
     """
     parts = [part.strip() for part in re.split(r"[,;]", inside)]
-    ids = {context for context in contexts if not context.isdecimal()}
+    ids = {context for context in contexts if context and not context.isdecimal()}
     if inside.strip() in ids:
         return [inside.strip()]
     return parts if all(part in ids for part in parts) else []

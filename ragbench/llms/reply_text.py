@@ -159,11 +159,11 @@ def read_outcome(text: str) -> str:
     "blocked" (it refuses).
 
     Recognised are `NO_ANSWER` by the letter, which the prompts ask for in every language,
-    "NO_ANSWER", "No idea." and "I'm not sure.", and first sentences that state that the documents do not contain the answer, in
-    English and the languages of languages.toml with `documents`; in English also that the model
-    will not help. A text of more than 80 words, or one that continues with "but",
-    "however" and the like, is an answer: it may be a partial one, and a judge sees it. An empty
-    text abstains.
+    "NO_ANSWER", "No idea." and "I'm not sure.", and first sentences that state that the documents
+    do not contain the answer, in English and the languages of languages.toml with `documents`; in
+    English also that the model will not help. A text of more than 80 words, or one that continues
+    with "but", "however" and the like, is an answer: it may be a partial one, and a judge sees it.
+    An empty text abstains.
 
     >>> read_outcome("The documents do not say when the railway was built.")
     'no_results'

@@ -8,8 +8,10 @@ Arrow, polars), queries of LanceDB and streams are read to their end.
 """
 
 import hashlib
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Annotated, Any, Literal, Self
 
@@ -31,43 +33,75 @@ from ragbench.errors import DataError
 from ragbench.generation.citations import parse_citations
 from ragbench.llms.reply_text import read_outcome, without_thoughts
 from ragbench.systems.credentials import one_line, problems_of
-from ragbench.testsets.fields import CONTEXTS, REPLIES, RETRIEVED, first, without_none
+from ragbench.testsets.fields import (
+    ANSWERS,
+    CONTEXTS,
+    REPLIES,
+    RETRIEVED,
+    first,
+    is_empty,
+    is_missing,
+    read_cell,
+    read_list,
+    without_none,
+)
 from ragbench.text import without_surrogates
-from ragbench.types import Answer, Call, Completion, Passage
+from ragbench.types import GUARDRAIL_BLOCKED, Answer, Call, Completion, Passage
 
 RETRIEVAL_ONLY = "retrieval_only"
 """The flag of an answer without a text on purpose: the system finds passages and writes nothing."""
 
-ANSWER_FIELDS = ("answer", "text", *REPLIES, "completion", "output_text", "result")
+EMPTY_CONTEXT = "an empty context is left out"
+BAD_SCORE = "a score that is not a finite number is left out"
+"""Notes on what a system gave and cannot be used, one for each."""
+
+ANSWER_FIELDS = (*REPLIES, "answer", "text", "completion", "output_text", "result")
+_LISTED = (*RETRIEVED, *CONTEXTS)  # which may be a list that a table holds as a text
 CONTEXT_FIELDS = (
-    *CONTEXTS,
-    *RETRIEVED,
-    *"source_nodes sources results source_documents documents hits points".split(),
+    *_LISTED,
+    *"source_nodes sources results source_documents documents hits points chunks".split(),
 )
 """Where an answer and its contexts are read from, the first that is there."""
 
+_INNER_CONTEXTS = (
+    ("metadata", "retriever_resources"),  # Dify
+    ("context", "citations"),  # Azure OpenAI on your data
+    ("reference", "chunks"),  # RAGFlow
+)
+"""Where services put contexts next to an answer, field inside field."""
+
 # such as a number of hits, unless it is a list
-_MAY_BE_OTHER = "context documents hits points".split()
+_MAY_BE_OTHER = "context documents hits points chunks".split()
 _CONTEXT = {
-    "id": "id _id chunk_id passage_id id_ node_id docno".split(),
+    "id": "id _id chunk_id passage_id id_ node_id segment_id docno".split(),
     "doc_id": "doc_id document_id ref_doc_id".split(),
     "text": "text content page_content excerpt snippet body".split(),
     "score": "score _score relevance_score _relevance_score similarity".split(),
 }
 _ABOUT = ("_source", "payload", "metadata", "meta")  # tables with more fields of a context
-_SOURCES = (*_CONTEXT["doc_id"], "source", "file_path", "file_name")
+_SOURCES = (
+    *_CONTEXT["doc_id"],
+    *"source file_path file_name filepath filename file path url".split(),
+    *"document_name document_keyword docnm_kwd".split(),
+)
+"""Where a context names its document, by id, path, address or file name."""
+
+_MAX_DEPTH = 6
+_MIN_TEXT = 20  # characters of a passage
+_NOT_CONTEXTS = {"messages", "choices", "history", "chat_history", "calls", "passages", "usage"}
 _WRAPPERS = (*ANSWER_FIELDS, "output", "data", "message", "response_gen")
 _STATUS = ("data", "message")  # which are texts about the request, where contexts are next to them
 _QUESTIONERS = ("human", "user", "system", "developer")
 _RECORD = tuple("citations flags outcome confidence usage latency_ms error".split())
 _ATTRIBUTES = (
     *(name for names in _CONTEXT.values() for name in names),
-    *(*_ABOUT, *_WRAPPERS, *CONTEXT_FIELDS, *_RECORD),
+    *(*_ABOUT, *_WRAPPERS, *CONTEXT_FIELDS, *_RECORD, *_SOURCES),
     *"node choices delta messages usage_metadata type role artifact".split(),
     *(f"{kind}_tokens" for kind in ("input", "output", "prompt", "completion")),
 )
-_AS_ROWS = {"to_pylist": (), "to_dicts": (), "to_list": (), "to_dict": ("records",)}
-"""The methods by which Arrow, polars, LanceDB and pandas give the rows of a table or a query."""
+_AS_ROWS = {"to_pylist": (), "to_dicts": (), "to_list": (), "to_dict": ("records",), "tolist": ()}
+"""The methods by which Arrow, polars, LanceDB, pandas and numpy give the rows of a table, a query or
+an array."""
 
 _NUMBERED = re.compile(r"~\d+\Z")
 _RENAMED = re.compile(r"~~\d+\Z")  # what `match_passages` adds where one id has several texts
@@ -81,7 +115,8 @@ class _Context(BaseModel):
     id: _Text = ""
     doc_id: _Text = ""
     text: _Text = ""
-    score: Finite | None = None
+    score: Annotated[float | None, BeforeValidator(lambda value: _number(value))] = None
+    sources: tuple[_Text, ...] = ()
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -90,7 +125,8 @@ class _Context(BaseModel):
         return self
 
 
-_Contexts = list[Annotated[_Context, BeforeValidator(lambda value: read_context(value))]]
+_Contexts = list[Annotated[_Context | None, BeforeValidator(lambda value: _context(value))]]
+"""Contexts; None where the system gave an empty one."""
 
 
 class _Call(BaseModel):
@@ -139,6 +175,11 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
     `choices`), a graph's state (`messages`) and the results of Haystack's components. In a record
     with `text`, which is how ragbench itself stores answers, contexts that are strings are ids.
 
+    An empty context ("", null, NaN) is left out, as is a score that is not finite; both are counted
+    in `notes`. A field for the answer that is empty or null is an empty answer. A list or a table
+    may be a text, as it comes out of a CSV file. Texts that no known field holds are named in
+    `notes`, too.
+
     A context without an id gets one made from its text; one whose id another has gets a number
     ("7~2"), also where it is the same once more, so that numbers in the text mean what the system
     meant. A citation is the id of a context, or its number from 1; without `citations` they are
@@ -162,24 +203,76 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
             f"{shown(value, 60)} ({type(value).__name__}); expected a text, a dict "
             'with "answer" and "contexts", or an Answer'
         )
-    fields = without_none(record)
-    if fields.keys().isdisjoint(("answer", "contexts", "error")):
+    fields = _filled(record)
+    if fields.keys().isdisjoint(("answer", "contexts", "error", "flags", "outcome")):
         names = ", ".join(map(str, fields)) or "none"
         raise DataError(f"neither an answer nor contexts; expected a field 'answer', found {names}")
     try:
         parsed = _Record.model_validate(fields)
     except ValidationError as exc:  # pydantic's own text repeats the whole input
         raise DataError(one_line(problems_of(exc))) from None
-    return _answer(query_id, parsed, model)
+    answer = _answer(query_id, parsed, model)
+    if not answer.contexts and not answer.passages and (note := _unread(value)):
+        return replace(answer, notes=(*answer.notes, note))
+    return answer
+
+
+def _filled(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that hold something, with lists and tables in place of their texts."""
+    fields = {}
+    for name, value in record.items():
+        if is_missing(value) or (is_empty(value) and name not in ("answer", "text")):
+            continue
+        if name in ("contexts", "citations", "flags"):
+            value = read_list(value)
+        elif name in ("usage", "latency_ms", "calls") and isinstance(value, str):
+            value = read_cell(value)
+        fields[name] = value
+    return fields
 
 
 def _answer_of(table: Mapping[str, Any]) -> Any:
     """Return the answer among the fields, if any; a table is not one; a list is, to be refused."""
     for name in ANSWER_FIELDS:
         value = table.get(name)
+        if is_empty(value):
+            continue
+        if isinstance(value, bool):
+            return str(value)
         if isinstance(value, str | Real) or (isinstance(value, list) and name != "result"):
             return value
     return None
+
+
+def _unread(value: Any) -> str:
+    """Return the note on the longest list of texts inside a reply without contexts; "" for none."""
+    lists = [*_lists_of_texts(value, ())] if isinstance(value, Mapping) else []
+    if not lists:
+        return ""
+    count, path = max(lists)
+    return f"a list of {count} texts at {'.'.join(path)} is not read"
+
+
+def _lists_of_texts(value: Any, path: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    if len(path) > _MAX_DEPTH:
+        return
+    if isinstance(value, Mapping):
+        for name, entry in value.items():
+            if name not in _NOT_CONTEXTS:
+                yield from _lists_of_texts(entry, (*path, str(name)))
+    elif isinstance(value, list) and value and path:
+        if all(map(_is_passage, value)):
+            yield len(value), path
+        else:
+            for number, entry in enumerate(value[:3]):
+                yield from _lists_of_texts(entry, (*path, str(number)))
+
+
+def _is_passage(value: Any) -> bool:
+    """Return True for what may be a context: a text of some length, or a table with one."""
+    if isinstance(value, Mapping):
+        return any(isinstance(entry, str) and _is_passage(entry) for entry in value.values())
+    return isinstance(value, str) and len(value) >= _MIN_TEXT and " " in value.strip()
 
 
 def _contexts_of(table: Mapping[str, Any]) -> Any:
@@ -188,9 +281,16 @@ def _contexts_of(table: Mapping[str, Any]) -> Any:
         value = _rows(table.get(name))
         if isinstance(value, Mapping):
             value = value.get("hits")  # as Elasticsearch replies
-        if isinstance(value, str) and name == "context":
-            return [value]
-        if isinstance(value, list | tuple) or (value is not None and name not in _MAY_BE_OTHER):
+        if is_empty(value):
+            continue
+        if isinstance(value, str) and name in _LISTED:
+            return read_list(value)
+        if isinstance(value, list | tuple) or name not in _MAY_BE_OTHER:
+            return value
+    for outer, inner in _INNER_CONTEXTS:
+        part = _table(table.get(outer))
+        value = part.get(inner) if isinstance(part, Mapping) else None
+        if isinstance(value, list):
             return value
     return None
 
@@ -228,7 +328,10 @@ def _as_record(value: Any) -> Mapping[str, Any] | None:
     if isinstance(value, str):
         return {"answer": value}
     if isinstance(value, Iterator):
-        pieces = [*map(_as_record, value)]
+        parts = [*value]
+        if _are_contexts(parts):
+            return {"contexts": parts, "flags": [RETRIEVAL_ONLY]}
+        pieces = [*map(_as_record, parts)]
         if None in pieces:
             return None
         merged = {name: entry for piece in pieces for name, entry in (piece or {}).items()}
@@ -244,15 +347,15 @@ def _as_record(value: Any) -> Mapping[str, Any] | None:
     table = _table(value)
     if not isinstance(table, Mapping):
         return None
+    names = {name: str(name).strip().casefold().replace(" ", "_") for name in table}
+    table = {**{names[name]: entry for name, entry in table.items()}, **table}
+    if isinstance(table.get("ids"), list) and {"documents", "distances", "metadatas"} & {*table}:
+        return {"contexts": _parallel(table), "flags": [RETRIEVAL_ONLY]}
     if {"page_content", "node"} & table.keys() or {"content", "score"} <= table.keys():
         return {"contexts": [table], "flags": [RETRIEVAL_ONLY]}
     fields = {"answer": _answer_of(table), "contexts": _contexts_of(table)}
-    if fields["answer"] is None:
-        is_status = fields["contexts"] is not None or table.get("error") is not None
-        status = {name for name in _STATUS if is_status and isinstance(table.get(name), str)}
-        others = {name: entry for name, entry in table.items() if name not in status}
-        table = {**table, **_inside(others)}
-    elif "answer" not in table and "text" in table and fields["contexts"]:  # as ragbench stores it
+    is_stored = "answer" not in table and isinstance(table.get("text"), str)
+    if is_stored and fields["contexts"]:  # as ragbench stores it
         stored = {str(passage.get("passage_id")): passage for passage in table.get("passages", ())}
         for part in (fields, *(calls := [dict(call) for call in table.get("calls", ())])):
             part["contexts"] = [
@@ -260,7 +363,60 @@ def _as_record(value: Any) -> Mapping[str, Any] | None:
                 for entry in part["contexts"]
             ]
         fields["calls"] = calls
-    return {**table, **without_none(fields)}
+    elif fields["answer"] is None:
+        is_status = fields["contexts"] is not None or table.get("error") is not None
+        status = {name for name in _STATUS if is_status and isinstance(table.get(name), str)}
+        others = {name: entry for name, entry in table.items() if name not in status}
+        table = {**table, **_inside(others)}
+    record = {**table, **without_none(fields)}
+    if is_missing(record.get("answer")) and any(
+        name in table and is_empty(table[name]) for name in (*ANSWER_FIELDS, *ANSWERS)
+    ):
+        record["answer"] = ""
+    if is_missing(record.get("contexts")) and not table.keys().isdisjoint(_LISTED):
+        record["contexts"] = []
+    return record
+
+
+def _are_contexts(parts: Sequence[Any]) -> bool:
+    """Return True if what a generator yields is contexts and not pieces of an answer: documents,
+    hits, pairs with a score, tables of a text with its id, score or source.
+    """
+    ids: list[Any] = []
+    for part in parts:
+        if isinstance(part, tuple) and len(part) >= 2 and isinstance(part[-1], Real):
+            ids.append(None)
+            continue
+        table = _table(part)
+        if not isinstance(table, Mapping):
+            return False
+        about = {*_CONTEXT["id"], *_CONTEXT["score"], *_SOURCES, *_ABOUT} & table.keys()
+        has_text = not {*_CONTEXT["text"]}.isdisjoint(table)
+        if "node" not in table and "page_content" not in table and not (has_text and about):
+            return False
+        if {"type", "role", "usage_metadata", "delta", "choices"} & table.keys():  # of a message
+            return False
+        ids.append(first(table, _CONTEXT["id"]))
+    is_one_message = len(parts) > 1 and ids[0] is not None and len({*map(str, ids)}) == 1
+    return bool(parts) and not is_one_message
+
+
+def _parallel(table: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the contexts that Chroma gives as lists in parallel, one of each for each query.
+
+    >>> _parallel({"ids": [["a", "b"]], "documents": [["It opened.", None]], "metadatas": None})
+    [{'id': 'a', 'text': 'It opened.'}, {'id': 'b'}]
+    """
+    columns = {"id": "ids", "text": "documents", "metadata": "metadatas"}
+    lists = {}
+    for part, name in columns.items():
+        values = table.get(name)
+        if isinstance(values, list) and values and isinstance(values[0], list):
+            values = values[0]
+        if isinstance(values, list):
+            lists[part] = values
+    rows = zip(*lists.values(), strict=False)
+    return [without_none(dict(zip(lists, row, strict=True))) for row in rows]
 
 
 def _inside(table: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -322,30 +478,82 @@ def read_context(value: Any) -> Any:
         return value
     if (node := value.get("node")) is not None:
         return {**read_context(node), "score": value.get("score")}
-    about: Mapping[str, Any] = next(
-        (value[name] for name in _ABOUT if isinstance(value.get(name), Mapping)), {}
-    )
-    fields = {part: first(value, names) for part, names in _CONTEXT.items()}
-    fields["doc_id"] = fields["doc_id"] or first(about, _SOURCES)
-    if fields["text"] is None:
-        fields["text"] = first(about, _CONTEXT["text"])
-    if fields["id"] is None:
+    tables = [value]
+    for name in _ABOUT:
+        if isinstance(inner := value.get(name), Mapping):
+            tables.append(inner)
+            tables += [inner[each] for each in _ABOUT if isinstance(inner.get(each), Mapping)]
+    fields: dict[str, Any] = {part: first(value, names) for part, names in _CONTEXT.items()}
+    for part in ("doc_id", "text"):
+        if fields[part] is None:
+            fields[part] = next(
+                (entry for each in tables if (entry := first(each, _CONTEXT[part])) is not None),
+                None,
+            )
+    sources = [
+        str(each[name])
+        for name in _SOURCES
+        for each in tables
+        if isinstance(each.get(name), str | int) and each[name] != ""
+    ]
+    if is_empty(fields["doc_id"]) and sources:
+        fields["doc_id"] = sources[0]
+    if is_empty(fields["id"]):
         fields["id"] = fields["doc_id"]
+    others = [source for source in dict.fromkeys(sources) if source != str(fields["doc_id"])]
+    if others:
+        fields["sources"] = tuple(others)
     return {
         part: str(entry) if part in ("id", "doc_id") else entry
         for part, entry in fields.items()
-        if entry is not None
+        if (part == "score" and entry is not None) or not is_missing(entry)
     }
 
 
+def _context(value: Any) -> Any:
+    """Return one context as `read_context` does; None for an empty one."""
+    if is_empty(value) or (isinstance(value, Mapping) and not value):
+        return None
+    table = read_context(value)
+    if not isinstance(table, Mapping) or not is_empty(table.get("id")):
+        return table
+    if is_empty(table.get("text")) and (not isinstance(value, Mapping) or _is_hole(value)):
+        return None
+    return table
+
+
+def _is_hole(value: Mapping[str, Any]) -> bool:
+    """Return True for a table with a field for a text or an id, which holds nothing."""
+    names = (*_CONTEXT["text"], *_CONTEXT["id"], *_ABOUT)
+    return any(name in value for name in names)
+
+
+def _number(value: Any) -> Any:
+    """Return a score of any numeric type as a float, NaN for a missing value; None for none."""
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    if is_missing(value):
+        return math.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return value  # pydantic's error names it
+
+
 def _answer(query_id: str, record: _Record, model: str) -> Answer:
-    passages = _passages(record.contexts)
+    contexts = [context for context in record.contexts if context is not None]
+    passages = _passages(contexts)
     ids = tuple(passage.passage_id for passage in passages)
+    found = iter(ids)
+    # a number in the text means what the system meant: empty contexts keep theirs
+    numbered = [next(found) if context is not None else "" for context in record.contexts]
     text, flags = without_thoughts(record.answer), dict.fromkeys(record.flags)
     outcome: str | None = "failed" if record.error is not None else record.outcome
     error, used = record.error, record.usage
     has_answer = "answer" in record.model_fields_set  # be it an empty one
-    if not text and outcome is None and (RETRIEVAL_ONLY in flags or (ids and not has_answer)):
+    if outcome is None and GUARDRAIL_BLOCKED in flags:
+        outcome = "blocked"
+    elif not text and outcome is None and (RETRIEVAL_ONLY in flags or not has_answer):
         flags[RETRIEVAL_ONLY] = None
     elif outcome is None:
         outcome = read_outcome(text)
@@ -353,9 +561,9 @@ def _answer(query_id: str, record: _Record, model: str) -> Answer:
         error = error or "the system reports a failure without a reason"
     citations: Iterable[str] = ()
     if record.citations is not None:
-        citations = (_cited(citation, ids) for citation in record.citations)
+        citations = (_cited(citation, numbered) for citation in record.citations)
     elif outcome == "success":
-        citations = parse_citations(text, ids)
+        citations = parse_citations(text, numbered)
     first_of = _first_of(ids, passages)
     citations = dict.fromkeys(first_of.get(citation, citation) for citation in citations)
     usage = (
@@ -379,12 +587,25 @@ def _answer(query_id: str, record: _Record, model: str) -> Answer:
         passages=tuple(
             passage
             for passage in passages
-            if passage.text or passage.doc_id or passage.score is not None
+            if passage.text or passage.doc_id or passage.sources or passage.score is not None
         ),
         calls=tuple(
-            Call(call.name, call.query, tuple(map(_stem, call.contexts))) for call in record.calls
+            Call(call.name, call.query, tuple(_stem(each) for each in call.contexts if each))
+            for call in record.calls
         ),
+        notes=_notes(record.contexts),
     )
+
+
+def _notes(contexts: Sequence[_Context | None]) -> tuple[str, ...]:
+    """Return a note for each context that is empty and each score that is not finite."""
+    notes = []
+    for context in contexts:
+        if context is None:
+            notes.append(EMPTY_CONTEXT)
+        elif context.score is not None and not math.isfinite(context.score):
+            notes.append(BAD_SCORE)
+    return tuple(notes)
 
 
 def _stem(context: _Context) -> str:
@@ -405,7 +626,10 @@ def _passages(contexts: Sequence[_Context]) -> list[Passage]:
             number += 1
         numbers[stem] = number
         doc_id = context.doc_id or (stem if number > 1 else "")
-        passages[passage_id] = Passage(passage_id, context.text, doc_id, context.score)
+        score = context.score
+        if score is not None and not math.isfinite(score):
+            score = None
+        passages[passage_id] = Passage(passage_id, context.text, doc_id, score, context.sources)
     return list(passages.values())
 
 
@@ -445,7 +669,8 @@ def _cited(citation: str | int, ids: Sequence[str]) -> str:
     "invalid:7".
     """
     text = str(citation)
-    if text in ids or not (isinstance(citation, int) or text.isdecimal()):
+    if (text and text in ids) or not (isinstance(citation, int) or text.isdecimal()):
         return text
     number = int(text)
-    return ids[number - 1] if 1 <= number <= len(ids) else f"invalid:{number}"
+    cited = ids[number - 1] if 1 <= number <= len(ids) else ""
+    return cited or f"invalid:{number}"

@@ -4,8 +4,10 @@ A journal has the answers on disk as they come, so that a crash or Ctrl-C loses 
 """
 
 import json
+import re
 import time
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -22,6 +24,10 @@ from ragbench.systems.function import Asker, attempt, failed, keywords
 from ragbench.types import TURN_MARK, Answer, Case, Dataset, System
 
 _ANSWER = TypeAdapter(Answer)
+_LIST_OF = re.compile(r"a list of \d+ texts")
+_UNREAD_HINT = (
+    'return it as "contexts", or name it in the system\'s file: reply = {contexts = "$.path"}'
+)
 _OTHER_OUTPUT = "name another output, or start over with --force"
 
 
@@ -128,6 +134,27 @@ def warn_of_failures(name: str, answers: Sequence[Answer]) -> None:
             DataWarning,
             stacklevel=3,
         )
+
+
+def warn_of_notes(name: str, answers: Sequence[Answer]) -> dict[str, int]:
+    """Warn once of each kind of thing in the answers that could not be read, with its number, and
+    return the numbers.
+    """
+    counts: Counter[str] = Counter()
+    firsts: dict[str, tuple[str, str]] = {}
+    for answer in answers:
+        for note in answer.notes:
+            kind = _LIST_OF.sub("a list of texts", note)
+            counts[kind] += 1
+            firsts.setdefault(kind, (note, answer.query_id))
+    for kind, (note, query_id) in firsts.items():
+        hint = f"; {_UNREAD_HINT}" if _LIST_OF.match(note) else ""
+        warnings.warn(
+            f"{name}: {note}, {counts[kind]} in all (first: {query_id!r}){hint}",
+            DataWarning,
+            stacklevel=3,
+        )
+    return dict(counts)
 
 
 class JournaledSystem:

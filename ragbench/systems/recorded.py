@@ -126,7 +126,7 @@ class RecordedSystem:
             raise DataError(f"{path} holds no answer; expected one JSON object on each line")
 
     def _take(self, record: Mapping[str, Any]) -> None:
-        ids = (str(record[key]) for key in IDS if isinstance(record.get(key), str | int))
+        ids = (_id(record.get(key)) for key in IDS)
         texts = (record[key] for key in QUESTIONS if isinstance(record.get(key), str))
         query_id = next(filter(None, ids), "")
         key = query_id or _folded(next(texts, ""))
@@ -147,6 +147,13 @@ class RecordedSystem:
         while (key, number) in self._again:
             number += 1
         self._again[key, number] = answer
+
+
+def _id(value: Any) -> str:
+    """Return the id of a question as a text, also of a whole number in a column of floats; else ""."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value) if isinstance(value, str | int) else ""
 
 
 def _folded(question: str) -> str:

@@ -7,6 +7,7 @@ compared in any case, with blanks, hyphens and borders of words (expectedOutput)
 
 import ast
 import io
+import math
 import re
 import tokenize
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -193,6 +194,9 @@ def labels_of(record: Mapping[str, Any], own: Collection[str] = ()) -> Labels:
     quotes = reader.quotes([name for name in EVIDENCE if not _is_of_ours(name, fields, own)])
     if not quotes and (is_deepeval or not has_answer):
         quotes = contexts
+    elif has_answer and not is_deepeval:  # contexts next to an answer are the system's
+        for name in CONTEXTS:
+            reader.unreadable.pop(name, None)
     references, aliases = reader.answers(REFERENCES), reader.answers(ALIAS_LISTS)
     is_labelled = bool(references or aliases or quotes)
     doubtful = bool(contexts) and not (is_labelled or is_replied)
@@ -301,6 +305,9 @@ class _Reader:
         if isinstance(value, str) and name in ALIAS_LISTS:
             value = read_cell(value.strip())
             value = value.split("::") if isinstance(value, str) else value
+        elif isinstance(value, str) and name in ANSWERS:
+            content = read_cell(value.strip())
+            value = content if isinstance(content, list) else value
         texts = list(dict.fromkeys(_answer_texts(value)))
         if not texts:
             self.unreadable[name] = "a text, or a list of texts (numbers with a point need quotes)"
@@ -322,9 +329,7 @@ class _Reader:
         name = next((name for name in names if name in self.fields), "")
         if not name:
             return []
-        value = self.fields[name]
-        if isinstance(value, str):
-            return [Quote(text) for text in _split(value, delimiter)]
+        value = read_list(self.fields[name], delimiter)
         quotes = []
         for part in value if isinstance(value, list) else [value]:
             if isinstance(part, Mapping):
@@ -343,6 +348,8 @@ class _Reader:
         if not self.source_name:
             return [], []
         value = self.fields[self.source_name]
+        if isinstance(value, str):
+            value = read_cell(value.strip())
         if isinstance(value, str):
             return _split(value, _LISTED), []
         sources: list[str] = []
@@ -396,38 +403,137 @@ def as_name(value: Any) -> str | None:
 def outputs_of(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record without what it expects, and what a system gave as `answer` and `contexts`.
 
+    A field for an answer that is empty ("", null, NaN: a table does not distinguish them) is an
+    empty answer; without such a field there is none. Contexts may be a text as a table holds a list.
+
     >>> outputs_of({"input": "Why?", "actual_output": "So.", "retrieval_context": "A.|B.", "context": "A."})
     {'input': 'Why?', 'answer': 'So.', 'contexts': ['A.', 'B.']}
+    >>> outputs_of({"question": "Why?", "answer": None, "contexts": "['A.', 'B.']"})
+    {'question': 'Why?', 'answer': '', 'contexts': ['A.', 'B.']}
     """
-    fields, is_deepeval, _ = _fields(record)
+    fields, is_deepeval, _ = _fields(record, is_filled=False)
     if _is_ares(fields):
         fields["contexts"] = [fields.pop("document", "")]
     expected = {*REFERENCES, *EVIDENCE, *REPLIES, *ANSWERS, *RETRIEVED, *CONTEXTS}
-    contexts = first(fields, RETRIEVED if is_deepeval else (*RETRIEVED, *CONTEXTS))
-    if isinstance(contexts, str):
-        contexts = _split(contexts, _JOINED if is_deepeval else "")
     outputs = {name: value for name, value in fields.items() if name not in expected}
-    outputs |= {"answer": first(fields, (*REPLIES, *ANSWERS)), "contexts": contexts}
-    return without_none(outputs)
+    replies = [fields[name] for name in (*REPLIES, *ANSWERS) if name in fields]
+    if replies:
+        outputs["answer"] = next((reply for reply in replies if not is_empty(reply)), "")
+    names = RETRIEVED if is_deepeval else (*RETRIEVED, *CONTEXTS)
+    lists = [fields[name] for name in names if name in fields]
+    if lists:
+        contexts: Any = next((each for each in lists if not is_empty(each)), [])
+        outputs["contexts"] = read_list(contexts, _JOINED if is_deepeval else "")
+    return {name: value for name, value in outputs.items() if not is_missing(value)}
+
+
+def is_missing(value: Any) -> bool:
+    """Return True for null and for a missing value of pandas (NaN, NA, NaT): they are all the same.
+
+    >>> [is_missing(value) for value in (None, float("nan"), "", 0, [])]
+    [True, True, False, False, False]
+    """
+    if value is None:
+        return True
+    if isinstance(value, str | bytes | Mapping | list | tuple):
+        return False
+    try:
+        return not value == value  # noqa: SIM201  # NaN and NaT are not equal to themselves
+    except (TypeError, ValueError):  # NA is neither true nor false; an array is many values
+        return type(value).__name__ == "NAType"
+
+
+def is_empty(value: Any) -> bool:
+    """Return True for a missing value and for a text of white space alone."""
+    return is_missing(value) or (isinstance(value, str) and not value.strip())
+
+
+def read_list(value: Any, delimiter: str = "") -> Any:
+    """Return the list that a text holds which went through a table, else a list of the text; any
+    other value as it is.
+
+    >>> read_list("['a', 'b']"), read_list("('a', 'b')"), read_list("array(['a', 'b'], dtype=object)")
+    (['a', 'b'], ['a', 'b'], ['a', 'b'])
+    >>> read_list("[]"), read_list("[1] shows it"), read_list("")
+    ([], ['[1] shows it'], [])
+    """
+    if not isinstance(value, str):
+        return value
+    content = read_cell(value.strip())
+    if isinstance(content, Mapping):
+        return [content]
+    return content if isinstance(content, list) else _split(value, delimiter)
 
 
 def read_cell(text: str) -> Any:
-    """Return what a cell of a table or an attribute of a span holds: JSON, a list of texts as Python
-    or numpy writes it, or the text.
+    """Return what a cell of a table or an attribute of a span holds: JSON, a list as Python, numpy or
+    pandas writes it, or the text.
 
     >>> read_cell('{"k": 3}'), read_cell("['a' 'b']"), read_cell("[1] shows it")
     ({'k': 3}, ['a', 'b'], '[1] shows it')
+    >>> read_cell("[{'text': 'a', 'score': nan}]")
+    [{'text': 'a', 'score': nan}]
     """
-    if text.startswith(("{", "[")):
-        with suppress(ValueError, RecursionError):
-            return parse_json(text)
-    with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-        if text.startswith("[") and all(isinstance(part, str) for part in ast.literal_eval(text)):
-            # numpy writes no commas between texts, which Python would then join
-            tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-            strings = (token.string for token in tokens if token.type == tokenize.STRING)
-            return list(map(ast.literal_eval, strings))
+    if not text.startswith(_OPENINGS):
+        return text
+    with suppress(ValueError, RecursionError):
+        return parse_json(text)
+    with suppress(ValueError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError):
+        content = _literal(ast.parse(_with_commas(text), mode="eval").body)
+        if isinstance(content, list | dict):
+            return content
     return text
+
+
+_OPENINGS = ("{", "[", "(", "array(")
+_NUMBERS = {
+    "nan": math.nan,
+    "NaN": math.nan,
+    "inf": math.inf,
+    "NaT": None,
+    "NA": None,
+    "null": None,
+}
+_FACTORIES = ("array", "Series", "float32", "float64", "int32", "int64", "str_", "bool_")
+
+
+def _with_commas(text: str) -> str:
+    """Return the source of a list with a comma between two values that numpy writes without one."""
+    source: list[tuple[int, str]] = []
+    depth, is_after_value, last = 0, False, ""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT):
+            continue
+        opens = token.string in ("[", "(", "{")
+        is_value = token.type in (tokenize.STRING, tokenize.NUMBER, tokenize.NAME)
+        is_call = token.string == "(" and last in _FACTORIES
+        if depth and is_after_value and (opens or is_value) and not is_call:
+            source.append((tokenize.OP, ","))
+        source.append((token.type, token.string))
+        depth += opens - (token.string in ("]", ")", "}"))
+        is_after_value = is_value or token.string in ("]", ")", "}")
+        last = token.string
+    return " ".join(string for _, string in source)
+
+
+def _literal(node: ast.expr) -> Any:
+    """Return the value of a literal of Python, numpy or pandas; ValueError for any other code."""
+    match node:
+        case ast.Constant(value=value) if value is not Ellipsis:
+            return value
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            return [_literal(part) for part in parts]
+        case ast.Dict(keys=keys, values=values) if None not in keys:
+            pairs = zip(keys, values, strict=True)
+            return {_literal(key): _literal(value) for key, value in pairs if key is not None}
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_literal(operand)
+        case ast.Name(id=name) if name in _NUMBERS:
+            return _NUMBERS[name]
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[first_argument, *_]):
+            if name in _FACTORIES:
+                return _literal(first_argument)
+    raise ValueError("not a literal")
 
 
 def _fields(

@@ -43,12 +43,14 @@ from ragbench.errors import DataError, RagbenchError, require
 from ragbench.testsets.assembly import DocumentIds
 from ragbench.testsets.cases import CaseLine, Content, Entry, check, entry_of, fields_of, nth_id
 from ragbench.testsets.fields import (
+    ANSWERS,
     IDS,
     LISTS,
     PASSAGE_IDS,
     PASSAGE_SCORES,
     PASSAGES,
     QUESTIONS,
+    REPLIES,
     TABLES,
     Labels,
     labels_of,
@@ -86,7 +88,9 @@ def other_form(path: Path) -> str:
     """
     suffix = path.suffix.lower()
     if suffix in TABLES:
-        is_spans = suffix == ".parquet" and "traces" in map(tool_of, parquet_rows(path)[:1])
+        is_spans = suffix == ".parquet" and "traces" in map(
+            tool_of, map(without_none, parquet_rows(path)[:1])
+        )
         return "traces" if is_spans else "table"
     with suppress(DataError, LookupError, TypeError):  # ragbench's own readers name the problem
         if suffix == ".jsonl":
@@ -206,15 +210,21 @@ def _rows(path: Path) -> list[dict[str, Any]]:
         raise DataError(
             f"{path} could not be read as a table: {exc}; save it as .csv in UTF-8"
         ) from exc
-    cells = (
+    rows = [
         {
-            str(name).strip(): read_cell(text.strip())
+            str(name).strip(): _cell(str(name), text.strip())
             for name, text in row.items()
             if isinstance(text, str)
         }
         for row in table.to_dict("records")
-    )
-    return [row for row in cells if any(row.values())]
+    ]
+    return [row for row in rows if any(row.values())]
+
+
+def _cell(name: str, text: str) -> Any:
+    """Return what a cell of a table holds; a question and an answer are texts, whatever they hold."""
+    is_text = name.strip().casefold().replace(" ", "_") in (*QUESTIONS, *REPLIES, *ANSWERS)
+    return text if is_text else read_cell(text)
 
 
 def _answered(output: Mapping[str, Any], path: Path) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ragbench.errors import DataError
 from ragbench.testsets.assembly import to_dataset
-from ragbench.testsets.fields import QUESTIONS, with_whole_numbers
+from ragbench.testsets.fields import QUESTIONS, is_missing, with_whole_numbers
 from ragbench.testsets.other_tools import one_per_question, read_records
 from ragbench.testsets.problems import refuse
 from ragbench.types import Dataset
@@ -37,11 +37,11 @@ def rows_of_data(data: Any) -> list[dict[str, Any]]:
 
 
 def _row(item: Any) -> dict[str, Any]:
-    """Return the fields of a row; those of empty cells (NaN, which does not equal itself) left out."""
+    """Return the fields of a row; an empty cell (NaN, NA) is None."""
     fields = {QUESTIONS[0]: item} if isinstance(item, str) else item
     fields = fields if isinstance(fields, Mapping) else getattr(item, "__dict__", {})
     plain = {name: getattr(value, "tolist", lambda v=value: v)() for name, value in fields.items()}
-    return {name: value for name, value in plain.items() if value == value}
+    return {name: None if is_missing(value) else value for name, value in plain.items()}
 
 
 def dataset_of(data: Any) -> Dataset:

@@ -40,6 +40,7 @@ def constant(*contexts: str) -> Callable[[str], dict[str, object]]:
     return lambda question: {"answer": "x", "contexts": list(contexts)}
 
 
+@pytest.mark.filterwarnings("ignore:.*an empty context is left out")
 @pytest.mark.parametrize(
     "contexts",
     [

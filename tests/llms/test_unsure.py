@@ -115,4 +115,4 @@ def test_a_reply_that_was_blocked_rightly_is_right(reply: object, way: str) -> N
     assert not result.answers[0].failed
     assert not result.questions["cause"].any()
     scores = result.scores.set_index("measure")["value"]
-    assert scores["outcome"] == 1.0
+    assert scores["outcome_correct"] == 1.0
