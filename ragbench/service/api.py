@@ -13,7 +13,7 @@ from ragbench.evaluation import own_version
 from ragbench.service import alert_rules, items, job_queue, scheduler, trends
 from ragbench.service.access import LINE, Session, needs
 from ragbench.service.bodies import RunBody
-from ragbench.service.folders import CASES, NAME, cases_in, described, save_upload
+from ragbench.service.folders import CASES, NAME, cases_in, described
 from ragbench.service.history_database import Json, connected
 from ragbench.service.responses import (
     folder_of_run,
@@ -72,8 +72,9 @@ def list_datasets(session: Reader) -> list[Json]:
 async def create_dataset(
     session: Runner, name: Annotated[str, Query(max_length=80, pattern=f"^{NAME}$")]
 ) -> Json:
-    """Save a test set, in any form of a single file."""
-    content = await session.request.body()
+    """Save a test set, in any form of a single file: one at a time. More than 1,000 cases come as
+    JSON Lines.
+    """
     content_type, _, _ = session.request.headers.get("content-type", "application/json").partition(
         ";"
     )
@@ -81,8 +82,11 @@ async def create_dataset(
         raise HTTPException(415, "send application/json, application/yaml or application/jsonl")
     if name == CASES:
         raise HTTPException(422, f"the cases of {CASES} are sent to /evaluation/test-cases")
-    path = session.folder.new_testset(name)
-    await run_in_threadpool(save_upload, path, content, form)
+    uploads = session.request.app.state.uploads
+    with uploads.alone(session.owner):
+        content = await session.request.body()
+        path = session.folder.new_testset(name)
+        await uploads.save(path, content, form)
     return await run_in_threadpool(described, path)
 
 

@@ -27,6 +27,8 @@ from ragbench.evaluation import own_version
 from ragbench.service import api, evaluation_api, guide_api
 from ragbench.service.access import NO_KEY, authenticate
 from ragbench.service.pages import routes
+from ragbench.service.responses import without_folders
+from ragbench.service.uploads import Uploads
 from ragbench.service.workers import Queue
 
 _LOG = logging.getLogger("ragbench.service")
@@ -92,6 +94,7 @@ def create_app(
     app.state.database = database
     app.state.admin_key = admin_key
     app.state.queue = queue
+    app.state.uploads = Uploads()
     app.add_middleware(Guard)
     app.add_exception_handler(RagbenchError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)  # type: ignore[arg-type]
@@ -115,7 +118,7 @@ async def _refused(request: Request, exc: Exception) -> JSONResponse:
             503,
             {"Retry-After": "5"},
         )
-    detail = _one_line(str(exc).replace(f"{request.app.state.root}/", ""))
+    detail = _one_line(without_folders(str(exc), request.app.state.root))
     return JSONResponse({"detail": detail}, 422)
 
 

@@ -98,6 +98,8 @@ class RunBody(
                 "it needs"
             )
         path = folder.testset(self.dataset)
+        # a test set that cannot be read is refused here: the output of a job may quote its file
+        needs_documents = path.parent == folder.sent or not load(path).corpus
         command = ["eval", f"--test-set={path}", folder.system(self.system)]
         for name, field in _FIELDS.items():
             if (text := spec.plain_text(getattr(self, name))) != spec.plain_text(field.default):
@@ -109,7 +111,7 @@ class RunBody(
             "max-cost": "" if self.max_cost is None else self.max_cost,
             "baseline": baseline,
         }
-        if folder.corpus.is_file() and (path.parent == folder.sent or not load(path).corpus):
+        if needs_documents and folder.corpus.is_file():
             options["docs"] = folder.corpus
         return command + [f"--{name}={value}" for name, value in options.items() if value != ""]
 

@@ -9,9 +9,8 @@ them, and give no paths.
 """
 
 import json
+import logging
 import re
-import tempfile
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -22,13 +21,14 @@ from fastapi import HTTPException
 from ragbench.errors import DataError, unknown
 from ragbench.retrieval.retrievers import RETRIEVERS
 from ragbench.testsets.cases import case_line, entry_of_case
-from ragbench.testsets.forms import SUFFIXES, form_of, load_testset, read, save_testset
+from ragbench.testsets.forms import SUFFIXES, form_of, load_testset
 from ragbench.types import Dataset
 
 NAME = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,78}[A-Za-z0-9_-])?"
 """The names of test sets, systems, series and clients: never a path."""
 CASES = "test-cases"
 """The data set of the cases that were sent one by one."""
+_LOG = logging.getLogger("ragbench.service")
 _TESTSETS = 200  # that a client may have
 
 
@@ -117,16 +117,30 @@ def testset_name(path: Path) -> str:
 
 
 def load(path: Path) -> Dataset:
-    """Return a test set; of a file that has not changed, the one that was read last time."""
-    state = path.stat()
-    if path.is_dir():
-        return load_testset(path)
-    return _cached(path, state.st_mtime_ns, state.st_size, state.st_ino)
+    """Return a test set; of a file that has not changed, the one that was read last time.
+
+    Raises:
+        DataError: it cannot be read. The reason, which may quote files, is in the log alone.
+    """
+    try:
+        return load_testset(path) if path.is_dir() else _cached(path, *_state(path))
+    except DataError as exc:
+        _LOG.warning("%s", exc)
+        raise DataError(
+            f"the data set {testset_name(path)!r} cannot be read; `ragbench testset validate` "
+            "gives the reasons on the server"
+        ) from None
 
 
 @lru_cache(maxsize=16)
 def _cached(path: Path, *state: int) -> Dataset:
     return load_testset(path)
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """Return numbers that differ once a file is changed."""
+    state = path.stat()
+    return state.st_mtime_ns, state.st_size, state.st_ino
 
 
 def cases_in(path: Path) -> list[dict[str, Any]]:
@@ -135,38 +149,32 @@ def cases_in(path: Path) -> list[dict[str, Any]]:
     return [case_line(entry_of_case(data, case)) for case in data.cases]
 
 
-def save_upload(path: Path, content: bytes, form: str) -> None:
-    """Check a test set that a request sent as "yaml", "json" or "jsonl", and save it in ragbench's
-    own form.
-
-    Raises:
-        DataError: it has problems, or refers to documents that are elsewhere.
-    """
-    with tempfile.TemporaryDirectory() as staging:
-        upload = Path(staging, f"{path.stem}.{form}")
-        upload.write_bytes(content)
-        try:
-            if form in ("yaml", "jsonl") and read(upload, form).corpus:
-                raise DataError(
-                    "corpus refers to documents elsewhere; send them in the body, or to /ingest"
-                )
-            save_testset(replace(load_testset(upload), name=path.stem), path, "jsonl")
-        except DataError as exc:
-            raise DataError(str(exc).replace(f"{staging}/", "")) from exc.__cause__
-
-
 def described(path: Path) -> dict[str, Any]:
     """Return what a list of data sets shows of one."""
-    dataset, about = load(path), path / "testset.json"
+    content = _contents(path) if path.is_dir() else _contents_of_file(path, *_state(path))
+    about = path / "testset.json"
     provenance = json.loads(about.read_text(encoding="utf-8")) if about.is_file() else {}
     changed_at = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
     return {
         "name": testset_name(path),
         "form": form_of(path),
+        **content,
+        "created_at": provenance.get("created_at") or changed_at,
+        "changed_at": changed_at,
+    }
+
+
+def _contents(path: Path) -> dict[str, Any]:
+    """Return what a list of data sets shows of the content of one."""
+    dataset = load(path)
+    return {
         "questions": len(dataset.cases),
         "documents": len(dataset.corpus),
         "fingerprint": dataset.fingerprint,
         "categories": sorted({case.category for case in dataset.cases if case.category}),
-        "created_at": provenance.get("created_at") or changed_at,
-        "changed_at": changed_at,
     }
+
+
+@lru_cache(maxsize=10_000)
+def _contents_of_file(path: Path, *state: int) -> dict[str, Any]:
+    return _contents(path)

@@ -1,6 +1,7 @@
 """Runs and jobs as responses have them."""
 
 import json
+import re
 import time
 from contextlib import suppress
 from dataclasses import asdict
@@ -21,6 +22,7 @@ from ragbench.service.records import content_of
 from ragbench.service.trends import run_of, scores_of
 
 _ID = 64
+_FOLDERS = re.compile(r"(?<![\w.:/<>])(?:/[^\s/'\",:;()<>]+)+/(?=[^\s/])")
 _RUN = (
     "id client_id series configuration dataset fingerprint made_at passed questions "
     "questions_passed cost_usd seconds"
@@ -102,8 +104,17 @@ def job_document(session: Session, job_id: str) -> Json:
 
 def job_response(session: Session, job: Json) -> Json:
     """Return a job without the places of files."""
-    output = (job["output"] or "").replace(f"{session.root}/", "")
+    output = without_folders(job["output"] or "", session.root)
     return {**{name: job[name] for name in _JOB}, "output": output}
+
+
+def without_folders(text: str, root: Path) -> str:
+    """Return a text whose paths show no folders of the server but those below the root.
+
+    >>> without_folders("/srv/a/b.toml, /etc/pki/key.pem: no; see http://host/a/b", Path("/srv"))
+    'a/b.toml, key.pem: no; see http://host/a/b'
+    """
+    return _FOLDERS.sub("", text.replace(f"{root}/", ""))
 
 
 async def waited(session: Session, job: Json, seconds: float) -> Json:

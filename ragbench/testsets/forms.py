@@ -41,8 +41,10 @@ problem.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from ragbench.datasets.corpus import load_corpus as load_corpus  # a name of ragbench.testsets
 from ragbench.datasets.jsonl import json_line, located, shown
@@ -52,7 +54,16 @@ from ragbench.testsets.assembly import DocumentIds, check_evidence, to_dataset
 from ragbench.testsets.beir_form import beir_problems, read_beir
 from ragbench.testsets.cases import Content, case_line, entry_of_case, plain, sample_line
 from ragbench.testsets.fields import QUESTIONS, SIGNATURES, TABLES, without_none
-from ragbench.testsets.other_tools import add_cases, other_form, read_records, records
+from ragbench.testsets.other_tools import (
+    add_cases,
+    form_of_row,
+    form_of_value,
+    numbered_rows,
+    other_form,
+    read_records,
+    records,
+    rows_of_value,
+)
 from ragbench.testsets.parser import (
     Record,
     UnreadableError,
@@ -322,6 +333,39 @@ def yaml_case(line: Mapping[str, object]) -> dict[str, object]:
     return {_SHORT.get(name, name): value for name, value in line.items()}
 
 
+def read_lines(raw: bytes, file: str) -> Content:
+    """Return the content of a test set in JSON Lines, ragbench's own or another tool's.
+
+    Nothing but the text is read: what it names elsewhere stays a name. `file` is what it is called
+    in messages.
+    """
+    content = Content()
+    records = list(json_records(raw, file, content.problems))
+    tool = form_of_row(records[0].value) if records else ""
+    if not tool:
+        return _content_of_lines(records, content, file, file, None)
+    return _content_of_tool(((record.line, record.value) for record in records), tool, file)
+
+
+def read_value(record: Record) -> Content:
+    """Return the content of a test set that is the value of a YAML or JSON text, ragbench's own or
+    another tool's; as `read_lines`.
+    """
+    tool = ""
+    with suppress(LookupError, TypeError):  # ragbench's own reader names the problem
+        tool = form_of_value(record.value)
+    if not tool:
+        return _content_of_value(record, Content(), record.file, None)
+    rows = rows_of_value(record.value, tool, record.file)
+    return _content_of_tool(enumerate(rows, 1), tool, record.file)
+
+
+def _content_of_tool(
+    numbered: Iterable[tuple[int, dict[str, Any]]], tool: str, file: str
+) -> Content:
+    return read_records(numbered_rows(numbered, tool, file), Path(file), None)
+
+
 def _read_file(path: Path, corpus: Mapping[str, Document] | None) -> Content:
     """Return the content of a YAML or JSON file: fields next to the list of cases, or the list."""
     content = Content()
@@ -330,25 +374,44 @@ def _read_file(path: Path, corpus: Mapping[str, Document] | None) -> Content:
     except UnreadableError as exc:
         content.problems.append(exc.problem)
         return content
+    return _content_of_value(record, content, str(path), corpus)
+
+
+def _content_of_value(
+    record: Record, content: Content, source: str, corpus: Mapping[str, Document] | None
+) -> Content:
+    """Return a content with what the value of a YAML or JSON text holds."""
     if record.value is None:
         content.problems.append(record.problem((), "the file is empty", "cases: a list of cases"))
     elif isinstance(record.value, list):
-        add_cases(content, record.items(), str(path), corpus)
+        add_cases(content, record.items(), source, corpus)
     elif content.take_head(record):
         cases = "test_cases" if "test_cases" in record.value else "cases"
         if cases not in record.value:
             content.problems.append(record.problem((cases,), "missing", "a list of cases"))
         content.add((), *map(record.items, ("documents", "safety_inputs", "safety_outputs")))
-        add_cases(content, record.items(cases), str(path), corpus)
+        add_cases(content, record.items(cases), source, corpus)
     return content
 
 
 def _read_lines(path: Path, corpus: Mapping[str, Document] | None) -> Content:
     """Return the content of a JSONL file."""
     content = Content()
+    records = json_records(read_bytes(path), path.name, content.problems)
+    return _content_of_lines(records, content, path.name, str(path), corpus)
+
+
+def _content_of_lines(
+    records: Iterable[Record],
+    content: Content,
+    file: str,
+    source: str,
+    corpus: Mapping[str, Document] | None,
+) -> Content:
+    """Return a content with what the lines of a JSONL file hold."""
     lines: dict[str, list[Record]] = {kind: [] for kind in (*_KINDS.values(), "outputs")}
     unknown: list[Record] = []
-    for record in json_records(path, content.problems):
+    for record in records:
         kind = next((kind for name, kind in _KINDS.items() if name in record.value), "")
         if kind in ("", "documents") and not record.value.keys().isdisjoint(QUESTIONS):
             kind = "cases"
@@ -359,7 +422,7 @@ def _read_lines(path: Path, corpus: Mapping[str, Document] | None) -> Content:
             continue
         unknown.append(record)
     for record in unknown[: None if any(lines.values()) else 1]:
-        with located(str(path)):
+        with located(source):
             refuse_foreign(record.value)
         names = list(record.value)
         expected = "query_id or a question (a case), doc_id (a document), sample_id or testset"
@@ -372,7 +435,7 @@ def _read_lines(path: Path, corpus: Mapping[str, Document] | None) -> Content:
         )
     if not any(lines.values()) and not content.problems:
         content.problems.append(
-            Problem(0, "", "the file is empty", "one object with a query_id per line", path.name)
+            Problem(0, "", "the file is empty", "one object with a query_id per line", file)
         )
     heads = lines.pop("heads")
     for record in heads[1:]:
@@ -382,5 +445,5 @@ def _read_lines(path: Path, corpus: Mapping[str, Document] | None) -> Content:
         content.take_head(record)
     cases = lines.pop("cases")
     content.add(**lines)
-    add_cases(content, cases, str(path), corpus)
+    add_cases(content, cases, source, corpus)
     return content

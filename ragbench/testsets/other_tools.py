@@ -94,21 +94,31 @@ def other_form(path: Path) -> str:
         return "traces" if is_spans else "table"
     with suppress(DataError, LookupError, TypeError):  # ragbench's own readers name the problem
         if suffix == ".jsonl":
-            return next((_form_of_row(record) for _, record in json_lines(path)), "")
+            return next((form_of_row(record) for _, record in json_lines(path)), "")
         if suffix == ".json" or b"vars" in read_bytes(path):
             content = _content(path)
-            if isinstance(content, dict) and "results" in _part(content, "results"):
-                return "promptfoo"
-            rows = _listed(content, path)
-            if isinstance(rows, list) and rows and isinstance(rows[0], dict):
-                if "vars" in rows[0]:
-                    return "promptfoo"
-                is_table = rows is not content and has_question(rows[0])
-                return _form_of_row(rows[0]) or "table" * is_table
+            return form_of_value(content, _questions_of(content, path))
     return ""
 
 
-def _form_of_row(row: Mapping[str, Any]) -> str:
+def form_of_value(content: Any, questions: Any = None) -> str:
+    """Return the tool that the value of a JSON or YAML file is of, as `other_form`.
+
+    `questions` is the value of LlamaIndex's rag_dataset.json next to predictions.
+    """
+    if isinstance(content, dict) and "results" in _part(content, "results"):
+        return "promptfoo"
+    rows = _listed(content, questions)
+    if not (isinstance(rows, list) and rows and isinstance(rows[0], dict)):
+        return ""
+    if "vars" in rows[0]:
+        return "promptfoo"
+    if form := form_of_row(rows[0]):
+        return form
+    return "table" if rows is not content and has_question(rows[0]) else ""
+
+
+def form_of_row(row: Mapping[str, Any]) -> str:
     """Return the tool of a record, "table" for one of a public test set or with one passage."""
     tool = tool_of(row)
     if tool:
@@ -130,19 +140,38 @@ def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
     else:
         is_table = path.is_dir() or path.suffix.lower() in TABLES
         content: Any = _rows(path) if is_table else _content(path)
-        if isinstance(content, dict) and "results" in _part(content, "results"):
-            content = _answered(content, path)
-        with suppress(LookupError, TypeError):
-            content = _listed(content, path)
-        if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
-            raise DataError(f"{path}: expected a list of records{form and f' of {form}'}")
-        numbered = enumerate(content, 1)
+        rows = rows_of_value(content, form, str(path), _questions_of(content, path))
+        numbered = enumerate(rows, 1)
+    yield from numbered_rows(numbered, form, str(path))
+
+
+def rows_of_value(
+    content: Any, form: str, source: str, questions: Any = None
+) -> list[dict[str, Any]]:
+    """Return the records in the value of a JSON or YAML file; `questions` as in `form_of_value`.
+
+    Raises:
+        DataError: it is not what its form has; `source` is its place in the message.
+    """
+    if isinstance(content, dict) and "results" in _part(content, "results"):
+        content = _answered(content, source)
+    with suppress(LookupError, TypeError):
+        content = _listed(content, questions)
+    if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
+        raise DataError(f"{source}: expected a list of records{form and f' of {form}'}")
+    return content
+
+
+def numbered_rows(
+    numbered: Iterable[tuple[int, dict[str, Any]]], form: str, source: str
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the number and the fields of each question in the rows of another tool."""
     if form == "traces":
-        with located(str(path)):
+        with located(source):
             numbered = enumerate([*trace_records(row for _, row in numbered)], 1)
     for number, record in one_per_question(numbered):
         if number == 1:
-            with located(str(path)):
+            with located(source):
                 refuse_foreign(record)
         yield number, record
 
@@ -154,18 +183,24 @@ def _content(path: Path) -> Any:
         raise DataError(str(exc.problem)) from exc
 
 
-def _listed(content: Any, path: Path) -> Any:
+def _questions_of(content: Any, path: Path) -> Any:
+    """Return the value of LlamaIndex's rag_dataset.json next to a file of predictions, or None."""
+    file = path.with_name("rag_dataset.json")
+    is_predictions = isinstance(content, dict) and "predictions" in content
+    return _content(file) if is_predictions and path != file and file.is_file() else None
+
+
+def _listed(content: Any, questions: Any) -> Any:
     """Return the records of a JSON or YAML file: its list, that in a field, or the rows of columns.
-    LlamaIndex's predictions have the questions of the rag_dataset.json next to them.
+    LlamaIndex's predictions get their questions from `questions`.
     """
     if not isinstance(content, dict):
         return content
     if tool_of(content) == "traces":
         return [content]
-    questions = path.with_name("rag_dataset.json")
     for name in LISTS:
-        if name == "predictions" and name in content and questions.is_file():
-            pairs = zip(_listed(_content(questions), path), content[name], strict=False)
+        if name == "predictions" and name in content and questions is not None:
+            pairs = zip(_listed(questions, None), content[name], strict=False)
             return [{"query": example["query"], **reply} for example, reply in pairs]
         if name in content:
             return content[name]
@@ -227,7 +262,7 @@ def _cell(name: str, text: str) -> Any:
     return text if is_text else read_cell(text)
 
 
-def _answered(output: Mapping[str, Any], path: Path) -> Any:
+def _answered(output: Mapping[str, Any], source: str) -> Any:
     """Return what one prompt and provider of promptfoo answered: its tests, with the answers."""
     results = output["results"]["results"]
     if not isinstance(results, list) or not all(isinstance(row, dict) for row in results):
@@ -235,7 +270,7 @@ def _answered(output: Mapping[str, Any], path: Path) -> Any:
     sources = {f"prompt {r.get('promptIdx')} of {_part(r, 'provider').get('id')}" for r in results}
     if len(sources) > 1:
         raise DataError(
-            f"{path} holds answers to {', '.join(sorted(sources))}; write a file for each "
+            f"{source} holds answers to {', '.join(sorted(sources))}; write a file for each "
             "(promptfoo eval --filter-providers)"
         )
     rows = []

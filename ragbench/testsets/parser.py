@@ -2,7 +2,8 @@
 it.
 
 Of YAML's plain words only true, false, null and decimal numbers are more than text (`no` and 007
-are texts); aliases are refused, as ten lines of them can name billions of values. JSON is YAML too:
+are texts); aliases are refused, as ten lines of them can name billions of values, and so are tags,
+which ask for other types. JSON is YAML too:
 lines of both are looked up by ruamel.yaml when there is a problem.
 """
 
@@ -30,6 +31,8 @@ from ragbench.testsets.problems import Problem, field_name
 Keys = tuple[str | int, ...]
 
 _MAX_LOOKED_UP = 2_000_000  # characters; ruamel.yaml takes 3 s for a million
+_MAX_DEPTH = 100  # levels of a YAML text; a test set has less than ten
+_TEXT_TAG = "tag:yaml.org,2002:str"
 _WORDS = {
     "null": r"~|null|Null|NULL|",
     "bool": r"true|True|TRUE|false|False|FALSE",
@@ -89,13 +92,13 @@ def read_bytes(path: Path) -> bytes:
         ) from exc
 
 
-def json_records(path: Path, problems: list[Problem]) -> Iterator[Record]:
+def json_records(raw: bytes, file: str, problems: list[Problem]) -> Iterator[Record]:
     """Yield the object of each line that is not blank; what is wrong is added to `problems`."""
-    for number, line in enumerate(read_bytes(path).split(b"\n"), start=1):
+    for number, line in enumerate(raw.split(b"\n"), start=1):
         if not line.strip():
             continue
         try:
-            record = parse(line, path.name, line=number)
+            record = parse(line, file, line=number)
         except UnreadableError as exc:
             problems.append(exc.problem)
             continue
@@ -115,8 +118,8 @@ def parse(raw: bytes, file: str, *, line: int = 0) -> Record:
     {'answer': 'no', 'id': '007', 'when': '2024-01-01', 'grade': 2}
 
     Raises:
-        UnreadableError: it is not UTF-8, JSON or YAML, has a field twice or an alias, or nests too
-            deeply.
+        UnreadableError: it is not UTF-8, JSON or YAML, has a field twice, an alias or a tag, or
+            nests too deeply.
     """
     is_yaml = file.lower().endswith((".yaml", ".yml"))
     form = "YAML" if is_yaml else "JSON"
@@ -182,11 +185,24 @@ class _Resolver(VersionedResolver):
 
 
 class _Composer(Composer):
+    """Gives the nodes of plain data: no aliases, no tags but !!str, and not more than 100 levels."""
+
+    depth = 0
+
     def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.parser.check_event(AliasEvent):
-            mark = self.parser.peek_event().start_mark
-            raise ComposerError(None, None, "an alias (*name): write the value itself", mark)
+        event = self.parser.peek_event()
+        problem = ""
+        if isinstance(event, AliasEvent):
+            problem = "an alias (*name): write the value itself"
+        elif getattr(event, "tag", None) not in (None, _TEXT_TAG):
+            problem = "a tag (!name): write the value without it"
+        elif self.depth == _MAX_DEPTH:
+            problem = "too deep"
+        if problem:
+            raise ComposerError(None, None, problem, event.start_mark)
+        self.depth += 1
         node = super().compose_node(parent, index)
+        self.depth -= 1
         if parent is not None and index is None:  # the name of a field, which is a text
             node.ctag = VersionedResolver.DEFAULT_SCALAR_TAG
         return node
@@ -205,7 +221,7 @@ class _Representer(RoundTripRepresenter):
 
 def _quoted(representer: Any, text: str) -> Any:
     style = '"' if _LINE_ENDS.search(text) else None
-    return representer.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+    return representer.represent_scalar(_TEXT_TAG, text, style=style)
 
 
 _Representer.add_representer(str, _quoted)
@@ -244,14 +260,15 @@ def _lines_of(text: str) -> Callable[[Keys], int]:
             return 0
         line = 1
         for key in keys:
-            parts: dict[Any, Any] = (
-                {name.value: (name, value) for name, value in node.value}
-                if node.id == "mapping"
-                else dict(enumerate((item, item) for item in node.value))
-            )
-            if key not in parts:
+            if node.id == "mapping":
+                places = {name.value: (name, value) for name, value in node.value}
+                place = places.get(key)
+            else:  # not a dict of all items, which would take a time that grows with their square
+                items = node.value if isinstance(key, int) else ()
+                place = (items[key], items[key]) if key in range(len(items)) else None
+            if place is None:
                 break
-            line, node = parts[key][0].start_mark.line + 1, parts[key][1]
+            line, node = place[0].start_mark.line + 1, place[1]
         return line
 
     return line_of

@@ -24,7 +24,7 @@ from typing import Any
 from ragbench.datasets.jsonl import json_line, shown
 from ragbench.datasets.records import warn
 from ragbench.testsets.cases import Content, Kind, Labels, sample_line
-from ragbench.testsets.parser import Record, json_records
+from ragbench.testsets.parser import Record, json_records, read_bytes
 from ragbench.testsets.problems import suggestion
 from ragbench.types import SafetySample
 
@@ -75,7 +75,7 @@ def safety_texts(inputs: Iterable[SafetySample], outputs: Iterable[SafetySample]
 def lines_of(folder: Path, file: str, content: Content) -> Iterator[Record]:
     """Yield the object of each line of a file that may be missing."""
     if (folder / file).is_file():
-        yield from json_records(folder / file, content.problems)
+        yield from json_records(read_bytes(folder / file), file, content.problems)
 
 
 def _add_labels(

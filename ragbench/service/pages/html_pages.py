@@ -17,6 +17,7 @@ from ragbench.report.page import interval
 from ragbench.report.page.html import visible
 from ragbench.report.page.sentences import templates
 from ragbench.service.access import NO_KEY, Session, needs
+from ragbench.service.responses import without_folders
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -74,7 +75,7 @@ class PageRoute(APIRoute):
                 if status == 401:
                     template, text = "login", "" if text == NO_KEY else text
             except RagbenchError as exc:
-                text = str(exc).replace(f"{request.app.state.root}/", "")
+                text = without_folders(str(exc), request.app.state.root)
             return page(request, template, status, text=text)
 
         return handled

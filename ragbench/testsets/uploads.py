@@ -1,0 +1,167 @@
+"""Test sets that strangers send, read by a process that can open nothing.
+
+`python -m ragbench.testsets.uploads FORM NAME` takes the bytes of a test set from its input and
+gives JSON: `{"lines": ...}`, the same test set as JSON Lines, or `{"error": ...}`, one sentence about
+what was sent. It knows no references: not to files, names of collections, addresses or objects of
+Python. What costs time is counted before it is read, and the process limits its own time, its
+memory and, to none, the files and connections that it may open.
+"""
+
+import json
+import re
+import sys
+import warnings
+from contextlib import suppress
+from itertools import accumulate
+from typing import Any
+
+from ragbench.errors import DataError
+from ragbench.testsets.assembly import check_evidence, to_dataset
+from ragbench.testsets.forms import content_of, read_lines, read_value, text_of
+from ragbench.testsets.parser import UnreadableError, parse
+from ragbench.testsets.problems import refuse
+from ragbench.types import Dataset
+
+MAX_DEPTH = 100
+"""Levels of lists and objects inside each other."""
+MAX_CASES = 1_000
+"""Cases in YAML and JSON; JSON Lines may have more."""
+MAX_LINES = 100_000
+MAX_YAML = 1_000_000
+"""Bytes of YAML, which takes 50 times as long to read as JSON."""
+MAX_YAML_VALUES = 100_000
+"""Line ends, commas and opening brackets of YAML, after which a value may begin."""
+MAX_VALUES = 1_000_000
+"""Commas and brackets of JSON outside of texts."""
+CPU_S = 30
+"""Seconds of the processor for one test set; 100,000 lines take 20."""
+MEMORY_MB = 512
+_JSON_LINES = "send it as JSON Lines (application/jsonl), a case in each line"
+_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1, ord(","): 0}
+_OTHERS = bytes(sign for sign in range(256) if sign not in _STEPS)
+_VALUE = re.compile(rb"[\n,\[{]")
+_ITEM = re.compile(rb"^( *)-(?=[ \n])", re.MULTILINE)
+
+
+def read_upload(raw: bytes, form: str, name: str) -> Dataset:
+    """Return the test set in the bytes of a text; `form` is "yaml", "json" or "jsonl".
+
+    Raises:
+        DataError: it is not what it should be, is too large, or refers to documents elsewhere.
+    """
+    check_size(raw, form)
+    file = f"{name}.{form}"
+    if form == "jsonl":
+        content = read_lines(raw, file)
+    else:
+        try:
+            record = parse(raw, file)
+        except UnreadableError as exc:
+            raise DataError(str(exc.problem)) from exc
+        _check_number(_longest_list(record.value))
+        content = read_value(record)
+    if content.corpus:
+        raise DataError(
+            "corpus refers to documents elsewhere, which are not read; send them in the body, or to "
+            "/ingest"
+        )
+    content.problems += check_evidence(content, content.documents)
+    refuse(name, content.problems)
+    return to_dataset(name, content, content.documents, name)
+
+
+def check_size(raw: bytes, form: str) -> None:
+    """Raise DataError for a text that would take long to read.
+
+    >>> check_size(b"[" * 200, "json")
+    Traceback (most recent call last):
+    ragbench.errors.DataError: the body has more than 100 levels of lists and objects; send plain cases
+    """
+    if form == "yaml":
+        _check_yaml(raw)
+        return
+    if form == "jsonl" and raw.count(b"\n") > MAX_LINES:
+        raise DataError(f"the body has more than {MAX_LINES:,} lines; send it as several data sets")
+    signs = _TEXT.sub(b"", raw).translate(None, _OTHERS)
+    if len(signs) > MAX_VALUES:
+        raise DataError(
+            f"the body has more than {MAX_VALUES:,} values; send it as several data sets"
+        )
+    if max(accumulate(map(_STEPS.__getitem__, signs)), default=0) > MAX_DEPTH:
+        raise DataError(
+            f"the body has more than {MAX_DEPTH} levels of lists and objects; send plain cases"
+        )
+
+
+def _check_yaml(raw: bytes) -> None:
+    """Raise DataError for YAML that is long, or whose outermost lists have many items."""
+    if len(raw) > MAX_YAML:
+        raise DataError(f"the body has more than {MAX_YAML:,} bytes of YAML; {_JSON_LINES}")
+    if len(_VALUE.findall(raw)) > MAX_YAML_VALUES:
+        raise DataError(f"the body has more than {MAX_YAML_VALUES:,} values of YAML; {_JSON_LINES}")
+    indents = [len(match[1]) for match in _ITEM.finditer(raw)]
+    if indents:
+        _check_number(indents.count(min(indents)))
+
+
+def _longest_list(value: Any) -> int:
+    """Return the number of items of a list, or of the longest list in a field that may hold cases."""
+    if isinstance(value, list):
+        return len(value)
+    fields = value if isinstance(value, dict) else {}
+    lists = [each for name, each in fields.items() if name != "documents"]
+    return max((len(each) for each in lists if isinstance(each, list)), default=0)
+
+
+def _check_number(n_cases: int) -> None:
+    if n_cases > MAX_CASES:
+        raise DataError(f"the body has {n_cases:,} cases, more than {MAX_CASES:,}; {_JSON_LINES}")
+
+
+def lines_of_upload(raw: bytes, form: str, name: str) -> str:
+    """Return the JSON Lines of a test set that was sent; they have been read again."""
+    lines = text_of(content_of(read_upload(raw, form, name)), "jsonl")
+    refuse(name, read_lines(lines.encode(), f"{name}.jsonl").problems)
+    return lines
+
+
+def limit_process() -> None:
+    """Limit the time and the memory of this process, and let it open no file and no connection."""
+    with suppress(ImportError):  # not on Windows
+        import resource
+
+        limits = {
+            resource.RLIMIT_CPU: CPU_S,
+            resource.RLIMIT_DATA: MEMORY_MB << 20,
+            resource.RLIMIT_NOFILE: 3,  # input, output and errors
+            resource.RLIMIT_FSIZE: 0,
+        }
+        for limit, value in limits.items():
+            _, hard = resource.getrlimit(limit)
+            lowest = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(limit, (lowest, lowest))
+
+
+def main(form: str, name: str) -> None:
+    """Read the input, write the output."""
+    warnings.simplefilter("ignore")
+    lines_of_upload(b'[{"question": "Why?"}]', "json", "warm-up")  # imports what is imported late
+    lines_of_upload(b"- question: Why?\n", "yaml", "warm-up")
+    raw = sys.stdin.buffer.read()
+    limit_process()
+    reply: dict[str, Any]
+    try:
+        reply = {"lines": lines_of_upload(raw, form, name)}
+    except DataError as exc:
+        reply = {"error": str(exc)}
+    except RecursionError:
+        reply = {"error": "the body nests too deeply; send plain cases"}
+    except MemoryError:
+        reply = {"error": f"the body takes more than {MEMORY_MB} MB to read; send it in parts"}
+    sys.stdout.buffer.write(json.dumps(reply).encode())
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
