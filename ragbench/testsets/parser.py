@@ -260,12 +260,12 @@ def _lines_of(text: str) -> Callable[[Keys], int]:
             return 0
         line = 1
         for key in keys:
+            place = None
             if node.id == "mapping":
                 places = {name.value: (name, value) for name, value in node.value}
                 place = places.get(key)
-            else:  # not a dict of all items, which would take a time that grows with their square
-                items = node.value if isinstance(key, int) else ()
-                place = (items[key], items[key]) if key in range(len(items)) else None
+            elif isinstance(key, int) and key < len(node.value):
+                place = (node.value[key], node.value[key])
             if place is None:
                 break
             line, node = place[0].start_mark.line + 1, place[1]
