@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import signal
 import socket
 from contextlib import suppress
 from pathlib import Path
@@ -81,6 +82,8 @@ def serve_command(
     app = create_app(root, database, admin_key=admin_key, queue=queue)
     config = server_config(app, behind_proxy)
     write_privately(root / "server.log")
+    # SIGTERM ends it as Ctrl-C does: uvicorn raises both once more when it has stopped.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listener])
 

@@ -95,6 +95,8 @@ def key_of_session(request: Request, token: str) -> ApiKey | None:
     """Return the key that a browser logged in with; None where that is over."""
     database, one_time = request.app.state.database, _one_time(request.app.state.admin_key)
     key_id = find_session(token, database=database)
+    if not key_id:
+        return None
     return one_time if key_id == one_time.id else read_key(key_id, database=database)
 
 
@@ -110,19 +112,31 @@ async def authenticate(request: Request) -> ApiKey | None:
     Raises:
         HTTPException: 403 for a form of another site.
     """
-    scheme, _, value = request.headers.get("authorization", "").partition(" ")
-    text = request.headers.get("x-api-key", "") or value.strip() * (scheme.lower() == "bearer")
-    if text:
+    if text := key_text(request):
         return await run_in_threadpool(key_of, request, text)
     token, is_login = request.cookies.get(COOKIE, ""), request.url.path == "/login"
-    origin = urlsplit(request.headers.get("origin", "")).netloc
-    if (
-        (token or is_login)
-        and request.method not in _SAFE
-        and origin != request.headers.get("host")
-    ):
+    if (token or is_login) and request.method not in _SAFE and not _is_of_this_site(request):
         raise HTTPException(403, "this form came from another site; open this page by its address")
     return await run_in_threadpool(key_of_session, request, token) if token else None
+
+
+def key_text(request: Request) -> str:
+    """Return the key that a request was sent with, in X-API-Key or Authorization: Bearer; "" without
+    one. It may open nothing.
+    """
+    if text := request.headers.get("x-api-key", ""):
+        return text
+    scheme, _, value = request.headers.get("authorization", "").partition(" ")
+    return value.strip() if scheme.lower() == "bearer" else ""
+
+
+def _is_of_this_site(request: Request) -> bool:
+    """Return True if the page that sent a request is one of this server."""
+    try:
+        origin = urlsplit(request.headers.get("origin", "")).netloc
+    except ValueError:  # such as http://[::1
+        return False
+    return origin == request.headers.get("host")
 
 
 CLIENT_ID: Any = Query(

@@ -25,7 +25,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ragbench.errors import RagbenchError, printable
 from ragbench.evaluation import own_version
 from ragbench.service import api, evaluation_api, guide_api
-from ragbench.service.access import NO_KEY, authenticate
+from ragbench.service.access import COOKIE, NO_KEY, authenticate, key_text
+from ragbench.service.keys import ApiKey, digest
 from ragbench.service.pages import routes
 from ragbench.service.responses import without_folders
 from ragbench.service.uploads import Uploads
@@ -46,6 +47,7 @@ MAX_BODY = 10_000_000
 """Bytes of a data set that is sent; a document may have a tenth of it, everything else a hundredth."""
 MAX_RATE = 6000
 """Requests of a key in a minute; an address without a key has a twentieth of it."""
+_KNOWN = 10_000
 BODY_S = 60.0
 """Seconds until a body has come."""
 _WORD = re.compile(r"\w{1,40}")
@@ -97,6 +99,7 @@ def create_app(
     app.state.uploads = Uploads()
     app.add_middleware(Guard)
     app.add_exception_handler(RagbenchError, _refused)
+    app.add_exception_handler(Exception, _failed)
     app.add_exception_handler(RequestValidationError, _invalid)  # type: ignore[arg-type]
     responses: dict[int | str, dict[str, Any]] = {
         status: {"description": HTTPStatus(status).phrase, "model": Problem} for status in _REFUSED
@@ -131,6 +134,12 @@ def _invalid(request: Request, exc: RequestValidationError) -> JSONResponse:
     return JSONResponse({"detail": _one_line("; ".join(problems))}, 422)
 
 
+async def _failed(request: Request, exc: Exception) -> JSONResponse:
+    """Answer an error of the server, whose log has the reason; the connection ends with it."""
+    headers = {**_HEADERS, "Connection": "close"}
+    return JSONResponse({"detail": "the server failed; its log has the reason"}, 500, headers)
+
+
 def _one_line(text: str) -> str:
     """Return a text that any encoding holds."""
     return printable(text.encode(errors="replace").decode())[:500]
@@ -142,10 +151,16 @@ class Guard:
 
     Refused are who asks too often, a body of someone without a key, and one that is too long or of
     unknown length; a body has a deadline. Every answer gets the headers.
+
+    `counts` are the requests of each key, and of each address without one; `attempts` are the keys
+    and sessions of an address that open nothing or are being looked up. `known` are the SHA-256 of
+    those that opened something, which an attacker at the same address does not shut out.
     """
 
     app: ASGIApp
     counts: Counter[str] = field(default_factory=Counter)
+    attempts: Counter[str] = field(default_factory=Counter)
+    known: set[str] = field(default_factory=set)
     since: float = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -161,7 +176,8 @@ class Guard:
                 with anyio.fail_after(end - anyio.current_time()):
                     message = await receive()
             except TimeoutError:
-                raise HTTPException(408, f"the body took longer than {BODY_S:g} s") from None
+                detail, headers = f"the body took longer than {BODY_S:g} s", {"Connection": "close"}
+                raise HTTPException(408, detail, headers) from None
             if not message.get("more_body"):
                 end = math.inf
             return message
@@ -183,20 +199,47 @@ class Guard:
 
     async def check(self, request: Request) -> None:
         """Find the key of a request, and refuse it without reading its body."""
-        key = request.state.key = await authenticate(request)
-        caller = key.id if key else request.client.host if request.client else ""
-        limit = MAX_RATE if key else MAX_RATE // 20
+        address = request.client.host if request.client else ""
         if time.monotonic() > self.since + 60:
-            self.counts, self.since = Counter(), time.monotonic()
-        self.counts[caller] += 1
-        if self.counts[caller] > limit:
-            detail = f"more than {limit} requests in a minute"
-            raise HTTPException(429, detail, {"Retry-After": "60"})
+            self.counts, self.attempts, self.since = Counter(), Counter(), time.monotonic()
+        key = request.state.key = await self.find_key(request, address)
+        if key:
+            _count(self.counts, key.id, MAX_RATE)
+        else:
+            _count(self.counts, address, MAX_RATE // 20)
         length, path = request.headers.get("content-length", "0"), request.url.path
         max_body = MAX_BODY // _PARTS.get(path, 100)
         if "transfer-encoding" in request.headers:
             raise HTTPException(411, "send the body with its Content-Length")
-        if not length.isdecimal() or int(length) > max_body:
+        if not length.isdecimal() or len(length) > 15 or int(length) > max_body:
             raise HTTPException(413, f"the body is longer than {max_body} bytes")
         if key is None and int(length) and path != "/login":
             raise HTTPException(401, NO_KEY, {"WWW-Authenticate": "Bearer"})
+
+    async def find_key(self, request: Request, address: str) -> ApiKey | None:
+        """Return the key of a request. The database is not asked for an address whose keys and
+        sessions opened nothing too often.
+        """
+        secret = key_text(request) or request.cookies.get(COOKIE, "")
+        if not secret:
+            return await authenticate(request)
+        secret_id = digest(secret)
+        if secret_id not in self.known:
+            _count(self.attempts, address, MAX_RATE // 20)
+        key = await authenticate(request)
+        if key is None:
+            self.known.discard(secret_id)
+        elif secret_id not in self.known:
+            self.attempts[address] -= 1
+            if len(self.known) == _KNOWN:
+                self.known.clear()
+            self.known.add(secret_id)
+        return key
+
+
+def _count(counts: Counter[str], caller: str, limit: int) -> None:
+    """Count a request of a caller; 429 for more than `limit` of them in a minute."""
+    counts[caller] += 1
+    if counts[caller] > limit:
+        detail = f"more than {limit} requests in a minute"
+        raise HTTPException(429, detail, {"Retry-After": "60"})

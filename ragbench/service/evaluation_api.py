@@ -158,10 +158,12 @@ def _line(record: Json) -> str:
 
 @router.get("/evaluation/test-cases")
 def list_cases(
-    session: Reader, category: str = "", limit: Annotated[int | None, Query(ge=1)] = None
+    session: Reader,
+    category: str = "",
+    limit: Annotated[int, Query(ge=1, le=items.MAX_ITEMS)] = items.MAX_ITEMS,
 ) -> list[Json]:
     """List the test cases: those of the data set `test-cases`, in the order in which they came."""
-    lines = items.lines(session, items.CASE, limit=None if category else limit)
+    lines = items.lines(session, items.CASE, limit=items.MAX_ITEMS if category else limit)
     cases = (case for case in map(_case, lines) if category in ("", case["category"]))
     return [*islice(cases, limit)]
 

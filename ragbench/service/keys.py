@@ -29,6 +29,7 @@ ROLES = ("reader", "runner", "admin")
 SESSION = timedelta(hours=12)
 """A browser is logged out when it was silent for so long."""
 _COLUMNS = "id name client_id role created_at".split()
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 _KEY = re.compile(r"rb_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
 
 
@@ -93,17 +94,25 @@ def open_session(key_id: str, *, database: str = "") -> str:
     token = secrets.token_urlsafe(32)
     row = {"id": digest(token), "key_id": key_id, "used_at": now()}
     with connected(database, write=True) as connection:
-        connection.execute(delete(session).where(session.c.used_at < _expired()))
+        connection.execute(delete(session).where(session.c.used_at < _ago(SESSION)))
         connection.execute(insert(session), row)
     return token
 
 
 def find_session(token: str, *, database: str = "") -> str:
-    """Return the id of the key of a session that was used within 12 hours; "" without one."""
-    same = session.c.id == digest(token), session.c.used_at >= _expired()
-    write(database, update(session).where(*same).values(used_at=now()))
-    rows = read_rows(database, select(session.c.key_id).where(*same))
-    return str(rows[0].key_id) if rows else ""
+    """Return the id of the key of a session that was used within 12 hours; "" without one.
+
+    Its last use is written once a minute, and when a clock that was set back left it in the future.
+    """
+    if not _TOKEN.fullmatch(token):
+        return ""
+    same = session.c.id == digest(token)
+    query = select(session.c.key_id, session.c.used_at)
+    for row in read_rows(database, query.where(same, session.c.used_at >= _ago(SESSION))):
+        if not _ago(timedelta(minutes=1)) <= row.used_at <= now():
+            write(database, update(session).where(same).values(used_at=now()))
+        return str(row.key_id)
+    return ""
 
 
 def close_session(token: str, *, database: str = "") -> None:
@@ -137,8 +146,8 @@ def remove_key(named: str, *, client: str | None = None, database: str = "") -> 
     write(database, delete(api_key).where(api_key.c.id == key.id))
 
 
-def _expired() -> str:
-    return timestamp(datetime.now(UTC) - SESSION)
+def _ago(span: timedelta) -> str:
+    return timestamp(datetime.now(UTC) - span)
 
 
 def digest(key: str) -> str:

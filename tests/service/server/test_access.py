@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import anyio
 import pytest
@@ -15,7 +15,7 @@ from starlette.types import Message
 from typer.testing import CliRunner
 
 from ragbench.cli import app as command
-from ragbench.service import remove_key
+from ragbench.service import history_database, remove_key
 from ragbench.service.access import COOKIE, Session, needs
 from ragbench.service.app import create_app
 from ragbench.service.history_database import read_rows, timestamp, write
@@ -166,6 +166,99 @@ def test_an_address_without_a_key_has_fewer_requests_than_a_key(
     assert {answer.status_code for answer in answers[:40]} == {200}
     assert (answers[40].status_code, answers[40].headers["retry-after"]) == (429, "60")
     assert "more than 40 requests" in answers[40].text
+
+
+@pytest.mark.parametrize("kind", ["X-API-Key", "Authorization", "Cookie"])
+def test_an_address_is_counted_before_its_keys_and_cookies_are_looked_up(
+    root: Path,
+    database: str,
+    keys: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+) -> None:
+    monkeypatch.setattr("ragbench.service.app.MAX_RATE", 200)
+    client = TestClient(create_app(root, database))
+    good = {"X-API-Key": keys["acme reader"]}
+    assert client.get("/api/v1/datasets", headers=good).status_code == 200
+    asked, real = list[str](), history_database.connected
+
+    def connected(database: str, **options: bool) -> Any:
+        asked.append("write" if options.get("write") else "read")
+        return real(database, **options)
+
+    monkeypatch.setattr(history_database, "connected", connected)
+    values = {
+        "X-API-Key": f"rb_{'0' * 12}_{'x' * 43}",
+        "Authorization": f"Bearer rb_{'0' * 12}_{'x' * 43}",
+        "Cookie": f"{COOKIE}={'x' * 43}",
+    }
+    headers = {kind: values[kind]}
+    statuses = [client.get("/api/v1/datasets", headers=headers).status_code for _ in range(50)]
+    assert statuses == [401] * 10 + [429] * 40
+    assert asked == ["read"] * 10, "what opens nothing writes nothing"
+    assert client.get("/api/v1/datasets", headers=good).status_code == 200, "it was known before"
+
+
+def test_the_use_of_a_session_is_written_once_a_minute(
+    client: TestClient, keys: dict[str, str], database: str
+) -> None:
+    log_in(client, keys["acme runner"])
+
+    def after(minutes: float) -> str:
+        used_at = timestamp(datetime.now(UTC) - timedelta(minutes=minutes))
+        write(database, update(session).values(used_at=used_at))
+        assert client.get("/who").status_code == 200
+        [row] = read_rows(database, select(session))
+        return "kept" if row.used_at == used_at else "now"
+
+    assert [after(0.5), after(2), after(-600)] == ["kept", "now", "now"]
+
+
+def test_no_number_and_no_header_is_an_error_of_the_server(
+    client: TestClient, keys: dict[str, str]
+) -> None:
+    document = client.get("/api/v1/openapi.json").json()
+    numbers = ["9" * 20, "9" * 400, "-1", "1e30", "NaN", "٣", "", "0x10", "1" * 5000]
+    n_sent = 0
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            for parameter in operation.get("parameters", ()):
+                schema = str(parameter["schema"])
+                if parameter["in"] != "query" or "integer" not in schema:
+                    continue
+                for number in numbers:
+                    answer = client.request(
+                        method,
+                        path,
+                        params={parameter["name"]: number},
+                        headers={"X-API-Key": keys["acme admin"]},
+                    )
+                    assert answer.status_code == 422, (method, path, parameter["name"], number)
+                    n_sent += 1
+    assert n_sent > 50
+    hosts = [
+        "http://[::1",
+        "http://[",
+        "null",
+        "http://a:99999999",
+        "//[::1]]",
+        "\x80",
+        "http://[v1.x]",
+    ]
+    for name in (
+        "Origin",
+        "Host",
+        "Referer",
+        "Cookie",
+        "X-API-Key",
+        "Authorization",
+        "Content-Length",
+    ):
+        for value in (*hosts, "Bearer [", f"{COOKIE}=[", f"{COOKIE}={'x' * 43}", "9" * 5000):
+            for method, path in (("GET", "/"), ("POST", "/login"), ("POST", "/ingest")):
+                headers = [(name.encode(), value.encode("latin-1"))]
+                answer = client.request(method, path, headers=headers)
+                assert answer.status_code < 500, (method, path, name, value)
 
 
 def test_a_body_has_a_size_by_its_route(

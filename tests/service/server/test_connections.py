@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -102,6 +103,7 @@ def test_a_body_that_does_not_come_is_408(
         head += "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
         with connected(port, head) as connection:
             assert connection.recv(65536).startswith(b"HTTP/1.1 408 ")
+            assert not connection.recv(65536), "the rest of the body would be taken for a request"
 
 
 @pytest.mark.parametrize(
@@ -158,3 +160,52 @@ Path(sys.argv[1], "new").mkdir()
     assert "the last" in logs[0].read_text()
     modes = {path.stat().st_mode & 0o777 for path in logs}
     assert (modes, (tmp_path / "new").stat().st_mode & 0o777) == ({0o600}, 0o700)
+
+
+@pytest.mark.parametrize("signalled", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_that_is_stopped_ends_with_0(tmp_path: Path, signalled: signal.Signals) -> None:
+    command = ["serve", "--port", "0", "--root", str(tmp_path), "--jobs", "0"]
+    command += ["--database", str(tmp_path / "runs.sqlite")]
+    with subprocess.Popen(
+        [sys.executable, "-m", "ragbench", *command], stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        server.stdout.readline()
+        port = int(server.stdout.readline().rpartition("/ and")[0].rpartition(":")[2])
+        with connected(port, "GET /api/v1/health HTTP/1.1\r\nHost: x\r\n\r\n") as connection:
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+            server.send_signal(signalled)
+            assert server.wait(_WAIT_S) == 0
+
+
+def test_an_error_of_the_server_states_that_the_connection_ends(
+    serve: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragbench.service.api.own_version", lambda: 1 / 0)
+    with connected(serve(), "GET /api/v1/health HTTP/1.1\r\nHost: x\r\n\r\n") as connection:
+        answer = until_closed(connection)
+    assert answer.startswith(b"HTTP/1.1 500 ")
+    assert b"connection: close" in answer.lower()
+    assert b"content-security-policy" in answer.lower()
+    assert b"ZeroDivision" not in answer
+
+
+def test_after_other_errors_the_connection_takes_the_next_request(
+    serve: Callable[..., int], keys: dict[str, str]
+) -> None:
+    port, key = serve(), f"X-API-Key: {keys['acme runner']}\r\n"
+    health = "GET /api/v1/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    for head, body in (
+        ("GET / HTTP/1.1\r\nHost: x\r\nOrigin: http://[::1\r\n", ""),
+        ("POST /login HTTP/1.1\r\nHost: x\r\nOrigin: http://[::1\r\n", "key=a"),
+        ("POST /ingest HTTP/1.1\r\nHost: x\r\n", "{}"),
+        (f"POST /ingest HTTP/1.1\r\nHost: x\r\n{key}", "x" * 2_000_000),
+        (f"POST /evaluation/run HTTP/1.1\r\nHost: x\r\n{key}", "[[["),
+        (f"GET /nowhere HTTP/1.1\r\nHost: [::1\r\n{key}", ""),
+        (f"GET /evaluation/test-cases?limit={10**20} HTTP/1.1\r\nHost: x\r\n{key}", ""),
+    ):
+        text = f"{head}Content-Length: {len(body)}\r\n\r\n{body}{health}"
+        answer = until_closed(connected(port, text))
+        assert answer.count(b"HTTP/1.1 ") == 2, (head, answer)
+        assert answer.startswith(b"HTTP/1.1 4"), (head, answer)
+        assert b"HTTP/1.1 200 " in answer
