@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 def explore(
     results: Result | Sequence[Result],
-    baseline: str = "",
-    contender: str = "",
+    baseline: str | Result = "",
+    contender: str | Result = "",
     *,
     measure: str = "",
     dataset: Dataset | None = None,
@@ -53,8 +53,9 @@ def explore(
     Args:
         results: one result; or several on the same data, as from `load_results`, of which two are
             shown.
-        baseline: name of the first (A); "" is that of `Results.compare`.
-        contender: name of the second (B); "" is the best of the others by `measure`.
+        baseline: the first (A), a name or a result; "" is that of `Results.compare`.
+        contender: the second (B), a name or a result; "" is the best of the others by `measure`.
+            `explore(a, b)` shows the result a as A and b as B.
         measure: what the two are compared by first; "" is the one that ranks the leaderboard.
         dataset: the questions with their labels, and the documents. None loads what the result
             names, if it is here and its fingerprint is the same; without it there are no texts of
@@ -69,13 +70,17 @@ def explore(
         ComparisonError: the results are of different data.
         DataError: no question is scored.
     """
-    several = [results] if isinstance(results, Result) else results
-    compared = several if isinstance(several, Results) else Results(several)
+    if isinstance(results, Result) and isinstance(baseline, Result) and not contender:
+        baseline, contender = results, baseline
+    compared = _compared(results, baseline, contender)
+    baseline, contender = _name(baseline), _name(contender)
     check_comparable(compared)
     main = compared.deciding(measure).measure
     sides = compared
-    if len(compared) > 1:
-        first = baseline_name(compared, baseline)
+    first = baseline_name(compared, baseline)
+    if contender == first:
+        raise ConfigError(f"{first!r} is both sides; name another result to compare it with")
+    if len(compared) > 1 or contender:
         others = compared.leaderboard(main)["name"]
         sides = Results([compared[first], compared[contender or others[others != first].iloc[0]]])
     data, notes = data_of(sides[0], dataset)
@@ -115,6 +120,27 @@ def explore(
         "notes": notes,
     }
     return Explorer(content, data)
+
+
+def _compared(
+    results: Result | Sequence[Result], baseline: str | Result, contender: str | Result
+) -> Results:
+    """Return the results, with the sides that are objects among them."""
+    several = [results] if isinstance(results, Result) else list(results)
+    for side in (baseline, contender):
+        if isinstance(side, Result):
+            if not any(side is result for result in several):
+                several.append(side)
+        elif not isinstance(side, str):
+            raise ConfigError(
+                f"a side is a {type(side).__name__}; expected the name of a result, or a result"
+            )
+    stored = results.baseline if isinstance(results, Results) else ""
+    return Results(several, baseline=stored)
+
+
+def _name(side: str | Result) -> str:
+    return side.name if isinstance(side, Result) else side
 
 
 @dataclass(frozen=True, eq=False)

@@ -228,3 +228,27 @@ def test_the_command(results: Results, dataset: Dataset, tmp_path: Path) -> None
     assert [side["name"] for side in data["sides"]] == ["b", "a"]
     assert data["notes"] == []
     assert "Example: ragbench explore" in run.invoke(app, ["explore", "--help"]).output
+
+
+def test_two_results_are_the_two_sides_in_their_order(results: Results, dataset: Dataset) -> None:
+    a, b = results["a"], results["b"]
+
+    def names(*arguments: Any) -> list[str]:
+        sides = explore(*arguments, dataset=dataset).data["sides"]
+        return [side["name"] for side in sides]
+
+    assert names(a, b) == ["a", "b"]
+    assert names(b, a) == ["b", "a"]
+    assert names([a, b], b, a) == ["b", "a"]
+    assert names([a, b], b) == ["b", "a"]
+    assert names(a, "", b) == ["a", "b"]
+
+
+def test_one_result_and_the_name_of_another_is_refused(results: Results, dataset: Dataset) -> None:
+    for arguments in ((results["a"], "b"), (results["a"], "", "b")):
+        with pytest.raises(ConfigError, match="'b'"):
+            explore(*arguments, dataset=dataset)
+    with pytest.raises(ConfigError, match="'a' is both sides"):
+        explore(results, "a", "a", dataset=dataset)
+    with pytest.raises(ConfigError, match="a side is a list"):
+        explore(results["a"], [results["b"]], dataset=dataset)  # type: ignore[arg-type]
