@@ -329,7 +329,7 @@ def named_among(name: str, known: Iterable[str]) -> str:
     ('nDCG@10', 'my_measure')
 
     Raises:
-        ConfigError: none of them.
+        ConfigError: none of them. A measure that ragbench knows is called missing, not unknown.
     """
     names = list(known)
     measure = find_measure(name) if isinstance(name, str) else None
@@ -337,7 +337,11 @@ def named_among(name: str, known: Iterable[str]) -> str:
     for candidate in (name, measure and measure.name, folded.get(str(name).casefold())):
         if candidate in names:
             return str(candidate)
-    raise ConfigError(unknown("measure", name, names))
+    problem = unknown("measure", name, names)
+    if measure is not None:
+        hint = problem.partition(repr(name))[2].replace("Known:", "Measured:")
+        problem = f"{measure.name} was not measured here{hint}"
+    raise ConfigError(problem)
 
 
 def higher_is_better(name: str) -> bool:

@@ -129,10 +129,19 @@ def test_statistics_take_a_measure_in_any_case_and_report_its_name() -> None:
         {"a": frame, "b": other}, {"a": 1, "b": 2}, 0.5, measure="NDCG@10"
     )
     assert within.table["mean"].notna().all()
-    with pytest.raises(ConfigError, match="unknown measure 'nDCG@1'; did you mean 'nDCG@10'"):
+    with pytest.raises(ConfigError, match="nDCG@1 was not measured here; did you mean 'nDCG@10'"):
         rb.compare(frame, other, measures=["nDCG@1"])
 
 
 def test_the_name_of_a_users_function_keeps_its_capitals_and_a_built_in_name_any_case() -> None:
     assert measure_of("Robust:NO-GOLD").name == "robust:no-gold"
     assert measure_of("robust:mine.words:Shout").name == "robust:mine.words:Shout"
+
+
+@pytest.mark.parametrize("name", ["claim_support", "recall@5", "SPAN_RECALL@500TOK", "latency_p95_ms"])
+def test_a_known_measure_without_scores_is_missing_and_not_unknown(name: str) -> None:
+    with pytest.raises(ConfigError, match="was not measured here.* Measured: nDCG@10, RR") as caught:
+        named_among(name, ["nDCG@10", "RR"])
+    assert "unknown" not in str(caught.value)
+    with pytest.raises(ConfigError, match="unknown measure 'clam_support'"):
+        named_among("clam_support", ["nDCG@10", "RR"])
