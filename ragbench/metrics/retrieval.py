@@ -322,6 +322,8 @@ def _divide(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any]) -> Float
 # the two.
 _SHARED = 0.5
 
+_GRADES = (0, 1, 2, 3, 4)  # of nearly all judgements
+
 
 def score_run(
     qrels: Qrels | pd.DataFrame | str | Path,
@@ -334,7 +336,8 @@ def score_run(
     Values are in [0, 1], as defined in `ragbench.metrics.retrieval`. Every judged query has a row
     for each measure: 0 where the run lacks it, NaN (unscored) where its judgements are empty, as
     for an unanswerable question. Unjudged queries of the run are left out. If no query of the run
-    is judged at all, or the run has chunk ids where documents are judged, there is a DataWarning.
+    is judged at all, the run has chunk ids where documents are judged, or the two arguments look
+    exchanged, there is a DataWarning.
 
     Args:
         qrels: {query_id: {doc_id: relevance}}, or a DataFrame with the columns query_id, doc_id,
@@ -367,6 +370,7 @@ def score_run(
     if not ranked["doc_id"].str.isascii().all():
         same = same_form(ranked["doc_id"].unique(), set(judged["doc_id"]))
         ranked = ranked.assign(doc_id=ranked["doc_id"].replace(same))
+    _warn_of_exchange(judged, ranked)
     data = _joined(qrels, judged, ranked)
     table = value_table(data, parsed)
     if not np.nansum(table) > 0:
@@ -380,6 +384,33 @@ def _are_all(nested: Any, kind: type) -> bool:
         return False
     rows = [row.values() for row in nested.values() if isinstance(row, Mapping)]
     return any(rows) and all(type(value) is kind for values in rows for value in values)
+
+
+def _warn_of_exchange(judged: pd.DataFrame, ranked: pd.DataFrame) -> None:
+    """Warn where the judgements look like scores of a ranking and the run looks like judgements.
+
+    Scores of a ranking differ from document to document of a query, and exceed the usual grades or
+    rank three documents or more. Judgements are whole numbers from 0 to 4 for fewer documents, or
+    with documents of the same grade.
+    """
+    values = judged.groupby("query_id", sort=False)["relevance"]
+    n_documents = values.size()
+    differ = bool((values.nunique() == n_documents).all())
+    many = judged["relevance"].max() > max(_GRADES) or n_documents.max() >= 3
+    if not (differ and many and n_documents.max() > 1):
+        return
+    grades = ranked.groupby("query_id", sort=False)["score"]
+    n_graded = grades.size()
+    fewer = n_graded.median() < n_documents.median()
+    tied = bool((grades.nunique() < n_graded).any())
+    if ranked["score"].isin(_GRADES).all() and (fewer or tied):
+        warnings.warn(
+            "the first argument looks like a run (no two documents of a query have the same value) "
+            "and the second like judgements (grades from 0 to 4); judgements come first: "
+            "score_run(qrels, run)",
+            DataWarning,
+            stacklevel=3,
+        )
 
 
 def _warn_of_foreign_ids(

@@ -384,3 +384,34 @@ def test_scores_next_to_each_other_in_single_precision_keep_their_order() -> Non
         near = float(np.nextafter(np.float32(score), np.float32(9)))
         assert one("RR", {"a": 1}, {"a": near, "b": score}) == 1.0
         assert one("RR", {"a": 1}, {"a": score, "b": near}) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("run", "qrels"),
+    [
+        ({"q": {"a": 3, "b": 2, "c": 1}}, {"q": {"b": 1}}),
+        ({"q": {"a": 90, "b": 20}, "r": {"c": 7, "a": 5}}, {"q": {"b": 1, "a": 1}, "r": {"c": 1}}),
+        ({"q": {"a": 30, "b": 20, "c": 10}}, {"q": {"b": 2, "a": 0, "c": 0}}),
+    ],
+)
+def test_exchanged_arguments_are_pointed_out(
+    run: dict[str, dict[str, int]], qrels: dict[str, dict[str, int]]
+) -> None:
+    with pytest.warns(DataWarning, match=r"judgements come first: score_run\(qrels, run\)"):
+        score_run(run, qrels, ["RR"])
+    score_run(qrels, run, ["RR"])  # a warning is an error
+
+
+@pytest.mark.parametrize(
+    ("qrels", "run"),
+    [
+        ({"q": {"a": 2, "b": 1}}, {"q": {"a": 1.0}}),
+        ({"q": {"a": 1, "b": 1, "c": 1}}, {"q": {"a": 1, "b": 1}}),
+        ({"q": {"a": 3, "b": 2, "c": 1}}, {"q": {"a": 0.9, "b": 0.5}}),
+        ({"q": {"a": 1}}, {"q": {"a": 3, "b": 2, "c": 1}}),
+    ],
+)
+def test_arguments_in_their_order_are_not_doubted(
+    qrels: dict[str, dict[str, int]], run: dict[str, dict[str, float]]
+) -> None:
+    score_run(qrels, run, ["RR"])
