@@ -1,5 +1,6 @@
 """Reports as files for readers."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ _OF_ONE = {
     ".jsonl": report_traces,
     ".eee.json": report_every_eval_ever,
 }
+_ENDINGS = ", ".join(_OF_ONE)
+_OF_FILES = re.compile(r"\.(?!v\d)[A-Za-z]\w{1,7}")  # .csv, .parquet; not .1, .v2
 _OF_SEVERAL = {".json": results_json, ".md": results_markdown, ".html": results_html}
 _BEGINNINGS = (
     '<?xml version="1.0" encoding="utf-8"?>\n<!-- ragbench -->',
@@ -78,7 +81,7 @@ def _problem(path: Path, force: bool) -> str:
     """Return why no report can be written here; "" where it can."""
     again = "" if force else "already; name another one, or replace it with --force"
     if not path.exists():
-        return ""
+        return _wrong_ending(path)
     if is_report_file(path):
         if path.is_dir():
             return "is a folder; name a file for the report"
@@ -87,12 +90,24 @@ def _problem(path: Path, force: bool) -> str:
             return "is a file that is not a report of an evaluation; name another one"
         return again and f"holds a report {again}"
     if not path.is_dir():
-        endings = ", ".join(_OF_ONE)
-        return f"is a file; name a folder for the report, or a file ending in {endings}"
+        return f"is a file; name a folder for the report, or a file ending in {_ENDINGS}"
     inside = sorted(entry.name for entry in path.iterdir() if not entry.name.startswith(STAGING))
     if strangers := [name for name in inside if name not in ALL_FILES]:
         return f"holds {strangers[0]!r}, which is not part of an evaluation; name another folder"
     return again and f"holds an evaluation {again}" if inside not in ([], [JOURNAL]) else ""
+
+
+def _wrong_ending(path: Path) -> str:
+    """Return why no folder is made of a name that ends as those of files do; "" where one may be.
+
+    >>> _wrong_ending(Path("scores.csv"))
+    'ends in .csv; a report is a file that ends in .json, .md, .html, .xml, .jsonl, .eee.json, or a folder'
+    >>> _wrong_ending(Path("results/llama3.1")), _wrong_ending(Path("results/report.html"))
+    ('', '')
+    """
+    if is_report_file(path) or not _OF_FILES.fullmatch(path.suffix):
+        return ""
+    return f"ends in {path.suffix}; a report is a file that ends in {_ENDINGS}, or a folder"
 
 
 def write_report(
@@ -110,7 +125,8 @@ def write_report(
         force: replace reports that are there.
 
     Raises:
-        ConfigError: the place is taken, or cannot be written.
+        ConfigError: the place is taken or cannot be written, or the name ends as a file of another
+            kind (scores.csv).
     """
     path = Path(path)
     suffix = ".eee.json" if path.name.endswith(".eee.json") else path.suffix.lower()
@@ -118,6 +134,8 @@ def write_report(
     if not isinstance(result, Result):
         result = Results(result)
         result, forms = (result[0], _OF_ONE) if len(result) == 1 else (result, _OF_SEVERAL)
+    if not path.exists() and (problem := _wrong_ending(path)):
+        raise ConfigError(f"{path} {problem}")
     files = {path / f"report{form}": form for form in _OF_SEVERAL}
     if is_report_file(path):
         files = {path: suffix}

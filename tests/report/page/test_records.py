@@ -85,3 +85,18 @@ def test_foreign_folders_are_never_replaced(tmp_path: Path) -> None:
         check_output(tmp_path / "thesis", force=True)
     with pytest.raises(ConfigError, match="is a file"):
         write_report(small_result(), tmp_path / "thesis" / "chapter.md", force=True)
+
+
+@pytest.mark.parametrize("name", ["scores.csv", "report.htm", "report.txt", "a/report.pdf"])
+def test_no_folder_is_made_of_a_name_that_ends_as_a_file(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match=r"ends in \.\w+; a report is a file that ends in \.json"):
+        write_report(small_result(), tmp_path / name)
+    with pytest.raises(ConfigError, match="ends in"):
+        check_output(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["mine", "v1.2", "gpt-4.1", "run.v2"])
+def test_a_folder_may_have_a_dot_in_its_name(tmp_path: Path, name: str) -> None:
+    folder = write_report(small_result(), tmp_path / name)
+    assert (folder / "report.md").is_file()
