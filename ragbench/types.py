@@ -91,6 +91,17 @@ TURN_MARK = "<::>"
 """What is between the name of a conversation and the number of a turn in the id of a question."""
 
 
+LATENCY_STAGES = ("guardrail_input", "retrieve", "generate", "guardrail_output", "total")
+"""The stages that a question can have a latency budget for; "search" is another name of "retrieve"."""
+
+LATENCY_FIGURES = ("p50", "p95", "p99", "mean")
+"""Latency budgets of all questions together: a percentile, or the mean, of the total."""
+
+
+LATENCY_BUDGETS = (*LATENCY_STAGES, "search", *LATENCY_FIGURES)
+"""All that a question can have a latency budget for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """A question with what is known about its right answer; every label is optional.
@@ -99,9 +110,9 @@ class Case:
     `expected_outcome` is one of "success", "no_results", "uncertain", "blocked".
     `expected_sections` are (doc_id, heading) whose text is evidence, before the corpus is known.
     `relevant_chunks` (chunk_id -> grade) and `expected_chunks` (those that should reach the
-    context) use the ids of the system under test. `latency_budget_ms` is stage -> milliseconds, of
-    which "total" is one; "p95" is the 95th percentile of the total over all questions with that
-    budget. `turns` are the earlier questions of a conversation with their answers ("" where not
+    context) use the ids of the system under test. `latency_budget_ms` is stage (`LATENCY_STAGES`)
+    -> milliseconds; "p50", "p95", "p99" and "mean" are budgets of that percentile, or the mean, of
+    the total over all questions with the same budget. `turns` are the earlier questions of a conversation with their answers ("" where not
     known), the oldest first; the ids of its questions agree up to "<::>", as in "rail<::>2".
     """
 

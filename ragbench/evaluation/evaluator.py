@@ -38,7 +38,7 @@ from ragbench.systems import FunctionSystem, Pipeline, RecordedSystem
 from ragbench.testsets.fields import outputs_of
 from ragbench.testsets.loader import load_dataset
 from ragbench.testsets.plain_data import dataset_of, rows_of_data
-from ragbench.types import Answer, Dataset, Retriever, System
+from ragbench.types import LATENCY_BUDGETS, Answer, Dataset, Retriever, System
 
 SystemLike = (
     str | Path | System | Retriever | Callable[..., Any] | Sequence[Answer | Mapping[str, Any]]
@@ -246,6 +246,9 @@ def _check_cases(dataset: Dataset) -> None:
     for case in dataset.cases:
         if case.expected_outcome is not None:
             check_known(f"{case.query_id}: expected_outcome", OUTCOMES, case.expected_outcome)
+        check_known(
+            f"{case.query_id}: latency budget", LATENCY_BUDGETS, *case.latency_budget_ms
+        )
         if any(isinstance(turn, str) or len(turn) != 2 for turn in case.turns):
             raise DataError(
                 f"question {case.query_id!r} has the turns {case.turns!r}; expected pairs of a "

@@ -16,6 +16,7 @@ from ragbench.llms.reply_text import read_outcome
 from ragbench.metrics.answers import keyword_coverage, missing_keywords, stated_facts
 from ragbench.metrics.pipeline import (
     MIN_CONFIDENCE,
+    latency_figures,
     latency_in_budget,
     n_citations,
     outcome_of,
@@ -198,6 +199,7 @@ def decide_overall(
     check_thresholds(thresholds)
     by_query, values = answers_by_query(dataset, answers), values_by_query(scores)
     citing = any(answer.citations for answer in answers)
+    figures = latency_figures(dataset.cases, by_query)
     weighted = [part for part in PARTS if weights.get(part, 0) > 0]
     rows: dict[str, dict[str, float]] = {}
     reasons: dict[str, tuple[str, ...]] = {}
@@ -216,9 +218,10 @@ def decide_overall(
             thresholds=thresholds,
             citing=citing,
             relevant=dataset.qrels.get(query_id, {}),
+            figures=figures,
         ):
             reasons[query_id] = tuple(texts)
-        if texts or _is_decided(case, answer, parts, case_scores, thresholds):
+        if texts or _is_decided(case, answer, parts, case_scores, thresholds, figures):
             rows[query_id]["pass_rate"] = 0.0 if texts else 1.0
     scored = {
         measure for row in rows.values() for measure, value in row.items() if not math.isnan(value)
@@ -291,13 +294,15 @@ def failure_reasons(
     thresholds: Mapping[str, float] = THRESHOLDS,
     citing: bool = False,
     relevant: Mapping[str, int] = MappingProxyType({}),
+    figures: Mapping[tuple[str, float], float] = MappingProxyType({}),
 ) -> list[str]:
     """List the reasons why an answer does not pass; none where it passes.
 
     In this order: no answer or a failed one; an abstention where an answer was due; another outcome
     than the expected one; parts below their thresholds (`shortfalls`), naming what is missing; a
     forbidden claim; flags and citations that the case asks for; a latency budget. `relevant` are
-    the case's documents with their grades, to be named.
+    the case's documents with their grades, to be named; `figures` the latencies of all questions,
+    from `latency_figures`.
 
     >>> from ragbench.types import Answer, Case
     >>> case = Case("q", "When?", required_keywords=("1889", "spring"), forbidden_flags=("stale",))
@@ -328,14 +333,17 @@ def failure_reasons(
         reasons.append(_missed(part, case, answer, relevant, parts[part]) or shortfall)
     if scores.get("forbidden_claims_absent", 1.0) < 1:
         reasons.append("states a forbidden claim")
-    return reasons + requirements_missed(case, answer, thresholds)
+    return reasons + requirements_missed(case, answer, thresholds, figures)
 
 
 def requirements_missed(
-    case: Case, answer: Answer, thresholds: Mapping[str, float] = THRESHOLDS
+    case: Case,
+    answer: Answer,
+    thresholds: Mapping[str, float] = THRESHOLDS,
+    figures: Mapping[tuple[str, float], float] = MappingProxyType({}),
 ) -> list[str]:
     """List the flags, citations and latency budgets of a case that its answer does not keep to:
-    requirements that are not about what the answer says.
+    requirements that are not about what the answer says. `figures` are from `latency_figures`.
 
     >>> from ragbench.types import Answer, Case
     >>> requirements_missed(Case("q", "When?", min_citations=1), Answer("q", "In 1889."))
@@ -351,7 +359,7 @@ def requirements_missed(
     if case.answerable and n_citations(answer) < (case.min_citations or 0):
         reasons.append(f"citations {n_citations(answer)} < {case.min_citations}")
     if thresholds.get("latency", 0) > 0:
-        late = over_budget(answer.latency_ms, case.latency_budget_ms)
+        late = over_budget(answer.latency_ms, case.latency_budget_ms, figures)
         if late:
             reasons.append(f"latency: {', '.join(late)}")
     return reasons
@@ -415,6 +423,7 @@ def _is_decided(
     parts: Mapping[str, float],
     scores: Mapping[str, float],
     thresholds: Mapping[str, float],
+    figures: Mapping[tuple[str, float], float],
 ) -> bool:
     """Return True if anything decides whether this question passes: a scored part with a threshold,
     or a label that its answer must meet.
@@ -428,4 +437,4 @@ def _is_decided(
     if case.min_citations is not None or case.expected_outcome:
         return True
     latency = answer.latency_ms if answer else {}
-    return not math.isnan(latency_in_budget(latency, case.latency_budget_ms))
+    return not math.isnan(latency_in_budget(latency, case.latency_budget_ms, figures))

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import pandas as pd
 
@@ -10,11 +11,11 @@ from ragbench.errors import DataError
 from ragbench.llms import cost_of
 from ragbench.llms.reply_text import read_outcome
 from ragbench.metrics.tidy import answers_by_query, tidy_cases
-from ragbench.types import Answer, Dataset
+from ragbench.types import LATENCY_FIGURES, LATENCY_STAGES, Answer, Case, Dataset
 
 OUTCOMES = ("success", "uncertain", "no_results", "blocked", "failed")
 
-STAGES = ("guardrail_input", "retrieve", "generate", "guardrail_output", "total")
+STAGES = LATENCY_STAGES
 """The stages of a pipeline in the order in which they run; a system may have others."""
 
 MIN_CONFIDENCE = 0.5
@@ -99,13 +100,15 @@ def by_stage(
     milliseconds: Mapping[str, float], choose: Callable[[float, float], float] = max
 ) -> dict[str, float]:
     """Return milliseconds by stage: "search" is another name of "retrieve"; `choose` takes one
-    where both are given.
+    where both are given. Budgets of all questions together (`LATENCY_FIGURES`) are left out.
 
-    >>> by_stage({"search": 40.0, "total": 900.0})
+    >>> by_stage({"search": 40.0, "total": 900.0, "p95": 800.0})
     {'retrieve': 40.0, 'total': 900.0}
     """
     stages: dict[str, float] = {}
     for name, value in milliseconds.items():
+        if name in LATENCY_FIGURES:
+            continue
         stage = _SAME_STAGE.get(name, name)
         stages[stage] = choose(stages[stage], value) if stage in stages else value
     return stages
@@ -120,28 +123,101 @@ def is_latency_measure(name: str) -> bool:
     return _LATENCY.fullmatch(name) is not None
 
 
-def over_budget(latency_ms: Mapping[str, float], budget_ms: Mapping[str, float]) -> list[str]:
-    """List the stages that took longer than their budget, each with a description.
+def latency_figures(
+    cases: Sequence[Case], answers: Mapping[str, Answer]
+) -> dict[tuple[str, float], float]:
+    """Return (figure, budget) -> milliseconds: the percentile or mean of the total latency over the
+    questions that have this budget for it.
+
+    Answers that failed, or whose total was not measured, are left out; a budget without any other
+    answer has no figure.
+
+    Args:
+        cases: those whose `latency_budget_ms` names one of `LATENCY_FIGURES`.
+        answers: query_id -> answer.
+
+    >>> from ragbench.types import Answer, Case
+    >>> cases = [Case(query_id, "?", latency_budget_ms={"p50": 500}) for query_id in ("q1", "q2")]
+    >>> answers = {"q1": Answer("q1", "Yes.", latency_ms={"total": 400.0}),
+    ...            "q2": Answer("q2", "No.", latency_ms={"total": 900.0})}
+    >>> latency_figures(cases, answers)
+    {('p50', 500): 400.0}
+    """
+    totals: dict[tuple[str, float], list[float]] = {}
+    for case in cases:
+        answer = answers.get(case.query_id)
+        if answer is None or answer.failed or "total" not in answer.latency_ms:
+            continue
+        for name, budget in case.latency_budget_ms.items():
+            if name in LATENCY_FIGURES:
+                totals.setdefault((name, budget), []).append(answer.latency_ms["total"])
+    figures = {}
+    for (name, budget), values in totals.items():
+        if name == "mean":
+            figures[name, budget] = math.fsum(values) / len(values)
+        else:
+            figures[name, budget] = percentile(values, float(name[1:]) / 100)
+    return figures
+
+
+def over_budget(
+    latency_ms: Mapping[str, float],
+    budget_ms: Mapping[str, float],
+    figures: Mapping[tuple[str, float], float] = MappingProxyType({}),
+) -> list[str]:
+    """List the stages that took longer than their budget, then the figures of all questions that
+    exceed theirs, each with a description.
+
+    Args:
+        latency_ms: stage -> milliseconds of one answer.
+        budget_ms: stage or figure -> milliseconds.
+        figures: from `latency_figures`.
 
     >>> over_budget({"search": 40.0, "total": 900.0}, {"retrieve": 50, "total": 800})
     ['total 900 ms > 800 ms']
+    >>> over_budget({"total": 900.0}, {"p95": 1000}, {("p95", 1000): 1200.0})
+    ['p95 of the total over all questions with this budget 1200 ms > 1000 ms']
     """
     latency, budget = by_stage(latency_ms), by_stage(budget_ms, min)
-    late = [stage for stage in budget if latency.get(stage, 0.0) > budget[stage]]
-    return [f"{stage} {latency[stage]:g} ms > {budget[stage]:g} ms" for stage in late]
+    late = [
+        f"{stage} {latency[stage]:g} ms > {budget[stage]:g} ms"
+        for stage in budget
+        if latency.get(stage, 0.0) > budget[stage]
+    ]
+    for (name, limit), value in _figures_of(budget_ms, figures).items():
+        if value > limit:
+            late.append(
+                f"{name} of the total over all questions with this budget {value:g} ms > "
+                f"{limit:g} ms"
+            )
+    return late
 
 
-def latency_in_budget(latency_ms: Mapping[str, float], budget_ms: Mapping[str, float]) -> float:
-    """Return 1 if every measured stage that has a budget keeps within it, else 0; NaN where no
-    measured stage has one.
+def latency_in_budget(
+    latency_ms: Mapping[str, float],
+    budget_ms: Mapping[str, float],
+    figures: Mapping[tuple[str, float], float] = MappingProxyType({}),
+) -> float:
+    """Return 1 if every measured stage and figure that has a budget keeps within it, else 0; NaN
+    where nothing measured has one.
 
-    Stages that were not measured (a reply from the cache) are ignored.
+    Stages that were not measured (a reply from the cache) are ignored. Arguments as of
+    `over_budget`.
 
     >>> latency_in_budget({"retrieve": 40.0, "total": 900.0}, {"retrieve": 50, "total": 800, "generate": 700})
     0.0
     """
-    measured = by_stage(latency_ms).keys() & by_stage(budget_ms).keys()
-    return float(not over_budget(latency_ms, budget_ms)) if measured else math.nan
+    stages = by_stage(latency_ms).keys() & by_stage(budget_ms).keys()
+    if not stages and not _figures_of(budget_ms, figures):
+        return math.nan
+    return float(not over_budget(latency_ms, budget_ms, figures))
+
+
+def _figures_of(
+    budget_ms: Mapping[str, float], figures: Mapping[tuple[str, float], float]
+) -> dict[tuple[str, float], float]:
+    """Return the figures that a question has a budget for."""
+    return {key: figures[key] for key in budget_ms.items() if key in figures}
 
 
 def percentile(values: Sequence[float], fraction: float) -> float:
@@ -168,7 +244,9 @@ def score_pipeline(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
     - required_flags, forbidden_flags_absent: the fraction of the case's flags that are as they
       should be.
     - min_citations: 1 where the answer cites as many contexts as the case asks for, else 0.
-    - latency_in_budget: 1 where each measured stage keeps within the case's budget, else 0.
+    - latency_in_budget: 1 where each measured stage keeps within the case's budget, and so does the
+      percentile or mean ("p50", "p95", "p99", "mean") of the total over all cases with that budget,
+      else 0.
     - cost_usd: US dollars of the request, where its price is known; 0 for models on this machine.
       Lower is better.
 
@@ -188,6 +266,7 @@ def score_pipeline(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
     """
     by_query, cases = answers_by_query(dataset, answers), dataset.cases
     outcomes = {query_id: outcome_of(answer) for query_id, answer in by_query.items()}
+    figures = latency_figures(cases, by_query)
     rows = {}
     for case in cases:
         outcome = outcomes.get(case.query_id, "failed")
@@ -203,7 +282,9 @@ def score_pipeline(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
         if answer is not None:
             if forbidden := set(case.forbidden_flags):
                 row["forbidden_flags_absent"] = len(forbidden - flags) / len(forbidden)
-            row["latency_in_budget"] = latency_in_budget(answer.latency_ms, case.latency_budget_ms)
+            row["latency_in_budget"] = latency_in_budget(
+                answer.latency_ms, case.latency_budget_ms, figures
+            )
             if answer.usage and (cost := cost_of(answer.usage)) is not None:
                 row["cost_usd"] = cost
         rows[case.query_id] = row

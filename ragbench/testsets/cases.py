@@ -17,6 +17,7 @@ from itertools import zip_longest
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import (
+    AfterValidator,
     AliasChoices,
     BaseModel,
     BeforeValidator,
@@ -32,7 +33,15 @@ from ragbench.datasets.jsonl import shown
 from ragbench.testsets.fields import without_none
 from ragbench.testsets.parser import Keys, Record
 from ragbench.testsets.problems import Problem, nearest, suggestion
-from ragbench.types import TURN_MARK, Case, Dataset, Document, SafetySample, Span
+from ragbench.types import (
+    LATENCY_BUDGETS,
+    TURN_MARK,
+    Case,
+    Dataset,
+    Document,
+    SafetySample,
+    Span,
+)
 
 HARMFUL = "attack injection jailbreak malicious unsafe harmful leak leaked positive".split()
 HARMLESS = "benign safe harmless clean legitimate no_leak none negative".split()
@@ -121,6 +130,15 @@ def _turn(value: Any) -> Any:
     return [value["question"], value["answer"]] if is_named else value
 
 
+def _known_budgets(value: dict[str, float]) -> dict[str, float]:
+    """Return latency budgets, if each is of a known stage or figure."""
+    for name in value:
+        if name not in LATENCY_BUDGETS:
+            known = f"budgets of {', '.join(LATENCY_BUDGETS)}, not of {name!r}"
+            raise ValueError(suggestion(name, LATENCY_BUDGETS, known))
+    return value
+
+
 def _harm(value: Any) -> bool:
     """Return the label of a text; True and 1 are labels too.
 
@@ -146,6 +164,7 @@ Paired = Annotated[Grades, BeforeValidator(_paired)]
 Budgets = Annotated[
     dict[Word, Annotated[float, Field(gt=0)]],
     BeforeValidator(_budgets),
+    AfterValidator(_known_budgets),
 ]
 Count = Annotated[int, Field(ge=0, le=1_000_000_000), BeforeValidator(_whole)]
 

@@ -13,7 +13,9 @@ may be missing::
 A file of another name is named in a warning. Any label may be in any of the files. Grades are
 {id: grade}, or a list as long as the ids; without one, a named document or chunk has grade 1. A
 fact is a text, [text, alias, ...] or {fact, aliases}; an expected chunk is an id or {doc_id,
-section}. A latency budget is {stage: milliseconds}, or one number for the total.
+section}. A latency budget is {stage: milliseconds} of retrieve, generate, guardrail_input, guardrail_output or
+total, or of p50, p95, p99 or mean: of the total over all cases with that budget; or one number for
+the total.
 """
 
 from collections.abc import Iterable, Iterator

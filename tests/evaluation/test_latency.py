@@ -17,7 +17,7 @@ import pytest
 
 import ragbench as rb
 from ragbench import store
-from ragbench.errors import ConfigError, DataWarning
+from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.evaluation import Result, answer_all, evaluate, load_targets
 from ragbench.evaluation.records import Latency
 from ragbench.evaluation.rows import latency_of
@@ -25,6 +25,7 @@ from ragbench.llms import ScriptedLLM
 from ragbench.report.page import banner, report_html, report_markdown
 from ragbench.retrieval import Dense
 from ragbench.systems import FunctionSystem, Pipeline, RecordedSystem, ask
+from ragbench.testsets.loader import load_dataset
 from ragbench.types import Answer, Case, Completion, Dataset, Document
 
 CORPUS = {"cats": Document("cats", "Cats sleep most of the day.")}
@@ -244,3 +245,52 @@ def test_a_search_is_timed_alone_and_takes_nothing_from_the_cache() -> None:
     assert output.search_ms is not None
     assert 0 < output.search_ms < 1000
     assert answer_all(data, system, timed=0).search_ms is None
+
+
+@pytest.mark.parametrize(("figure", "value"), [("p50", 100.0), ("p95", 900.0), ("mean", 180.0)])
+def test_a_budget_of_a_percentile_is_one_of_all_questions_with_it(
+    figure: str, value: float
+) -> None:
+    """Of 20 totals the p95 is the 19th, here the lower of two slow ones; 18 of 100 ms."""
+    times = [{"total": 100.0}] * 18 + [{"total": 900.0}] * 2
+    report = evaluated(dataset(20, **{figure: value}), recorded(*times))
+    assert {case.passed for case in report.cases} == {True}
+    assert report.passed
+    report = evaluated(dataset(20, **{figure: value - 0.1}), recorded(*times))
+    assert {case.passed for case in report.cases} == {False}
+    assert not report.passed
+    assert report.cases[7].reasons[0].startswith(
+        f"latency: {figure} of the total over all questions with this budget {value:g} ms > "
+    )
+
+
+def test_questions_with_another_budget_are_another_group() -> None:
+    data = dataset(4)
+    budgets = ({"p95": 500.0}, {"p95": 500.0}, {"p95": 900.0}, {})
+    cases = [
+        replace(case, latency_budget_ms=budget)
+        for case, budget in zip(data.cases, budgets, strict=True)
+    ]
+    totals = (600.0, 100.0, 800.0, 5000.0)
+    report = evaluated(replace(data, cases=cases), recorded(*({"total": ms} for ms in totals)))
+    assert [case.passed for case in report.cases] == [False, False, True, True]
+    assert "p95" not in {row.stage for row in report.latency}
+
+
+def test_a_stage_and_a_percentile_are_both_kept() -> None:
+    times = recorded({"total": 100.0, "retrieve": 70.0}, {"total": 100.0, "retrieve": 20.0})
+    report = evaluated(dataset(2, retrieve=50, p99=100), times)
+    assert [case.passed for case in report.cases] == [False, True]
+
+
+@pytest.mark.parametrize("name", ["totl", "p59", "P95", "avg", "rerank"])
+def test_an_unknown_latency_budget_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"q0: latency budget '{name}'.*Known: guardrail_input"):
+        evaluated(dataset(1, **{name: 100.0}), recorded({"total": 1.0}))
+
+
+def test_a_misspelt_budget_of_a_file_names_the_near_one(tmp_path: Path) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_text('{"query_id": "q", "query": "How?", "latency_budget_ms": {"totl": 5}}\n')
+    with pytest.raises(DataError, match="not of 'totl' .did you mean 'total'"):
+        load_dataset(str(file))
