@@ -112,8 +112,9 @@ class Case:
     `relevant_chunks` (chunk_id -> grade) and `expected_chunks` (those that should reach the
     context) use the ids of the system under test. `latency_budget_ms` is stage (`LATENCY_STAGES`)
     -> milliseconds; "p50", "p95", "p99" and "mean" are budgets of that percentile, or the mean, of
-    the total over all questions with the same budget. `turns` are the earlier questions of a conversation with their answers ("" where not
-    known), the oldest first; the ids of its questions agree up to "<::>", as in "rail<::>2".
+    the total over all questions with the same budget. `turns` are the earlier questions of a
+    conversation with their answers ("" where not known), the oldest first; the ids of its questions
+    agree up to "<::>", as in "rail<::>2".
     """
 
     query_id: str

@@ -98,7 +98,7 @@ def test_all_targets_reached_exits_with_0(place: Path) -> None:
         "PASSED: 2 of 2 targets reached." in shown
     )  # pass_rate is about answers, which were not looked at
     assert "pipeline: not measured: no labels" in shown
-    folder = place / "results" / "eval" / "mine"
+    folder = place / "mine"
     assert {"scores.csv", "report.html", "report.md", "verdicts.json"} <= {
         p.name for p in folder.iterdir()
     }
@@ -110,7 +110,7 @@ def test_a_missed_target_exits_with_1(place: Path) -> None:
     assert code == 1
     assert "FAILED" in shown
     assert "missed: nDCG@5, R@5" in shown
-    cases = load_result(place / "results" / "eval" / "mine").cases
+    cases = load_result(place / "mine").cases
     assert [case.query_id for case in cases if case.passed is False] == ["q2", "q3"]
 
 
@@ -189,7 +189,7 @@ def test_a_split_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         "out",
     ]
     assert runner.invoke(app, asked).exit_code in (0, 1)
-    assert (tmp_path / "results/eval/out/run.trec").read_text().startswith("q2 ")
+    assert (tmp_path / "out/run.trec").read_text().startswith("q2 ")
     asked[4] = "train"
     assert "train" in runner.invoke(app, asked).output
 
@@ -236,18 +236,16 @@ def test_baseline(place: Path) -> None:
         '[targets]\n"nDCG@5" = false\n"R@5" = false\n"pass_rate" = false\n'
     )
     assert run("good.jsonl", "--output", "good", "--targets", "none.toml")[0] == 0
-    code, shown = run("good.jsonl", "--targets", "none.toml", "--baseline", "results/eval/good")
+    code, shown = run("good.jsonl", "--targets", "none.toml", "--baseline", "good")
     assert code == 0, shown
     assert "No regression" in shown
-    code, shown = run(
-        "bad.jsonl", "--targets", "none.toml", "--baseline", "results/eval/good", "-v"
-    )
+    code, shown = run("bad.jsonl", "--targets", "none.toml", "--baseline", "good", "-v")
     assert code == 1
     assert re.search(r"nDCG@5 \| 1\.000 \| 0\.333|nDCG@5 +1\.000 +0\.333", shown)
     assert re.search(r"FAILED\. \d regressions: R@5", shown)
     assert "20 newly failing, 0 fixed of 30" in shown
     assert "newly failing: q1 What do dogs guard? (q1)" in shown
-    code, shown = run("good.jsonl", "--suite", "smoke", "--baseline", "results/eval/good")
+    code, shown = run("good.jsonl", "--suite", "smoke", "--baseline", "good")
     assert code == 0, "the smoke suite measures with the same models"
     assert "no regression shown" in shown
 
@@ -311,7 +309,7 @@ def test_a_system_that_fails_on_each_case_is_reported(place: Path) -> None:
     assert code == 2
     assert "FAILED" in shown
     assert "Failed: every answer failed, the first: 500" in shown
-    report = load_result(place / "results" / "eval" / "mine")
+    report = load_result(place / "mine")
     assert [case.reasons for case in report.cases] == [("failed: 500",)] * 3
 
 
@@ -581,7 +579,7 @@ def test_the_judge_costs_and_names_what_is_invented_in_every_report(
     assert "3 invented claims by the judge" in shown
     assert "q1, by judge: It flies." in shown
     assert "Cost: unknown: no token counts from good (generator unknown, judge 0.0540)" in shown
-    folder = place / "results" / "eval" / "mine"
+    folder = place / "mine"
     report = load_result(folder)
     assert {row.measure: row.value for row in report.rows}["llm_faithfulness"] == 0.5
     assert [case.invented_claims for case in report.cases] == [("It flies.",)] * 3
@@ -684,7 +682,7 @@ def test_answers_of_a_service_survive_a_kill_and_only_the_rest_is_asked_for(
     write_service(place, server.url)
     options = SERVICE_OPTIONS
     process = subprocess.Popen([sys.executable, "-m", "ragbench", "eval", *options], cwd=place)
-    kept = place / "results" / "eval" / "mine" / "journal.jsonl"
+    kept = place / "mine" / "journal.jsonl"
     until = time.monotonic() + 60
     while not (kept.exists() and kept.read_bytes().count(b"\n") == 2) and time.monotonic() < until:
         time.sleep(0.05)
@@ -744,7 +742,7 @@ def test_on_a_full_disk_no_further_answer_is_asked_for_and_those_that_came_are_k
     assert re.match(
         r"ragbench: \S*journal\.jsonl cannot be written: File too large; make room", reason
     )
-    kept = place / "results" / "eval" / "mine" / "journal.jsonl"
+    kept = place / "mine" / "journal.jsonl"
     assert kept.read_bytes().count(b"\n") == 1
     assert len(server.asked) < len(CASES)
     server.asked.clear()
@@ -758,7 +756,7 @@ def test_a_result_that_cannot_be_written_is_one_sentence_and_2(place: Path) -> N
     full = limited(place, 2_000, *options, "--output", "mine", "--perspective", "retrieval")
     assert full.returncode == 2, full.stderr
     assert "Traceback" not in full.stderr
-    assert "results/eval/mine cannot be written: File too large" in full.stderr.splitlines()[-1]
+    assert "mine cannot be written: File too large" in full.stderr.splitlines()[-1]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no such device")
@@ -781,7 +779,7 @@ def test_a_history_that_cannot_be_written_changes_no_verdict(
         with pytest.warns(DataWarning, match="the run is not in the history"):
             code, output = run("good.jsonl", "--output", "mine", "--force")
         assert code == 0, output
-        assert load_result(place / "results" / "eval" / "mine").passed
+        assert load_result(place / "mine").passed
 
 
 def test_answers_of_another_system_are_not_taken(
@@ -789,7 +787,7 @@ def test_answers_of_another_system_are_not_taken(
 ) -> None:
     server = loopback(lambda asked: wire.Answered({"answer": "It does.", "contexts": []}))
     write_service(place, server.url)
-    folder = place / "results" / "eval" / "mine"
+    folder = place / "mine"
     folder.mkdir(parents=True)
     line = {"query_id": "q1", "question": CASES[0][1], "system": "other 123", "text": "No."}
     (folder / "journal.jsonl").write_text(json.dumps(line) + "\n")
@@ -810,12 +808,21 @@ def test_a_single_file_leaves_no_answers_behind(
 
 def test_the_baseline_is_compared_measure_by_measure(place: Path) -> None:
     assert run("good.jsonl", "--output", "good")[0] == 0
-    good = "results/eval/good"
+    good = "good"
     code, shown = run("bad.jsonl", "--baseline", good, "--output", "mine")
     assert code == 1
     assert re.search(r"nDCG@5 +1\.000 +0\.333 +-0\.667 +\[-[\d., -]+\d\] +· no", shown), shown
     assert "citation_form" not in shown, "not measured here"
-    folder = place / "results" / "eval" / "mine"
+    folder = place / "mine"
     markdown, page = (folder / "report.md").read_text(), (folder / "report.html").read_text()
     assert "| nDCG@5 | 1.000 | 0.333 | -0.667 |" in markdown
     assert 'aria-label="nDCG@5 -0.667' in page
+
+
+def test_a_name_without_a_slash_is_a_folder_here(place: Path) -> None:
+    assert run("good.jsonl", "--output", "mine")[0] == 0
+    assert (place / "mine" / "scores.csv").is_file()
+    assert not (place / "results").exists()
+    code, shown = run("good.jsonl", "--output", "mine.csv")
+    assert code == 2
+    assert "mine.csv ends in .csv; a report is a file that ends in .json" in shown

@@ -138,9 +138,13 @@ def test_the_name_of_a_users_function_keeps_its_capitals_and_a_built_in_name_any
     assert measure_of("robust:mine.words:Shout").name == "robust:mine.words:Shout"
 
 
-@pytest.mark.parametrize("name", ["claim_support", "recall@5", "SPAN_RECALL@500TOK", "latency_p95_ms"])
+@pytest.mark.parametrize(
+    "name", ["claim_support", "recall@5", "SPAN_RECALL@500TOK", "latency_p95_ms"]
+)
 def test_a_known_measure_without_scores_is_missing_and_not_unknown(name: str) -> None:
-    with pytest.raises(ConfigError, match="was not measured here.* Measured: nDCG@10, RR") as caught:
+    with pytest.raises(
+        ConfigError, match=r"was not measured here.* Measured: nDCG@10, RR"
+    ) as caught:
         named_among(name, ["nDCG@10", "RR"])
     assert "unknown" not in str(caught.value)
     with pytest.raises(ConfigError, match="unknown measure 'clam_support'"):

@@ -74,8 +74,8 @@ def eval_command(
         judge_model: The judge's model; default: that of its provider.
 
     Output:
-        output: Folder, name of one in results/eval, or a file ending in .json, .md, .html, .xml
-            (JUnit) or .jsonl (traces as OTLP JSON).
+        output: Folder, or a file ending in .json, .md, .html, .xml (JUnit) or .jsonl (traces as
+            OTLP JSON); default: a new folder in results/eval.
         force: Replace what is there.
         verbose: Print the whole report.
         as_json: Print the report as JSON, and nothing else.
@@ -92,7 +92,7 @@ def eval_command(
             raise ConfigError(
                 "--query is one question: neither --baseline nor --suite nor --limit goes with it"
             )
-        path = _report_path(output) if output else None
+        path = expanded(output) if output else None
         options["judge"] = llms.named_model(options["judge"], judge_provider, judge_model)
         spec = _spec(options, path, query, expected)
         data = (
@@ -256,16 +256,6 @@ def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -
     return Dataset(
         base.name, base.split, base.corpus, (case,), {"query": dict.fromkeys(expected, 1)}
     )
-
-
-def _report_path(output: str) -> Path:
-    """Return where the report goes: a bare name is that of a folder in results/eval, everything
-    else a path.
-    """
-
-    path = expanded(output)
-    bare = re.fullmatch(r"\w[\w.+-]*", output) and not page.is_report_file(path)
-    return RESULTS / output if bare else path
 
 
 def _new_folder(data: str, system: str, suite: str) -> Path:

@@ -246,9 +246,7 @@ def _check_cases(dataset: Dataset) -> None:
     for case in dataset.cases:
         if case.expected_outcome is not None:
             check_known(f"{case.query_id}: expected_outcome", OUTCOMES, case.expected_outcome)
-        check_known(
-            f"{case.query_id}: latency budget", LATENCY_BUDGETS, *case.latency_budget_ms
-        )
+        check_known(f"{case.query_id}: latency budget", LATENCY_BUDGETS, *case.latency_budget_ms)
         if any(isinstance(turn, str) or len(turn) != 2 for turn in case.turns):
             raise DataError(
                 f"question {case.query_id!r} has the turns {case.turns!r}; expected pairs of a "

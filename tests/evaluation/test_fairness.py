@@ -203,5 +203,5 @@ def test_the_first_evaluation_does_not_fail(
     assert done.exit_code == 0, done.output
     assert "FAILED" not in done.output
     assert "NO VERDICT" in done.output
-    report = load_result(tmp_path / "results" / "eval" / "first")
+    report = load_result(tmp_path / "first")
     assert {"guardrail_blocked", "attacks_refused"} <= set(values(report))

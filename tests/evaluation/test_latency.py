@@ -259,8 +259,12 @@ def test_a_budget_of_a_percentile_is_one_of_all_questions_with_it(
     report = evaluated(dataset(20, **{figure: value - 0.1}), recorded(*times))
     assert {case.passed for case in report.cases} == {False}
     assert not report.passed
-    assert report.cases[7].reasons[0].startswith(
-        f"latency: {figure} of the total over all questions with this budget {value:g} ms > "
+    assert (
+        report.cases[7]
+        .reasons[0]
+        .startswith(
+            f"latency: {figure} of the total over all questions with this budget {value:g} ms > "
+        )
     )
 
 
@@ -292,5 +296,5 @@ def test_an_unknown_latency_budget_is_refused(name: str) -> None:
 def test_a_misspelt_budget_of_a_file_names_the_near_one(tmp_path: Path) -> None:
     file = tmp_path / "mine.jsonl"
     file.write_text('{"query_id": "q", "query": "How?", "latency_budget_ms": {"totl": 5}}\n')
-    with pytest.raises(DataError, match="not of 'totl' .did you mean 'total'"):
+    with pytest.raises(DataError, match=r"not of 'totl' .did you mean 'total'"):
         load_dataset(str(file))

@@ -113,7 +113,7 @@ def test_every_surface_gives_the_same_numbers(
     assert command[0] == "eval"
     done = CliRunner().invoke(app, [*command, "--output", "served"])
     assert done.exit_code == 1, "targets are missed"
-    served = rb.load_result(tmp_path / "results" / "eval" / "served").scores
+    served = rb.load_result(tmp_path / "served").scores
     assert differences(served, library) == ([], len(library)), "in the digits that a file holds"
     (tmp_path / "one.toml").write_text(
         f"[fixed]\nretriever = 'bm25'\ndataset = '{testset}'\n[axes]\nk = [5]\n"

@@ -243,7 +243,7 @@ def test_a_run_has_failed_only_by_a_target_of_its_user(evaluated: Callable[..., 
     evaluated("mine.jsonl", "--output", "first")  # misses the default nDCG@5
     evaluated("mine.jsonl", "--fail-under", "RR=0.9")
     evaluated("--fail-under", "RR=0.9")
-    database = evaluated("mine.jsonl", "--baseline", "results/eval/first")
+    database = evaluated("mine.jsonl", "--baseline", "first")
     runs = history(limit=0, database=database)
     assert [None if one is pd.NA else bool(one) for one in runs["passed"]][::-1] == [
         None,
@@ -415,7 +415,7 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         said(
             "eval", "--suite", "smoke", "--perspective", "retrieval", "--output", "mine", "--force"
         )
-    assert "0 runs added, 1 known already" in said("history", "import", "results")
+    assert "0 runs added, 1 known already" in said("history", "import", "mine")
     newest = said("history")
     series = "pydoc, bm25, recursive 256, extractive (smoke)"
     assert newest.count(series) == 2
@@ -439,7 +439,7 @@ def test_commands_record_what_they_finish(tmp_path: Path) -> None:
         "RAGBENCH_HISTORY": "",
         "RAGBENCH_CLIENT": "acme",
     }
-    smoke = ["eval", "--suite", "smoke", "--perspective", "retrieval", "--output", "mine"]
+    smoke = ["eval", "--suite", "smoke", "--perspective", "retrieval", "--output", "results/mine"]
     for command in (["sweep", "tiny.toml"], smoke):
         called = [sys.executable, "-m", "ragbench", *command]
         done = subprocess.run(called, cwd=tmp_path, env=environment, capture_output=True, text=True)

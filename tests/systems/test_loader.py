@@ -116,7 +116,7 @@ def test_a_class_that_takes_chunks_is_a_retriever(
         app, ["eval", "my_retrievers:Mine", "--limit", "4", "--output", "out"]
     )
     assert done.exit_code in (0, 1), done.output
-    assert rb.load_results("results/eval/out").leaderboard()["nDCG@10"].notna().all()
+    assert rb.load_results("out").leaderboard()["nDCG@10"].notna().all()
 
 
 def test_a_class_that_needs_something_else_is_refused_in_one_sentence(
