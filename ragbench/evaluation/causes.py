@@ -272,7 +272,8 @@ def _cause(question: _Question) -> tuple[str, str]:
     if answer.attempted:
         is_right = question.measure and not question.wrong
         is_cited_wrongly = scores.get("expected_citations", 1.0) < THRESHOLDS["expected_citations"]
-        if is_right or is_cited_wrongly or requirements_missed(case, answer):
+        is_late = scores.get("latency_in_budget", 1.0) == 0
+        if is_right or is_cited_wrongly or is_late or requirements_missed(case, answer):
             return _requirement_missed(question)
     low = next((name for name, limit in _FAITHFUL.items() if scores.get(name, limit) < limit), "")
     if low and answer.attempted:
