@@ -270,7 +270,7 @@ def test_a_budget_of_a_percentile_is_one_of_all_questions_with_it(
 
 def test_questions_with_another_budget_are_another_group() -> None:
     data = dataset(4)
-    budgets = ({"p95": 500.0}, {"p95": 500.0}, {"p95": 900.0}, {})
+    budgets: list[dict[str, float]] = [{"p95": 500.0}, {"p95": 500.0}, {"p95": 900.0}, {}]
     cases = [
         replace(case, latency_budget_ms=budget)
         for case, budget in zip(data.cases, budgets, strict=True)
