@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from ragbench.generation.citations import parse_citations, without_citations
-from ragbench.metrics.groundedness.claims import claims
+from ragbench.metrics.groundedness.claims import claims, is_inference
 from ragbench.metrics.groundedness.numbers import numeric_fabrications, numeric_support
 from ragbench.metrics.groundedness.support import SUPPORT_MODELS, Pairs, claim_supports
 from ragbench.metrics.groundedness.words import (
@@ -30,6 +30,9 @@ from ragbench.types import Answer, Case, Chunk, Dataset, chunks_by_id
 STRICT = 0.5
 """The support from which an assertion counts as supported: an arbitrary value, on either side of which
 texts of different kinds are supported."""
+
+RELAXED = 0.3
+"""The support from which an inference, a hedged claim ("may", "might"), counts as supported."""
 
 CONTENT_SHARE = 0.5
 """The minimum fraction of a claim's words, by weight, that the cited text must contain."""
@@ -215,11 +218,12 @@ def check_groundedness(
     """Return `score_groundedness`, and the claims of all answers: query_id, claim, supported (bool) and
     fabricated_numbers (a tuple of texts).
 
-    A claim (see `claims`) is supported with a support of STRICT (0.5) at least and no fabricated
-    number. The answer states an expected or forbidden claim where, taken as the only context, it
-    supports the claim (STRICT, which is uncalibrated). One that is in the answer word for word is
-    always stated, and one with a number that the answer does not hold never is. "X is not safe"
-    does not state "X is safe", nor the other way round.
+    A claim (see `claims`) is supported with a support of STRICT (0.5) at least, an inference
+    (`is_inference`) with RELAXED (0.3), and no fabricated number. The answer states an expected or
+    forbidden claim where, taken as the only context, it supports the claim (STRICT, which is
+    uncalibrated). One that is in the answer word for word is always stated, and one with a number
+    that the answer does not hold never is. "X is not safe" does not state "X is safe", nor the
+    other way round.
     """
     answered = answered_cases(dataset, answers)
     texts = context_texts([answer for _, answer in answered.values()], chunks)
@@ -234,7 +238,8 @@ def check_groundedness(
     for query_id, check in checks.items():
         for claim in check.claims:
             fabricated = tuple(n.text for n in numeric_fabrications(claim, check.grounds))
-            supported = next(supports) >= STRICT and not fabricated
+            enough = RELAXED if is_inference(claim) else STRICT
+            supported = next(supports) >= enough and not fabricated
             table.append((query_id, claim, supported, fabricated))
         support = next(supports)
         stated = [_stated(label, check.text, next(supports)) for label in check.labels]

@@ -27,6 +27,46 @@ _FILLER = re.compile(
 )
 
 
+# "could not" is the past of "cannot", and "May" a month
+_MODAL = r"(?:may|might|could(?!\s+not\b|n['’]t))"
+_ADVERB = r"(?:[Pp]erhaps|[Pp]ossibly|[Pp]robably|[Pp]resumably|[Mm]aybe|[Ll]ikely)"
+_HEDGE = re.compile(
+    rf"\b{_MODAL}\b|\b{_ADVERB}\b|\b(?:seems?|appears?) (?:to|that)\b|\b(?:suggests?|implies|imply)\b"
+    r"|\bit is (?:likely|possible|probable) that\b",
+    re.ASCII,
+)
+_UNHEDGED = (
+    (re.compile(rf"\b{_MODAL}\s+(not\s+)?be\b"), r"is \1"),
+    (re.compile(rf"\b{_MODAL}\s+(not\s+)?have been\b"), r"was \1"),
+    (re.compile(rf"\b{_MODAL}\s+(?!\d)"), ""),
+    (re.compile(r"\b(?:seems?|appears?) to be\b"), "is"),
+    (re.compile(r"\b(?:seems?|appears?) to\s+"), ""),
+    (re.compile(r"\b[Ii]t (?:(?:seems?|appears?)|is (?:likely|possible|probable)) that\s+"), ""),
+    (re.compile(rf"\b{_ADVERB}\b,?\s*"), ""),
+)
+
+
+def is_inference(claim: str) -> bool:
+    """Return True if a claim is hedged ("may", "might", "probably", "suggests"), so that less support
+    is enough for it than for an assertion.
+
+    >>> is_inference("It may be open."), is_inference("It opened in May."), is_inference("It is open.")
+    (True, False, False)
+    """
+    return _HEDGE.search(claim) is not None
+
+
+def unhedged(claim: str) -> str:
+    """Return a claim as the assertion that it hedges.
+
+    >>> unhedged("It may be open."), unhedged("Perhaps it might not be safe.")
+    ('It is open.', 'it is not safe.')
+    """
+    for pattern, assertion in _UNHEDGED:
+        claim = pattern.sub(assertion, claim)
+    return " ".join(claim.split())
+
+
 def claims(answer: str) -> list[str]:
     """Return the claims of an answer in their order, with the marks of their citations.
 

@@ -14,6 +14,8 @@ import regex
 from ragbench.files import bundled
 from ragbench.generation.citations import without_citations
 from ragbench.language import UNSPACED, Language, ascii_digits, detect_language, find_language
+from ragbench.metrics.groundedness.words import read_page, words
+from ragbench.text import sentence_spans
 from ragbench.types import grouped
 
 _TABLES = bundled(__file__, "numbers.toml")
@@ -89,6 +91,7 @@ _LABEL = re.compile(
 )
 # the sign between the ends of a range is no minus, and no space: "570 576" would be one number
 _RANGE = re.compile(r"(?<=\d)\s?(?:[-–—]|\bto\b)\s?(?=[$€£]?\d)")
+_TELLING = 0.5  # the weight of a word that tells what a sentence is about
 _MARKS = str.maketrans("٫٬．，\xa0\u2007\u2008\u2009\u202f", ".,.,     ")
 # "Python 3.10", "version 3.8, 3.9 or 3.10", "Django >= 4.10", "section 2.10": no decimals
 _VERSION = regex.compile(
@@ -273,6 +276,11 @@ def numeric_fabrications(answer: str, contexts: Sequence[str]) -> list[Number]:
     least" a larger number of up to twice the value, after "under" or "up to" a smaller one of half
     at least, and after "nearly" or "almost" one of 90 % at least.
 
+    A number with a unit must not belong to something else: it is not held where the sentences with
+    it share no telling word with the answer's sentence, and either another sentence that does has
+    another number of its kind ("Orders ship in 15 days. Vacation is 20 days." for "15 days of
+    vacation"), or only a number without the unit is there ("Order 15"). Checked in English.
+
     A date is held by one that agrees as far as it goes; a year also by the bare number, a decade or
     century by any year in it (a year is not held by its decade).
 
@@ -283,13 +291,61 @@ def numeric_fabrications(answer: str, contexts: Sequence[str]) -> list[Number]:
     >>> [n.text for n in numeric_fabrications("3,000 came.", ["2,987 visitors came."])]
     ['3,000']
     """
-    readings = _readings(answer, tuple(contexts))
-    of_contexts = _known(tuple(contexts)) if readings else ()
-    return [
-        same[0]
-        for same in readings.values()
-        if not any(_holds(other, number) for number in same for other in of_contexts)
-    ]
+    texts = tuple(contexts)
+    readings = _readings(answer, texts)
+    of_contexts = _known(texts) if readings else ()
+    fabricated = []
+    for same in readings.values():
+        is_held = any(_holds(other, number) for number in same for other in of_contexts)
+        if not is_held or _is_of_something_else(same, answer, texts):
+            fabricated.append(same[0])
+    return fabricated
+
+
+def _is_of_something_else(same: Sequence[Number], answer: str, contexts: tuple[str, ...]) -> bool:
+    """Return True if the sentences of the contexts that hold a number with a unit are about another
+    subject than its sentence in the answer, while others are about it.
+
+    Args:
+        same: the readings of the number.
+        answer: the text that it is in.
+        contexts: the texts that hold it.
+    """
+    number = same[0]
+    language = _language(contexts)
+    if number.kind in ("", "date", "share") or not language.is_english:
+        return False
+    subject = _subject(answer, number)
+    is_about = is_held = is_held_with_unit = has_competitor = False
+    for sentence in read_page(contexts).sentences:
+        shares = not subject.isdisjoint(sentence.stems)
+        theirs = _numbers(sentence.text, language)
+        holders = [other for other in theirs if any(_holds(other, each) for each in same)]
+        if holders and shares:
+            return False
+        if holders:
+            is_held = True
+            is_held_with_unit |= any(other.kind == number.kind for other in holders)
+        elif shares:
+            is_about = True
+            has_competitor |= any(other.kind == number.kind for other in theirs)
+    if not is_held:  # by sentences: a long one was cut within a number
+        return False
+    return has_competitor or (is_about and not is_held_with_unit)
+
+
+def _subject(text: str, number: Number) -> frozenset[str]:
+    """Return the stems of the telling words in the sentence of a number, without its unit."""
+    for start, end in sentence_spans(text):
+        if start <= number.start < end:
+            return frozenset(
+                word.stem
+                for word in words(text[start:end])
+                if word.weight > _TELLING
+                and not word.stem[0].isdigit()
+                and not number.start <= start + word.start < number.end
+            )
+    return frozenset()
 
 
 def numeric_support(answer: str, contexts: Sequence[str]) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from ragbench.errors import ConfigError, DataError, nearest
 from ragbench.files import expanded
 from ragbench.generation.citations import without_citations
-from ragbench.metrics.groundedness.claims import LIST_MARK, no_claim
+from ragbench.metrics.groundedness.claims import LIST_MARK, no_claim, unhedged
 from ragbench.metrics.groundedness.entailment import entailment
 from ragbench.metrics.groundedness.evidence import (
     Reading,
@@ -22,7 +22,7 @@ from ragbench.metrics.groundedness.evidence import (
     semantic_evidence,
     vectors,
 )
-from ragbench.metrics.groundedness.words import read_page, unwrapped, words
+from ragbench.metrics.groundedness.words import Page, read_page, unwrapped, words
 from ragbench.store import arrays, digest
 
 SUPPORT_MODELS = ("minilm", "lexical")
@@ -71,7 +71,8 @@ def claim_support(answer: str, contexts: Sequence[str], *, model: str = "minilm"
     sentences. Every weight w_k is positive: more evidence never lowers the value. Over several
     sentences it is the mean by the weight of their words; for names, numbers, denials, copied and
     novel rows of words and the worst word half of it is the worst sentence. A sentence that is
-    copied all but word for word has cosines of 1, without asking minilm. Questions to the reader
+    copied all but word for word has cosines of 1, without asking minilm. A hedge that the contexts
+    lack costs nothing: "It may be open" has the support of "It is open". Questions to the reader
     and fillers ("Good question!") count 0.3, claims 1. Marks of citations are not read. Values are
     rounded to 6 decimals.
 
@@ -182,9 +183,20 @@ def read_pairs(pairs: Pairs) -> list[list[Reading]]:
     """Return the sentences of each answer with its page; none where either is empty."""
     pages = [read_page(tuple(contexts)) for _, contexts in pairs]
     return [
-        [read_sentence(sentence, page) for sentence in _sentences(answer)] if page.sentences else []
+        [_read(sentence, page) for sentence in _sentences(answer)] if page.sentences else []
         for (answer, _), page in zip(pairs, pages, strict=True)
     ]
+
+
+def _read(sentence: str, page: Page) -> Reading:
+    """Read a sentence, without its hedges ("may") where the page holds more of it then."""
+    hedged = read_sentence(sentence, page)
+    assertion = unhedged(sentence)
+    if assertion == sentence or not words(assertion):
+        return hedged
+    reading = read_sentence(assertion, page)
+    is_nearer = reading.lexical["words_in_window"] > hedged.lexical["words_in_window"]
+    return reading if is_nearer else hedged
 
 
 def _combined(readings: Sequence[Reading], model: str) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ragbench.metrics.groundedness import checks
 from ragbench.metrics.groundedness.checks import check_groundedness
 from ragbench.types import Answer, Case, Dataset, Passage
 
@@ -84,3 +85,15 @@ def test_negation_in_the_answer_is_respected_too() -> None:
     assert states("The bridge is safe.", "The bridge is safe.") == [True]
     claims = "The bridge is safe.", "The bridge is not safe."
     assert states("The bridge isn't safe.", *claims) == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("support", "assertion", "inference"),
+    [(0.5, True, True), (0.49, False, True), (0.3, False, True), (0.29, False, False)],
+)
+def test_an_inference_needs_less_support(
+    monkeypatch: pytest.MonkeyPatch, support: float, assertion: bool, inference: bool
+) -> None:
+    monkeypatch.setattr(checks, "claim_supports", lambda pairs, model: [support] * len(pairs))
+    [verdicts] = check_answers(["The tower is blue. The tower may be blue. It might be 99 m high."])
+    assert [supported for _, supported, _ in verdicts] == [assertion, inference, False]

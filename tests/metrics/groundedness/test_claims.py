@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.metrics.groundedness.claims import claims
+from ragbench.metrics.groundedness.claims import claims, is_inference
 
 
 def test_sentences_are_claims() -> None:
@@ -79,3 +79,20 @@ def test_a_sentence_that_is_wrapped_is_one_claim() -> None:
 @given(st.text(alphabet="ab. ,;!?\n#-*[1]`isand wht", max_size=120))
 def test_claims_are_stripped_and_not_empty(answer: str) -> None:
     assert all(claim and claim.strip() == claim for claim in claims(answer))
+
+
+@pytest.mark.parametrize(
+    ("claim", "inference"),
+    [
+        ("The tower may be open.", True),
+        ("It might rain.", True),
+        ("Probably nobody came.", True),
+        ("The study suggests a link.", True),
+        ("It opened in May 1889.", False),
+        ("May is warm.", False),
+        ("The pilot could not land.", False),
+        ("The tower is open.", False),
+    ],
+)
+def test_a_hedged_claim_is_an_inference(claim: str, inference: bool) -> None:
+    assert is_inference(claim) is inference

@@ -194,3 +194,28 @@ def test_every_text_holds_its_own_numbers(text: str) -> None:
     for number in numbers(text):
         assert 0 <= number.start < number.end
         assert math.isfinite(number.value)
+
+
+VACATION = "You get 15 days of vacation."
+
+
+@pytest.mark.parametrize(
+    ("answer", "contexts", "support"),
+    [
+        (VACATION, ["Order 15 was shipped. Vacation is 20 days per year."], 0.0),
+        (VACATION, ["Order 15 was shipped.", "Vacation is generous here."], 0.0),
+        (VACATION, ["Orders ship within 15 days. Vacation is 20 days per year."], 0.0),
+        (VACATION, ["Vacation: 15 days per year. Order 15 was shipped."], 1.0),
+        (VACATION, ["Vacation (days) | 15"], 1.0),
+        (VACATION, ["Annual leave is 15 days. Sick leave is 10 days."], 1.0),  # another word
+        ("The trip takes 3 hours.", ["Room 3 is free. The trip takes 5 hours."], 0.0),
+        ("A refund costs $12.", ["We have 12 offices. A refund costs $20."], 0.0),
+        ("The box weighs 20 kg.", ["The box weighs 20 kg and the bag 5 kg."], 1.0),
+        ("It came in 1889.", ["Order 1889 was shipped. It came late."], 1.0),  # no unit
+    ],
+)
+def test_a_number_with_a_unit_is_that_of_its_subject(
+    answer: str, contexts: list[str], support: float
+) -> None:
+    assert numeric_support(answer, contexts) == support
+    assert bool(numeric_fabrications(answer, contexts)) is (support == 0)

@@ -288,3 +288,21 @@ def test_a_question_counts_less_than_a_claim_of_as_many_words() -> None:
     merged = answer_evidence(readings, semantic=False)
     assert merged["words_on_page"] == pytest.approx(held / (held + 0.3 * asked))
     assert merged["names_on_page"] == 1.0
+
+
+@pytest.mark.parametrize("model", ["minilm", "lexical"])
+@pytest.mark.parametrize(
+    ("hedged", "plain", "context"),
+    [
+        ("It may be open.", "It is open.", "It is open."),
+        ("The tower might have 3 levels.", "The tower have 3 levels.", "The tower has 3 levels."),
+        ("Perhaps it appears to be safe.", "It is safe.", "It is safe in winter."),
+        ("It is likely that the tower is tall.", "The tower is tall.", TOWER),
+    ],
+)
+def test_a_hedge_costs_no_support(model: str, hedged: str, plain: str, context: str) -> None:
+    assert claim_support(hedged, [context], model=model) == pytest.approx(
+        claim_support(plain, [context], model=model), abs=0.02
+    )
+    assert claim_support(hedged, [hedged], model=model) > 0.96
+    assert claim_support("It may be blue.", [RIVER], model=model) < 0.5
