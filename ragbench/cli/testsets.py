@@ -13,7 +13,7 @@ from ragbench.cli.console import command, shown
 from ragbench.cli.help import Commands
 from ragbench.cli.init import path_from, text_of_testset
 from ragbench.cli.options import AtLeast1, Concurrency, Corpus, Force, Model, Requests, print_plan
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, printable
 from ragbench.files import write_durably
 from ragbench.types import Dataset
 
@@ -173,7 +173,8 @@ def validate(
     """List every problem of a test set: file, line, field, value, and what was expected.
 
     With --docs its labels are compared with the documents: evidence, sections, names of
-    documents. Exit status: 0 there is no problem, 1 there are some, 2 there is no test set at that
+    documents. Gold facts that no labelled passage holds are named; they may be right in other
+    words, and are no problem. Exit status: 0 there is no problem, 1 there are some, 2 there is no test set at that
     place.
 
     Args:
@@ -182,6 +183,7 @@ def validate(
     Example: ragbench testset validate my.yaml --docs docs/
     """
     from ragbench.datasets.corpus import load_corpus
+    from ragbench.metrics.answers import facts_without_source
     from ragbench.testsets.forms import form_of, load_testset, validate_testset
 
     documents = load_corpus(corpus).corpus if corpus else None
@@ -190,6 +192,11 @@ def validate(
         typer.echo(f"Problems in {shown(path)}: {len(problems)}", err=True)
         return 1
     dataset = load_testset(path, corpus=documents)  # warns of flaws that are not errors
+    for query_id, fact in facts_without_source(dataset):
+        typer.echo(
+            f"{printable(query_id)}: no labelled passage holds the gold fact {printable(fact)!r}",
+            err=True,
+        )
     samples = len(dataset.safety_inputs) + len(dataset.safety_outputs)
     safety = f", {samples} safety samples" if samples else ""
     typer.echo(f"{shown(path)} is fine: {form_of(path)}, {len(dataset.cases)} cases{safety}")

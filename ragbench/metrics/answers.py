@@ -9,7 +9,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import chain, pairwise, product
@@ -21,12 +21,13 @@ import regex
 
 from ragbench.array_types import Floats
 from ragbench.errors import DataError
-from ragbench.language import SPACED, WORD, detect_language, folded
+from ragbench.language import SPACED, UNSPACED, WORD, Language, detect_language, folded
 from ragbench.metrics.tidy import (
     answer_language,
     answered_cases,
     answers_by_query,
     context_texts,
+    relevant_ids,
     score_frame,
     state_of,
     tidy_cases,
@@ -54,6 +55,9 @@ _NAME_WITH_SIGNS = regex.compile(
     r"|(?<!\w)[^\W\d_]{1,3}(?=\+\+|\+(?!\w))|(?<!\w)[^\W\d_](?=[#*])"
     r"|(?<![\w-])[^\W\d_](?=-\w)|(?<=\w-)[^\W\d_](?![\w-])|(?<![\w-])[^\W\d_](?=-(?!\w)(?! ))"
 )
+_MIN_WORDS, _MAX_BETWEEN = 3, 2
+_SENTENCE_END = re.compile(r"(?<=[.!?;:])\s+|\n\s*\n")
+_DENIALS = frozenset("no not never without nor neither none cannot t or but except than".split())
 
 _EMPHASIS = re.compile(
     r"(?<![*\w])\*{1,2}(\w[^*]*)(?<=\w)\*{1,2}(?![*\w])"
@@ -89,9 +93,12 @@ def gold_fact_coverage(answer: str, facts: Sequence[Sequence[str]]) -> float:
 
     A fact is a sequence of wordings: the fact itself, then aliases. A wording is stated if the
     answer contains its words in a row, ignoring case and punctuation, and not as part of longer
-    words. A number is one word, with its sign and decimals: "3" is not stated by "3.5", "13" or
-    "-3"; "1,000", "1 000" and "1'000" are "1000". A wording with operators, such as "2**n" or "C++", or without letters
-    and digits, such as "**", must match exactly but for case and white space.
+    words. Of a wording of three words or more, one or two other words of the sentence may lie
+    between its words: function words, or where it has a number any but numbers and denials: "15
+    days vacation" is stated by "15 days paid vacation". A number is one word, with its sign and
+    decimals: "3" is not stated by "3.5", "13" or "-3"; "1,000", "1 000" and "1'000" are "1000". A
+    wording with operators, such as "2**n" or "C++", or without letters and digits, such as "**",
+    must match exactly but for case and white space.
 
     >>> facts = [["1889"], ["300 m", "330 metres", "330 m"], ["Eiffel", "G. Eiffel"]]
     >>> gold_fact_coverage("It opened in 1889, and is 330 m tall.", facts)
@@ -117,18 +124,28 @@ def stated_facts(text: str, facts: Sequence[Sequence[str]]) -> list[bool]:
             )
     if not facts:
         return []
-    language = detect_language([text] if _DECIMAL.search(text) else [])
-    text = language.with_points(text)
-    # "4 183" may be one number or two.
-    readings = dict.fromkeys((_spaced(text), _spaced(_SPACE.sub("", text))))
+    text, readings, language = _read(text)
     return [
-        any(_states(text, [*readings], language.with_points(wording)) for wording in fact)
+        any(
+            _states(text, readings, wording) or _states_with_gaps(text, wording, language)
+            for wording in map(language.with_points, fact)
+        )
         for fact in facts
     ]
 
 
 def _spaced(text: str) -> str:
     return f" {' '.join(words(text))} "
+
+
+def _read(text: str) -> tuple[str, list[str], Language]:
+    """Return a text with decimal points, its words with blanks between and around them in both
+    readings, and its language."""
+    language = detect_language([text] if _DECIMAL.search(text) else [])
+    text = language.with_points(text)
+    # "4 183" may be one number or two.
+    readings = dict.fromkeys((_spaced(text), _spaced(_SPACE.sub("", text))))
+    return text, [*readings], language
 
 
 def keyword_coverage(answer: str, keywords: Sequence[str]) -> float:
@@ -156,8 +173,13 @@ def missing_keywords(answer: str, keywords: Sequence[str]) -> list[str]:
         raise DataError(
             f"keywords are a sequence such as ('settings', 'log in'), not the text {keywords!r}"
         )
+    if not keywords:
+        return []
+    text, readings, language = _read(answer)
     return [
-        keyword for keyword in dict.fromkeys(keywords) if not stated_facts(answer, [[keyword]])[0]
+        keyword
+        for keyword in dict.fromkeys(keywords)
+        if not _states(text, readings, language.with_points(keyword))
     ]
 
 
@@ -236,6 +258,69 @@ def _states(answer: str, readings: Sequence[str], wording: str) -> bool:
 def _has_short_word(wording: str) -> bool:
     """Return True if a wording has a word that may be a part of a name with signs."""
     return any(len(word) <= 3 for word in words(wording))
+
+
+def _states_with_gaps(text: str, wording: str, language: Language) -> bool:
+    """Return True if a sentence of the text has the words of a wording in their order, with up to
+    `_MAX_BETWEEN` other words between them: function words, or any where the wording has a number;
+    never numbers or denials."""
+    parts = words(wording)
+    if len(parts) < _MIN_WORDS or _OPERATOR.search(wording) or UNSPACED.search(wording):
+        return False
+    allowed = None if any(part[-1].isdigit() for part in parts) else language.function_words
+    for part in _SENTENCE_END.split(text):
+        sentence = words(part)
+        starts = [i for i, word in enumerate(sentence) if word == parts[0]]
+        if any(_follow(sentence, start, parts, allowed) for start in starts):
+            return True
+    return False
+
+
+def _follow(
+    sentence: Sequence[str], start: int, parts: Sequence[str], allowed: Collection[str] | None
+) -> bool:
+    """Return True if the parts follow each other in a sentence from `start` on; between them may be
+    `allowed` words, None: any."""
+    between: list[str] = []
+    place = start
+    for part in parts:
+        while place < len(sentence) and sentence[place] != part:
+            between.append(sentence[place])
+            place += 1
+        if place == len(sentence) or len(between) > _MAX_BETWEEN:
+            return False
+        place += 1
+    before = sentence[max(0, start - _MAX_BETWEEN) : start]
+    if not _DENIALS.isdisjoint([*before, *between]):
+        return False
+    if any(word[-1].isdigit() for word in between):
+        return False
+    return allowed is None or all(word in allowed for word in between)
+
+
+def facts_without_source(dataset: Dataset) -> list[tuple[str, str]]:
+    """List the gold facts that no labelled passage of their case holds, as (query_id, fact).
+
+    The passages are the case's evidence or, where it has none, its relevant documents. Cases whose
+    passages the corpus does not hold are left out.
+
+    >>> from ragbench.types import Case, Document
+    >>> corpus = {"d": Document("d", "Employees get 15 days paid vacation per year.")}
+    >>> case = Case("q", "How long?", gold_facts=(("15 days vacation",), ("20 days",)))
+    >>> facts_without_source(Dataset("mine", "test", corpus, [case], {"q": {"d": 1}}))
+    [('q', '20 days')]
+    """
+    missing = []
+    for case in dataset.cases:
+        spans = [span for span in case.evidence if span.doc_id in dataset.corpus]
+        texts = [dataset.corpus[s.doc_id].full_text[s.start : s.end] for s in spans]
+        if not texts:
+            doc_ids = relevant_ids(dataset.qrels.get(case.query_id, {}))
+            texts = [dataset.corpus[i].full_text for i in doc_ids if i in dataset.corpus]
+        for fact in case.gold_facts:
+            if texts and not any(stated_facts(text, [fact])[0] for text in texts):
+                missing.append((case.query_id, fact[0]))
+    return missing
 
 
 ANSWER_MEASURES = ("semantic_similarity", "token_f1", "gold_fact_coverage")

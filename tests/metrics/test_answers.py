@@ -221,3 +221,38 @@ def test_a_text_is_not_a_list_of_keywords() -> None:
 def test_stated_facts_by_fact() -> None:
     assert stated_facts("in 1889", [["1889"], ["Eiffel"], ["x", "In 1889"]]) == [True, False, True]
     assert stated_facts("in 1889", []) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "stated"),
+    [
+        ("Employees get 15 days paid vacation per year.", True),
+        ("Everyone has 15 days of paid vacation.", True),
+        ("They get 15 days of fully paid vacation.", False),  # more than two words between
+        ("They get 15 days without vacation.", False),
+        ("They never get 15 days paid vacation.", False),
+        ("They get 15 days or 20 days vacation.", False),
+        ("They get 15 days. A vacation is longer.", False),
+        ("Their vacation is 15 days.", False),  # another order
+    ],
+)
+def test_words_may_lie_between_those_of_a_fact_with_a_number(text: str, stated: bool) -> None:
+    assert stated_facts(text, [["15 days vacation"]]) == [stated]
+
+
+@pytest.mark.parametrize(
+    ("text", "fact", "stated"),
+    [
+        ("It is the end of the world.", "end of world", True),
+        ("It returns an asynchronous iterator.", "returns an iterator", False),
+        ("There were 15 unpaid days.", "15 days", False),  # two words are in a row
+    ],
+)
+def test_only_function_words_may_lie_between_those_of_other_facts(
+    text: str, fact: str, stated: bool
+) -> None:
+    assert stated_facts(text, [[fact]]) == [stated]
+
+
+def test_keywords_stay_words_in_a_row() -> None:
+    assert missing_keywords("15 days paid vacation", ["15 days vacation"]) == ["15 days vacation"]
