@@ -21,6 +21,7 @@ from ragbench.cli.options import Corpus, Force, Requests, TestSetName, Yes, prin
 from ragbench.errors import ConfigError, DataError, ModelError, printable, unknown
 from ragbench.files import expanded
 from ragbench.report import page
+from ragbench.systems import Pipeline
 from ragbench.types import Case, Dataset
 
 RESULTS = Path("results", "eval")
@@ -42,6 +43,7 @@ def eval_command(
     force: Force = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v")] = False,
     as_json: Annotated[bool, typer.Option("--json")] = False,
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE")] = None,
     requests: Requests,
     **options: Any,
 ) -> int:
@@ -69,6 +71,10 @@ def eval_command(
         system: A retriever (bm25, hybrid:wordllama, package.module:attribute), a .toml file, an
             address, recorded answers (.jsonl, .run).
 
+    System and measures:
+        settings: An option of the pipeline, as in a grid: chunker=fixed, chunk_size=512, k=3,
+            llm=..., several times.
+
     Judge:
         judge_provider: The judge's provider: anthropic, ollama, openai.
         judge_model: The judge's model; default: that of its provider.
@@ -95,6 +101,7 @@ def eval_command(
         path = expanded(output) if output else None
         options["judge"] = llms.named_model(options["judge"], judge_provider, judge_model)
         spec = _spec(options, path, query, expected)
+        of_pipeline = evaluation.pipeline_settings(settings or (), system)
         data = (
             _question(test_set, corpus, query, expected)
             if query
@@ -103,12 +110,15 @@ def eval_command(
         if requests.dry_run:
             with llms.dry_run() as plan:
                 checked = evaluation.check_evaluation(data, spec)
-                evaluation.ask_all(checked.dataset, system, checked.spec, criteria=checked.criteria)
+                asked: Any = system
+                if of_pipeline:
+                    asked = Pipeline(checked.dataset, system, **of_pipeline)
+                evaluation.ask_all(checked.dataset, asked, checked.spec, criteria=checked.criteria)
             print_plan(plan, str(spec.judge))
             return 0
         if path is None and not query:
             path = _new_folder(data.name, Path(system).stem, spec.suite)
-        result = _evaluate(data, system, spec, path, output, force=force)
+        result = _evaluate(data, system, spec, path, output, of_pipeline, force=force)
         _show(result, path, verbose=verbose, as_json=as_json)
         _check_measured(result)
     return 0 if result.passed else 1
@@ -136,6 +146,7 @@ def _evaluate(
     spec: evaluation.EvaluationSpec,
     path: Path | None,
     output: str,
+    of_pipeline: Mapping[str, Any],
     *,
     force: bool,
 ) -> evaluation.Result:
@@ -145,14 +156,14 @@ def _evaluate(
     from ragbench.evaluation.folder import JOURNAL
 
     if path is None:
-        return evaluation.evaluate(data, system, spec)
+        return evaluation.evaluate(data, system, spec, **of_pipeline)
     page.check_output(path, force=force)
     is_file = page.is_report_file(path)
     journal = path.with_name(f"{path.name}.{JOURNAL}") if is_file else path / JOURNAL
     if force:
         journal.unlink(missing_ok=True)
     try:
-        result = evaluation.evaluate(data, system, spec, journal=journal)
+        result = evaluation.evaluate(data, system, spec, journal=journal, **of_pipeline)
     except BaseException:
         if journal.exists():
             again = "" if output else f" with --output {shown(journal.parent)}"

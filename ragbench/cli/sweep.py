@@ -44,6 +44,7 @@ def sweep_command(
     race: Annotated[str, typer.Option(metavar="MEASURE")] = "",
     margin: float = 0.02,
     batch: bool = False,
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE")] = None,
     requests: Requests,
     yes: Yes = False,
 ) -> int:
@@ -70,6 +71,8 @@ def sweep_command(
         batch: Ask anthropic:<model> and openai:<model> by their batch interfaces first: half the
             price, within a day. What is on its way is collected by the same command, and not asked
             without it; RAGBENCH_FORGET_BATCHES=ID gives a batch up, which is then paid for twice.
+        settings: A parameter of every configuration, in place of what the grid gives it:
+            chunker=fixed, several times.
 
     Example: ragbench sweep pydoc --jobs 2 --race
     """
@@ -86,6 +89,7 @@ def sweep_command(
         "replies": requests.replies,
         "race": race,
         "margin": margin,
+        "overrides": settings or (),
     }
     if requests.dry_run:
         _print_plan(plan(grid, **options), requests)

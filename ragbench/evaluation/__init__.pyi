@@ -34,6 +34,7 @@ from .parameters import (
     config_name,
     configuration,
     notebook_parameters,
+    pipeline_settings,
     typed,
 )
 from .records import (
@@ -110,6 +111,7 @@ __all__ = [
     "new_result",
     "notebook_parameters",
     "own_version",
+    "pipeline_settings",
     "result_folders",
     "save",
     "save_baseline",

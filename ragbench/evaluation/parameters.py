@@ -5,12 +5,13 @@ import json
 import math
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ragbench.errors import ConfigError, FailureKind, ModelError, unknown
-from ragbench.evaluation.spec import EvaluationSpec, plain_type, spec_of
+from ragbench.evaluation.spec import EvaluationSpec, option_name, plain_type, spec_of
 from ragbench.generation import check_llm as check_generator
 from ragbench.generation.prompts import check_prompt
 from ragbench.language import find_language
@@ -19,7 +20,7 @@ from ragbench.registry import load_measures
 from ragbench.retrieval.chunkers import check_chunker
 from ragbench.retrieval.retrievers import RETRIEVERS, check_retriever
 from ragbench.retrieval.search import check_reranker
-from ragbench.systems.loader import check_system
+from ragbench.systems.loader import check_system, pipeline_options
 from ragbench.types import Answer, Completion, Judgement
 
 WHERE = ("results_dir",)
@@ -84,6 +85,82 @@ def typed(name: str, value: Any, types: Sequence[type]) -> Any:
     raise ConfigError(
         f"{name} is {value!r}; expected {' or '.join(_WORDS[kind] for kind in types)}"
     )
+
+
+def assignments(
+    texts: Iterable[str], types: Mapping[str, Sequence[type]], what: str
+) -> dict[str, Any]:
+    """Return the values of parameters that are written as texts, NAME=VALUE.
+
+    Args:
+        texts: of `--set`.
+        types: parameter -> what its value may be.
+        what: how an error calls a parameter.
+
+    >>> assignments(["chunk_size=128"], {"chunk_size": [int]}, "option")
+    {'chunk_size': 128}
+
+    Raises:
+        ConfigError: a text without "=", an unknown or repeated name, or a value of another type.
+    """
+    values: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals:
+            raise ConfigError(f"--set {text!r} is not NAME=VALUE, such as chunk_size=128")
+        if name not in types:
+            raise ConfigError(f"--set: {unknown(what, name, types)}")
+        if name in values:
+            raise ConfigError(f"--set gives {name} twice; give it once")
+        values[name] = typed(name, _plain_value(value.strip(), types[name]), types[name])
+    return values
+
+
+def _plain_value(text: str, types: Sequence[type]) -> Any:
+    """Return a text as the number or truth value that it is written as, where one is expected."""
+    if bool in types and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        if kind in types:
+            with suppress(ValueError):
+                return kind(text)
+    return text
+
+
+def pipeline_settings(texts: Iterable[str], system: str) -> dict[str, Any]:
+    """Return options of ragbench's own pipeline that are written as texts, checked.
+
+    >>> pipeline_settings(["chunker=fixed", "k=3"], "bm25")
+    {'chunker': 'fixed', 'k': 3}
+
+    Raises:
+        ConfigError: as `assignments`; a value that no pipeline could use; or `system` is not the
+            pipeline.
+    """
+    texts = list(texts)
+    fields = pipeline_options().model_fields
+    types = {
+        name: [int if fields[name].default is None else type(fields[name].default)]
+        for name in OF_PIPELINE
+        if name != "retriever"
+    }
+    named = {text.partition("=")[0].strip().replace("-", "_") for text in texts}
+    if "retriever" in named:
+        raise ConfigError("--set retriever: the retriever is the argument, as in `eval bm25`")
+    for name in sorted(named & EvaluationSpec.model_fields.keys()):
+        option = option_name(name, EvaluationSpec.model_fields[name])
+        raise ConfigError(f"--set {name} is an option of its own: {option}")
+    values = assignments(texts, types, "option of the pipeline")
+    if values and not is_pipeline(system):
+        raise ConfigError(
+            f"--set {', '.join(values)}: these are options of ragbench's own pipeline, which a "
+            f"retriever's name such as 'bm25' selects; {system!r} is another system"
+        )
+    check_parameters(values)
+    if values.get("max_context_tokens") == 0:
+        values["max_context_tokens"] = None
+    return values
 
 
 def notebook_parameters(**types: type) -> dict[str, Any]:

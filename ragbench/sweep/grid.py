@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.evaluation import WHERE, check_parameters, config_name, configuration
+from ragbench.evaluation.parameters import assignments
 from ragbench.extension import searched
 from ragbench.files import expanded, read_toml, toml_line
 from ragbench.sweep.job import relative
@@ -70,9 +71,10 @@ class Grid:
     notes: Sequence[str]
 
 
-def read_grid(source: str | Path | Mapping[str, Any]) -> Grid:
+def read_grid(source: str | Path | Mapping[str, Any], overrides: Sequence[str] = ()) -> Grid:
     """Read a grid file, or its tables as a mapping, and check everything that can be checked without
-    running.
+    running. `overrides` are parameters that every configuration has, NAME=VALUE, in place of what
+    the file gives them.
 
     Raises:
         ConfigError: naming the file, the entry and what was expected.
@@ -88,7 +90,7 @@ def read_grid(source: str | Path | Mapping[str, Any]) -> Grid:
         table = read_toml(path, hint, missing=f"there is no grid file {path}; {hint}")
     try:
         with searched(path.resolve().parent):  # modules of the user, as the runs will find them
-            return _grid(path, _checked(path, table))
+            return _grid(path, _checked(path, table), overrides)
     except ConfigError as exc:
         raise exc if str(path) in str(exc) else ConfigError(f"{path}: {exc}") from exc
 
@@ -121,7 +123,7 @@ def _checked(path: Path, table: _Table) -> GridFile:
         raise ConfigError(problem) from exc
 
 
-def _grid(path: Path, file: GridFile) -> Grid:
+def _grid(path: Path, file: GridFile, overrides: Sequence[str]) -> Grid:
     folder, notes = path.resolve().parent, list[str]()
     neighbour = folder / (file.sweep.notebook or "evaluate.ipynb")
     named = file.sweep.notebook or neighbour.is_file()
@@ -131,6 +133,7 @@ def _grid(path: Path, file: GridFile) -> Grid:
             f"{notebook.path} has no parameter results_dir; a sweep sets it to the folder for "
             "its result"
         )
+    file = _overridden(file, assignments(overrides, notebook.types, "parameter"))
     combinations = [notebook.accept(values) for values in _combinations(file, notebook, notes)]
     runs, names = _named(combinations, notes, folder)
     return Grid(
@@ -142,6 +145,29 @@ def _grid(path: Path, file: GridFile) -> Grid:
         baseline=_baseline(file.sweep.baseline, names, notebook),
         run_timeout=file.sweep.run_timeout,
         notes=tuple(notes),
+    )
+
+
+def _overridden(file: GridFile, values: _Table) -> GridFile:
+    """Return the sections of a grid with these parameters in every configuration."""
+    if not values:
+        return file
+
+    def rest(table: _Table) -> _Table:
+        return {name: value for name, value in table.items() if name not in values}
+
+    axes = {
+        name: [rest(value) if isinstance(value, dict) else value for value in axis]
+        for name, axis in file.axes.items()
+        if name not in values
+    }
+    return file.model_copy(
+        update={
+            "fixed": {**rest(file.fixed), **values},
+            "axes": axes,
+            "run": [rest(entry) for entry in file.run],
+            "sweep": file.sweep.model_copy(update={"baseline": rest(file.sweep.baseline)}),
+        }
     )
 
 

@@ -68,6 +68,7 @@ def plan(
     only: str = "",
     race: str = "",
     margin: float = 0.02,
+    overrides: Sequence[str] = (),
 ) -> SweepPlan:
     """Return what `sweep` with the same arguments would run, send and pay; nothing is run, sent or
     written to `out`.
@@ -76,7 +77,7 @@ def plan(
         ConfigError, DataError: as `sweep` does before it runs anything.
     """
     settings = current_settings(replies, max_cost, allow_unpriced)
-    grid, names, folder, settings = open_sweep(grid_file, out, only, settings)
+    grid, names, folder, settings = open_sweep(grid_file, out, only, settings, overrides)
     sources, notes = sources_of(grid), list(grid.notes)
     if race:
         contest = contest_of(grid, folder, sources, race, margin)
@@ -115,13 +116,17 @@ def plan(
 
 
 def open_sweep(
-    grid_file: str | Path | Mapping[str, Any], out: str | Path, only: str, settings: Settings
+    grid_file: str | Path | Mapping[str, Any],
+    out: str | Path,
+    only: str,
+    settings: Settings,
+    overrides: Sequence[str] = (),
 ) -> tuple[Grid, list[str], SweepFolder, Settings]:
     """Return a grid, its chosen configurations, the folder of its sweep, and the settings with the
     account of that.
     """
     with in_force(settings):
-        grid = read_grid(grid_file)
+        grid = read_grid(grid_file, overrides)
     names = chosen(grid, only)
     folder = SweepFolder(Path(out).absolute() / grid.name, tuple(names) if only else ())
     return grid, names, folder, budget.on_account(settings, folder.path)

@@ -69,6 +69,7 @@ def sweep(
     race: str = "",
     margin: float = 0.02,
     batch: bool = False,
+    overrides: Sequence[str] = (),
 ) -> SweepResult:
     """Run every configuration of a grid that is not finished yet, then compare them all.
 
@@ -109,6 +110,8 @@ def sweep(
             price, and wait for it: minutes to a day. If this process ends meanwhile, the same call
             continues to wait, and one without `batch` is refused where it would pay again for what
             is on its way. RAGBENCH_FORGET_BATCHES names batches that are given up.
+        overrides: parameters of every configuration, NAME=VALUE, in place of what the grid gives
+            them.
 
     Returns:
         What was run, skipped and failed, and where things are.
@@ -128,7 +131,7 @@ def sweep(
 
     began = time.monotonic()
     settings = current_settings(replies, max_cost, allow_unpriced)
-    grid, names, folder, settings = open_sweep(grid_file, out, only, settings)
+    grid, names, folder, settings = open_sweep(grid_file, out, only, settings, overrides)
     session = _Session(grid, folder, sources_of(grid), settings, Console(stderr=True))
     with _reported(session), folder.locked(), in_force(settings):
         notes = [*grid.notes, *session.check_others()]
