@@ -5,16 +5,18 @@ The languages are listed in languages.toml.
 
 import re
 import unicodedata
+import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from itertools import chain, islice, pairwise
-from operator import attrgetter, itemgetter
+from itertools import islice, pairwise
+from operator import attrgetter
+from typing import Any
 
 import regex
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import ConfigError, DataWarning, unknown
 from ragbench.files import bundled
 from ragbench.types import Chunk, grouped
 
@@ -134,8 +136,12 @@ NONE = "none"
 
 _SAMPLED_TEXTS = 400
 _SAMPLED_CHARACTERS = 1_000  # of each
-_MIN_FRACTION = 0.08  # of the words of a text are function words of its language
+_MIN_PROBABILITY = 0.5  # of the language of a text, among these and _OTHERS
+_FEW_TEXTS = 10  # of which the language is not said to be unclear
+_CLEAR = 2  # times as many texts are in the language of a corpus as in any other
 _FEW_WORDS = 50  # with fewer different ones, texts in ASCII are taken for English
+# What the detector may say besides the languages: texts without words, and frequent other languages.
+_OTHERS = "zxx af hr lv ms sk sl sq sw".split()
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,10 +149,9 @@ class Language:
     """A language: its code, its name, the script of its letters, and its stemmer of Snowball, ""
     where there is none.
 
-    `words` are its function words, `questions` and `negations` more words to detect it by; a word
-    worth searching for has `letters` letters; `comma` states that decimals follow a comma. By
-    `negations`, `documents`, `tell`, `unknown`, `sorry` and `but` abstentions are recognised
-    (`ragbench.llms.reply_text`).
+    `words` are its function words; a word worth searching for has `letters` letters; `comma` states
+    that decimals follow a comma. By `negations`, `documents`, `tell`, `unknown`, `sorry` and `but`
+    abstentions are recognised (`ragbench.llms.reply_text`).
     """
 
     code: str
@@ -154,7 +159,6 @@ class Language:
     script: str = "Latin"
     stemmer: str = ""
     words: str = ""
-    questions: str = ""
     negations: str = ""
     letters: int = 4
     comma: bool = False
@@ -183,11 +187,6 @@ class Language:
     def function_words(self) -> frozenset[str]:
         """Return the function words as the segmenter gives them."""
         return frozenset(words(self.words))
-
-    @cached_property
-    def common_words(self) -> frozenset[str]:
-        """Return the words by which the language is detected."""
-        return self.function_words.union(words(f"{self.questions} {self.negations}"))
 
 
 LANGUAGES = {
@@ -223,10 +222,10 @@ _script = cache(_SCRIPT.match)  # of a character
 
 def detect_language(texts: Iterable[str], default: Language | None = None) -> Language:
     """Return the language that most of the texts are in, by the script of their letters and by
-    function words; of the first 400 texts, 1,000 characters of each.
+    py3langid; of the first 400 texts, 1,000 characters of each.
 
-    Few words without a function word are in the `default`, which is English for ASCII; more of them
-    are in no known language.
+    Texts that are too short to tell are in the `default`, which is English for ASCII; where they have
+    many words they are in no known language.
 
     >>> detect_language(["Der Turm ist seit 1889 offen und wird von der Stadt betrieben."]).name
     'German'
@@ -243,13 +242,14 @@ def detect_language(texts: Iterable[str], default: Language | None = None) -> La
     if best := max(votes, key=votes.__getitem__, default=_detect(joined)):
         return best
     is_short = len(set(terms(joined))) < _FEW_WORDS
-    return (
-        (default or LANGUAGES["en"]) if is_short and (default or joined.isascii()) else NO_LANGUAGE
-    )
+    if not is_short:
+        return NO_LANGUAGE
+    return default or (LANGUAGES["en"] if joined.isascii() else NO_LANGUAGE)
 
 
 @lru_cache(maxsize=10_000)  # chunks are asked about at several stages
 def _detect(text: str) -> Language | None:
+    """Return the language of a text; None where it is too short to tell, or in an unknown one."""
     letters: Counter[str] = Counter()
     for character, count in () if text.isascii() else Counter(text).items():
         if match := _script(character):
@@ -260,27 +260,56 @@ def _detect(text: str) -> Language | None:
     candidates = _SCRIPTS[script]
     if len(candidates) == 1:
         return candidates[0]
-    text_words = terms(text) if text.isascii() else WORD.findall(folded(text))
-    by_word = _languages_by_word()
-    common_words = filter(by_word.__contains__, text_words)
-    n_common = Counter(chain.from_iterable(map(by_word.__getitem__, common_words)))
-    best = max(candidates, key=lambda language: n_common.get(language.code, 0))
-    # A single word is in several languages: "see" is Estonian, "per" Italian.
-    return best if n_common[best.code] > max(1, _MIN_FRACTION * len(text_words)) else None
+    code, probability = _detector().classify(text)
+    if probability < _MIN_PROBABILITY:
+        return None
+    return next((language for language in candidates if language.code == code), None)
 
 
 @cache
-def _languages_by_word() -> dict[str, list[str]]:
-    """Return word -> the codes of the languages that are detected by it."""
-    pairs = ((word, code) for code, each in LANGUAGES.items() for word in each.common_words)
-    return {
-        word: [code for _, code in same] for word, same in grouped(pairs, itemgetter(0)).items()
-    }
+def _detector() -> Any:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    detector = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    detector.set_languages([*LANGUAGES, *_OTHERS])
+    return detector
 
 
-def language_of(chunks: Sequence[Chunk], code: str = "") -> Language:
+def language_of(
+    chunks: Sequence[Chunk], code: str = "", questions: Collection[str] = ()
+) -> Language:
     """Return the language of a code, or, where it is "", the one that chunks spread over all of
     them are in.
+
+    Where no language has twice as many chunks as any other the questions are counted, too, and a
+    DataWarning names the language: "en, by a small margin".
     """
-    spread = chunks[:: max(1, len(chunks) // _SAMPLED_TEXTS)]
-    return find_language(code) if code else detect_language(chunk.text for chunk in spread)
+    if code:
+        return find_language(code)
+    spread = [chunk.text for chunk in chunks[:: max(1, len(chunks) // _SAMPLED_TEXTS)]]
+    votes = _votes(spread)
+    if _is_clear(votes):
+        return detect_language(spread)
+    votes += _votes(questions)
+    language = max(votes, key=votes.__getitem__) if votes else detect_language(spread)
+    if not _is_clear(votes):
+        others = ", ".join(f"{each.code} {n}" for each, n in votes.most_common(4))
+        warnings.warn(
+            f"the language of the documents is {language.code}, by a small margin (texts in "
+            f"{others}); name it as `language` if it is another one",
+            DataWarning,
+            stacklevel=3,
+        )
+    return language
+
+
+def _votes(texts: Iterable[str]) -> Counter[Language]:
+    """Return how many of the first 400 texts are in each language."""
+    sample = (_detect(text[:_SAMPLED_CHARACTERS]) for text in islice(texts, _SAMPLED_TEXTS))
+    return Counter(filter(None, sample))
+
+
+def _is_clear(votes: Mapping[Language, int]) -> bool:
+    """Return True if one language has twice as many texts as any other, or there are few."""
+    counts = [*sorted(votes.values(), reverse=True), 0, 0]
+    return counts[0] >= _CLEAR * counts[1] or sum(counts) < _FEW_TEXTS

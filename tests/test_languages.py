@@ -12,7 +12,7 @@ from ragbench.errors import ConfigError, DataWarning
 from ragbench.evaluation.configurations import configurations
 from ragbench.evaluation.result import Result
 from ragbench.generation.extractive import extract_answers
-from ragbench.language import detect_language, find_language, n_words, terms, words
+from ragbench.language import detect_language, find_language, language_of, n_words, terms, words
 from ragbench.llms.reply_text import read_outcome
 from ragbench.metrics import score_answers
 from ragbench.metrics.answers import keyword_coverage, stated_facts
@@ -324,3 +324,45 @@ def test_most_sections_have_a_draft(code: str) -> None:
 def test_a_digit_that_python_does_not_know_is_a_word() -> None:
     """Kawi has digits since Unicode 15; the tables of Python 3.11 end at 14."""
     assert words("\u0663 \U00011f50")[0] == "3"
+
+
+STOPPED = {
+    "en": [
+        "statins breast cancer recurrence risk patients cohort",
+        "dietary fat intake breast cancer survival Finnish women",
+        "vitamin supplements cancer prevention randomized trial results",
+        "bridge opened 1889, closed public since war",
+        "blood pressure medication lowers stroke mortality elderly",
+        "coffee consumption associated liver enzyme levels",
+        "annual report board members salary increase",
+        "children asthma exposure household cleaning products",
+    ],
+    "de": ["Brücke Jahr 1889 eröffnet, Krieg geschlossen, öffentliche Nutzung verboten"],
+    "fr": ["pont ouvert 1889, fermé public depuis guerre, travaux prévus année prochaine"],
+    "es": ["puente abierto año 1889, cerrado público desde guerra, obras próximo año"],
+    "fi": ["silta avattiin vuonna, suljettu yleisöltä sodan jälkeen"],
+}
+
+
+@pytest.mark.parametrize("code", STOPPED)
+def test_a_corpus_without_function_words_is_in_its_language(code: str) -> None:
+    chunks = [Chunk(f"d#{i}", "d", 0, 9, text) for i, text in enumerate(STOPPED[code])]
+    assert language_of(chunks).code == code
+
+
+def test_the_questions_decide_between_languages_and_a_small_margin_is_said() -> None:
+    texts = 10 * [TEXTS["en"]] + 9 * [TEXTS["de"]]
+    chunks = [Chunk(f"d#{i}", "d", 0, 9, text) for i, text in enumerate(texts)]
+    with pytest.warns(DataWarning, match=r"en, by a small margin \(texts in en 10, de 9\)"):
+        assert language_of(chunks).code == "en"
+    assert language_of(chunks, "", 30 * ["Wann wurde die Brücke geöffnet?"]).code == "de"
+    assert language_of(chunks, "nl").code == "nl"
+    numbers_only = [Chunk("d#0", "d", 0, 9, "1889 | 300 | 4711")]
+    assert language_of(numbers_only, "", ["Wann wurde die Brücke geöffnet?"]).code in ("en", "de")
+
+
+def test_a_language_that_is_not_among_ours_is_not_taken_for_one() -> None:
+    swahili = (
+        "Daraja lilifunguliwa mwaka wa 1889 na halijafunguliwa kwa umma tangu vita vilipoisha."
+    )
+    assert detect_language([swahili], find_language("en")).code == "en"  # the default, not a guess

@@ -133,7 +133,7 @@ class Pipeline:
         llm = llm if isinstance(llm, str) else load_llm(llm)
         self.name = name or _name_of(retriever, reranker, chunker, chunk_size, llm)
         self._dataset = dataset
-        self.language = language_of(self.chunks, language).code
+        self.language = language_of(self.chunks, language, [*dataset.queries.values()]).code
         self._index = make_retriever(retriever, self.chunks, language=self.language)
         self.is_timed = not isinstance(self._index, BeirRetriever)  # it encodes all in each search
         self.seconds = {"chunk": chunked - start, "index": perf_counter() - chunked}

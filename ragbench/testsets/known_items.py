@@ -194,7 +194,7 @@ def _weighted(items: Sequence[_Item]) -> Iterator[_Item]:
         for term, count in counts.items()
         if len(term) >= (2 if UNSPACED.match(term) else language.letters)
         and not term.isdecimal()
-        and term not in language.common_words
+        and term not in language.function_words
     }
     for item, text in zip(items, texts, strict=True):
         if item.kind != "sentence":

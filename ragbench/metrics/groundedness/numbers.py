@@ -176,7 +176,7 @@ def _versions(line: str) -> set[int]:
     """Return where a text has versions and numbers of sections, after a name or such a word."""
     starts: set[int] = set()
     for match in _VERSION.finditer(line):
-        if match["name"].casefold() not in find_language("en").common_words:
+        if match["name"].casefold() not in find_language("en").function_words:
             starts.update(match.starts("first"), match.starts("further"))
     return starts
 
