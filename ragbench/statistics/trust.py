@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -170,7 +170,9 @@ def estimate_difference(
         )
     share, known = n_open / size, sum(settled) / size
     naive = proxies.mean() * share + known
-    about: tuple[Any, Any] = next(zip(naive.index, naive.tolist(), strict=True), ("", None))
+    about: tuple[str, float | None] = ("", None)
+    if naive.iloc[:1].notna().any():  # not where all answers are the same
+        about = str(naive.index[0]), float(naive.iloc[0])
     if n < min(FIRST, n_open):
         return Trust(size, n, None, None, None, "undecided", None, *about)
     if n == n_open:

@@ -281,4 +281,6 @@ def test_answers_that_are_all_the_same_are_within_the_margin() -> None:
         7,
         0,
     )
+    assert trust.naive is None
+    assert "nan" not in str(trust)
     assert draw_order(proxies) == []
