@@ -163,6 +163,7 @@ def verify_command(
     online: bool = False,
     max_cost: Annotated[float | None, typer.Option(min=0)] = None,
     no_fork: NoFork = False,
+    accept: bool = False,
     yes: Yes = False,
 ) -> int:
     """Execute the configurations of a sweep again and compare every number in scores.csv and
@@ -175,11 +176,17 @@ def verify_command(
         folder: The folder of a sweep.
         online: Send the requests whose replies are not in the store.
         max_cost: US dollars that this may cost; stops before.
+        accept: Compute nothing; take the files as a person has edited them, which reports then state.
 
     Example: ragbench verify results/quickstart
     """
     from ragbench.sweep import verify
+    from ragbench.sweep.verification import accept as accept_edits
 
+    if accept:
+        for name, files in accept_edits(folder).items():
+            typer.echo(f"{name}: {', '.join(files) or 'nothing was edited'}")
+        return 0
     replies = "on" if online else "offline"
     verified = verify(folder, jobs=jobs, fork=not no_fork, replies=replies, max_cost=max_cost)
     for result in verified:

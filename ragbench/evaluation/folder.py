@@ -9,7 +9,7 @@ A folder holds `config.json` (parameters, dataset, questions, facts, environment
 import json
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -19,11 +19,24 @@ import pandas as pd
 from pydantic import ConfigDict, TypeAdapter, with_config
 
 from ragbench.errors import ConfigError, DataError
+from ragbench.evaluation.checksums import (
+    CHECKSUMS,
+    CONFIG,
+    JOURNAL,
+    TIMINGS,
+    VIEWS,
+    check_file,
+    check_others,
+    checksum,
+    own_checksums,
+    sealed,
+)
 from ragbench.evaluation.configurations import check_comparable
 from ragbench.evaluation.formats import (
     csv_to_scores,
     diagnosis_lines,
     json_lines,
+    json_text,
     lines_to_diagnosis,
     plain,
     records_of,
@@ -33,7 +46,21 @@ from ragbench.evaluation.formats import (
     trec_to_run,
 )
 from ragbench.evaluation.parameters import DRAWS
-from ragbench.evaluation.records import Decisions, Latency
+from ragbench.evaluation.records import (
+    Advice,
+    CaseResult,
+    Change,
+    Comparison,
+    Cost,
+    Decisions,
+    Flip,
+    Latency,
+    MeasureResult,
+    PassFail,
+    Perspective,
+    SafetyFigure,
+    SampleResult,
+)
 from ragbench.evaluation.result import Result
 from ragbench.evaluation.results import Results
 from ragbench.files import STAGING, parse_json, read_json, staged, write_durably
@@ -43,7 +70,14 @@ from ragbench.statistics.race import Race
 from ragbench.types import Answer, Judgement
 
 _Parsed = TypeVar("_Parsed")
-_DECISIONS = TypeAdapter(with_config(ConfigDict(extra="forbid", allow_inf_nan=False))(Decisions))
+_STRICT = with_config(ConfigDict(extra="forbid", allow_inf_nan=False))
+for _record in (
+    *(Advice, Change, Comparison, Cost, Flip, Latency, MeasureResult, PassFail, Perspective),
+    *(SafetyFigure, SampleResult),
+):
+    _STRICT(_record)
+_DECISIONS = TypeAdapter(_STRICT(Decisions))
+_OF_CASES = {field.name for field in fields(CaseResult)}
 
 
 @dataclass
@@ -57,7 +91,7 @@ class _Times:
     answers: dict[str, dict[str, Any]]
 
 
-_TIMES = TypeAdapter(_Times)
+_TIMES = TypeAdapter(_STRICT(_Times))
 
 FILES = (
     "config.json",
@@ -74,14 +108,6 @@ DIAGNOSIS = "diagnosis.jsonl"
 
 VERDICTS = "verdicts.json"
 """One more, where targets were checked: what decided, and which questions passed."""
-
-VIEWS = ("report.json", "report.md", "report.html")
-"""Files for readers; nothing reads them back."""
-
-JOURNAL = "journal.jsonl"
-"""The answers of a system as they came; a folder with nothing else is that of an evaluation that
-was stopped.
-"""
 
 SWEEP = "sweep.json"
 """In the folder of a sweep: which result is the baseline."""
@@ -131,18 +157,17 @@ def save(
         "answers": {answer.query_id: dict(answer.latency_ms) for answer in result.answers},
     }
     texts = {
-        "config.json": _json(config),
         "run.trec": run_to_trec(result.run),
         "answers.jsonl": json_lines([replace(each, latency_ms={}) for each in result.answers]),
         "judgements.jsonl": json_lines(result.judgements),
         "scores.csv": scores_to_csv(result.scores),
-        "timings.json": _json(times),
-        **views,
     }
     if result.diagnosis is not None:
         texts[DIAGNOSIS] = diagnosis_lines(result.diagnosis)
     if result.rows:
         texts[VERDICTS] = json.dumps(decided, ensure_ascii=False, allow_nan=False) + "\n"
+    texts[CONFIG] = sealed(CONFIG, config, _checksums(texts))
+    texts |= {**views, TIMINGS: sealed(TIMINGS, times, _checksums(views))}
     _check_replaceable(folder)
     if (folder / JOURNAL).is_file() and any(answer.failed for answer in result.answers):
         # so that the same call asks for the rest
@@ -158,6 +183,10 @@ def save(
             "answers that a journal there holds are not asked for again"
         ) from exc
     return folder
+
+
+def _checksums(texts: Mapping[str, str]) -> dict[str, str]:
+    return {name: checksum(text.encode()) for name, text in texts.items()}
 
 
 def _counts(result: Result) -> dict[str, int]:
@@ -186,15 +215,6 @@ def _check_replaceable(folder: Path) -> None:
         )
 
 
-def _json(value: Mapping[str, Any]) -> str:
-    try:
-        return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    except (TypeError, ValueError) as exc:
-        raise ConfigError(
-            f"facts and timings must be plain finite numbers and text: {exc}"
-        ) from exc
-
-
 def load_result(path: str | Path) -> Result:
     """Read a result from its folder.
 
@@ -215,34 +235,41 @@ def load_result(path: str | Path) -> Result:
         raise DataError(
             _damaged(path / "config.json", "it lacks parameters, dataset, counts or questions")
         )
+    checksums = own_checksums(path / CONFIG, config)
+    del config[CHECKSUMS]
     counts = config.pop("counts")
-    run = _read(path / "run.trec", trec_to_run)
+    run = _read(path / "run.trec", trec_to_run, checksums)
     run.update({query_id: {} for query_id in config.pop("found_nothing", [])})
-    times = _read(path / "timings.json", _TIMES.validate_json)
+    record = _read(path / TIMINGS, parse_json)
+    checksums |= own_checksums(path / TIMINGS, record)
+    times = _parsed_times(path / TIMINGS, record)
     config["made_at"] = times.made_at
     if times.search_ms is not None:
         config["facts"][_SEARCH] = times.search_ms
     decided = {}
     if counts.get("rows"):
-        decided = _read(path / VERDICTS, _DECISIONS.validate_json).decisions
+        decided = _read(path / VERDICTS, _decisions_of, checksums).decisions
         decided["latency"] = times.latency
     diagnosis = None
     if (count := counts.get("diagnosis")) is not None:
         parse = partial(lines_to_diagnosis, questions=config["questions"], count=count)
-        diagnosis = _read(path / DIAGNOSIS, parse)
-    answers = _read(path / "answers.jsonl", lambda text: records_of(text, Answer))
+        diagnosis = _read(path / DIAGNOSIS, parse, checksums)
+    answers = _read(path / "answers.jsonl", lambda text: records_of(text, Answer), checksums)
+    judgements = _read(
+        path / "judgements.jsonl", lambda text: records_of(text, Judgement), checksums
+    )
     result = Result(
         name=path.resolve().name,
         config=config,
         run=run,
-        scores=_read(path / "scores.csv", csv_to_scores),
+        scores=_read(path / "scores.csv", csv_to_scores, checksums),
         answers=[
             replace(each, latency_ms=latency)
             if (latency := times.answers.get(each.query_id))
             else each
             for each in answers
         ],
-        judgements=_read(path / "judgements.jsonl", lambda text: records_of(text, Judgement)),
+        judgements=judgements,
         timings=times.seconds,
         diagnosis=diagnosis,
         **decided,
@@ -253,10 +280,26 @@ def load_result(path: str | Path) -> Result:
             raise DataError(
                 _damaged(path / name, f"{count} entries where {counts.get(kind)} were written")
             )
+    check_others(path, checksums, read=(*FILES, DIAGNOSIS, VERDICTS))
     for declared in result.settings.get("measures", ()):
         if find_measure(declared["name"]) is None:
             declare(Measure(**{**declared, "bounds": tuple(declared["bounds"])}))
     return result
+
+
+def _parsed_times(path: Path, record: Mapping[str, Any]) -> _Times:
+    try:
+        return _TIMES.validate_python({key: record[key] for key in record if key != CHECKSUMS})
+    except ValueError as exc:
+        raise DataError(_damaged(path, f"{exc}")) from exc
+
+
+def _decisions_of(text: str) -> Decisions:
+    decisions = _DECISIONS.validate_json(text)
+    for query_id, verdict in decisions.verdicts.items():
+        if unknown := sorted(verdict.keys() - _OF_CASES):
+            raise ValueError(f"the verdict of {query_id!r} has an unknown field {unknown[0]!r}")
+    return decisions
 
 
 def load_results(folder: str | Path) -> Results:
@@ -353,7 +396,7 @@ def load_race(folder: Path) -> tuple[Race | None, str]:
 def save_baseline(folder: Path, name: str) -> None:
     """Keep in the folder of a sweep which result the others are compared with; "" keeps none."""
     if name != _stored_baseline(folder):
-        write_durably(folder / SWEEP, _json({"baseline": name}))
+        write_durably(folder / SWEEP, json_text({"baseline": name}))
 
 
 def _stored_baseline(folder: Path) -> str:
@@ -372,9 +415,16 @@ def result_folders(folder: Path) -> list[Path]:
     )
 
 
-def _read(path: Path, parse: Callable[[str], _Parsed]) -> _Parsed:
+def _read(
+    path: Path, parse: Callable[[str], _Parsed], checksums: Mapping[str, str] | None = None
+) -> _Parsed:
     try:
-        return parse(path.read_bytes().decode("utf-8"))
+        content = path.read_bytes()
+        if checksums is not None:
+            check_file(path, content, checksums)
+        return parse(content.decode("utf-8"))
+    except DataError:
+        raise
     except FileNotFoundError as exc:
         raise DataError(_damaged(path, "it is missing")) from exc
     except (ValueError, LookupError, TypeError, AttributeError, OSError, RecursionError) as exc:

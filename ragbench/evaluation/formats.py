@@ -161,6 +161,16 @@ def csv_to_scores(text: str) -> pd.DataFrame:
     return frame
 
 
+def json_text(value: Mapping[str, Any]) -> str:
+    """Return the text of a JSON file, one field a line; ConfigError for what is not plain data."""
+    try:
+        return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    except (TypeError, ValueError) as exc:
+        raise ConfigError(
+            f"facts and timings must be plain finite numbers and text: {exc}"
+        ) from exc
+
+
 def json_lines(records: Iterable[Answer | Judgement]) -> str:
     # One line is one record: JSON escapes the line ends in a text. What a record does not hold is
     # left out: reading fills it in, and an answer has many fields that few systems use.

@@ -20,6 +20,7 @@ import pandas as pd
 from ragbench.datasets.records import testset_record
 from ragbench.datasets.safety import load_safety_samples
 from ragbench.errors import printable
+from ragbench.evaluation.checksums import EDITED
 from ragbench.evaluation.formats import shortened
 from ragbench.evaluation.parameters import configuration
 from ragbench.evaluation.records import (
@@ -171,6 +172,11 @@ class Result(Decisions):
     def environment(self) -> Mapping[str, Any]:
         """Return what may change a number or a latency: versions, platform, cores."""
         return self._part("environment")
+
+    @property
+    def edited(self) -> tuple[str, ...]:
+        """Return the files that a person changed after the evaluation (`ragbench verify --accept`)."""
+        return tuple(self.config.get(EDITED) or ())
 
     @property
     def made_at(self) -> str:

@@ -175,7 +175,7 @@ class Results(Sequence[Result]):
         return compare_readable(
             scores,
             baseline_name(self, baseline),
-            {each.name: each.unreadable for each in self._results},
+            {each.name: each.unreadable for each in self._results if any(map(is_judged, chosen))},
             measures=chosen,
             margin=margin,
             n_dropped=len(dropped),
@@ -218,6 +218,11 @@ class Results(Sequence[Result]):
             race=self.race,
             dropped_baseline=dropped_baseline,
         )
+
+
+def is_judged(measure: str) -> bool:
+    """Return True if a judge's verdicts are the values of a measure."""
+    return measure.startswith("llm_")
 
 
 def _names(measures: str | Sequence[str]) -> list[str]:
@@ -282,7 +287,7 @@ def _standing(result: Result, deciding: DecidingQuestions, named: Sequence[str])
         _, mean, low, high, n_scored, _ = summary[name]
         standing |= {name: mean, f"{name}_ci_low": low, f"{name}_ci_high": high}
         standing[f"{name}_n"] = f"{n_scored}/{deciding.total}"
-        if name in result.judged_bounds:
+        if is_judged(name) and name in result.judged_bounds:
             lowest, highest = result.judged_bounds[name]
             standing |= {f"{name}_bound_low": lowest, f"{name}_bound_high": highest}
         if name in named:

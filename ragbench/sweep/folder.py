@@ -19,6 +19,7 @@ from typing import Any
 
 from ragbench.errors import DataError, SweepError
 from ragbench.evaluation import FILES, result_folders
+from ragbench.evaluation.checksums import CONFIG, TIMINGS, without_checksums
 from ragbench.evaluation.folder import JOURNAL
 from ragbench.files import STAGING, flush_folder, locked, read_json, swap_in
 
@@ -183,6 +184,8 @@ class SweepFolder:
         for folder in result_folders(self.path):
             for file in (*FILES, *(table.name for table in tables_of(folder))):
                 data = (folder / file).read_bytes() if (folder / file).is_file() else b""
+                if file in (CONFIG, TIMINGS):
+                    data = without_checksums(data)
                 sha.update(f"{folder.name}/{file}:{len(data)}:".encode())
                 sha.update(data)
         return sha.hexdigest()

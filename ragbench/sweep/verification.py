@@ -20,7 +20,8 @@ from ragbench.evaluation import (
     load_result,
     result_folders,
 )
-from ragbench.evaluation.folder import RACE
+from ragbench.evaluation.checksums import EDITED, accept_changes, check_folder
+from ragbench.evaluation.folder import FILES, RACE
 from ragbench.files import read_json
 from ragbench.llms import current_settings
 from ragbench.llms.environment import in_force
@@ -126,6 +127,33 @@ def verify(
     return [verified[path.name] for path in paths]
 
 
+def accept(folder: str | Path) -> dict[str, list[str]]:
+    """Take the results in a folder, or the result that it is, as a person has edited them.
+
+    The checksums in config.json become those of the files as they are, and its field "edited" names
+    what was changed, which reports show.
+
+    Returns:
+        Name of the result -> its changed files, [] where there are none.
+
+    Raises:
+        ConfigError: the folder holds no result.
+        DataError: a config.json cannot be read, or a result cannot be loaded as it is now.
+    """
+    folder = Path(folder)
+    if any((folder / name).is_file() for name in FILES):
+        paths = [folder]
+    else:
+        paths = result_folders(folder) if folder.is_dir() else []
+    if not paths:
+        raise ConfigError(f"{folder} holds no results; expected the folder of a result, or a sweep")
+    changed = {path.name: accept_changes(path) for path in paths}
+    for path in paths:
+        if not tables_of(path):
+            load_result(path)
+    return changed
+
+
 class _AbsentError(Exception):
     """The data of a configuration is not on this machine."""
 
@@ -151,9 +179,12 @@ def _job_of(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[str,
             again_with = {"sweep_dir": ".", "baseline": stamp["baseline"]}
             config = {"parameters": again_with, "source": stamp, "environment": environment()}
         elif tables_of(path):
+            check_folder(path)
             config = read_json(path / "config.json", "")
         else:
             config = dict(load_result(path).config)
+    except DataError:
+        raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
         raise DataError(
             f"{notebook} cannot be read ({type(exc).__name__}: {exc}); it cannot be executed again"
@@ -176,6 +207,8 @@ def _job_of(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[str,
         check_parameters(parameters)
     except ConfigError as exc:
         raise ConfigError(f"{path.name} cannot be run here: {exc}") from exc
+    if edited := config.get(EDITED):
+        notes.append(f"edited by a person after it was made: {', '.join(edited)}")
     notes += _changed_environment(config)
     location = Place(
         written, json.dumps(executed), cwd if cwd.is_dir() else Path.cwd(), _RUN_TIMEOUT

@@ -17,6 +17,7 @@ from typing import Any
 
 from ragbench.errors import ConfigError, FailureKind, SweepError, printable
 from ragbench.evaluation import environment
+from ragbench.evaluation.checksums import write_config
 from ragbench.files import write_durably
 from ragbench.sweep.folder import tables_of
 from ragbench.sweep.job import Job
@@ -140,7 +141,7 @@ def _stamp(job: Job) -> None:
             )
     config["parameters"] = configuration
     config["source"] = job.source
-    write_durably(path, json.dumps(config, indent=1, ensure_ascii=False) + "\n")
+    write_config(job.results, config)
 
 
 def _check_requests(results: Path, asked: str, *, allow_failed: bool) -> None:

@@ -34,6 +34,7 @@ from ragbench.evaluation import (
     new_result,
     save,
 )
+from ragbench.evaluation.checksums import accept_changes
 from ragbench.evaluation.formats import csv_to_scores, run_to_trec, scores_to_csv
 from ragbench.llms import dry_run
 from ragbench.sweep.worker import failed_requests
@@ -270,6 +271,7 @@ def test_records_of_versions_without_kinds_of_failure_are_read(tmp_path: Path) -
         path.read_text(encoding="utf-8").replace(', "failure": null', ""), encoding="utf-8"
     )
     assert "failure" not in path.read_text(encoding="utf-8")
+    accept_changes(path.parent)
     (answer,) = load_result(tmp_path / "x").answers
     assert (answer.failure, answer.usage) == (None, usage)
     assert failed_requests(tmp_path / "x") == [(FailureKind.ERROR, "late")]
@@ -359,6 +361,7 @@ def test_a_diagnosis_comes_back_and_a_damaged_one_is_named(tmp_path: Path) -> No
     with pytest.raises(DataError, match=r"diagnosis.jsonl is damaged"):
         load_result(folder)
     file.write_text("", encoding="utf-8")
+    accept_changes(folder)
     with pytest.raises(
         DataError,
         match=r"diagnosis.jsonl is damaged \(ValueError: 0 entries where 1 were written\)",

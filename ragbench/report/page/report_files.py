@@ -7,8 +7,9 @@ from typing import Any
 
 from ragbench.errors import ConfigError
 from ragbench.evaluation import Result, Results
+from ragbench.evaluation.checksums import replace_files
 from ragbench.evaluation.folder import ALL_FILES, JOURNAL
-from ragbench.files import STAGING, check_writable, write_durably
+from ragbench.files import STAGING, check_writable
 from ragbench.report.page.every_eval_ever import report_every_eval_ever
 from ragbench.report.page.html import report_html
 from ragbench.report.page.markdown import report_markdown
@@ -149,8 +150,8 @@ def write_report(
         for file in texts:
             if problem := _problem(file, force):
                 raise ConfigError(f"{file} {problem}")
-        for file, text in texts.items():
-            write_durably(file, text)
+        folder = path.parent if is_report_file(path) else path
+        replace_files(folder, {file.name: text for file, text in texts.items()})
     except OSError as exc:
         raise ConfigError(
             f"{path} cannot be written: {exc.strerror or exc}; name another place"

@@ -54,6 +54,8 @@ def banner(result: Result) -> tuple[str, str]:
     if failed := result.counts.get("failed_judgements"):
         judged = plural(result.counts["judgements"], "answer")
         clauses.append(f"the judge failed on {failed} of {judged}")
+    if result.edited:
+        clauses.append(f"edited by a person after it was made: {', '.join(result.edited)}")
     clauses += filter(None, [not_attributable(result.system)])
     word = "passed" if result.passed else "failed"
     if result.passed and not aimed and result.comparison is None:

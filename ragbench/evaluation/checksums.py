@@ -1,0 +1,199 @@
+"""The SHA-256 of every file of a result, in its config.json: what changes a file afterwards is found.
+
+A changed bit in a table of scores is still a table of scores, so that nothing but a checksum shows
+it. config.json has one of itself, made without that one. So has timings.json, which also has those
+of the reports: they hold times, and config.json has the same bytes whenever the numbers are the
+same.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from ragbench.errors import DataError
+from ragbench.evaluation.formats import json_text
+from ragbench.files import STAGING, parse_json, read_json, write_durably
+
+CONFIG = "config.json"
+TIMINGS = "timings.json"
+"""The file with everything that differs between two equal runs."""
+
+CHECKSUMS = "checksums"
+"""The field of both: file name -> SHA-256."""
+
+EDITED = "edited"
+"""The field of config.json with the files that a person changed and accepted."""
+
+JOURNAL = "journal.jsonl"
+"""The answers of a system as they came; a folder with nothing else is that of an evaluation that
+was stopped. It grows, so it has no checksum.
+"""
+
+VIEWS = ("report.json", "report.md", "report.html")
+"""Files for readers; nothing reads them back, and they may be deleted."""
+
+
+def sealed(name: str, record: Mapping[str, Any], checksums: Mapping[str, str]) -> str:
+    """Return the text of the JSON file `name` with the checksums of other files, and its own."""
+    others = {other: checksums[other] for other in sorted(checksums) if other != name}
+    json_text(record)  # refuses what is not plain data
+    own = _own_checksum(name, record, others)
+    return json_text({**_plain(record), CHECKSUMS: {**others, name: own}})
+
+
+def write_config(folder: Path, config: Mapping[str, Any]) -> None:
+    """Write config.json with the checksums of the files that are in the folder now."""
+    write_durably(folder / CONFIG, sealed(CONFIG, config, _checksums_now(folder, CONFIG)))
+
+
+def add_checksums(folder: Path) -> None:
+    """Write the checksums of a folder that has none yet: of a result, or of tables."""
+    for name in (TIMINGS, CONFIG):
+        if (folder / name).is_file():
+            record = _record(folder / name)
+            write_durably(folder / name, sealed(name, record, _checksums_now(folder, name)))
+
+
+def replace_files(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write files for readers into a folder; where it is that of a result, with their checksums.
+
+    Meanwhile they have none, so that whoever loads the result does not find them damaged.
+    """
+    times = _record(folder / TIMINGS) if (folder / TIMINGS).is_file() else {}
+    if not times.get(CHECKSUMS):
+        for name, text in texts.items():
+            write_durably(folder / name, text)
+        return
+    checksums = times[CHECKSUMS]
+    others = {name: sha for name, sha in checksums.items() if name not in texts}
+    write_durably(folder / TIMINGS, sealed(TIMINGS, times, others))
+    for name, text in texts.items():
+        write_durably(folder / name, text)
+    new = {name: checksum(text.encode()) for name, text in texts.items() if name in VIEWS}
+    write_durably(folder / TIMINGS, sealed(TIMINGS, times, others | new))
+
+
+def check_file(path: Path, content: bytes, checksums: Mapping[str, str]) -> None:
+    """Raise DataError where the content of a file is not what was written.
+
+    Line ends that a version control system changed are no difference.
+    """
+    expected = checksums.get(path.name)
+    digest = checksum(content)
+    if digest == expected or checksum(content.replace(b"\r\n", b"\n")) == expected:
+        return
+    reason = "it has no checksum in config.json"
+    if expected is not None:
+        reason = f"changed after it was written: SHA-256 {digest[:12]}, not {expected[:12]}"
+    raise DataError(_damaged(path, reason))
+
+
+def without_checksums(content: bytes) -> bytes:
+    """Return the content of config.json or timings.json without its checksums; as it is where it is
+    damaged.
+    """
+    try:
+        config = parse_json(content.decode("utf-8"))
+    except ValueError:
+        return content
+    if not isinstance(config, dict):
+        return content
+    return json_text(_plain(config)).encode()
+
+
+def own_checksums(path: Path, record: Any) -> dict[str, str]:
+    """Return the checksums in the record of config.json or timings.json; DataError where it has none,
+    or was changed itself.
+    """
+    checksums = record.get(CHECKSUMS) if isinstance(record, dict) else None
+    if not isinstance(checksums, dict) or not checksums:
+        raise DataError(_damaged(path, "it has no checksums"))
+    if checksums.get(path.name) != _own_checksum(path.name, record, checksums):
+        raise DataError(_damaged(path, "changed after it was written"))
+    return checksums
+
+
+def check_folder(folder: Path) -> None:
+    """Raise DataError where a file of a result, or of tables that a notebook wrote, was changed."""
+    checksums = own_checksums(folder / CONFIG, _record(folder / CONFIG))
+    if (folder / TIMINGS).is_file():
+        checksums = checksums | own_checksums(folder / TIMINGS, _record(folder / TIMINGS))
+    check_others(folder, checksums)
+
+
+def check_others(folder: Path, checksums: Mapping[str, str], read: Collection[str] = ()) -> None:
+    """Raise DataError where a file with a checksum is missing or was changed, but for those that were
+    checked when they were `read`.
+    """
+    for name in sorted(checksums.keys() - {CONFIG, TIMINGS, *read}):
+        path = folder / name
+        if path.is_file():
+            check_file(path, path.read_bytes(), {path.name: checksums[name]})
+        elif name not in VIEWS:
+            raise DataError(_damaged(path, "it is missing"))
+
+
+def accept_changes(folder: Path) -> list[str]:
+    """Take the files of a result as they are now: write their checksums, and record in config.json
+    which of them a person changed. Return these names; [] where none was.
+    """
+    config, changed = _record(folder / CONFIG), set[str]()
+    for name in (TIMINGS, CONFIG):
+        if not (folder / name).is_file():
+            continue
+        record = _record(folder / name)
+        before = record.get(CHECKSUMS) or {}
+        now = _checksums_now(folder, name)
+        now[name] = _own_checksum(name, record, before)
+        changed |= {file for file in {*before, *now} if before.get(file) != now.get(file)}
+        if name == TIMINGS and changed:
+            write_durably(folder / name, sealed(name, record, now))
+    if changed:
+        write_config(folder, {**config, EDITED: sorted({*config.get(EDITED, ()), *changed})})
+    return sorted(changed)
+
+
+def checksum(content: bytes) -> str:
+    """Return the SHA-256 of the content of a file, in hex digits."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def _own_checksum(name: str, record: Mapping[str, Any], checksums: Mapping[str, str]) -> str:
+    """Return the checksum of a JSON file that holds these checksums, but for its own."""
+    others = {other: sha for other, sha in checksums.items() if other != name}
+    return checksum(json.dumps({**_plain(record), CHECKSUMS: others}, indent=1).encode())
+
+
+def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if key != CHECKSUMS}
+
+
+def _damaged(path: Path, reason: str) -> str:
+    return (
+        f"{path} is damaged ({reason}); restore it, or delete the folder {path.parent.name} and run "
+        "the configuration again; if a person changed it on purpose: ragbench verify "
+        f"{path.parent} --accept"
+    )
+
+
+def _record(path: Path) -> dict[str, Any]:
+    record = read_json(path, "run the configuration again")
+    if not isinstance(record, dict):
+        raise DataError(f"{path} is not a JSON object; run the configuration again")
+    return record
+
+
+def _checksums_now(folder: Path, holder: str) -> dict[str, str]:
+    """Return the checksums of the files in a folder, and in folders of it, that this file holds."""
+    paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
+    without = (CONFIG, TIMINGS, JOURNAL)
+    return {
+        name: checksum(path.read_bytes())
+        for name, path in sorted(paths.items())
+        if path.is_file()
+        and name not in without
+        and not name.startswith(STAGING)
+        and (name in VIEWS) == (holder == TIMINGS)
+    }
