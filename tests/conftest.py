@@ -30,6 +30,14 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 
+# The settings, keys and history of whoever runs the tests are not those of the tests.
+_OF_TESTS = ("WRITE_GOLDEN", "TEST_GGUF", "SOAK_SECONDS", "NFCORPUS")
+_USERS = ("RAGBENCH_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "EVALUATION_", "RAG_EVAL_")
+for _name in [*os.environ]:
+    if _name.startswith(_USERS) and not _name.endswith(_OF_TESTS):
+        del os.environ[_name]
+os.environ["XDG_DATA_HOME"] = tempfile.mkdtemp(prefix="ragbench-test-data-")
+
 # Read when the libraries are first imported, so set before any test is: nothing is asked of a hub,
 # and importing ir_datasets leaves no folder in the user's home.
 os.environ["HF_HUB_OFFLINE"] = "1"

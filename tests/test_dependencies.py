@@ -19,6 +19,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.committed import committed_notebooks
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
@@ -71,7 +73,7 @@ def sources() -> dict[str, str]:
     texts = {
         str(path): path.read_text(encoding="utf-8") for path in (ROOT / "ragbench").rglob("*.py")
     }
-    for path in (ROOT / "notebooks").glob("*.ipynb"):
+    for path in committed_notebooks():
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
         texts[str(path)] = "\n".join(code)
@@ -267,7 +269,7 @@ def test_the_nine_packages_of_the_design_are_used_at_run_time(tmp_path: Path) ->
     assert {name.replace("_", "-") for name in done.stdout.split()} == NINE - {"jupyterlab"}
     # JupyterLab is where notebooks are opened: their kernel is that of this environment.
     assert find_spec("jupyterlab") is not None
-    for path in (ROOT / "notebooks").glob("*.ipynb"):
+    for path in committed_notebooks():
         metadata = json.loads(path.read_text(encoding="utf-8"))["metadata"]
         assert metadata["kernelspec"]["name"] == "python3"
 

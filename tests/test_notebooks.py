@@ -18,9 +18,10 @@ import pytest
 
 from ragbench.testsets.loader import load_dataset
 from ragbench.testsets.writer import save_dataset
+from tests.committed import committed_notebooks
 
 ROOT = Path(__file__).parents[1]
-SOURCES = sorted((ROOT / "notebooks").glob("*.ipynb"))
+SOURCES = committed_notebooks()
 Execute = Callable[..., Any]
 
 

@@ -18,6 +18,7 @@ from ragbench.sweep import notebooks, read_grid
 from ragbench.sweep.grid import working_folder
 from ragbench.sweep.job import relative
 from ragbench.sweep.notebooks import copy_notebooks, packaged
+from tests.committed import committed_files
 
 ROOT = Path(__file__).parents[1]
 
@@ -29,11 +30,7 @@ def test_the_wheel_holds_notebooks_grids_and_every_data_file() -> None:
     files = {
         file.distribution_path for file in wheel.WheelBuilder(str(ROOT)).recurse_included_files()
     }
-    sources = {
-        f"ragbench/{p.relative_to(ROOT).as_posix()}"
-        for p in (ROOT / "notebooks").glob("*.*")
-        if p.is_file()
-    }
+    sources = {f"ragbench/{p.relative_to(ROOT).as_posix()}" for p in committed_files("notebooks")}
     assert (
         {"ragbench/notebooks/evaluate.ipynb", "ragbench/notebooks/quickstart.toml"}
         <= sources

@@ -17,6 +17,7 @@ import pytest
 
 import ragbench as rb
 from ragbench import testing
+from tests.committed import committed_notebooks
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "ragbench"
@@ -104,7 +105,7 @@ def refuse_unknown(text: str, where: str) -> None:
 def test_the_readme_and_the_notebooks_use_public_names() -> None:
     for name in ("README.md", "ragbench/README.md"):
         refuse_unknown((ROOT / name).read_text(encoding="utf-8"), name)
-    for path in (ROOT / "notebooks").glob("*.ipynb"):
+    for path in committed_notebooks():
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         refuse_unknown("\n".join("".join(cell["source"]) for cell in cells), path.name)
 
@@ -219,7 +220,7 @@ def test_public_functions_are_reached() -> None:
     """
     texts = {
         path: path.read_text(encoding="utf-8")
-        for path in [*PACKAGE.rglob("*.py"), *ROOT.glob("notebooks/*.ipynb")]
+        for path in [*PACKAGE.rglob("*.py"), *committed_notebooks()]
     }
     words = {path: Counter(re.findall(r"\w+", text)) for path, text in texts.items()}
     public = {*rb.__all__, *(name for module in SUBMODULES for name in getattr(rb, module).__all__)}

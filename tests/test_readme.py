@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -35,12 +36,24 @@ def test_the_two_commands_are_on_the_first_screen() -> None:
     assert README.index(commands[1]) < README.index("## ")
 
 
-def test_ci_runs_the_readmes_own_command() -> None:
+def test_ci_runs_the_readmes_own_commands_in_its_order() -> None:
     script = (ROOT / ".ci/run").read_text(encoding="utf-8")
-    pattern = re.search(r'grep -m1 -E "(.+?)" README.md', script)
-    assert pattern is not None
-    found = [line for line in README.splitlines() if re.search(pattern.group(1), line)]
-    assert found == [blocks("bash")[1].strip()]
+    patterns = dict(re.findall(r'(\w+)=\$\(grep -m1 -E "(.+?)" README.md\)', script))
+    run = re.findall(r'bash -c "\$(\w+)"', script)
+    found = [
+        [line for line in README.splitlines() if re.search(patterns[name], line)] for name in run
+    ]
+    assert found == [[block.strip()] for block in blocks("bash")]
+
+
+def test_what_runs_on_a_schedule_has_a_name_each() -> None:
+    script = ROOT / ".ci/schedule"
+    assert os.access(script, os.X_OK)
+    for arguments, status in ((["--help"], 0), (["nothing"], 2), (["lock", "lowest"], 2)):
+        done = subprocess.run([script, *arguments], capture_output=True, text=True)
+        assert done.returncode == status
+        for part in ("lock", "lowest", "pythons", "simulations", "benchmarks", "verify"):
+            assert f"  {part} " in done.stdout + done.stderr
 
 
 def test_the_readme_is_short() -> None:

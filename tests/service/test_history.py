@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 import ragbench as rb
 from ragbench.cli import app
 from ragbench.errors import ConfigError, DataError, DataWarning
-from ragbench.evaluation import new_result
+from ragbench.evaluation import new_result, result_folders
 from ragbench.service import (
     compare_runs,
     drifts,
@@ -42,6 +42,7 @@ from ragbench.service.history_database import connected, database_url
 from ragbench.service.trends import overview, scores_of
 from ragbench.statistics import Drift, drift
 from ragbench.store.engines import engine_of
+from tests.committed import copy_committed
 from tests.test_sweep import write_grid
 
 ROOT = Path(__file__).parents[2]
@@ -93,12 +94,13 @@ def everything(database: str) -> dict[str, list[Any]]:
 
 
 def test_an_import_twice_adds_nothing_and_a_rebuilt_database_is_equal(
-    database: str, new_database: Callable[[str], str]
+    database: str, new_database: Callable[[str], str], tmp_path: Path
 ) -> None:
-    assert import_results(ROOT / "results", database=database)[:2] == (6, 0)
-    assert import_results(QUICKSTART, database=database)[:2] == (0, 6)
+    results = copy_committed("results", tmp_path / "results")
+    assert import_results(results, database=database)[:2] == (6, 0)
+    assert import_results(results / "quickstart", database=database)[:2] == (0, 6)
     again = new_database("sqlite")
-    for folder in sorted((path for path in QUICKSTART.iterdir() if path.is_dir()), reverse=True):
+    for folder in sorted(result_folders(results / "quickstart"), reverse=True):
         assert import_results(folder, database=again).added == 1
     assert everything(database) == everything(again)
     runs = history(database=database)

@@ -25,6 +25,7 @@ from ragbench.sweep.race import Contest, answer_round, contest_of, draws_of
 from ragbench.sweep.runs import RunOutcomes
 from ragbench.testsets.writer import save_dataset
 from ragbench.types import Case, Dataset, Document
+from tests.committed import copy_committed
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 MODULE = """
@@ -240,10 +241,9 @@ def test_questions_of_a_cluster_are_drawn_together() -> None:
     assert draws != draws_of(Dataset("d", "test", {}, cases, {}), seed=4)
 
 
-def test_a_race_is_foreseen_from_stored_results_though_questions_without_evidence_have_no_score() -> (
-    None
-):
-    note = plan(NOTEBOOKS / "quickstart.toml", race="auto", out=NOTEBOOKS.parent / "results").notes[
-        -1
-    ]
+def test_a_race_is_foreseen_from_stored_results_though_questions_without_evidence_have_no_score(
+    tmp_path: Path,
+) -> None:
+    copy_committed("results/quickstart", tmp_path / "quickstart")
+    note = plan(NOTEBOOKS / "quickstart.toml", race="auto", out=tmp_path).notes[-1]
     assert "50 races on the stored scores of 6 configurations and 110 questions" in note
