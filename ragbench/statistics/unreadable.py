@@ -137,7 +137,10 @@ def _weakest(tables: Sequence[pd.DataFrame], measures: Sequence[str]) -> pd.Data
             known = [each[p] for each in rows if not pd.isna(each[p])]
             if known:
                 result.loc[row, p] = max(known) if len(signs) == 1 else 1.0
-        result.loc[row, "decision"] = weakest_decision([each["decision"] for each in rows])
+        decision = weakest_decision([each["decision"] for each in rows])
+        result.loc[row, "decision"] = decision
+        if not decision.startswith("likely"):
+            result.loc[row, "loss_rate_to_overturn"] = pd.NA
         if result.loc[row, "decision"] == "undecided":
             result.loc[row, "loss_rate_to_overturn"] = pd.NA
     is_bounded = result["measure"].isin(measures)
