@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 import ragbench as rb
 from ragbench.cli import app
+from ragbench.evaluation.checksums import accept_changes
 from tests.committed import committed_files
 
 ROOT = Path(__file__).parents[1]
@@ -45,6 +46,7 @@ def test_verify_recomputes_the_claims_from_the_scores_where_no_collection_is_the
     ):  # minutes; one of its scores is computed below
         text = config.read_text(encoding="utf-8")
         config.write_text(text.replace('"pydoc"', '"../data/pydoc"'), encoding="utf-8")
+        accept_changes(config.parent)
     done = CliRunner().invoke(app, ["verify", str(folder), "--jobs", "1"])
     assert done.exit_code == 0, done.output
     assert "1 verified, 0 differ, 5 not computed again." in done.output
@@ -180,6 +182,7 @@ def test_verify_recomputes_the_judges(tmp_path: Path) -> None:
     table.write_text(changed, encoding="utf-8")
     done = CliRunner().invoke(app, ["verify", str(tmp_path / "judges")])
     assert "curves.csv, 1, labels: stored 21, now 20" in done.output
+    assert "curves.csv is damaged (changed after it was written" in done.output
     assert done.exit_code == 1
 
 

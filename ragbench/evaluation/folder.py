@@ -215,8 +215,13 @@ def _check_replaceable(folder: Path) -> None:
         )
 
 
-def load_result(path: str | Path) -> Result:
+def load_result(path: str | Path, *, check: bool = True) -> Result:
     """Read a result from its folder.
+
+    Args:
+        path: the folder.
+        check: refuse files that changed after they were written; False for `verify`, which shows
+            what differs in them.
 
     Raises:
         DataError: it is missing, or one of its files is missing, damaged or cut short; the message
@@ -235,13 +240,14 @@ def load_result(path: str | Path) -> Result:
         raise DataError(
             _damaged(path / "config.json", "it lacks parameters, dataset, counts or questions")
         )
-    checksums = own_checksums(path / CONFIG, config)
-    del config[CHECKSUMS]
+    checksums = own_checksums(path / CONFIG, config) if check else None
+    config.pop(CHECKSUMS, None)
     counts = config.pop("counts")
     run = _read(path / "run.trec", trec_to_run, checksums)
     run.update({query_id: {} for query_id in config.pop("found_nothing", [])})
     record = _read(path / TIMINGS, parse_json)
-    checksums |= own_checksums(path / TIMINGS, record)
+    if checksums is not None:
+        checksums |= own_checksums(path / TIMINGS, record)
     times = _parsed_times(path / TIMINGS, record)
     config["made_at"] = times.made_at
     if times.search_ms is not None:
@@ -280,7 +286,7 @@ def load_result(path: str | Path) -> Result:
             raise DataError(
                 _damaged(path / name, f"{count} entries where {counts.get(kind)} were written")
             )
-    check_others(path, checksums, read=(*FILES, DIAGNOSIS, VERDICTS))
+    check_others(path, checksums or {}, read=(*FILES, DIAGNOSIS, VERDICTS))
     for declared in result.settings.get("measures", ()):
         if find_measure(declared["name"]) is None:
             declare(Measure(**{**declared, "bounds": tuple(declared["bounds"])}))

@@ -179,10 +179,9 @@ def _job_of(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[str,
             again_with = {"sweep_dir": ".", "baseline": stamp["baseline"]}
             config = {"parameters": again_with, "source": stamp, "environment": environment()}
         elif tables_of(path):
-            check_folder(path)
             config = read_json(path / "config.json", "")
         else:
-            config = dict(load_result(path).config)
+            config = dict(load_result(path, check=False).config)
     except DataError:
         raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
@@ -246,10 +245,21 @@ def _compared(
         for file, values in then.items()
         for line in _differences(file, values, now.get(file, values[:0]))
     ]
+    if name != COMPARISON:
+        differences = [*_changed_files(path), *differences]
     if before != after:
         changed = f"the dataset has changed: fingerprint {before[:12]}, now {after[:12]}"
         differences.insert(0, changed)
     return Verification(name, sum(map(len, then.values())), tuple(differences), notes)
+
+
+def _changed_files(path: Path) -> list[str]:
+    """Return why the files of a stored result are not those that were written, [] where they are."""
+    try:
+        check_folder(path)
+    except DataError as exc:
+        return [str(exc)]
+    return []
 
 
 def _values(path: Path) -> tuple[dict[str, pd.Series[Any]], str]:
@@ -262,7 +272,7 @@ def _values(path: Path) -> tuple[dict[str, pd.Series[Any]], str]:
             for table in tables
         }
         return {name: frame.stack(future_stack=True) for name, frame in frames.items()}, ""
-    result = load_result(path)
+    result = load_result(path, check=False)
     run = [(query, doc, score) for query, docs in result.run.items() for doc, score in docs.items()]
     columns = ["query_id", "measure", "value"]
     files = {"scores.csv": result.scores, "run.trec": pd.DataFrame(run, columns=columns)}

@@ -25,6 +25,7 @@ import ragbench as rb
 from ragbench.cli import app
 from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.evaluation import new_result, result_folders
+from ragbench.evaluation.checksums import accept_changes
 from ragbench.service import (
     compare_runs,
     drifts,
@@ -133,12 +134,14 @@ def test_a_result_without_its_time_is_refused(tmp_path: Path) -> None:
     shutil.copytree(QUICKSTART / name, tmp_path / "sweep" / name)
     times = tmp_path / "sweep" / name / "timings.json"
     times.write_text(json.dumps({**json.loads(times.read_text()), "made_at": ""}))
+    accept_changes(times.parent)
     database = str(tmp_path / "runs.sqlite")
     failed = import_results(tmp_path / "sweep", database=database).failed
     assert "when it was made is not known" in "".join(failed.values())
     times.write_text(
         json.dumps({**json.loads(times.read_text()), "made_at": "2025-03-01T10:00:00.5+01:00"})
     )
+    accept_changes(times.parent)
     assert import_results(tmp_path, database=database).added == 1
     assert history(database=database)["made_at"].tolist() == ["2025-03-01T09:00:00.500Z"]
 

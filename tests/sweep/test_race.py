@@ -15,6 +15,7 @@ import ragbench as rb
 from ragbench.cli import app
 from ragbench.errors import ConfigError, DataError, FailureKind
 from ragbench.evaluation import load_results
+from ragbench.evaluation.checksums import write_config
 from ragbench.evaluation.folder import RACE
 from ragbench.sweep import plan, read_grid, sweep, verify
 from ragbench.sweep.folder import SweepFolder
@@ -67,11 +68,9 @@ class InThisProcess:
             return
         (job.staging / "job.json").write_text(job.to_json())
         answer_round(job.parameters)
-        path = job.results / "config.json"
-        config = json.loads(path.read_text())
-        path.write_text(
-            json.dumps({**config, "parameters": job.configuration, "source": job.source})
-        )
+        config = json.loads((job.results / "config.json").read_text())
+        parts = {"parameters": job.configuration, "source": job.source}
+        write_config(job.results, {**config, **parts})
         job.output.write_text(job.text)
         self._outcomes.append(Outcome(job.name, 0.0, ""))
 
