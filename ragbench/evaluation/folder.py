@@ -22,7 +22,7 @@ from ragbench.errors import ConfigError, DataError
 from ragbench.evaluation.checksums import (
     CHECKSUMS,
     CONFIG,
-    JOURNAL,
+    JOURNAL as JOURNAL,
     TIMINGS,
     VIEWS,
     check_file,
