@@ -162,6 +162,7 @@ def conclusion_of(
         *_measured(leading, base, deciding),
         *_who_decides(deciding),
         *_missing_verdicts(results, deciding.measure),
+        *_edited(results),
         *_rest(others, leading),
         *_what_can_be_shown(by_name, leading, base, deciding),
         *_race_sentence(race),
@@ -424,6 +425,15 @@ def _missing_verdicts(results: Sequence[Result], measure: str) -> list[str]:
     """State for how many answers of each configuration the judge gave no verdict, where that differs."""
     note = unreadable_note_of({result.name: result for result in results}, measure)
     return [f"{note}."] if note and len(results) > 1 else []
+
+
+def _edited(results: Sequence[Result]) -> list[str]:
+    """Name the files of results that a person changed after they were made."""
+    return [
+        f"A person changed {', '.join(result.edited)} of {result.name} after it was made."
+        for result in results
+        if result.edited
+    ]
 
 
 def _rest(others: Sequence[Arm], leading: Arm | None) -> list[str]:

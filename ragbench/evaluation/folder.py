@@ -22,7 +22,6 @@ from ragbench.errors import ConfigError, DataError
 from ragbench.evaluation.checksums import (
     CHECKSUMS,
     CONFIG,
-    JOURNAL as JOURNAL,
     TIMINGS,
     VIEWS,
     check_file,
@@ -30,6 +29,9 @@ from ragbench.evaluation.checksums import (
     checksum,
     own_checksums,
     sealed,
+)
+from ragbench.evaluation.checksums import (
+    JOURNAL as JOURNAL,
 )
 from ragbench.evaluation.configurations import check_comparable
 from ragbench.evaluation.formats import (

@@ -127,6 +127,8 @@ def test_an_accepted_edit_is_loaded_and_every_report_says_so(folder: Path) -> No
     assert result.edited == ("scores.csv",)
     for text in (report_markdown(result), report_html(result)):
         assert "dited by a person after it was made: scores.csv" in text
+    [sentence] = [each for each in rb.Results([result]).conclude().evidence if "changed" in each]
+    assert sentence == "A person changed scores.csv of bm25 after it was made."
     rb.save(result, folder.parent / "copy")
     assert load_result(folder.parent / "copy").edited == ("scores.csv",)
     run = CliRunner().invoke(app, ["verify", str(folder.parent), "--accept"])
