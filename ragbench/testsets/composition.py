@@ -89,7 +89,7 @@ def _evidence_texts(dataset: Dataset, case: Case) -> list[str]:
 
 def _stems(text: str, language: Language) -> frozenset[str]:
     """Return the stems of the words of a text that are not function words."""
-    words = [word for word in terms(text) if word not in language.common_words]
+    words = [word for word in terms(text) if word not in language.function_words]
     if language.stemmer:
         words = _stemmer(language.stemmer).stemWords(words)
     return frozenset(words)
