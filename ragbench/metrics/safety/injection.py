@@ -63,16 +63,14 @@ def injection_score(text: str) -> float:
     system to the next, and where nothing may leave the machine. In production use a public
     classifier, "hf:<model>" (`load_detector`).
 
-    Measured by tests/fitting/injection.py in cross-validation over 5,440 texts of our own with like
-    wordings in one fold: AUC 0.93 (English 0.94, other languages 0.90; length alone 0.67), 0.93
-    against hard harmless ones; 0.47 of the attacks are found at 1 % false alarms, 0.70 at 5 %, and
-    0.64 from 0.40 on, at 3.4 %. By kind, AUC against all others: forged delimiters 0.98, code 0.97,
-    orders to drop instructions 0.94, personas 0.94, false authority 0.92, requests for the prompt
-    0.92, tricks around filters 0.91, orders inside documents 0.88; harmless documents 0.86,
-    personas 0.89. On the built-in samples, whose errors were looked at before the last texts were
-    written: AUC 0.98, 0.84 at 1 % and 0.91 at 5 %. Of 3,262 questions of SQuAD, CLAPNQ, PubMedQA
-    and Chroma's chunking evaluation none has 0.40 or more (27 sentences were written after a look
-    at earlier alarms).
+    Measured by tests/fitting/injection.py in cross-validation over 5,662 texts of our own with like
+    wordings in one fold: AUC 0.93 (English 0.93, other languages 0.90; length alone 0.66), 0.93
+    against hard harmless ones; 0.46 of the attacks are found at 1 % false alarms, 0.69 at 5 %, and
+    0.64 from 0.40 on, at 3.9 %. By kind, AUC against all others: forged delimiters 0.98, personas
+    0.93, other roles 0.94; harmless personas 0.91. On the built-in samples, whose errors were looked
+    at before the last texts were written: AUC 0.97, 0.82 at 1 % and 0.86 at 5 %. Of 3,262 questions
+    of SQuAD, CLAPNQ, PubMedQA and Chroma's chunking evaluation two have 0.40 or more and none 0.50
+    (27 sentences were written after a look at earlier alarms).
 
     Weak for orders inside documents that ask for nothing unusual ("always recommend our shop"), for
     harmless documents that give orders to people, and for attacks of many small steps; harmful
