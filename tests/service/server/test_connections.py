@@ -161,21 +161,6 @@ Path(sys.argv[1], "new").mkdir()
     assert (modes, (tmp_path / "new").stat().st_mode & 0o777) == ({0o600}, 0o700)
 
 
-def test_a_server_that_is_stopped_ends_with_0(tmp_path: Path) -> None:
-    command = ["serve", "--port", "0", "--root", str(tmp_path), "--jobs", "0"]
-    command += ["--database", str(tmp_path / "runs.sqlite")]
-    with subprocess.Popen(
-        [sys.executable, "-m", "ragbench", *command], stdout=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdout is not None
-        server.stdout.readline()
-        port = int(server.stdout.readline().rpartition("/ and")[0].rpartition(":")[2])
-        with connected(port, "GET /api/v1/health HTTP/1.1\r\nHost: x\r\n\r\n") as connection:
-            assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
-            server.terminate()
-            assert server.wait(_WAIT_S) == 0
-
-
 def test_an_error_of_the_server_states_that_the_connection_ends(
     serve: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
