@@ -133,8 +133,10 @@ def results_at(names: Sequence[str | Path], database: str = "") -> evaluation.Re
 
 def print_plan(plan: llms.DryRun | SweepPlan, judge: str = "") -> None:
     """Print what a dry run has counted: questions to systems of unknown price; requests to each
-    model; the cost of all.
+    model, with the address that they go to; the cost of all.
     """
+    from ragbench.llms.providers import address_of
+
     for system, questions in plan.questions.items():
         typer.echo(
             f"{questions} questions would be sent to {system}; what that costs is not known here"
@@ -148,11 +150,14 @@ def print_plan(plan: llms.DryRun | SweepPlan, judge: str = "") -> None:
             f", of which {model.uncertain:,} rest on replies that are still to be written (some "
             "may not be needed)"
         )
+        where = address_of(model.model)
         typer.echo(
             f"{model.model}:\n"
             f"  requests cached:  {model.cached:,}\n"
             f"  requests to send: {model.to_send:,}{uncertain if model.uncertain else ''}"
         )
+        if where and model.to_send:
+            typer.echo(f"  sent to:          {where}")
         if model.to_send:
             typer.echo(
                 f"  tokens:           about {model.input_tokens:,} in and {model.output_tokens:,} "

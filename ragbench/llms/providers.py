@@ -2,7 +2,8 @@
 
 Settings, all from the environment: RAG_EVAL_PROVIDER ("ollama" unless set) for the name "env";
 RAG_EVAL_<P>_MODEL (for OLLAMA and ANTHROPIC there is a default) and RAG_EVAL_<P>_BASE_URL for <P>
-in OLLAMA, ANTHROPIC, OPENAI; RAG_EVAL_<P>_API_KEY (or <P>_API_KEY) for the latter two.
+in OLLAMA, ANTHROPIC, OPENAI; RAG_EVAL_<P>_API_KEY for the latter two. <P>_BASE_URL and <P>_API_KEY,
+which other tools read, hold for these two where the former are not set.
 """
 
 import inspect
@@ -19,7 +20,7 @@ from ragbench.extension import FORM, imported, is_import, object_name
 from ragbench.llms.anthropic import Claude
 from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.environment import Settings, current_settings
-from ragbench.llms.http import Server
+from ragbench.llms.http import Server, address
 from ragbench.llms.ollama import Ollama
 from ragbench.llms.openai import HOSTED, OpenAI
 from ragbench.llms.prices import prices
@@ -37,6 +38,8 @@ _RETIRED = {
     "claude-3-5-sonnet-20241022": "claude-sonnet-5-5"
 }  # served no more; published settings still name it
 _OLLAMA = "http://localhost:11434"
+_SHARED = ("OPENAI", "ANTHROPIC")
+"""Providers whose address is also read from the variable of their own clients."""
 _CONNECT_S = 2.0
 
 
@@ -107,7 +110,7 @@ def _client(provider: str, model: str, url: str, settings: Settings) -> Any:
         if key is None and needs_key and url == HOSTED:
             raise ConfigError(
                 f"openai:{model}: no key; set RAG_EVAL_OPENAI_API_KEY or OPENAI_API_KEY, or for "
-                "another server RAG_EVAL_OPENAI_BASE_URL"
+                "another server RAG_EVAL_OPENAI_BASE_URL or OPENAI_BASE_URL"
             )
         return OpenAI(model, url, key)
     if key is None and needs_key:
@@ -137,7 +140,7 @@ def parse(name: str) -> tuple[str, str]:
     """Return provider and model of a name; "env" is looked up.
 
     A model that Anthropic has retired gives its successor, with a DataWarning, unless
-    RAG_EVAL_ANTHROPIC_BASE_URL names another server, which may still have it.
+    RAG_EVAL_ANTHROPIC_BASE_URL or ANTHROPIC_BASE_URL names another server, which may still have it.
 
     >>> parse("ollama:llama3.1:8b")
     ('ollama', 'llama3.1:8b')
@@ -268,6 +271,19 @@ def listens(url: str) -> bool:
         return False
 
 
+def address_of(name: str) -> str:
+    """Return where the requests to a model of that name go; "" for a model that is no provider's.
+
+    >>> address_of("function:reader")
+    ''
+    """
+    provider = name.partition(":")[0]
+    defaults = {"ollama": _OLLAMA, "openai": HOSTED, "anthropic": "https://api.anthropic.com"}
+    if provider not in defaults:
+        return ""
+    return address(_base_url(provider.upper(), defaults[provider]))
+
+
 def _port(url: str) -> int:
     parts = urlsplit(url)
     return parts.port or (443 if parts.scheme == "https" else 80)
@@ -288,6 +304,9 @@ def _key(provider: str) -> str | None:
 def _base_url(provider: str, default: str) -> str:
     variable = f"RAG_EVAL_{provider}_BASE_URL"
     url = os.environ.get(variable, "").strip()
+    if not url and provider in _SHARED:
+        variable = f"{provider}_BASE_URL"
+        url = os.environ.get(variable, "").strip()
     if not url:
         return default
     try:
