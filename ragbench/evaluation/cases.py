@@ -200,9 +200,5 @@ def advice_for(result: Result, answered: SystemOutput, targets: Targets) -> tupl
     abstentions = None
     if answered.has_answers and answered.dataset.cases and not measured.isdisjoint(OF_ANSWERS):
         abstentions = abstention_table(answered.dataset, answered.answers)
-    n_unlike = sum(
-        bool(case.reasons) and all(reason.startswith("semantic") for reason in case.reasons)
-        for case in result.cases
-    )
     rows = (compare_with_target(row, targets) for row in result.rows)
-    return recommend(rows, abstentions, n_unlike)
+    return recommend(rows, abstentions)

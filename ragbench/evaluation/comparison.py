@@ -1,5 +1,6 @@
 """A result against an earlier one, case by case: regressions, newly failing cases and fixed cases."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
@@ -11,6 +12,7 @@ from ragbench.evaluation.records import Change, Comparison, Flip, PassFail, know
 from ragbench.evaluation.result import Result
 from ragbench.registry import HEADLINE, higher_is_better, perspective_of
 from ragbench.statistics import adjusted_p_values, mcnemar_p_value
+from ragbench.statistics.clusters import clusters_of
 from ragbench.statistics.unreadable import compare_readable, unreadable_note
 
 ALPHA = 0.05
@@ -252,12 +254,29 @@ def _pass_fail(
         fixed = [before[name][1] for name in shared if after[name][0] and not before[name][0]]
         if shared:
             rows.append((what, len(shared), tuple(failing), tuple(fixed)))
-    flips = [(len(failing), len(fixed)) for _, _, failing, fixed in rows]
+    flips = [_independent_flips(failing, fixed, result.queries) for _, _, failing, fixed in rows]
     adjusted = _holm([mcnemar_p_value(*counts) for counts in flips], [*map(sum, flips)])
     return tuple(
         PassFail(*row, p, _verdict(p, n_fixed > n_failing))
         for row, (n_failing, n_fixed), p in zip(rows, flips, adjusted, strict=True)
     )
+
+
+def _independent_flips(
+    failing: Sequence[Flip], fixed: Sequence[Flip], queries: Mapping[str, str]
+) -> tuple[int, int]:
+    """Count what newly fails and what is fixed, each repeated question and conversation once: by
+    what most of its questions do.
+    """
+    changes = dict.fromkeys((flip.query_id for flip in failing), -1)
+    changes |= dict.fromkeys((flip.query_id for flip in fixed), 1)
+    clusters = clusters_of(changes, queries)
+    totals = Counter[str]()
+    for query_id, change in changes.items():
+        totals[clusters.get(query_id, query_id)] += change
+    n_failing = sum(total < 0 for total in totals.values())
+    n_fixed = sum(total > 0 for total in totals.values())
+    return n_failing, n_fixed
 
 
 def _questions(result: Result, among: Collection[str]) -> dict[str, tuple[bool, Flip]]:

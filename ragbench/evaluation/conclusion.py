@@ -374,9 +374,24 @@ def _price(arm: Arm) -> str:
 def _one_arm(result: Result, base: Arm, deciding: DecidingQuestions) -> tuple[str, tuple[str, str]]:
     """Return headline and next step for a single configuration: what fails, and what to try."""
     headline = f"{base.label}: {result.passed_sentence}"
+    worse = result.comparison.regressions if result.comparison else ()
+    if "questions" in worse:
+        return headline, ("improve", "read the questions that newly fail")
+    if worse:
+        return headline, ("improve", f"find out what lowered {', '.join(worse[:3])}")
+    advice = next(iter(result.advice), None)
+    if advice is not None:
+        return headline, ("improve", advice.action[:1].lower() + advice.action[1:].rstrip("."))
+    n_undecided = result.counts["undecided"]
     diagnosis = result.diagnosis
     failed = None if diagnosis is None else diagnosis.loc[diagnosis["failed"], "cause"]
     if failed is None or failed.empty:
+        if 2 * n_undecided > len(result.queries):
+            return headline, (
+                "label",
+                "let a judge or gold facts decide: nothing decides whether "
+                f"{n_undecided} answers are right",
+            )
         return headline, ("add", "compare it with another configuration")
     stages = failed.map(STAGE_OF)
     stage = stages.mode().iloc[0]

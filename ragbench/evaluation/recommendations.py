@@ -20,7 +20,7 @@ _MAX_ABSTAINED = 0.1  # of the answerable questions; and of the unanswerable one
 
 
 def recommend(
-    rows: Iterable[MeasureResult], abstentions: pd.DataFrame | None = None, n_unlike: int = 0
+    rows: Iterable[MeasureResult], abstentions: pd.DataFrame | None = None
 ) -> tuple[Advice, ...]:
     """Return advice for one evaluated system, the earliest stage first; none where everything meets
     its target.
@@ -32,7 +32,6 @@ def recommend(
     Args:
         rows: the measures, compared with their targets.
         abstentions: as from `abstention_table`.
-        n_unlike: the questions that fail only because the answer is unlike the reference answer.
 
     >>> support = MeasureResult("claim_support", "groundedness", 0.6, 0.5, 0.7, 40, 50, target=0.85,
     ...                         verdict="missed")
@@ -44,8 +43,6 @@ def recommend(
     ('claim_support 0.600 [0.500, 0.700] < 0.85 (40 of 50 scored)', 'R@5 0.900 [0.800, 0.950] >= 0.7 (50 of 50 scored)')
     """
     missed = {} if abstentions is None else _of_abstentions(abstentions)
-    if n_unlike:
-        missed["unlike"] = [f"{n_unlike} questions fail only by semantic similarity"]
     met: dict[str, list[str]] = {}
     for row in rows:
         if row.target is None or row.value is None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from ragbench.evaluation import CORRECTNESS, Result
-from ragbench.report.failures import count_causes
+from ragbench.evaluation import CORRECTNESS, Result, Results
+from ragbench.report.failures import count_causes, plain
 from ragbench.statistics import summarise
 from ragbench.statistics.comparison import with_interval
 from ragbench.statistics.ranking import main_measure
@@ -90,10 +90,8 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
         )
         n_failed = int(result.diagnosis["failed"].sum())
         lines.append(f"**Causes** of the {n_failed} failures, where each was lost first: {parts}.")
-    advice = next(iter(result.advice), None)
-    lines.append(
-        f"**Next:** {advice.action}." if advice else "**Next:** read the worst questions below."
-    )
+    conclusion = Results([result]).conclude()
+    lines.append(f"**Next:** {plain(conclusion.next_step)}.")
     return lines
 
 

@@ -230,3 +230,15 @@ def test_what_one_of_the_two_did_not_measure_is_not_listed() -> None:
     before, after = report_of([1.0, 0.5, 0.5]), report_of([0.5, 0.5, 1.0])
     found = compare_results(also_scored(before, 1.0, "R@5"), also_scored(after, None, "R@5"))
     assert [one.measure for one in found.changes] == ["RR"]
+
+
+def test_a_question_asked_ten_times_flips_once() -> None:
+    def repeated(passed: bool) -> Result:
+        report = report_of([1.0] * 20, [passed] * 20)
+        queries = {name: f"Question {i // 10}?" for i, name in enumerate(report.queries)}
+        return configured(report, questions=queries)
+
+    [group] = compare_results(repeated(True), repeated(False)).pass_fail
+    assert len(group.newly_failing) == 20
+    assert group.p_value == 0.5  # of two questions, and not of twenty
+    assert group.verdict == "no difference shown"

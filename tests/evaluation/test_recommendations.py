@@ -77,17 +77,6 @@ def test_nothing_where_everything_meets_its_target() -> None:
     assert recommend(summary(), TARGETS) == ()
 
 
-def test_questions_that_fail_only_by_likeness_are_counted_where_the_pass_rate_is_missed() -> None:
-    def advised(pass_rate: float, n_unlike: int) -> list[str]:
-        row = MeasureResult("pass_rate", "overall", pass_rate, None, None, 8, 8)
-        rows = [compare_with_target(row, Targets({"pass_rate": 0.9}, {}))]
-        every = recommendations.recommend(rows, n_unlike=n_unlike)
-        return [advice.evidence[0] for advice in every if "heuristic" in advice.title]
-
-    assert advised(0.125, 7) == ["7 questions fail only by semantic similarity"]
-    assert advised(0.125, 0) == advised(0.95, 1) == []
-
-
 @pytest.mark.parametrize(
     ("means", "title"),
     [

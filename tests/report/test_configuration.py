@@ -59,7 +59,7 @@ def test_main_measure_prefers_equal_budgets() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n_with_evidence", "main"), [(0, "nDCG@10"), (1, "nDCG@10"), (4, "span_recall_auc")]
+    ("n_with_evidence", "main"), [(0, "nDCG@10"), (7, "nDCG@10"), (8, "span_recall_auc")]
 )
 def test_evidence_of_few_questions_does_not_rank(n_with_evidence: int, main: str) -> None:
     values = {"nDCG@10": [0.5] * 8, "span_recall_auc": [0.9] * n_with_evidence}

@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ragbench.errors import printable
-from ragbench.evaluation import Result
+from ragbench.evaluation import Result, Results
 from ragbench.evaluation.perspectives import not_attributable
 from ragbench.evaluation.records import (
     BUILT_IN,
@@ -381,6 +381,7 @@ def shared_texts(result: Result) -> dict[str, Any]:
         "failed": failed_cases(result),
         "claims": doubtful_claims(result),
         "cost_rows": cost_rows(result.costs, len(result.cases)),
+        "next_step": Results([result]).conclude().next_step if len(result.scores) else "",
     }
 
 

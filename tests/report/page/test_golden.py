@@ -59,7 +59,7 @@ def dataset() -> Dataset:
     cases = [
         Case(
             f"q{i:02}",
-            ABOUT[i % 3][1],
+            f"{ABOUT[i % 3][1]} (asked in week {i})",  # the same text would be one question
             ABOUT[i % 3][0],
             "faq",
             ABOUT[i % 3][2],
