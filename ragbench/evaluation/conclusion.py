@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -18,6 +18,7 @@ from ragbench.evaluation.result import Result
 from ragbench.registry import higher_is_better, meaning_of
 from ragbench.statistics.comparison import MIN_QUESTIONS, compare, with_interval
 from ragbench.statistics.race import Race
+from ragbench.statistics.shrinkage import ExpectedGain
 from ragbench.testsets.composition import PEOPLES_OVERLAP
 
 ORDER = ("better", "likely better", "within the margin", "undecided", "likely worse", "worse")
@@ -126,6 +127,7 @@ def conclusion_of(
     margin: float,
     race: Race | None = None,
     dropped_baseline: str = "",
+    expected: ExpectedGain | None = None,
 ) -> Conclusion:
     """Return the conclusion from results that were compared.
 
@@ -137,9 +139,16 @@ def conclusion_of(
         margin: a difference that does not matter, as a fraction of the measure's range.
         race: the race that these configurations survived, if any.
         dropped_baseline: the user's baseline, which that race may have dropped.
+        expected: the best observed gain, and what to expect of it on new questions.
     """
     by_name = {result.name: result for result in results}
     arms = _arms(results, comparison, deciding, baseline)
+    if expected is not None:
+        sign = 1 if higher_is_better(deciding.measure) else -1
+        arms = [
+            replace(arm, expected=sign * expected.expected) if arm.name == expected.name else arm
+            for arm in arms
+        ]
     base = next(arm for arm in arms if arm.name == baseline)
     others = [arm for arm in arms if arm.name != baseline]
     leading = _leading(others, deciding.measure)
@@ -225,7 +234,6 @@ def _arms(
                 difference=known_number(row["difference"]),
                 ci_low=known_number(row["ci_low"]),
                 ci_high=known_number(row["ci_high"]),
-                expected=known_number(row.get("expected")),
                 wins=int(row["wins"]),
                 ties=int(row["ties"]),
                 losses=int(row["losses"]),

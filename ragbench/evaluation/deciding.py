@@ -150,11 +150,12 @@ def _n_scored(results: Sequence[Result], ids: Collection[str]) -> dict[str, int]
 
 def _all_equal(results: Sequence[Result], measure: str) -> bool:
     """Return True if all results have the same values of a measure."""
-    first = _values(results[0], measure)
-    return all(_values(result, measure) == first for result in results[1:])
+    first = values_of(results[0], measure)
+    return all(values_of(result, measure) == first for result in results[1:])
 
 
-def _values(result: Result, measure: str) -> dict[str, float]:
+def values_of(result: Result, measure: str) -> dict[str, float]:
+    """Return query_id -> value of a measure, for the questions that are scored."""
     rows = result.scores[result.scores["measure"] == measure].dropna(subset=["value"])
     return dict(zip(rows["query_id"], rows["value"], strict=True))
 
@@ -165,7 +166,7 @@ def _scored_everywhere(
     """Return the deciding questions that every result has scored by a measure."""
     scored = ids
     for result in results:
-        scored = scored & _values(result, measure).keys()
+        scored = scored & values_of(result, measure).keys()
     return scored
 
 

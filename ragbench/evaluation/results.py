@@ -21,11 +21,18 @@ from ragbench.evaluation.configurations import (
     per_question,
     with_language_model,
 )
-from ragbench.evaluation.deciding import DecidingQuestions, deciding_questions
+from ragbench.evaluation.deciding import DecidingQuestions, deciding_questions, values_of
 from ragbench.evaluation.result import Result
 from ragbench.registry import LEADERBOARD, higher_is_better, named_among
-from ragbench.statistics.comparison import MARGIN, means, printed_short, with_interval
+from ragbench.statistics.comparison import (
+    MARGIN,
+    MIN_QUESTIONS,
+    means,
+    printed_short,
+    with_interval,
+)
 from ragbench.statistics.race import Race
+from ragbench.statistics.shrinkage import ExpectedGain, expected_gain
 from ragbench.statistics.unreadable import compare_readable
 
 _COSTS = ("cost_usd", "generator_cost_usd", "judge_cost_usd", "generate_ms")
@@ -208,6 +215,7 @@ class Results(Sequence[Result]):
         comparison = None
         if len(self) > 1:
             comparison = self.compare(name, measures=[deciding.measure], margin=margin)
+        expected = None if comparison is None else self._expected_gain(name, deciding)
         dropped_baseline = self.baseline if self.race else ""
         return conclusion_of(
             self._results,
@@ -217,7 +225,27 @@ class Results(Sequence[Result]):
             margin=margin,
             race=self.race,
             dropped_baseline=dropped_baseline,
+            expected=expected,
         )
+
+    def _expected_gain(self, baseline: str, deciding: DecidingQuestions) -> ExpectedGain | None:
+        """Return the best observed gain over the baseline with what it is expected to be on new
+        questions; None where it cannot be estimated.
+        """
+        sign = 1 if higher_is_better(deciding.measure) else -1
+        gains = {}
+        values = {each.name: values_of(each, deciding.measure) for each in self._results}
+        shared = [
+            query_id
+            for query_id in values[baseline]
+            if query_id in deciding.ids and all(query_id in each for each in values.values())
+        ]
+        for name, column in values.items():
+            if name != baseline:
+                gains[name] = [sign * (column[i] - values[baseline][i]) for i in shared]
+        if len(shared) < MIN_QUESTIONS:
+            return None
+        return expected_gain(pd.DataFrame(gains, index=shared).T)
 
 
 def is_judged(measure: str) -> bool:

@@ -288,3 +288,20 @@ def test_every_surface_has_the_same_sentence(decision: str, tmp_path: Path) -> N
     board = results.leaderboard()
     rows = report.leaderboard_rows(board, conclusion.measure, results.compare())
     assert set(rows["decision"]) == {"", decision}
+
+
+def test_the_best_of_many_is_expected_to_gain_less_than_was_observed() -> None:
+    """Twenty arms as good as the baseline but for luck, and one of two that is really better."""
+    rng = np.random.default_rng(3)
+    lucky = [result(f"arm{i}", BASE + rng.normal(0, 0.3, N)) for i in range(20)]
+    arms = concluded(result("base", BASE), *lucky).arms
+    [best] = [arm for arm in arms if arm.expected is not None]
+    assert best.difference is not None
+    assert best.difference > 0.05
+    assert best.expected is not None
+    assert best.expected < best.difference / 2
+    conclusion = concluded(result("base", BASE), result("other", ARMS["better"]))
+    [better] = [arm for arm in conclusion.arms if arm.name == "other"]
+    assert better.expected == pytest.approx(better.difference, abs=0.02)
+    line = f"Observed {better.difference:+.3f}; expected on new questions about "
+    assert any(sentence.startswith(line) for sentence in conclusion.evidence)
