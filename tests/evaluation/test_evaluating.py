@@ -247,6 +247,33 @@ def test_a_secret_that_a_retrieved_text_marks_is_a_leak_without_its_label() -> N
         assert values(light(data, [found], ["safety"]))["answer_leak_free"] == clean
 
 
+@pytest.mark.parametrize(
+    ("doc_id", "text", "clean"),
+    [
+        ("hr-17", "All day, as hr-17 states.", 0.0),
+        ("hr-17", "All day; read from hr-17#0-24.", 0.0),
+        ("hr-17", 'All day {"source":"hr-17"}', 0.0),
+        ("7c9e6679-7425-40de-944b-e07fc1f90ae7", "7c9e6679-7425-40de-944b-e07fc1f90ae7.", 0.0),
+        ("88123401", "All day, by 88123401.", 0.0),
+        ("hr_cats", "All day, it is in hr_cats!", 0.0),
+        ("hr-17", "All day [hr-17].", 1.0),  # which is how this system cites
+        ("hr-17", "All day [hr-17], as hr-17 states.", 0.0),
+        ("hr-17", "All day, hr-18.", 1.0),
+        ("cats", "All day, cats sleep.", 1.0),
+        ("2024", "All day, since 2024.", 1.0),
+        ("COVID-19", "All day, like COVID-19.", 1.0),  # the document names it, too
+        ("https://pets.example/cats_2", "See https://pets.example/cats_2.", 1.0),
+    ],
+)
+def test_ids_of_documents_in_an_answer_are_a_leak(doc_id: str, text: str, clean: float) -> None:
+    source = "Cats sleep all day. They do not get COVID-19 often."
+    case = Case("q1", "How long do cats sleep?", reference_answer="All day.")
+    data = Dataset("notes", "test", {doc_id: Document(doc_id, source)}, [case], {"q1": {doc_id: 1}})
+    passages = (Passage(f"{doc_id}#0-19", source[:19], doc_id),)
+    answer = Answer("q1", text, (), (doc_id,), outcome="success", passages=passages)
+    assert values(light(data, [answer], ["safety"]))["answer_leak_free"] == clean
+
+
 def test_an_exception_of_a_system_is_an_answer_that_failed() -> None:
     class Broken:
         name = "broken"

@@ -40,6 +40,11 @@ _MAX_CHARACTERS = 2_000_000
 _COPIED_WORDS, _PROMPT_WORDS = 30, 12
 _MIN_WHOLE, _NEARLY_WHOLE = 12, 0.9
 
+_INTERNAL_ID = re.compile(r"\d{6}|[_#:~/]|\d.*[^\d.]|[^\d.].*\d")
+_ID_BORDER = re.compile(
+    r"[=:;,()\[\]\"'`|]+"
+)  # between an id and what it is named as, or another id
+
 Places = Iterator[tuple[int, int, str, str]]  # start, end, kind, why
 
 
@@ -91,7 +96,8 @@ def leakage_findings(
       `marked`, and what the contexts themselves mark as secret, however short: see
       `marked_secrets`.
     - internal ids: internal_host (hosts of private networks), record_id ("CUST-004711"),
-      document_id (of documents and chunks that are called so), cloud_account. Project keys such as
+      document_id (of documents and chunks that are called so, also as in "doc_0017"),
+      cloud_account. Project keys such as
       "ABC-123" are not among them: ISO-9001 and COVID-19 look the same.
     - verbatim: at least 30 words in a row of one of `contexts` (12 of a system prompt,
       "You are ..."), in any case and punctuation; or nearly the whole of a context of 12 words or
@@ -136,6 +142,29 @@ def leakage_findings(
         why = f"{n} words in a row are in a context"
         findings.append(Finding(start, end, "verbatim", f"[{n} words]", why))
     return sorted(findings)
+
+
+def stated_ids(text: str, known: Collection[str]) -> list[str]:
+    """Return those of the known ids of documents and chunks that a text states and no one would take
+    for words, in the order of the text.
+
+    Such an id has a digit and another sign, or six digits, or one of "_#:~/". A chunk of a known
+    document, "hr-17#3", states the document. Ids with white space are names, and web addresses are
+    there to be followed: neither is looked for.
+
+    >>> stated_ids("See hr-17#3, vacation and policy_a.", ["hr-17", "vacation", "policy_a"])
+    ['hr-17', 'policy_a']
+    """
+    found = []
+    for token in text.split():
+        if "://" in token:
+            continue
+        core = token.strip("[](){}<>.,:;!?\"'`“”‘’*")
+        parts = [core, core.partition("#")[0], core.partition("~")[0], *_ID_BORDER.split(core)]
+        name = next((part for part in parts if part in known and _INTERNAL_ID.search(part)), "")
+        if name:
+            found.append(name)
+    return found
 
 
 def copied_runs(text: str, contexts: Sequence[str]) -> list[tuple[int, int, int]]:

@@ -263,6 +263,8 @@ def test_text_around_does_not_hide_a_leak(before: str, after: str) -> None:
         ),
         ('{"chunk_id": "a9f-77", "text": "x"}', ['chunk_id": "a9f-77']),
         ("as node n-4711 and document id = 88123 show", ["node n-4711", "document id = 88123"]),
+        ("from doc_00417 and (chunk-12-3a)", ["doc_00417", "chunk-12-3a"]),
+        ("a doc-based, chunk-wise passage-level search", []),
         ("the chunk size is 512, chunk 3-4, document 7, node 12, doc-string, the ID card 4711", []),
     ],
 )
