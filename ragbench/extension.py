@@ -43,6 +43,32 @@ def is_import(name: object, own: Collection[str] = ()) -> bool:
             return False
 
 
+def source_file(name: str, folder: str | Path = "") -> Path | None:
+    """Return the file of the module that "package.module:attribute" names, None where there is none;
+    nothing is imported.
+
+    The module is looked for as in `imported`.
+
+    >>> source_file("json.decoder:JSONDecoder").name, source_file("no_such_module:answer")
+    ('decoder.py', None)
+    """
+    top, *below = name.partition(":")[0].split(".")
+    with searched(folder):
+        try:
+            spec = find_spec(top)
+        except (ImportError, ValueError):
+            return None
+    if spec is None:
+        return None
+    candidates = [] if spec.origin is None else [Path(spec.origin)]
+    if below:
+        places = [Path(place, *below) for place in spec.submodule_search_locations or ()]
+        candidates = [
+            file for place in places for file in (place / "__init__.py", Path(f"{place}.py"))
+        ]
+    return next((file for file in candidates if file.is_file()), None)
+
+
 def imported(name: str, what: str, folder: str | Path = "") -> Any:
     """Return what "package.module:attribute" names; `what` it is in messages.
 

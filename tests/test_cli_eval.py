@@ -205,8 +205,11 @@ def test_a_run_has_its_own_folder_and_a_name_is_not_taken_twice(place: Path) -> 
     assert len(list((place / "results" / "eval").iterdir())) == 2
     assert run("good.jsonl", "--output", "mine")[0] == 0
     code, shown = run("good.jsonl", "--output", "mine")
+    assert code == 0
+    assert "Nothing is left to do: mine holds this evaluation" in shown
+    code, shown = run("bad.jsonl", "--output", "mine")
     assert code == 2
-    assert "holds an evaluation already" in shown
+    assert "mine holds an evaluation already, made from other inputs (system)" in shown
     assert run("good.jsonl", "--output", "mine", "--force")[0] == 0
 
 
@@ -698,8 +701,9 @@ def test_answers_of_a_service_survive_a_kill_and_only_the_rest_is_asked_for(
     assert not kept.exists(), "its answers are in answers.jsonl now"
     assert [case.answer for case in load_result(kept.parent).cases] == ["It does."] * 3
     again = runner.invoke(app, ["eval", *options])
-    assert again.exit_code == 2
-    assert "holds an evaluation already" in again.output
+    assert again.exit_code == done.exit_code
+    assert "Nothing is left to do" in again.output
+    assert asked == ["How do fish breathe?"]
     (place / "scored.toml").write_text("")
     recorded = runner.invoke(
         app,

@@ -19,7 +19,7 @@ from ragbench import evaluation, llms, service
 from ragbench.cli.console import shown
 from ragbench.cli.options import Corpus, Force, Requests, TestSetName, Yes, print_plan
 from ragbench.errors import ConfigError, DataError, ModelError, printable, unknown
-from ragbench.files import expanded
+from ragbench.files import expanded, read_json
 from ragbench.report import page
 from ragbench.systems import Pipeline
 from ragbench.types import Case, Dataset
@@ -54,7 +54,9 @@ def eval_command(
     model, and no target applies but those that you name. Questions with a latency budget, and 20
     others, are asked one at a time. Writes the result with report.md and report.html to a folder,
     and the answers of a service as they come: the same command continues an evaluation that was
-    stopped, if --output names its folder. A single --query is only shown, unless --output is given,
+    stopped, if --output names its folder, asks again for what failed, and shows one that is
+    finished without asking anything. Another evaluation in that folder is refused: other questions,
+    documents, system or options. A single --query is only shown, unless --output is given,
     and passes where --expected-doc is among the first 5 documents.
     Exit status: 0 all is well, 1 a target is missed or something is worse than in the baseline, 2
     nothing could be evaluated or the judge failed on more than 20 % of the answers, 130
@@ -151,14 +153,26 @@ def _evaluate(
     force: bool,
 ) -> evaluation.Result:
     """Evaluate with a journal of the answers next to the report, from which the same command
-    continues; write the reports and the result, and record it in the history.
+    continues; write the reports and the result, and record it in the history. Return the result
+    that the folder holds already if it is the same one and lacks nothing.
     """
     from ragbench.evaluation.folder import JOURNAL
+    from ragbench.evaluation.identity import made_from
 
     if path is None:
         return evaluation.evaluate(data, system, spec, **of_pipeline)
-    page.check_output(path, force=force)
     is_file = page.is_report_file(path)
+    identity = made_from(data, system, spec, of_pipeline)
+    before = None if force or is_file else _earlier(path, identity)
+    if before is not None and before.is_complete:
+        typer.echo(
+            f"Nothing is left to do: {shown(path)} holds this evaluation, made at "
+            f"{before.made_at or 'an unknown time'}; --force asks everything again.",
+            err=True,
+        )
+        _record(before, path)
+        return before
+    page.check_output(path, force=force or before is not None)
     journal = path.with_name(f"{path.name}.{JOURNAL}") if is_file else path / JOURNAL
     if force:
         journal.unlink(missing_ok=True)
@@ -177,14 +191,46 @@ def _evaluate(
         journal.unlink(missing_ok=True)
         page.write_report(result, path, force=force)
     else:
+        result = replace(result, config={**result.config, "made_from": identity})
         views = {"report.md": page.report_markdown(result), "report.html": page.report_html(result)}
         evaluation.save(result, path, views=views)
-    # As it is read back, so that importing the folder later finds the same run.
+    _record(result, path)
+    return result
+
+
+def _earlier(path: Path, identity: Mapping[str, str]) -> evaluation.Result | None:
+    """Return the result in a folder if it was made from the same test set, documents, system and
+    options; None where there is none of this command.
+
+    Raises:
+        ConfigError: it was made from something else.
+        DataError: one of its files is damaged.
+    """
+    from ragbench.evaluation.identity import difference
+
+    config_path = path / "config.json"
+    if not config_path.is_file():
+        return None
+    config = read_json(config_path, "name another folder, or replace it with --force")
+    before = config.get("made_from") if isinstance(config, dict) else None
+    if not isinstance(before, dict):
+        return None
+    if differing := difference(before, identity):
+        raise ConfigError(
+            f"{path} holds an evaluation already, made from other inputs ({differing}); name "
+            "another folder, or replace it with --force"
+        )
+    return evaluation.load_result(path)
+
+
+def _record(result: evaluation.Result, path: Path) -> None:
+    """Record a result in the history, as it is read back, so that importing its folder later finds
+    the same run.
+    """
     folder = path if path.is_dir() else None
     service.record_finished(
         lambda: [(evaluation.load_result(folder) if folder else result, folder)]
     )
-    return result
 
 
 def _show(result: evaluation.Result, path: Path | None, *, verbose: bool, as_json: bool) -> None:

@@ -168,7 +168,7 @@ def evaluation_costs(answered: SystemOutput) -> tuple[Cost, ...]:
         return costs
     failed = sum(answer.failed for answer in answered.answers)
     name = str(answered.system["name"])
-    return (Cost("generator", name, len(answered.answers), failed, 0, 0, 0, None), *costs)
+    return (Cost("generator", name, len(answered.answers), failed, 0, 0, None), *costs)
 
 
 def _costs_by_case(answered: SystemOutput) -> dict[str, dict[str, float | None]]:

@@ -2,13 +2,14 @@
 
 A folder holds `config.json` (parameters, dataset, questions, facts, environment), `run.trec`,
 `scores.csv`, `answers.jsonl`, `judgements.jsonl`, `timings.json`, and, where they were made,
-`diagnosis.jsonl`, `verdicts.json` and reports for readers. Every time and latency is in
-`timings.json`, so that the others have the same bytes whenever the numbers are the same.
+`diagnosis.jsonl`, `verdicts.json` and reports for readers. Times, latencies and numbers of cached
+replies are in `timings.json`, so that `scores.csv`, `run.trec` and `verdicts.json` have the same
+bytes whenever the numbers are the same, also after an interruption.
 """
 
 import json
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -91,6 +92,7 @@ class _Times:
     search_ms: float | None
     latency: tuple[Latency, ...]
     answers: dict[str, dict[str, Any]]
+    cached: tuple[int, ...] = ()
 
 
 _TIMES = TypeAdapter(_STRICT(_Times))
@@ -157,6 +159,7 @@ def save(
         _SEARCH: facts.pop(_SEARCH, None),
         "latency": decided.pop("latency"),
         "answers": {answer.query_id: dict(answer.latency_ms) for answer in result.answers},
+        "cached": [cost.pop("cached") for cost in decided["costs"]],
     }
     texts = {
         "run.trec": run_to_trec(result.run),
@@ -171,7 +174,7 @@ def save(
     texts[CONFIG] = sealed(CONFIG, config, _checksums(texts))
     texts |= {**views, TIMINGS: sealed(TIMINGS, times, _checksums(views))}
     _check_replaceable(folder)
-    if (folder / JOURNAL).is_file() and any(answer.failed for answer in result.answers):
+    if (folder / JOURNAL).is_file() and not result.is_complete:
         # so that the same call asks for the rest
         texts[JOURNAL] = (folder / JOURNAL).read_text(encoding="utf-8")
     try:
@@ -258,6 +261,7 @@ def load_result(path: str | Path, *, check: bool = True) -> Result:
     if counts.get("rows"):
         decided = _read(path / VERDICTS, _decisions_of, checksums).decisions
         decided["latency"] = times.latency
+        decided["costs"] = _with_cached(decided["costs"], times.cached, path / TIMINGS)
     diagnosis = None
     if (count := counts.get("diagnosis")) is not None:
         parse = partial(lines_to_diagnosis, questions=config["questions"], count=count)
@@ -300,6 +304,13 @@ def _parsed_times(path: Path, record: Mapping[str, Any]) -> _Times:
         return _TIMES.validate_python({key: record[key] for key in record if key != CHECKSUMS})
     except ValueError as exc:
         raise DataError(_damaged(path, f"{exc}")) from exc
+
+
+def _with_cached(costs: Sequence[Cost], cached: Sequence[int], path: Path) -> tuple[Cost, ...]:
+    """Return the costs with the number of replies that came from the reply store."""
+    if len(costs) != len(cached):
+        raise DataError(_damaged(path, f"cached has {len(cached)} numbers, expected {len(costs)}"))
+    return tuple(replace(cost, cached=n) for cost, n in zip(costs, cached, strict=True))
 
 
 def _decisions_of(text: str) -> Decisions:

@@ -280,17 +280,17 @@ class Cost:
     model: str
     requests: int
     failed: int
-    cached: int
     input_tokens: int
     output_tokens: int
     usd: float | None
+    cached: int = 0
 
 
 def total_cost(costs: Sequence[Cost], part: str = "") -> float | None:
     """Return the sum in US dollars of all costs, or of those of one part; None where one of them is
     unknown.
 
-    >>> cost = Cost("judge", "openai:mine", 3, 0, 0, 900, 60, None)
+    >>> cost = Cost("judge", "openai:mine", 3, 0, 900, 60, None)
     >>> total_cost([cost]), total_cost([cost], "generator")
     (None, 0.0)
     """

@@ -357,6 +357,16 @@ class Result(Decisions):
         return failures.failed > MAX_FAILED_JUDGEMENTS * failures.requested
 
     @property
+    def is_complete(self) -> bool:
+        """Return True if no answer failed and every request to the judge has a reply, so that asking
+        again would change nothing.
+        """
+        answered = not any(answer.failed for answer in self.answers)
+        return answered and not any(
+            judgement.samples and judgement.state == "judge_failed" for judgement in self.judgements
+        )
+
+    @property
     def is_measured(self) -> bool:
         """Return True if any measure or safety sample has a value."""
         return bool(self.samples) or any(row.value is not None for row in self.rows)

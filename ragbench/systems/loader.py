@@ -2,15 +2,16 @@
 
 import hashlib
 import inspect
-import sys
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from ragbench.errors import ConfigError, FailureKind, ModelError, unknown
-from ragbench.extension import imported
+from ragbench.extension import imported, source_file
 from ragbench.files import expanded, read_toml, toml_line
 from ragbench.generation import check_llm
 from ragbench.llms import check_servers, listens
@@ -139,11 +140,13 @@ def system_digest(spec: str, folder: str | Path = "") -> str:
     """Return the SHA-256 of what describes a system: its file, the source of its module, or its
     name.
     """
-    path = Path(folder) / expanded(spec)
+    path: Path | None = Path(folder) / expanded(spec)
     if is_object_name(spec):
-        module = sys.modules.get(spec.partition(":")[0])
-        path = Path(getattr(module, "__file__", None) or "")
-    content = path.read_bytes() if path.is_file() else b""
+        path = source_file(spec, folder)
+    content = b""
+    with suppress(OSError):  # loading it names the reason
+        if path is not None and os.path.isfile(path):
+            content = path.read_bytes()
     return hashlib.sha256(spec.encode() + b"\n" + content).hexdigest()
 
 

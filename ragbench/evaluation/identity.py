@@ -1,0 +1,77 @@
+"""What an evaluation is made from, by which the same one is recognised in its folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ragbench.evaluation.folder import FILES, VERDICTS
+from ragbench.evaluation.spec import EvaluationSpec
+from ragbench.evaluation.targets import Targets
+from ragbench.systems.loader import system_digest
+from ragbench.types import Dataset
+
+PARTS = {"test_set": "test set or documents", "system": "system", "options": "options"}
+"""The keys of `made_from`, in words."""
+
+_NOT_COMPARED = ("name", "concurrency")  # what the result is called, and how fast it comes
+
+
+def made_from(
+    dataset: Dataset, system: str, spec: EvaluationSpec, of_pipeline: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return the SHA-256 of each thing that an evaluation is made from: the test set with its
+    documents, the system, and the options (of the evaluation, and of the pipeline).
+
+    A file that names the system or an option counts by its content, the folder of a baseline by the
+    files of its result, "package.module:attribute" by the source of its module, and a service by
+    its address. The name of the result and the number of concurrent requests do not count.
+    """
+    options = {name: _plain(value) for name, value in sorted(spec) if name not in _NOT_COMPARED}
+    options |= {f"pipeline {name}": _plain(of_pipeline[name]) for name in sorted(of_pipeline)}
+    return {
+        "test_set": dataset.fingerprint,
+        "system": system_digest(system),
+        "options": hashlib.sha256(json.dumps(options).encode()).hexdigest(),
+    }
+
+
+def difference(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """Return in words which parts of two evaluations differ; "" where none does.
+
+    >>> difference({"test_set": "a", "system": "b", "options": "c"}, {"test_set": "a", "system": "d", "options": "e"})
+    'system, options'
+    """
+    return ", ".join(words for part, words in PARTS.items() if before.get(part) != now[part])
+
+
+def _plain(value: Any) -> Any:
+    """Return the value of an option as JSON can hold it, with the digest of what a name stands for."""
+    if isinstance(value, str | Path):
+        return _digest(str(value))
+    if isinstance(value, Targets):
+        value = asdict(value)
+    if isinstance(value, Mapping):
+        return [[name, _plain(value[name])] for name in sorted(value)]
+    if isinstance(value, frozenset):
+        return sorted(value)
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value
+
+
+def _digest(name: str) -> str:
+    if not os.path.isdir(name):
+        return system_digest(name)
+    folder = Path(name)
+    sha = hashlib.sha256()
+    for file in (*FILES, VERDICTS):
+        if (folder / file).is_file():
+            content = (folder / file).read_bytes()
+            sha.update(f"{file}:{len(content)}:".encode() + content)
+    return sha.hexdigest()
