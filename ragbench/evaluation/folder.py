@@ -69,6 +69,7 @@ from ragbench.evaluation.results import Results
 from ragbench.files import STAGING, parse_json, read_json, staged, write_durably
 from ragbench.llms import active_dry_run
 from ragbench.registry import Measure, declare, find_measure
+from ragbench.statistics.columns import check_bounds
 from ragbench.statistics.race import Race
 from ragbench.types import Answer, Judgement
 
@@ -191,7 +192,17 @@ def save(
 
 
 def _checksums(texts: Mapping[str, str]) -> dict[str, str]:
-    return {name: checksum(text.encode()) for name, text in texts.items()}
+    checksums = {}
+    for name, text in texts.items():
+        try:
+            checksums[name] = checksum(text.encode())
+        except UnicodeEncodeError as exc:
+            around = exc.object[max(0, exc.start - 20) : exc.end]
+            raise ConfigError(
+                f"an id or a text holds half of a surrogate pair ({around!r}), which {name} cannot "
+                "hold; write the character itself"
+            ) from exc
+    return checksums
 
 
 def _counts(result: Result) -> dict[str, int]:
@@ -296,6 +307,8 @@ def load_result(path: str | Path, *, check: bool = True) -> Result:
     for declared in result.settings.get("measures", ()):
         if find_measure(declared["name"]) is None:
             declare(Measure(**{**declared, "bounds": tuple(declared["bounds"])}))
+    for measure, values in result.scores.set_index("query_id").groupby("measure")["value"]:
+        check_bounds(str(measure), values, str(path / "scores.csv"))
     return result
 
 

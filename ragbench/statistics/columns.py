@@ -49,6 +49,15 @@ def by_measure(scores: Scores, what: str) -> dict[str, pd.Series[float]]:
     """Map each measure to its values by query_id, NaN where unscored; both in the order of
     `scores`.
     """
+    try:
+        return _by_measure(scores, what)
+    except UnicodeEncodeError as exc:
+        raise DataError(
+            f"{what}: the id {exc.object!r} holds half of a surrogate pair; write the character itself"
+        ) from exc
+
+
+def _by_measure(scores: Scores, what: str) -> dict[str, pd.Series[float]]:
     columns = ["query_id", "measure", "value"]
     scores = scores if isinstance(scores, pd.DataFrame) else getattr(scores, "scores", scores)
     if not isinstance(scores, pd.DataFrame):
@@ -84,7 +93,32 @@ def by_measure(scores: Scores, what: str) -> dict[str, pd.Series[float]]:
         if not np.array_equal(queries[rows], members):  # most measures have the same queries
             index, members = pd.Index(ids).take(queries[rows]), queries[rows]
         table[str(name)] = pd.Series(values[rows], index)
+    for name, column in table.items():
+        check_bounds(name, column, what)
     return table
+
+
+def check_bounds(measure: str, values: pd.Series[float], what: str) -> None:
+    """Refuse values (by query_id) outside of the bounds of a registered measure, and numbers that are
+    too large to compute with.
+
+    >>> check_bounds("nDCG@10", pd.Series([0.5, 2.0], index=["q1", "q2"]), "scores of 'bm25'")
+    Traceback (most recent call last):
+    ragbench.errors.DataError: scores of 'bm25': nDCG@10 of query 'q2' is 2; expected 0 to 1, or a measure of another name
+    """  # noqa: E501
+    low, high = registry.bounds_of(measure) if registry.find_measure(measure) else (None, None)
+    lowest = -_MAX if low is None else low
+    highest = _MAX if high is None else high
+    wrong = values[(values < lowest - _ROUNDING) | (values > highest + _ROUNDING)]
+    if len(wrong):
+        raise DataError(
+            f"{what}: {measure} of query {wrong.index[0]!r} is {wrong.iloc[0]:g}; expected "
+            f"{lowest:g} to {highest:g}, or a measure of another name"
+        )
+
+
+_ROUNDING = 1e-9
+_MAX = 1e100  # its square is a number, too
 
 
 def mean(values: Floats) -> float:

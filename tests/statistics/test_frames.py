@@ -6,7 +6,10 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import pytest
 
+from ragbench import statistics as rb_statistics
+from ragbench.errors import DataError
 from ragbench.statistics import compare, compare_all
 
 
@@ -57,3 +60,23 @@ def test_the_decision_follows_the_direction_of_the_measure() -> None:
     unscored = LOW.assign(value=float("nan"))
     assert compare(unscored, unscored)["decision"].tolist() == ["not possible"]
     assert "–" in repr(compare(unscored, unscored))
+
+
+@pytest.mark.parametrize("value", [2.0, -5.0, 1e30, 1.001, -0.001])
+def test_a_score_outside_of_its_measure_is_refused_where_it_enters(value: float) -> None:
+    bad = pd.DataFrame({"query_id": ["q1", "q2"], "measure": "nDCG@10", "value": [0.5, value]})
+    good = bad.assign(value=0.5)
+    for compared in (
+        lambda: compare(good, bad),
+        lambda: compare(bad, good),
+        lambda: rb_statistics.summarise(bad),
+    ):
+        with pytest.raises(DataError, match=r"nDCG@10 of query 'q2' is .*; expected 0 to 1"):
+            compared()
+
+
+@pytest.mark.parametrize("value", [1e308, -1e308, 1e155])
+def test_a_number_too_large_to_compute_with_is_refused(value: float) -> None:
+    frame = pd.DataFrame({"query_id": ["q1", "q2"], "measure": "mine", "value": [0.5, value]})
+    with pytest.raises(DataError, match="mine of query 'q2'"):
+        compare(frame, frame.assign(value=0.5))
