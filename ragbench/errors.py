@@ -242,6 +242,32 @@ def printable(text: str) -> str:
     return " ".join("".join(signs).split())
 
 
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+"""Control signs but tabs and line ends, signs that turn the reading direction, and invisible ones;
+not the joiners that Persian, Hindi and emoji are written with.
+"""
+
+
+def visible(value: object) -> object:
+    r"""Show the control signs of a text, and those that hide text or turn its direction, as signs;
+    return what is not a text, or is markup of ours, as it is.
+
+    >>> print(ascii(visible("red: \x1b[31m, \u202egnp.exe")))
+    'red: \u241b[31m, \ufffdgnp.exe'
+    """
+    if not isinstance(value, str) or hasattr(value, "__html__"):
+        return value
+    return _HIDDEN.sub(lambda match: _sign_of(match[0]), value)
+
+
+def _sign_of(hidden: str) -> str:
+    """Return the picture of a control sign of ASCII, U+FFFD for another hidden sign."""
+    return chr(0x2400 + ord(hidden)) if ord(hidden) < 0x20 else "\ufffd"
+
+
 _ANSI = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b(?:[()][0-9AB])?"
 )

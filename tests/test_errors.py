@@ -85,3 +85,19 @@ def test_errors_and_warnings_drive_no_terminal() -> None:
     assert str(errors.DataError(f"a {hostile}:\n  line 2")) == "a red name:\n  line 2"
     assert errors.printable(hostile) == "red name"
     assert "\x1b" not in errors._format_warning(hostile, errors.DataWarning, "f", 1)
+
+
+def test_hidden_signs_are_shown_as_signs_and_texts_of_all_languages_stay() -> None:
+    for hidden in "\x00\x07\x1b\x7f\x9b\u061c\u200b\u200f\u202e\u2066\u2028\ufeff\U000e0041\ud800":
+        shown = errors.visible(f"a{hidden}b")
+        assert isinstance(shown, str)
+        assert len(shown) == 3
+        assert shown.isprintable()
+    for text in (
+        "two\nlines\tand\r\na tab",
+        "a family \U0001f468\u200d\U0001f469\u200d\U0001f467",
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+        "\u65e5\u672c\u3000\u8a9e, 10\u00a0%, thin\u2009space",
+    ):
+        assert errors.visible(text) == text
+    assert errors.visible(1.5) == 1.5

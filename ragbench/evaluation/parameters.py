@@ -10,7 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ragbench.errors import ConfigError, FailureKind, ModelError, unknown
+import pandas as pd
+
+from ragbench.errors import ConfigError, FailureKind, ModelError, unknown, visible
 from ragbench.evaluation.spec import EvaluationSpec, option_name, plain_type, spec_of
 from ragbench.generation import check_llm as check_generator
 from ragbench.generation.prompts import check_prompt
@@ -199,7 +201,24 @@ def notebook_parameters(**types: type) -> dict[str, Any]:
         raise ConfigError(
             f"parameter {missing[0]} is not set; run the parameters cell, and check its names"
         )
+    _show_hidden_signs()
     return {name: typed(name, namespace[name], [kind]) for name, kind in types.items()}
+
+
+def _show_hidden_signs() -> None:
+    """Let the tables of the notebook show hidden signs of foreign texts as signs; their values stay."""
+    if "IPython" not in sys.modules:
+        return
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    if shell is None:
+        return
+    formatters = shell.display_formatter.formatters
+    formatters["text/html"].for_type(pd.DataFrame, lambda table: visible(table._repr_html_()))
+    formatters["text/plain"].for_type(
+        pd.DataFrame, lambda table, printer, _: printer.text(visible(repr(table)))
+    )
 
 
 def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,12 +1,19 @@
 // Writes questions about documents. Texts become text nodes, never markup; places count code points, as Python does.
 
+// As in ragbench.errors; a sign of two units becomes two, so that places within a text stay.
+const HIDDEN =
+  /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udc7f]/g;
+const signOf = (hidden) => (hidden < " " ? String.fromCharCode(0x2400 + hidden.charCodeAt(0)) : "\ufffd".repeat(hidden.length));
+/** The text with its control signs, and those that hide text or turn its direction, as signs. */
+const visible = (text) => text.replace(HIDDEN, signOf);
+
 function h(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else if (value !== false) node.setAttribute(name, value === true ? "" : value);
   }
-  node.append(...children);
+  node.append(...children.map((child) => (typeof child === "string" ? visible(child) : child)));
   return node;
 }
 const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
@@ -66,7 +73,7 @@ function render({ model, el }) {
     const bounds = [...new Set([0, own.length, ...ranges.flatMap(([start, end]) => [start, end])])].sort((a, b) => a - b);
     text.replaceChildren(...bounds.slice(1).map((end, i) => {
       const kinds = ranges.filter(([from, to]) => from <= bounds[i] && end <= to).map(([, , kind]) => kind);
-      const part = own.slice(bounds[i], end);
+      const part = visible(own.slice(bounds[i], end));
       return kinds.length ? h("mark", { class: [...new Set(kinds)].join(" ") }, part) : part;
     }));
     if (scroll) {
@@ -129,7 +136,7 @@ function render({ model, el }) {
   const list = h("ol", { class: "list" });
 
   function drawDraft() {
-    heading.textContent = draft.query_id ? `Question ${draft.query_id}` : "New question";
+    heading.textContent = draft.query_id ? visible(`Question ${draft.query_id}`) : "New question";
     question.value = draft.text;
     answer.value = draft.answer;
     unanswerable.checked = !draft.answerable;
@@ -176,7 +183,7 @@ function render({ model, el }) {
   }
 
   function hear({ saved, removed, error }) {
-    message.textContent = error ?? (saved ? `Saved as ${saved}.` : `${removed} is deleted.`);
+    message.textContent = visible(error ?? (saved ? `Saved as ${saved}.` : `${removed} is deleted.`));
     message.classList.toggle("error", Boolean(error));
     const isEmpty = !question.value && !answer.value && !draft.evidence.length;
     if (error && sent && isEmpty) begin(sent);

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragbench.errors import DataError, require
+from ragbench.errors import DataError, require, visible
 from ragbench.labelling.items import LABELLED
 from ragbench.labelling.sheet import read_sheet, save_label
 
@@ -205,5 +205,5 @@ def _with_code(text: str) -> str:
     """
     return _CODE.sub(
         lambda match: f'<code style="white-space: pre-wrap">{match[0]}</code>',
-        escape(text, quote=False),
+        escape(str(visible(text)), quote=False),
     )

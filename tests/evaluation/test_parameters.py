@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import IPython
+import pandas as pd
 import pytest
 
 from ragbench.errors import ConfigError
@@ -47,3 +49,19 @@ def test_a_corrected_cell_runs_in_the_same_kernel() -> None:
         exec(CELL.replace("share:", "shaer:") + CALL, notebook)
     exec(CELL + CALL, notebook)
     assert notebook["p"] == {"k": 5, "share": 0.5, "name": ""}
+
+
+def test_tables_of_a_notebook_show_hidden_signs_as_signs(monkeypatch: pytest.MonkeyPatch) -> None:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell()
+    monkeypatch.setattr(IPython, "get_ipython", lambda: shell)
+    exec(CELL + CALL, {})
+    table = pd.DataFrame({"answer": ["red \x1b[31m \u202etxt.exe"], "value": [0.5]})
+    formatter = shell.display_formatter
+    assert formatter is not None
+    shown, _ = formatter.format(table)
+    for mime in ("text/html", "text/plain"):
+        assert "red \u241b[31m \ufffdtxt.exe" in shown[mime]
+        assert "0.5" in shown[mime]
+    assert table.loc[0, "answer"] == "red \x1b[31m \u202etxt.exe"

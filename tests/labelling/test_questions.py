@@ -220,6 +220,26 @@ def test_what_the_mouse_marks_is_what_is_stored(
     assert "1 question; 1 of 2 documents have one." in page.locator(".rb-questions").inner_text()
 
 
+def test_hidden_signs_are_shown_and_what_is_marked_keeps_its_place(
+    form: Callable[..., Page], docs: Path
+) -> None:
+    text = "Pay \u202enow \x1b[31m \U0001f5fc\U000e0041 later\u200b, he said.\n"
+    (docs / "tower.md").write_text(text, encoding="utf-8")
+    path = docs.parent / "questions.jsonl"
+    page = form(path)
+    page.get_by_role("button", name="next →").click()
+    page.wait_for_function("document.querySelector('.text').textContent.includes('Pay')")
+    shown = page.locator(".text").evaluate("node => node.textContent")
+    assert shown.strip() == "Pay \ufffdnow \u241b[31m \U0001f5fc\ufffd\ufffd later\ufffd, he said."
+    drag(page, "he said")
+    page.wait_for_selector("ul .quote")
+    page.get_by_label("Question").fill("What?")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_function("document.querySelector('.message').textContent === 'Saved as q001.'")
+    [found] = load_testset(path).cases[0].evidence
+    assert text[found.start : found.end] == "he said"
+
+
 def test_a_stored_question_is_edited_searched_and_deleted_in_the_form(
     form: Callable[..., Page], docs: Path
 ) -> None:

@@ -106,6 +106,14 @@ def test_texts_are_escaped_and_nothing_is_shown_that_would_sway(sheet: Path) -> 
     assert "0 of 3 labelled" in html
 
 
+def test_hidden_signs_of_an_answer_are_shown_as_signs(tmp_path: Path) -> None:
+    texts = ("q \x07", "answer \x1b[31m \u202etxt.exe \u200b", "ref \u2066", ("ctx \ufeff",))
+    sheet = label_sheet([LabelItem("item-0", "q0", "correctness", *texts)], tmp_path / "x.csv")
+    shown = LabelWidget(sheet)._text.value
+    assert shown.replace("\n", "").isprintable()
+    assert "answer \u241b[31m \ufffdtxt.exe \ufffd" in shown
+
+
 def test_each_criterion_has_its_own_verdicts(tmp_path: Path) -> None:
     items = [
         LabelItem("item-r", "q", "relevance", "?", "!"),

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.datasets.jsonl import json_line
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, visible
 from ragbench.evaluation import CAUSES, Result, Results
 from ragbench.evaluation.configurations import (
     baseline_name,
@@ -197,16 +197,14 @@ class Explorer:
             f"style-src {script_hash(style)}; base-uri 'none'; form-action 'none'; "
             "require-trusted-types-for 'script'; trusted-types 'none'"
         )
-        title = html.escape(
-            " against ".join(side["label"] for side in reversed(self.data["sides"]))
-        )
+        title = " against ".join(side["label"] for side in reversed(self.data["sides"]))
         return (
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="generator" '
             f'content="ragbench">\n<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
             f'<meta name="viewport" content="width=device-width, '
-            f'initial-scale=1"><title>{title}</title>\n<style>{style}</style></head>\n'
+            f'initial-scale=1"><title>{_escaped(title)}</title>\n<style>{style}</style></head>\n'
             '<body><main id="explorer" class="rb-explorer rb-page"></main>\n'
-            f"<noscript>{html.escape(self.conclusion)} The questions are shown by a "
+            f"<noscript>{_escaped(self.conclusion)} The questions are shown by a "
             "script.</noscript>\n"
             f'<script type="application/json" id="data">{data}</script>\n<script '
             f'type="module">{script}</script>\n'
@@ -232,6 +230,10 @@ class Explorer:
             **options
         )  # the text is for places that show no widget
         return bundle and ({**bundle[0], "text/plain": self.conclusion}, bundle[1])
+
+
+def _escaped(text: str) -> str:
+    return html.escape(str(visible(text)))
 
 
 def _asset(name: str) -> str:

@@ -7,12 +7,20 @@ const CELLS = 40; // per axis: questions in one cell are drawn as one mark
 const [WIDE, HIGH, LEFT, BOTTOM, EDGE] = [460, 400, 54, 50, 14]; // of the plot, in the units of its view box
 const TIE = 1e-12; // as in ragbench.statistics
 
+// As in ragbench.errors; a sign of two units becomes two, so that places within a text stay.
+const HIDDEN =
+  /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udc7f]/g;
+const signOf = (hidden) => (hidden < " " ? String.fromCharCode(0x2400 + hidden.charCodeAt(0)) : "\ufffd".repeat(hidden.length));
+/** The text with its control signs, and those that hide text or turn its direction, as signs. */
+const visible = (text) => text.replace(HIDDEN, signOf);
+
 function build(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else if (value !== false && value !== null && value !== undefined) node.setAttribute(name, value === true ? "" : value);
   }
-  node.append(...children.filter((child) => child || child === "0"));
+  const shown = children.filter((child) => child || child === "0");
+  node.append(...shown.map((child) => (typeof child === "string" ? visible(child) : child)));
   return node;
 }
 const h = (tag, attributes = {}, ...children) => build(document.createElement(tag), attributes, children);
@@ -275,7 +283,7 @@ function explore(root, data, onSelect = () => {}, linked = false) {
     const { name, conclusion: sentence, counts: [better, worse, tie] } = measures[state.measure];
     values = scores[name];
     kinds = questions.map((_, i) => kindOf(i));
-    conclusion.textContent = sentence;
+    conclusion.textContent = visible(sentence);
     const parts = Object.entries({ worse, tie, better }).filter(([, n]) => n);
     bar.replaceChildren(...parts.map(([kind, n]) => h("span", { class: kind }, `${KINDS[kind]} ${n}`)));
     [...bar.children].forEach((one, i) => (one.style.flexGrow = parts[i][1]));

@@ -18,6 +18,7 @@ from typing import Any
 
 from jinja2 import Template
 
+from ragbench.errors import visible
 from ragbench.evaluation import Result
 from ragbench.evaluation.records import CaseResult, Change, MeasureResult
 from ragbench.registry import HEADLINE, PERSPECTIVES, bounds_of, meaning_of, perspective_of
@@ -177,18 +178,6 @@ def _case_measures(result: Result) -> list[str]:
         and len({case.scores.get(name) for case in result.cases} - {None}) > 1
     ]
     return columns[:_COLUMNS]
-
-
-def visible(value: object) -> object:
-    """Remove control signs and those that turn the reading direction from a text; lines and joiners
-    stay.
-    """
-    if not isinstance(value, str) or value.isprintable() or hasattr(value, "__html__"):
-        return value
-    return "".join(sign if sign.isprintable() or sign in _HARMLESS else " " for sign in value)
-
-
-_HARMLESS = "\n\t\u00a0\u200c\u200d"
 
 
 @cache

@@ -12,9 +12,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
 
-from ragbench.errors import RagbenchError
+from ragbench.errors import RagbenchError, visible
 from ragbench.report.page import interval
-from ragbench.report.page.html import visible
 from ragbench.report.page.sentences import templates
 from ragbench.service.access import NO_KEY, Session, needs
 from ragbench.service.responses import without_folders

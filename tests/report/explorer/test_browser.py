@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import ragbench
+from ragbench.errors import visible
 from ragbench.evaluation import Results
 from ragbench.report.explorer import explore
 from ragbench.testsets.forms import load_testset
@@ -103,11 +105,21 @@ def test_hostile_texts_are_texts(browser: Browser, large_file: Path) -> None:
     for number, hostile in enumerate(HOSTILE):
         page.fill("input[type=search]", f"q{number:04}")
         page.locator(".list li button").first.click()
-        assert hostile in page.locator(".detail h2").evaluate("node => node.textContent")
+        assert visible(hostile) in page.locator(".detail h2").evaluate("node => node.textContent")
     assert page.evaluate("window.hacked") is None
     assert page.locator("iframe, .rb-explorer img, .rb-explorer script").count() == 0
     assert opened.complaints == []
     assert opened.requests == [large_file.as_uri()]
+
+
+@pytest.mark.parametrize("script", ["report/explorer/explorer.js", "labelling/questions.js"])
+def test_scripts_show_the_same_hidden_signs_as_pages(browser: Browser, script: str) -> None:
+    page = browser.new_page()
+    source = Path(ragbench.__file__).parent.joinpath(script).read_text(encoding="utf-8")
+    page.add_script_tag(type="module", content=f"{source}\nwindow.visible = visible;")
+    page.wait_for_function("window.visible !== undefined")
+    signs = [chr(i) for i in range(0xFFFF) if not 0xD800 <= i <= 0xDFFF]
+    assert page.evaluate("signs => signs.map(visible)", signs) == [*map(visible, signs)]
 
 
 def test_the_policy_stops_what_is_not_its_own(small: Opened) -> None:
