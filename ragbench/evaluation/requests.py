@@ -41,6 +41,7 @@ from ragbench.systems import (
     load_system,
     match_passages,
 )
+from ragbench.systems.file_names import BY_FILE_NAME, BY_ID, BY_PATH
 from ragbench.systems.loader import is_object_name, system_digest
 from ragbench.systems.questions import (
     JournaledSystem,
@@ -340,6 +341,7 @@ def _answers(dataset: Dataset, system: System, concurrency: int, timed: int) -> 
         "kind": type(wrapped).__name__,
         "matched_passages": matched.counts,
     }
+    _warn_of_file_names(system.name, matched.counts)
     if unread := warn_of_notes(system.name, replies):
         about["unread"] = unread
     if matched.is_foreign:
@@ -371,6 +373,21 @@ def _answers(dataset: Dataset, system: System, concurrency: int, timed: int) -> 
         or any(RETRIEVAL_ONLY not in answer.flags and not answer.failed for answer in answers),
         concurrency=None if is_recorded else 1 if alone else concurrency,
         seconds=seconds,
+    )
+
+
+def _warn_of_file_names(name: str, counts: Mapping[str, int]) -> None:
+    """Warn once where passages were matched to documents by paths or file names, with the numbers."""
+    if not counts[BY_PATH] and not counts[BY_FILE_NAME]:
+        return
+    by_text = sum(counts[how] for how in ("exact", "white space", "fuzzy"))
+    warnings.warn(
+        f"{name}: its passages were matched to documents {counts[BY_ID]} by id, {counts[BY_PATH]} "
+        f"by path, {counts[BY_FILE_NAME]} by file name, {by_text} by text; "
+        f"{counts['not attributable']} were not matched; if a file of that name is another "
+        "document, give the documents' ids as doc_id",
+        DataWarning,
+        stacklevel=4,
     )
 
 

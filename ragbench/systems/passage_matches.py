@@ -9,6 +9,7 @@ import numpy as np
 
 from ragbench.datasets.passages import NOWHERE, Place, Texts
 from ragbench.systems.answer_parser import text_id
+from ragbench.systems.file_names import BY_FILE_NAME, BY_ID, BY_PATH, match_file_names
 from ragbench.types import Answer, Chunk, Dataset, Document, Passage, Run, Span, same_form
 
 UNKNOWN = "unmatched:"
@@ -20,6 +21,7 @@ _MIN_CHARACTERS = 40  # of a passage that is not a whole chunk; a shorter one is
 _MAX_HOLDERS = 3
 _MAX_SINGLE = float(np.finfo(np.float32).max)
 _ANYWHERE = Place((Span("", 0, 0),), "not attributable")
+_BY_NAME = (BY_ID, BY_PATH, BY_FILE_NAME)
 _CHUNK_ID = re.compile(r"(.+)#(\d+)-(\d+)")  # as `ragbench.chunk` names chunks
 
 
@@ -30,9 +32,10 @@ class PassageMatches(NamedTuple):
     texts). `run` ranks documents, query_id -> doc_id -> score, and is a lower bound: a passage that
     two or three documents hold is credited to the least relevant of them. `chunks` are the passages
     as spans of the documents, for the measures on evidence. `counts` has how many passages were
-    matched "by id", "exact", "white space", "fuzzy", how many were "not attributable", and of how
-    many "several" documents hold the text. `is_foreign` states that there are passages and relevant
-    documents, and that no document holds any of the passages, by id or by text.
+    matched "by id", "by path", "by file name", "exact", "white space", "fuzzy", how many were "not
+    attributable", and of how many "several" documents hold the text. `is_foreign` states that there
+    are passages and relevant documents, and that no document holds any of the passages, by name or
+    by text.
     """
 
     answers: list[Answer]
@@ -50,12 +53,14 @@ def match_passages(
 ) -> PassageMatches:
     """Find the document of the dataset behind each passage of the answers.
 
-    In this order: `doc_id`, the passage's id or a text without id is a document's id (or one with
-    "#...", "~..." after it), or is judged in the qrels, or is in `known_as` (a system's id -> ours,
-    as `ingest` returns them); a document holds the text exactly; it holds it
-    when white space is folded; it holds a text that resembles it by 90 or more (rapidfuzz's partial
-    ratio, 0 to 100: 100 times the fraction of characters that agree with the best place). Where the
-    corpus is empty, the system's ids are taken as those of documents.
+    In this order: `doc_id`, the passage's id, a further name of its document (`sources`) or a text
+    without id is a document's id (or one with "#...", "~..." after it), or is judged in the qrels,
+    or is in `known_as` (a system's id -> ours, as `ingest` returns them); the passage names a
+    document by its path, or by its file name or stem where these are unique (`match_file_names`); a
+    document holds the text exactly; it holds it when white space is folded; it holds a text that
+    resembles it by 90 or more (rapidfuzz's partial ratio, 0 to 100: 100 times the fraction of
+    characters that agree with the best place). Where the corpus is empty, the system's ids are
+    taken as those of documents.
 
     A text counts if it has 40 characters (white space folded) or is a whole chunk (it lies between
     borders of its document or of longer passages that were returned), and if at most 3 documents
@@ -91,11 +96,12 @@ def match_passages(
     sent = (each for passages in lists for passage in passages for each in _named(passage))
     names |= {other: names[known] for other, known in same_form(sent, names).items()}
     texts = Texts(dataset.corpus)
-    places = {
-        passage: _place(passage, dataset.corpus, names, texts)
-        for passages in lists
-        for passage in passages
-    }
+    known = {passage: _known(passage, names) for passages in lists for passage in passages}
+    by_file_name = match_file_names(known, names)
+    places = {}
+    for passage, doc_id in known.items():
+        named, how = by_file_name.get(passage, (doc_id, BY_ID))
+        places[passage] = _place(passage, named, how, dataset.corpus, names, texts)
     place_of = _attributable(places, dataset.corpus)
     relevant = {case.query_id: {span.doc_id: 1 for span in case.evidence} for case in dataset.cases}
     for query_id, grades in dataset.qrels.items():
@@ -120,7 +126,7 @@ def match_passages(
         if span.start < span.end
     ]
     used = [place_of[passage] for passages in lists for passage in passages]
-    kinds = ("by id", "exact", "white space", "fuzzy", "not attributable")
+    kinds = (*_BY_NAME, "exact", "white space", "fuzzy", "not attributable")
     counts = {how: sum(each.how == how for each in used) for how in kinds}
     return PassageMatches(
         [answer for answer, _ in matched],
@@ -162,9 +168,14 @@ def _passages(answer: Answer, names: Mapping[str, str]) -> list[Passage]:
 
 
 def _place(
-    passage: Passage, corpus: Mapping[str, Document], names: Mapping[str, str], texts: Texts
+    passage: Passage,
+    doc_id: str,
+    how: str,
+    corpus: Mapping[str, Document],
+    names: Mapping[str, str],
+    texts: Texts,
 ) -> Place:
-    doc_id = _known(passage, names)
+    """Return where a passage is: in the document that it names, if any, else where its text is."""
     if not corpus:
         doc_id = doc_id or passage.doc_id or passage.passage_id
     has_text = bool(passage.text.strip())
@@ -177,7 +188,7 @@ def _place(
         at = texts.within(passage.text, doc_id)
     elif doc_id in corpus and (form := _CHUNK_ID.fullmatch(passage.passage_id)):
         at = int(form[2]), min(int(form[3]), len(corpus[doc_id].full_text))
-    return Place((Span(doc_id, *(at or (0, 0))),))
+    return Place((Span(doc_id, *(at or (0, 0))),), how)
 
 
 def _attributable(
@@ -198,7 +209,7 @@ def _attributable(
         or (
             passage in few
             and (
-                holding.how == "by id"
+                holding.how in _BY_NAME
                 or any(_is_chunk(span, corpus[span.doc_id], spans) for span in holding.holders)
             )
         )
@@ -229,7 +240,7 @@ def _named(passage: Passage) -> list[str]:
     """Return the ids by which a passage may name its document."""
     return [
         doc_id
-        for named in (passage.doc_id, passage.passage_id)
+        for named in (passage.doc_id, passage.passage_id, *passage.sources)
         for doc_id in (named, named.rpartition("#")[0], named.rpartition("~")[0])
     ]
 

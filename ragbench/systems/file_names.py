@@ -1,0 +1,161 @@
+"""Documents that a system names by a path, an address or the name of a file."""
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from ragbench.types import Passage
+
+BY_ID, BY_PATH, BY_FILE_NAME = "by id", "by path", "by file name"
+"""How a passage names its document."""
+
+_ADDRESS = re.compile(r"(?:file:|[A-Za-z][\w+.-]+://[^/]*)")
+_DRIVE = re.compile(r"/?[A-Za-z]:(?=/)")
+_EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,7}\Z")
+_ID, _PATH, _FILE_NAME, _STEM = range(4)
+_HOW = (BY_ID, BY_PATH, BY_FILE_NAME, BY_FILE_NAME)
+
+_Path = tuple[str, ...]
+
+
+class _Claim(NamedTuple):
+    """The document that a path may name, how well it names it (0, by id, is best), and the longest
+    path of the passage that ends in this one.
+    """
+
+    level: int
+    doc_id: str
+    full_path: _Path
+
+
+def path_parts(name: str) -> tuple[str, ...]:
+    """Return the parts of a path or of an address without its host; () if there are none.
+
+    Windows' drives and backslashes, "./", "../" and percent signs of addresses are folded; what
+    follows "#" after a file name with an extension is left out.
+
+    >>> path_parts("C:\\\\docs\\\\.\\\\a.md"), path_parts("https://host/docs/a%20b.md?page=2")
+    (('docs', 'a.md'), ('docs', 'a b.md'))
+    >>> path_parts("../docs//a.md#page=2"), path_parts("C#.md")
+    (('docs', 'a.md'), ('C#.md',))
+    """
+    path = unicodedata.normalize("NFC", name.strip()).replace("\\", "/")
+    if address := _ADDRESS.match(path):
+        path = unquote(re.split("[?#]", path[address.end() :])[0])
+    if drive := _DRIVE.match(path):
+        path = path[drive.end() :]
+    before, _, after = path.rpartition("#")
+    if "/" not in after and _EXTENSION.search(before):
+        path = before
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part not in ("", "."):
+            parts.append(part)
+    return tuple(parts)
+
+
+def match_file_names(
+    known: Mapping[Passage, str], names: Mapping[str, str]
+) -> dict[Passage, tuple[str, str]]:
+    """Return passage -> (id of its document, `BY_PATH` or `BY_FILE_NAME`), for passages that name
+    no document by id, and one by a path.
+
+    A path names a document if it ends in the document's id, or the id in the path, by two parts or
+    more, or if both are the same; the longest such id counts. Otherwise it names the only document
+    with its file name, or where none has it, the only one with its stem (the file name without its
+    extension). Where two paths of the system would name one document, the better counts; of two
+    that are equally good, none does. A number without an extension is not a file name.
+
+    Args:
+        known: every passage -> the document that it names by id, "" if it names none.
+        names: name of a document -> its id; "" for a name that is not a document's.
+
+    >>> passages = Passage("1", "", "/data/docs/a.md"), Passage("2", "", "b.pdf"), Passage("3", "", "/old/a.md")
+    >>> found = match_file_names(dict.fromkeys(passages, ""), {"docs/a.md": "docs/a.md", "b.md": "b.md"})
+    >>> [(passage.passage_id, *match) for passage, match in found.items()]
+    [('1', 'docs/a.md', 'by path'), ('2', 'b.md', 'by file name')]
+    """
+    paths_of = {passage: _paths(passage) for passage in known}
+    if not any(paths and not known[passage] for passage, paths in paths_of.items()):
+        return {}
+    documents: dict[str, list[tuple[_Path, str]]] = defaultdict(list)
+    for name, doc_id in names.items():
+        if doc_id and (path := path_parts(name)):
+            documents[_stem(path)].append((path, doc_id))
+    claims: dict[Passage, _Claim] = {}
+    rivals: dict[str, list[_Claim]] = defaultdict(list)
+    for passage, paths in paths_of.items():
+        named = [
+            _Claim(level, doc_id, _full_path(path, paths))
+            for path in paths
+            for level, doc_id in _documents_of(path, documents.get(_stem(path), []))
+        ]
+        if doc_id := known[passage]:
+            for claim in named:
+                if claim.doc_id == doc_id:
+                    rivals[doc_id].append(claim._replace(level=_ID))
+        elif named:
+            claim = min(named, key=lambda each: each.level)
+            claims[passage] = claim
+            rivals[claim.doc_id].append(claim)
+    matched = {}
+    for passage, claim in claims.items():
+        as_good = {each.full_path for each in rivals[claim.doc_id] if each.level <= claim.level}
+        if as_good == {claim.full_path}:
+            matched[passage] = (claim.doc_id, _HOW[claim.level])
+    return matched
+
+
+def _paths(passage: Passage) -> list[_Path]:
+    """Return the paths by which a passage may name its document, the passage's own id only if it
+    looks like the name of a file.
+    """
+    paths = [path_parts(name) for name in (passage.doc_id, *passage.sources)]
+    own_path = path_parts(passage.passage_id)
+    if own_path and _EXTENSION.search(own_path[-1]):
+        paths.append(own_path)
+    return list(dict.fromkeys(path for path in paths if path))
+
+
+def _full_path(path: _Path, paths: Iterable[_Path]) -> _Path:
+    return max((each for each in paths if _ends_in(each, path)), key=len)
+
+
+def _ends_in(path: _Path, end: _Path) -> bool:
+    return path[-len(end) :] == end
+
+
+def _stem(path: _Path) -> str:
+    return _EXTENSION.sub("", path[-1])
+
+
+def _documents_of(path: _Path, documents: Iterable[tuple[_Path, str]]) -> list[tuple[int, str]]:
+    """Return the one document of this stem that a path names, with its level; [] if there is none
+    or more than one.
+    """
+    lengths: dict[str, int] = {}
+    same_name, same_stem = set(), set()
+    for other, doc_id in documents:
+        same_stem.add(doc_id)
+        if other[-1] == path[-1]:
+            same_name.add(doc_id)
+        if other == path:
+            lengths[doc_id] = len(path) + 1
+        elif min(len(path), len(other)) > 1 and (_ends_in(path, other) or _ends_in(other, path)):
+            lengths[doc_id] = max(lengths.get(doc_id, 0), min(len(path), len(other)))
+    longest = max(lengths.values(), default=0)
+    by_path = {doc_id for doc_id, length in lengths.items() if length == longest}
+    if by_path:
+        level, named = _PATH, by_path
+    elif path[-1].isdecimal():
+        return []
+    elif same_name:
+        level, named = _FILE_NAME, same_name
+    else:
+        level, named = _STEM, same_stem
+    return [(level, doc_id) for doc_id in named] if len(named) == 1 else []
