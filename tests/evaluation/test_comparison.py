@@ -13,6 +13,7 @@ from ragbench.errors import ComparisonError
 from ragbench.evaluation import Result, check_comparable, compare_results
 from ragbench.evaluation.records import MeasureResult, Perspective, SampleResult
 from ragbench.metrics.tidy import score_frame
+from ragbench.registry import Measure, declare
 from ragbench.statistics import compare
 
 
@@ -242,3 +243,42 @@ def test_a_question_asked_ten_times_flips_once() -> None:
     assert len(group.newly_failing) == 20
     assert group.p_value == 0.5  # of two questions, and not of twenty
     assert group.verdict == "no difference shown"
+
+
+@pytest.mark.parametrize(("n_failing", "verdict"), [(5, "no difference shown"), (6, "regression")])
+def test_a_regression_takes_a_p_below_5_percent(n_failing: int, verdict: str) -> None:
+    """Five of five that fail have p .0625, six of six .031."""
+    before = report_of([None] * 12, [True] * 12)
+    after = report_of([None] * 12, [False] * n_failing + [True] * (12 - n_failing))
+    [flips] = compare_results(before, after).pass_fail
+    assert (flips.p_value, flips.verdict) == (2 / 2**n_failing, verdict)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_measures_that_only_fell_or_only_rose_take_part_in_the_correction(sign: int) -> None:
+    change = [0.5 + sign * (0.3 if i % 3 == 0 else 0.0) for i in range(18)]
+    before, after = report_of([0.5] * 18), report_of(change)
+    both = [
+        replace(one, scores=pd.concat([one.scores, one.scores.assign(measure="R@5")]))
+        for one in (before, after)
+    ]
+    changes = compare_results(*both).changes
+    assert [one.measure for one in changes] == ["RR", "R@5"]
+    for one in changes:
+        assert one.p_value is not None
+        assert one.p_adjusted == pytest.approx(2 * one.p_value)
+
+
+def test_a_changed_question_that_fails_is_no_regression() -> None:
+    before, after = report_of([1.0] * 12, [True] * 12), report_of([1.0] * 12, [False] * 12)
+    asked = {**before.queries, **{f"q{i}": f"another {i}" for i in range(6)}}
+    found = compare_results(configured(before, questions=asked), after)
+    [flips] = found.pass_fail
+    assert (found.n, flips.n, len(flips.newly_failing)) == (6, 6, 6)
+    assert [flip.query_id for flip in flips.newly_failing] == [f"q{i}" for i in range(6, 12)]
+
+
+def test_a_measure_of_the_users_own_is_compared() -> None:
+    declare(Measure("tone", meaning="how kind an answer is"))
+    low, high = (report_of(values, measure="tone") for values in ([0.1] * 30, [0.9] * 30))
+    assert compare_results(high, low).regressions == ("tone",)

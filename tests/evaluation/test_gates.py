@@ -146,9 +146,7 @@ def test_the_command_refuses_to_pass_what_it_did_not_measure(
         "mine",
     ]
     done = CliRunner().invoke(app, [*command, "--fail-under", "F1@5=0.1,nDCG@1=0.5,R@3=0.9"])
-    measured = {
-        row.measure: row.value for row in load_result(tmp_path / "results" / "eval" / "mine").rows
-    }
+    measured = {row.measure: row.value for row in load_result(tmp_path / "mine").rows}
     assert (measured["nDCG@1"], measured["R@3"]) == (1.0, 1.0)
     assert measured["F1@5"] == pytest.approx(1 / 3)
     done = CliRunner().invoke(app, [*command, "--force", "--fail-under", "expected_claims=0.5"])

@@ -199,7 +199,7 @@ def test_no_measure_in_common_is_refused() -> None:
     [
         (
             {"measures": ["nDCG@1"]},
-            r"scores of 'baseline': unknown measure 'nDCG@1'; did you mean 'nDCG@10'",
+            r"scores of 'baseline': nDCG@1 was not measured here; did you mean 'nDCG@10'",
         ),
         ({"measures": []}, "list of names"),
         ({"alpha": 0.0}, "alpha is 0.0"),
