@@ -60,6 +60,7 @@ _LISTED = (*RETRIEVED, *CONTEXTS)  # which may be a list that a table holds as a
 CONTEXT_FIELDS = (
     *_LISTED,
     *"source_nodes sources results source_documents documents hits points chunks".split(),
+    "retriever_resources",
 )
 """Where an answer and its contexts are read from, the first that is there."""
 
@@ -88,7 +89,7 @@ _SOURCES = (
 
 _MAX_DEPTH = 6
 _MIN_TEXT = 20  # characters of a passage
-_NOT_CONTEXTS = {"messages", "choices", "history", "chat_history", "calls", "passages", "usage"}
+_NOT_CONTEXTS = {"messages", "history", "chat_history", "calls", "passages", "usage"}
 _WRAPPERS = (*ANSWER_FIELDS, "output", "data", "message", "response_gen")
 _STATUS = ("data", "message")  # which are texts about the request, where contexts are next to them
 _QUESTIONERS = ("human", "user", "system", "developer")
@@ -182,9 +183,9 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
 
     A context without an id gets one made from its text; one whose id another has gets a number
     ("7~2"), also where it is the same once more, so that numbers in the text mean what the system
-    meant. A citation is the id of a context, or its number from 1; without `citations` they are
-    read from the text ("[1]"). Without `outcome` it is inferred from the wording. Contexts without
-    an answer carry the flag "retrieval_only"; an empty answer is one.
+    meant. A citation is the id of a context, or its number from 1; without `citations`, or where
+    they are tables, they are read from the text ("[1]"). Without `outcome` it is inferred from the
+    wording. Contexts without an answer carry the flag "retrieval_only"; an empty answer is one.
 
     >>> read_answer("q1", ("In 1881 [2].", ["It was planned.", {"id": "a", "text": "It opened."}])).citations
     ('a',)
@@ -225,6 +226,9 @@ def _filled(record: Mapping[str, Any]) -> dict[str, Any]:
             continue
         if name in ("contexts", "citations", "flags"):
             value = read_list(value)
+            is_list = isinstance(value, list)
+            if name == "citations" and is_list and any(isinstance(each, Mapping) for each in value):
+                continue  # passages and not their ids
         elif name in ("usage", "latency_ms", "calls") and isinstance(value, str):
             value = read_cell(value)
         fields[name] = value
@@ -246,7 +250,7 @@ def _answer_of(table: Mapping[str, Any]) -> Any:
 
 def _unread(value: Any) -> str:
     """Return the note on the longest list of texts inside a reply without contexts; "" for none."""
-    lists = [*_lists_of_texts(value, ())] if isinstance(value, Mapping) else []
+    lists = [*_lists_of_texts(_table(value), ())]
     if not lists:
         return ""
     count, path = max(lists)
@@ -260,8 +264,8 @@ def _lists_of_texts(value: Any, path: tuple[str, ...]) -> Iterator[tuple[int, tu
         for name, entry in value.items():
             if name not in _NOT_CONTEXTS:
                 yield from _lists_of_texts(entry, (*path, str(name)))
-    elif isinstance(value, list) and value and path:
-        if all(map(_is_passage, value)):
+    elif isinstance(value, list | tuple) and value and path:
+        if path[-1] != "choices" and all(map(_is_passage, value)):
             yield len(value), path
         else:
             for number, entry in enumerate(value[:3]):
@@ -279,6 +283,8 @@ def _contexts_of(table: Mapping[str, Any]) -> Any:
     """Return the contexts among the fields, if any."""
     for name in CONTEXT_FIELDS:
         value = _rows(table.get(name))
+        if isinstance(value, Mapping) and _is_parallel(value):
+            return _parallel(value)
         if isinstance(value, Mapping):
             value = value.get("hits")  # as Elasticsearch replies
         if is_empty(value):
@@ -349,7 +355,7 @@ def _as_record(value: Any) -> Mapping[str, Any] | None:
         return None
     names = {name: str(name).strip().casefold().replace(" ", "_") for name in table}
     table = {**{names[name]: entry for name, entry in table.items()}, **table}
-    if isinstance(table.get("ids"), list) and {"documents", "distances", "metadatas"} & {*table}:
+    if _is_parallel(table):
         return {"contexts": _parallel(table), "flags": [RETRIEVAL_ONLY]}
     if {"page_content", "node"} & table.keys() or {"content", "score"} <= table.keys():
         return {"contexts": [table], "flags": [RETRIEVAL_ONLY]}
@@ -399,6 +405,12 @@ def _are_contexts(parts: Sequence[Any]) -> bool:
         ids.append(first(table, _CONTEXT["id"]))
     is_one_message = len(parts) > 1 and ids[0] is not None and len({*map(str, ids)}) == 1
     return bool(parts) and not is_one_message
+
+
+def _is_parallel(table: Mapping[str, Any]) -> bool:
+    """Return True for a whole reply of Chroma."""
+    has_lists = not {"documents", "distances", "metadatas"}.isdisjoint(table)
+    return isinstance(table.get("ids"), list) and has_lists
 
 
 def _parallel(table: Mapping[str, Any]) -> list[dict[str, Any]]:
