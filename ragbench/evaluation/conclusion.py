@@ -436,10 +436,21 @@ def _measured(leading: Arm | None, base: Arm, deciding: DecidingQuestions) -> li
     return lines
 
 
+def draft_note(deciding: DecidingQuestions) -> list[str]:
+    """State what known-item drafts show and what they do not; [] without drafts."""
+    n_drafts = deciding.composition.get("draft", 0)
+    if not n_drafts:
+        return []
+    return [
+        f"{n_drafts} of {deciding.total} questions are known-item drafts, which repeat the words of "
+        "their passages: they test that everything runs, not which retriever or chunking is better."
+    ]
+
+
 def _who_decides(deciding: DecidingQuestions) -> list[str]:
     """State how many questions decide, and for the others the reason."""
     if deciding.n == deciding.total:
-        return []
+        return draft_note(deciding)
     reasons = "; ".join(f"{count} {reason}" for reason, count in deciding.left_out.items())
     return [f"{deciding.n} of {deciding.total} questions decide: {reasons}."]
 

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from ragbench.evaluation import CORRECTNESS, Result, Results
+from ragbench.evaluation.conclusion import draft_note
 from ragbench.report.failures import count_causes, plain
 from ragbench.statistics import summarise
 from ragbench.statistics.comparison import with_interval
@@ -90,7 +91,9 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
         )
         n_failed = int(result.diagnosis["failed"].sum())
         lines.append(f"**Causes** of the {n_failed} failures, where each was lost first: {parts}.")
-    conclusion = Results([result]).conclude()
+    results = Results([result])
+    lines += draft_note(results.deciding())
+    conclusion = results.conclude()
     lines.append(f"**Next:** {plain(conclusion.next_step)}.")
     return lines
 

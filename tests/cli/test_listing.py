@@ -102,7 +102,11 @@ def test_runs_are_shown_and_compared_as_json(tmp_path: Path) -> None:
     runner.invoke(app, ["history", "import", str(results), "--database", database])
     listed_runs = runner.invoke(app, ["history", "--json", "--database", database])
     ids = [row["run"] for row in json.loads(listed_runs.stdout)[:2]]
-    for command in (["history", "show", ids[0]], ["compare", *ids, "--measure", "nDCG@10"]):
-        done = runner.invoke(app, [*command, "--json", "--database", database])
-        assert done.exit_code == 0, done.output
-        assert "nDCG@10" in {row["measure"] for row in json.loads(done.stdout)}
+    done = runner.invoke(app, ["history", "show", ids[0], "--json", "--database", database])
+    assert done.exit_code == 0, done.output
+    assert "nDCG@10" in {row["measure"] for row in json.loads(done.stdout)}
+    options = ["--measure", "nDCG@10", "--json", "--database", database]
+    done = runner.invoke(app, ["compare", *ids, *options])
+    assert done.exit_code == 0, done.output
+    conclusion = json.loads(done.stdout)
+    assert (conclusion["measure"], len(conclusion["arms"])) == ("nDCG@10", 2)
