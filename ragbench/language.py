@@ -260,7 +260,10 @@ def _detect(text: str) -> Language | None:
     candidates = _SCRIPTS[script]
     if len(candidates) == 1:
         return candidates[0]
-    code, probability = _detector().classify(text)
+    detector = _detector()
+    if detector is None:
+        return None
+    code, probability = detector.classify(text)
     if probability < _MIN_PROBABILITY:
         return None
     return next((language for language in candidates if language.code == code), None)
@@ -268,9 +271,21 @@ def _detect(text: str) -> Language | None:
 
 @cache
 def _detector() -> Any:
+    """Return the detector; None, with a warning, where its model cannot be unpacked: the package
+    does that in a temporary file.
+    """
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    detector = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    try:
+        detector = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    except OSError as exc:
+        warnings.warn(
+            f"no language was detected, as no temporary file can be written ({exc.strerror}); make "
+            "room, or name the language",
+            DataWarning,
+            stacklevel=3,
+        )
+        return None
     detector.set_languages([*LANGUAGES, *_OTHERS])
     return detector
 

@@ -366,3 +366,19 @@ def test_a_language_that_is_not_among_ours_is_not_taken_for_one() -> None:
         "Daraja lilifunguliwa mwaka wa 1889 na halijafunguliwa kwa umma tangu vita vilipoisha."
     )
     assert detect_language([swahili], find_language("en")).code == "en"  # the default, not a guess
+
+
+def test_without_room_for_its_model_no_language_is_detected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from py3langid.langid import LanguageIdentifier
+
+    from ragbench import language
+
+    def refuse(*arguments: object, **options: object) -> None:
+        raise OSError(27, "File too large")
+
+    monkeypatch.setattr(LanguageIdentifier, "from_model_file", refuse)
+    monkeypatch.setattr(language, "_detector", language._detector.__wrapped__)
+    with pytest.warns(DataWarning, match="no temporary file can be written"):
+        assert language._detect.__wrapped__("Der Hund und die Katze schlafen.") is None
