@@ -8,8 +8,9 @@ and commands. The module is imported when it is named, and never otherwise.
 import os
 import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +19,13 @@ from typing import Any
 from ragbench.errors import ConfigError
 
 FORM = "package.module:attribute"
+
+PERMITTED = "RAGBENCH_IMPORTS"
+"""Variable of the environment with the only names that may be imported, separated by blanks; where it
+is not set, any may.
+"""
+
+_reporting: ContextVar[Callable[[str], None]] = ContextVar("_reporting", default=lambda name: None)
 
 _NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
@@ -82,11 +90,19 @@ def imported(name: str, what: str, folder: str | Path = "") -> Any:
     ragbench.errors.ConfigError: measure 'math:root' could not be loaded: AttributeError: module 'math' has no ...
 
     Raises:
-        ConfigError: the name has another form, or the module or its attribute cannot be imported.
+        ConfigError: the name has another form, the module or its attribute cannot be imported, or
+            there is no consent to import it.
     """
     module, colon, attribute = name.partition(":")
     if not (colon and module and attribute):
         raise ConfigError(f"{what} {name!r} names no attribute; write '{FORM}'")
+    permitted = os.environ.get(PERMITTED)
+    if permitted is not None and name not in permitted.split():
+        raise ConfigError(
+            f"{what} {name!r} is not imported: it is not among the names that were confirmed "
+            f"({permitted or 'none'})"
+        )
+    _reporting.get()(name)
     with searched(folder):
         try:
             value: Any = import_module(module)
@@ -97,6 +113,16 @@ def imported(name: str, what: str, folder: str | Path = "") -> Any:
                 f"{what} {name!r} could not be loaded: {type(exc).__name__}: {exc}"
             ) from exc
     return value
+
+
+@contextmanager
+def imports_reported(report: Callable[[str], None]) -> Iterator[None]:
+    """Call `report` with each name before it is imported; nothing is imported where it raises."""
+    token = _reporting.set(report)
+    try:
+        yield
+    finally:
+        _reporting.reset(token)
 
 
 @contextmanager

@@ -56,8 +56,8 @@ Yes = Annotated[
         "--yes",
         envvar="RAGBENCH_YES",
         callback=_confirmed,
-        help="Use the commands and variables that a system's file names without asking, and "
-        "print them.",
+        help="Use without asking, and print, the commands and variables that a system's file names "
+        "and the code of a folder that is verified.",
     ),
 ]
 

@@ -2,6 +2,7 @@
 ragbench`.
 """
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -60,7 +61,9 @@ class InProcessEngine(Engine):  # type: ignore[misc]
 
         nb_man.save = write_sometimes
         started(write)
-        if "" not in sys.path:  # modules next to the notebook
+        if os.environ.get("PYTHONSAFEPATH"):
+            sys.path[:] = filter(None, sys.path)
+        elif "" not in sys.path:  # modules next to the notebook
             sys.path.insert(0, "")
         manager: Any = InProcessKernelManager(config=_CONFIG)
         manager.kernel = kernel = _Kernel.instance(parent=manager, session=manager.session)

@@ -13,10 +13,12 @@ from ragbench.errors import ConfigError, DataError, RagbenchError, SweepError
 from ragbench.evaluation import check_models, load_results, result_folders, save_baseline
 from ragbench.evaluation.folder import RACE
 from ragbench.evaluation.formats import short
+from ragbench.extension import imports_reported
 from ragbench.files import read_json, write_durably
 from ragbench.llms import Settings, active_dry_run, current_settings
 from ragbench.llms.environment import in_force
 from ragbench.sweep import budget
+from ragbench.sweep.code import remember_code
 from ragbench.sweep.folder import COMPARISON, SweepFolder, tables_of
 from ragbench.sweep.grid import Grid, sources_of, working_folder
 from ragbench.sweep.job import Job, Place, make_job, relative
@@ -131,7 +133,9 @@ def sweep(
 
     began = time.monotonic()
     settings = current_settings(replies, max_cost, allow_unpriced)
-    grid, names, folder, settings = open_sweep(grid_file, out, only, settings, overrides)
+    imports = list[str]()
+    with imports_reported(imports.append):
+        grid, names, folder, settings = open_sweep(grid_file, out, only, settings, overrides)
     session = _Session(grid, folder, sources_of(grid), settings, Console(stderr=True))
     with _reported(session), folder.locked(), in_force(settings):
         notes = [*grid.notes, *session.check_others()]
@@ -146,6 +150,9 @@ def sweep(
         ask = ask_in_batches if batch else check_batches
         ask(grid, to_run, settings, session.log)
         outcomes = RunOutcomes({}, [], False)
+        remember_code([grid.notebook.digest], imports, working_folder(grid))
+        if grid.compare:
+            remember_code([grid.compare.digest], [], folder.path)
         local, opened = session.executors(executor, to_run, jobs, fork=fork)
         with opened as runs:
             if contest:

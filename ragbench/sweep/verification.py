@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,12 @@ from ragbench.evaluation import (
 )
 from ragbench.evaluation.checksums import EDITED, accept_changes, check_folder
 from ragbench.evaluation.folder import FILES, RACE
+from ragbench.extension import PERMITTED, imports_reported, searched
 from ragbench.files import read_json
 from ragbench.llms import current_settings
 from ragbench.llms.environment import in_force
 from ragbench.sweep import budget
+from ragbench.sweep.code import confirm_cells, confirm_import, is_packaged
 from ragbench.sweep.folder import COMPARISON, SweepFolder, tables_of
 from ragbench.sweep.job import Job, Place, make_job
 from ragbench.sweep.notebooks import digest_of
@@ -70,6 +72,10 @@ def verify(
     follow again from the stored results. By default no request leaves: replies of language models
     come from the store.
 
+    Cells of a notebook that does not come with ragbench are run, and modules that config.json names
+    imported, only after a person has confirmed it once per content; a sweep of this user on this
+    machine confirms its own.
+
     Args:
         folder: a folder that a sweep wrote, such as results/quickstart.
         jobs: how many runs side by side, as in `sweep`.
@@ -78,8 +84,8 @@ def verify(
         fork: as in `sweep`.
 
     Raises:
-        ConfigError: there is nothing to verify, or it cannot be run here (no key, an unknown
-            model).
+        ConfigError: there is nothing to verify, it cannot be run here (no key, an unknown model),
+            or there is no consent to run its code.
     """
     from rich.console import Console
 
@@ -166,12 +172,12 @@ def _job_of(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[str,
     try:
         executed = read_json(notebook, "")
         metadata = executed["metadata"]
-        executed["cells"] = [
-            cell | ({"outputs": [], "execution_count": None} if cell["cell_type"] == "code" else {})
+        kept = [
+            cell
             for cell in executed["cells"]
             if not {"injected-parameters", RACE} & {*cell["metadata"].get("tags", [])}
         ]
-        digest, _ = digest_of(executed)
+        digest, cells = digest_of({"cells": kept})
         written = path.parent / metadata.get("papermill", {}).get("input_path", "")
         grid = path.parent / (metadata.get("ragbench", {}).get("grid") or written)
         if is_comparison:
@@ -182,39 +188,73 @@ def _job_of(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[str,
             config = read_json(path / "config.json", "")
         else:
             config = dict(load_result(path, check=False).config)
+        source, parameters = dict(config.get("source", {})), dict(config["parameters"])
     except DataError:
         raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
         raise DataError(
             f"{notebook} cannot be read ({type(exc).__name__}: {exc}); it cannot be executed again"
         ) from exc
-    source = config.get("source", {})
     if digest != source.get("notebook_sha256"):
         raise DataError(
             f"{notebook} was changed after the sweep: its cells are not those that made the "
             f"result (SHA-256 {digest[:12]}, not {str(source.get('notebook_sha256'))[:12]})"
         )
+    for name in parameters:
+        if not name.isidentifier():  # it becomes the left side of a line of Python
+            raise DataError(
+                f"{path / 'config.json'}: the parameter {name!r} is not a name of Python; it cannot "
+                "be executed again"
+            )
     cwd = copy if is_comparison else grid.resolve().parent
-    parameters, notes = dict(config["parameters"]), list[str]()
+    cwd = cwd if cwd.is_dir() else Path.cwd()
+    notes = list[str]()
     for value in parameters.values():
         if str(value).startswith("../") and not (cwd / value).exists():
             raise _AbsentError(f"not computed again: {value} is not here (from {cwd})")
     if parameters.get("system"):  # a service may answer otherwise today, and is not asked again
         parameters["system"] = str((path / "answers.jsonl").absolute())
         notes.append("the answers of its system are taken as recorded")
+    with_own_cells = not is_packaged(digest)
+    if with_own_cells:
+        n_cells = sum(kind == "code" for kind, _, _ in cells)
+        confirm_cells(notebook, digest, n_cells, path.parent if is_comparison else cwd)
+    confirmed = list[str]()
+
+    def confirm(name: str) -> None:
+        confirm_import(name, cwd, path)
+        confirmed.append(name)
+
     try:
-        check_parameters(parameters)
+        with searched(cwd), imports_reported(confirm):
+            check_parameters(parameters)
     except ConfigError as exc:
         raise ConfigError(f"{path.name} cannot be run here: {exc}") from exc
     if edited := config.get(EDITED):
         notes.append(f"edited by a person after it was made: {', '.join(edited)}")
     notes += _changed_environment(config)
-    location = Place(
-        written, json.dumps(executed), cwd if cwd.is_dir() else Path.cwd(), _RUN_TIMEOUT
-    )
+    location = Place(written, _notebook_of(cells), cwd, _RUN_TIMEOUT)
     made_from = None if is_comparison else source
     job = make_job(again, path.name, location, parameters, source=made_from, stamp={})
+    if not with_own_cells:  # then nothing is imported but what was confirmed
+        guards = {PERMITTED: " ".join(confirmed)}
+        if not confirmed:
+            guards["PYTHONSAFEPATH"] = "1"
+        job = replace(job, environment={**job.environment, **guards})
     return job, tuple(notes)
+
+
+def _notebook_of(cells: Iterable[tuple[str, str, list[str]]]) -> str:
+    """Return the text of a notebook with these cells and nothing else: what is executed is what was
+    compared and confirmed.
+    """
+    new: list[dict[str, Any]] = []
+    for kind, source, tags in cells:
+        cell: dict[str, Any] = {"cell_type": kind, "source": source, "metadata": {"tags": tags}}
+        if kind == "code":
+            cell |= {"outputs": [], "execution_count": None}
+        new.append(cell)
+    return json.dumps({"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": new})
 
 
 def _changed_environment(config: Mapping[str, Any]) -> Iterator[str]:

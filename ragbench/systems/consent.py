@@ -1,15 +1,16 @@
-"""Consent to what a system's file names: a command that is started, variables of the environment
-that are sent.
+"""Consent to what a file makes ragbench do: start a command, send variables of the environment, run
+the cells of a stored notebook, import a module.
 
-A person at a terminal is shown them and asked once per content of a file; RAGBENCH_YES=1 (`--yes`)
-is consent to all.
+A person at a terminal is shown it and asked once per content; RAGBENCH_YES=1 (`--yes`) is consent
+to all.
 """
 
 import json
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,30 +33,68 @@ def confirm(path: Path, table: Mapping[str, Any]) -> None:
         ConfigError: it is refused, or no one can be asked.
     """
     uses = _uses(table)
-    if not uses:
-        return
-    note = printable(f"{path} {uses}")
-    if os.environ.get("RAGBENCH_YES", "") not in ("", "0"):
+    if uses:
+        content = digest(json.dumps(table, sort_keys=True, default=str))
+        confirm_content(str(path), uses, content, f"ragbench eval {path}")
+
+
+def confirm_content(subject: str, uses: str, content: str, command: str) -> None:
+    """Ask for consent to something with this content, unless it was given before.
+
+    Args:
+        subject: what is used, such as a file.
+        uses: a verb and its object: what happens when it is used.
+        content: digest of all that the consent is to.
+        command: what a person would run at a terminal to be asked.
+
+    Raises:
+        ConfigError: it is refused, or no one can be asked.
+    """
+    note = printable(f"{subject} {uses}")
+    if _is_given_to_all():
         if shown_to_user:
             sys.stderr.write(f"{note}\n")
         return
-    from platformdirs import user_data_path
-
-    content = digest(json.dumps(table, sort_keys=True, default=str))
-    book = user_data_path("ragbench", appauthor=False) / "confirmed-systems.txt"
-    if book.is_file() and content in book.read_text(encoding="utf-8").split():
+    book = _book()
+    if content in _remembered(book):
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise ConfigError(
-            f"{note}, here for the first time; if that is right, run `ragbench eval "
-            f"{path}` at a terminal and confirm it once, or give --yes, or set "
-            "RAGBENCH_YES=1"
+            f"{note}, here for the first time; if that is right, run `{printable(command)}` at a "
+            "terminal and confirm it once, or give --yes, or set RAGBENCH_YES=1"
         )
     sys.stderr.write(f"{note}.\nUse it, now and later? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().casefold() not in ("y", "yes"):
-        raise ConfigError(f"{path} is not used, as you wish")
+        raise ConfigError(f"{printable(subject)} is not used, as you wish")
     LineFile(book).append(content)
+
+
+def remember(contents: Iterable[str]) -> None:
+    """Keep consent to contents that this user has just run; under RAGBENCH_YES, which is consent to
+    all, nothing is kept. Where the file cannot be written the user is asked later.
+    """
+    if _is_given_to_all():
+        return
+    book = _book()
+    with suppress(OSError):
+        lines = LineFile(book)
+        for content in sorted({*contents} - _remembered(book)):
+            lines.append(content)
+
+
+def _is_given_to_all() -> bool:
+    return os.environ.get("RAGBENCH_YES", "") not in ("", "0")
+
+
+def _book() -> Path:
+    from platformdirs import user_data_path
+
+    return user_data_path("ragbench", appauthor=False) / "confirmed-systems.txt"
+
+
+def _remembered(book: Path) -> set[str]:
+    return {*book.read_text(encoding="utf-8").split()} if book.is_file() else set()
 
 
 def _uses(table: Mapping[str, Any]) -> str:

@@ -1,0 +1,92 @@
+"""Consent to the code of a stored sweep: cells of notebooks that did not come with ragbench, and
+modules that its parameters name.
+
+Running a grid is consent to the code of that grid; verifying a folder, which may be a stranger's, is
+not: hashes in a folder prove nothing about who wrote it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from ragbench.files import read_json
+from ragbench.store import digest
+from ragbench.sweep.notebooks import digest_of, packaged
+from ragbench.systems.consent import confirm_content, remember
+
+
+def is_packaged(notebook_digest: str) -> bool:
+    """Return True if cells with this digest are those of a notebook that comes with ragbench."""
+    return any(
+        digest_of(read_json(path, ""))[0] == notebook_digest
+        for path in sorted(packaged().glob("*.ipynb"))
+    )
+
+
+def confirm_cells(notebook: Path, notebook_digest: str, n_cells: int, folder: Path) -> None:
+    """Ask for consent to run the cells of a stored notebook in a folder.
+
+    Raises:
+        ConfigError: it is refused, or no one can be asked.
+    """
+    confirm_content(
+        str(notebook),
+        f"runs {n_cells} cells of code that do not come with ragbench (SHA-256 "
+        f"{notebook_digest[:12]}), in {folder}, whose modules they can import",
+        _content_of_cells(notebook_digest, folder),
+        f"ragbench verify {notebook.parent}",
+    )
+
+
+def confirm_import(name: str, folder: Path, result: Path) -> None:
+    """Ask for consent to import "package.module:attribute", a parameter of a stored result, for a run
+    in a folder.
+
+    Raises:
+        ConfigError: it is refused, or no one can be asked.
+    """
+    place = _place_of(name, folder)
+    confirm_content(
+        str(result / "config.json"),
+        f"imports {name!r}, from {place or 'this Python'}, in {folder}, whose modules it can import",
+        _content_of_import(name, folder),
+        f"ragbench verify {result.parent}",
+    )
+
+
+def remember_code(digests: Iterable[str], names: Iterable[str], folder: Path) -> None:
+    """Keep that the user has run cells with these digests and imported these names in a folder."""
+    cells = [_content_of_cells(each, folder) for each in digests]
+    remember([*cells, *(_content_of_import(name, folder) for name in names)])
+
+
+def _content_of_cells(notebook_digest: str, folder: Path) -> str:
+    return digest("cells", notebook_digest, str(folder.resolve()))
+
+
+def _content_of_import(name: str, folder: Path) -> str:
+    """Return the digest of a name, the folder of the run, where the top-level package or module is,
+    and all of its source.
+    """
+    place = _place_of(name, folder)
+    if place is None:
+        return digest("import", name, str(folder.resolve()))
+    files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
+    sources = [f"{path.relative_to(place)} {path.read_bytes().hex()}" for path in files]
+    return digest("import", name, str(folder.resolve()), str(place.resolve()), *sources)
+
+
+def _place_of(name: str, folder: Path) -> Path | None:
+    """Return the file or the folder of a name's top-level module, found as a run in `folder` finds
+    it and without importing anything; None where it is part of Python or missing.
+    """
+    top = name.partition(":")[0].partition(".")[0]
+    spec = PathFinder.find_spec(top, [str(folder.resolve()), *sys.path])
+    if spec is None:
+        return None
+    if spec.submodule_search_locations:
+        return Path(next(iter(spec.submodule_search_locations)))
+    return Path(spec.origin) if spec.origin else None
