@@ -781,7 +781,9 @@ def test_tables_take_the_place_of_results_and_are_verified(tmp_path: Path) -> No
     (table,) = study.glob("a-*/t.parquet")
     pd.read_parquet(table).assign(value=[0.25, float("nan")]).to_parquet(table)
     first, absent, page = verify(study, jobs=1)
-    assert first.differences == ("t.parquet, 0, value: stored 0.25, now 0.5",)
+    damaged, difference = first.differences
+    assert "t.parquet is damaged (changed after it was written" in damaged
+    assert difference == "t.parquet, 0, value: stored 0.25, now 0.5"
     assert (absent.compared, absent.differences) == (0, ())
     assert "../data is not here" in absent.notes[0]
     assert page.differences == ("all.csv, 0, value: stored 0.5, now 0.25",)
