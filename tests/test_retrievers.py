@@ -4,6 +4,7 @@ border.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import math
@@ -19,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench import store
+from ragbench import language, store
 from ragbench.errors import ConfigError, DataError, MissingExtraError, ModelError
 from ragbench.retrieval import (
     BM25,
@@ -250,6 +251,27 @@ def test_bm25_from_the_cache_is_the_same_and_is_not_indexed_again(
     BM25(chunks[:-1])
     BM25(chunks[::-1])
     assert store.info()["kinds"]["bm25"]["files"] == 6
+
+
+def test_bm25_is_indexed_again_where_the_code_that_finds_words_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "cache"))
+    chunks = chunks_of(["one cat", "two dogs"])
+    bm25 = importlib.import_module("ragbench.retrieval.bm25")
+    bm25.BM25(chunks)
+    bm25.BM25(chunks)
+    assert store.info()["kinds"]["bm25"]["files"] == 1
+    changed = tmp_path / "language.py"
+    changed.write_bytes(Path(language.__file__).read_bytes() + b"# changed")
+    monkeypatch.setattr(language, "__file__", str(changed))
+    spec = importlib.util.spec_from_file_location("bm25_again", bm25.__file__)
+    assert spec is not None
+    assert spec.loader is not None
+    again = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(again)
+    again.BM25(chunks)
+    assert store.info()["kinds"]["bm25"]["files"] == 2
 
 
 def test_bm25_is_the_same_for_any_hash_seed() -> None:

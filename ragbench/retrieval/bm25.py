@@ -6,10 +6,12 @@ import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import ragbench.language
 from ragbench import store
 from ragbench.errors import ConfigError
 from ragbench.language import Language, language_of, terms
@@ -24,6 +26,7 @@ from ragbench.retrieval.ranks import (
 from ragbench.types import Chunk, Queries, Run, as_queries
 
 _STEMMER = version("PyStemmer")
+_CODE = store.digest(Path(ragbench.language.__file__).read_bytes())  # finds the words of a text
 
 
 class BM25:
@@ -135,7 +138,7 @@ class Words:
 
         self._language = language
         self._stem = Stemmer.Stemmer(language.stemmer).stemWords if language.stemmer else list
-        self.identity = json.dumps([language.stemmer, language.words, _STEMMER, 3])
+        self.identity = json.dumps([language.stemmer, language.words, _STEMMER, _CODE])
 
     def of(self, texts: Sequence[str]) -> list[list[str]]:
         """Return the stems of each text, without function words."""
