@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from ragbench.evaluation.causes import CAUSES
 from ragbench.evaluation.perspectives import KINDS
 from ragbench.evaluation.recommendations import recommend
 from ragbench.evaluation.records import Advice, Cost, added, costs_of
@@ -201,4 +202,16 @@ def advice_for(result: Result, answered: SystemOutput, targets: Targets) -> tupl
     if answered.has_answers and answered.dataset.cases and not measured.isdisjoint(OF_ANSWERS):
         abstentions = abstention_table(answered.dataset, answered.answers)
     rows = (compare_with_target(row, targets) for row in result.rows)
-    return recommend(rows, abstentions)
+    return recommend(rows, abstentions, _failing(result))
+
+
+def _failing(result: Result) -> list[str]:
+    """State how many questions failed, and their first causes; [] where none did."""
+    n_failed, diagnosis = result.counts["failed"], result.diagnosis
+    if not n_failed:
+        return []
+    figures = [f"{n_failed} of {len(result.queries)} questions failed"]
+    if diagnosis is not None:
+        counts = diagnosis.loc[diagnosis["failed"], "cause"].value_counts()
+        figures += [f"{count} {CAUSES[cause]}" for cause, count in counts.items()]
+    return figures

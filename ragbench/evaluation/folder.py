@@ -245,6 +245,11 @@ def load_result(path: str | Path, *, check: bool = True) -> Result:
     """
     path = Path(path)
     if not any((path / name).is_file() for name in FILES):
+        if path.is_file():
+            raise DataError(
+                f"{path} is a file, and a report does not hold the scores of each question; expected "
+                "the folder of a result, as `ragbench eval --output FOLDER` writes it"
+            )
         problem = "holds no result" if path.is_dir() else "is not a folder"
         raise DataError(
             f"{path} {problem}; expected the folder of a result, with {', '.join(FILES)}; a folder "

@@ -20,10 +20,12 @@ _MAX_ABSTAINED = 0.1  # of the answerable questions; and of the unanswerable one
 
 
 def recommend(
-    rows: Iterable[MeasureResult], abstentions: pd.DataFrame | None = None
+    rows: Iterable[MeasureResult],
+    abstentions: pd.DataFrame | None = None,
+    failing: Sequence[str] = (),
 ) -> tuple[Advice, ...]:
     """Return advice for one evaluated system, the earliest stage first; none where everything meets
-    its target.
+    its target and no question failed.
 
     Only measures that have a target and a mean count. Where the interval reaches a missed target
     nevertheless, the evidence notes it. A target beyond its ceiling is reported as out of reach,
@@ -32,6 +34,8 @@ def recommend(
     Args:
         rows: the measures, compared with their targets.
         abstentions: as from `abstention_table`.
+        failing: how many questions failed, and of what; the last resort where nothing else is
+            advised.
 
     >>> support = MeasureResult("claim_support", "groundedness", 0.6, 0.5, 0.7, 40, 50, target=0.85,
     ...                         verdict="missed")
@@ -62,6 +66,9 @@ def recommend(
                 evidence = [*evidence, *others] if others else []
         if evidence:
             advice[name] = Advice(entry["title"], entry["cause"], entry["action"], tuple(evidence))
+    if failing and not advice:
+        entry = _table()["last_resort"]
+        advice["failing"] = Advice(entry["title"], entry["cause"], entry["action"], tuple(failing))
     return tuple(advice.values())
 
 

@@ -79,3 +79,21 @@ def test_targets_that_are_named_gate_next_to_a_baseline(gate: Gate) -> None:
     assert code == 1, shown
     code, shown = gate("./named2", "--baseline", "baseline", "--fail-under", "nDCG@5=0.5")
     assert code == 0, shown
+
+
+def test_a_report_as_baseline_names_the_folder_to_give(gate: Gate) -> None:
+    code, shown = gate("./report.json")
+    assert code == 0, shown
+    code, shown = gate("./second", "--baseline", "report.json")
+    assert code == 2, shown
+    assert "report.json is a file" in shown
+    assert "ragbench eval --output FOLDER" in shown
+
+
+def test_a_preset_with_failing_questions_has_what_to_try(gate: Gate, tmp_path: Path) -> None:
+    for path in (tmp_path / "docs").glob("*.md"):
+        path.write_text("# Moved\n\nThis page has moved.\n", encoding="utf-8")
+    for preset in ("phase4", "guide", "framework", "pipeline"):
+        _, shown = gate(f"./{preset}", "--targets", preset)
+        report = (tmp_path / preset / "report.md").read_text(encoding="utf-8")
+        assert "## What to try" in report, (preset, shown)

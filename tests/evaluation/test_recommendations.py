@@ -202,3 +202,17 @@ def test_never_without_a_figure_that_misses_its_target(means: dict[str, float]) 
         assert advice.action
         assert missed & {text.split(" ")[0] for text in advice.evidence}
     assert bool(found) == any(abs(means[name] - TARGETS[name]) > 1e-9 for name in missed)
+
+
+def test_failing_questions_without_any_missed_target_have_advice() -> None:
+    failing = ["2 of 10 questions failed", "2 in the context, not used"]
+    [advice] = recommendations.recommend([], failing=failing)
+    assert advice.title == "Questions fail although no target is missed"
+    assert advice.evidence == tuple(failing)
+    assert recommendations.recommend([]) == ()
+    low = compare_with_target(
+        MeasureResult("claim_support", "groundedness", 0.1, 0.0, 0.2, 40, 40),
+        Targets({"claim_support": 0.85}, {}),
+    )
+    [found] = recommendations.recommend([low], failing=failing)
+    assert found.title != advice.title
