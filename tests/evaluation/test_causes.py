@@ -456,3 +456,9 @@ def test_two_answers_to_one_question_are_refused() -> None:
     data = Dataset("d", "t", CORPUS, [case()], {})
     with pytest.raises(DataError, match="two answers to query"):
         diagnose(data, {}, [Answer("q", "x"), Answer("q", "y")], [], scores(token_f1=0.0), CHUNKS)
+
+
+@pytest.mark.parametrize(("facts", "cause"), [(0.49, "label_in_doubt"), (0.5, "")])
+def test_a_label_is_in_doubt_below_half_of_the_facts(facts: float, cause: str) -> None:
+    judged = {"llm_correctness": 1.0, "gold_fact_coverage": facts, "pass_rate": 1.0}
+    assert cause_of(case(), GOOD, run={"q": {"rail#0": 1.0}}, **judged) == cause

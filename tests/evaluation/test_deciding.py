@@ -137,10 +137,15 @@ def test_known_items_of_a_result_without_origins_are_drafts() -> None:
 def test_where_lower_is_better_the_lowest_is_first_and_a_fall_is_better() -> None:
     arms = [
         arm(name, {"ngram_redundancy": column})
-        for name, column in (("base", BASE), ("less", BASE / 10), ("more", BASE + 0.3))
+        for name, column in (
+            ("base", BASE),
+            ("half", BASE / 2),
+            ("less", BASE / 10),
+            ("more", 0.3 + BASE),
+        )
     ]
     conclusion = concluded(*arms, measure="ngram_redundancy")
-    assert [each.name for each in conclusion.arms] == ["less", "base", "more"]
+    assert [each.name for each in conclusion.arms] == ["less", "half", "base", "more"]
     assert (conclusion.decision, conclusion.choice) == ("better", "less")
 
 

@@ -249,3 +249,19 @@ def test_gates_beyond_the_ceiling_and_unmeasured_gates_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"names P@5, of which nothing could be measured"):
         check_gates_measured(targets.gates, ["P@5", "RR"])
     check_gates_measured(targets.gates, ["RR"])
+
+
+def test_a_value_that_equals_its_target_but_for_the_last_bit_has_reached_it() -> None:
+    third = 0.1 + 0.2  # 0.30000000000000004
+    assert verdict(third, 0.3, lower_is_better=True) == "passed"
+    assert verdict(0.3, third) == "passed"
+    assert verdict(0.31, 0.3, lower_is_better=True) == verdict(0.29, 0.3) == "missed"
+
+
+def test_what_the_user_named_is_no_default_and_stays() -> None:
+    targets = load_targets(fail_under="nDCG@5=0.5")
+    assert "nDCG@5" in targets.named
+    assert "nDCG@5" not in targets.defaults
+    left = targets.without(["nDCG@5", "R@5"])
+    assert left.measures["nDCG@5"] == 0.5
+    assert "R@5" not in left.measures

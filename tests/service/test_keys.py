@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 from typer.testing import CliRunner
 
 from ragbench.cli import app
 from ragbench.errors import ConfigError
 from ragbench.service import add_key, api_keys, remove_key
-from ragbench.service.history_database import connected
-from ragbench.service.keys import find_key
-from ragbench.service.tables import api_key
+from ragbench.service.history_database import connected, timestamp, write
+from ragbench.service.keys import SESSION, find_key, find_session, open_session
+from ragbench.service.tables import api_key, session
 
 
 def test_a_key_is_found_until_it_is_removed(database: str) -> None:
@@ -45,6 +46,15 @@ def test_a_key_is_found_until_it_is_removed(database: str) -> None:
         remove_key("ci", database=database)
     remove_key("ci", client="acme", database=database)
     assert find_key(key, database=database) is None
+
+
+def test_a_session_is_over_after_twelve_silent_hours(database: str) -> None:
+    assert timedelta(hours=12) == SESSION
+    token = open_session("the key", database=database)
+    for silent, found in ((timedelta(hours=11, minutes=50), "the key"), (SESSION, "")):
+        used_at = timestamp(datetime.now(UTC) - silent - timedelta(seconds=5))
+        write(database, update(session).values(used_at=used_at))
+        assert find_session(token, database=database) == found
 
 
 def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
