@@ -139,9 +139,11 @@ def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
 
 
 def _line(record: Mapping[str, Any]) -> GoldLine:
-    """Return a checked line, or DataError with the first field that is wrong."""
+    """Return a checked line, or DataError with the first field that is wrong, or where none states
+    anything about the query.
+    """
     try:
-        return GoldLine.model_validate(record)
+        line = GoldLine.model_validate(record)
     except ValidationError as exc:
         error = exc.errors(include_url=False)[0]
         if error["type"] == "missing":
@@ -149,6 +151,16 @@ def _line(record: Mapping[str, Any]) -> GoldLine:
         field = [part for part in error["loc"] if isinstance(part, str)][-1]
         expected = error["msg"].removeprefix("Input should be ")
         raise DataError(f"{field!r} is {shown(error['input'])}; expected {expected}") from exc
+    if line.model_fields_set.isdisjoint(_LABELS):
+        raise DataError(
+            f"no field of the line is known ({', '.join(record)}); expected '_id' with "
+            f"{', '.join(map(repr, _LABELS[:-1]))} or {_LABELS[-1]!r}"
+        )
+    return line
+
+
+_LABELS = ("answer", "answers", "answerable", "is_impossible", "references")
+"""The fields with which a line states something about its query."""
 
 
 def _place(piece: Piece, doc_id: str | None, corpus: Mapping[str, Document]) -> Span:

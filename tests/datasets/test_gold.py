@@ -254,3 +254,22 @@ def test_same_query_twice_is_refused(write_folder: WriteFolder) -> None:
         DataError, match=r"answers.jsonl, line 2: query id 'q1' is on line 1 already"
     ):
         load_beir_folder(write_folder({"answers.jsonl": answers}))
+
+
+@pytest.mark.parametrize("name", ["answers.jsonl", "questions.jsonl"])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"text": "One."},
+        {"Answer": "One."},
+        {"reference": "One.", "category": "easy"},
+        {"question": "one?", "doc_id": "d1"},
+        {},
+    ],
+)
+def test_a_line_without_a_known_label_is_refused_with_its_number(
+    name: str, fields: dict[str, str], write_folder: WriteFolder
+) -> None:
+    lines = jsonl({"_id": "q1", "answer": "One."}, {"_id": "q2", **fields})
+    with pytest.raises(DataError, match=rf"{name}, line 2: no field of the line is known .*'answer'"):
+        load_beir_folder(write_folder({name: lines}))
