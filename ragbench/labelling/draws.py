@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from ragbench.errors import ConfigError, DataWarning, check_known
+from ragbench.errors import ConfigError, DataError, DataWarning, check_known
 from ragbench.evaluation import Result, Results
 from ragbench.labelling.items import LABELLED, LabelItem, items_by_query
 from ragbench.labelling.relevance import document_items, unjudged, with_labels
@@ -77,7 +77,7 @@ def trust(
     ):
         answers = {result.name: result.answers for result in results}
         labels = load_labels(labels, answers=answers if criterion in PROXIES else None)
-    if labels is None:
+    if labels is None or not len(labels):
         values = pd.Series(dtype=float)
     elif criterion in PROXIES:
         values = _of_answers(results, labels, criterion)
@@ -130,6 +130,12 @@ def draw_items(
     if sheet and Path(sheet).exists():
         rows = read_sheet(sheet)
     rows = rows[rows["criterion"] == (criterion if criterion in PROXIES else "document")]
+    known_items = {item.item_id for pool in items.values() for item in pool}
+    if len(rows) and not rows["item"].isin(known_items).any():
+        raise DataError(
+            f"{Path(sheet).name} is of other results: none of its {len(rows)} rows by {criterion} is "
+            f"of {_names(results)}; name another sheet"
+        )
     drawn = rows["picked"].str.extract(_DRAWN, expand=False).dropna().astype(int)
     numbers: dict[Any, int] = drawn.groupby(rows["query_id"]).min().sort_values().to_dict()
     rows = rows.loc[drawn.index]
@@ -230,7 +236,14 @@ def _texts(result: Result) -> dict[str, str]:
 def _table(labels: Any, criterion: str) -> pd.DataFrame:
     """Return the labels by a criterion of questions that were drawn, with their number in the draw."""
     table = human_frame(labels)
-    table = table[table["criterion"] == criterion]
+    by_criterion = table["criterion"] == criterion
+    if not by_criterion.any():
+        others = ", ".join(sorted(table["criterion"].unique()))
+        raise DataError(
+            f"none of {len(table)} labels is by {criterion}: they are by {others}; name that "
+            "criterion, or another sheet"
+        )
+    table = table[by_criterion]
     is_drawn = table["picked"].str.fullmatch(r"(random|drawn \d+)?")
     if not is_drawn.all():
         first = table["picked"][~is_drawn].iloc[0]
@@ -260,6 +273,8 @@ def _of_answers(results: Sequence[Result], labels: Any, criterion: str) -> pd.Se
     if len(results) == 1:
         table = table[table["configuration"].isin(["", results[0].name])]
         table = table.assign(configuration=results[0].name)
+    is_known = table["configuration"].isin([result.name for result in results])
+    _check_known(is_known & table["query_id"].isin(results[0].queries), labels, results)
     values = table.pivot_table(index="query_id", columns="configuration", values="human")
     values = values.reindex(columns=[result.name for result in results])
     for result in () if LABELLED[criterion].by_documents else results:
@@ -267,6 +282,19 @@ def _of_answers(results: Sequence[Result], labels: Any, criterion: str) -> pd.Se
     values = values.dropna()
     values = values.loc[_in_turn([*values.index], table)]
     return _last_minus_first([values[result.name] for result in results])
+
+
+def _check_known(is_known: pd.Series[bool], labels: Any, results: Sequence[Result]) -> None:
+    """Refuse labels none of which is of these results."""
+    if len(is_known) and not is_known.any():
+        raise DataError(
+            f"none of {len(labels)} labels is of {_names(results)}; pass the results that were "
+            "labelled, or their sheet"
+        )
+
+
+def _names(results: Sequence[Result]) -> str:
+    return " and ".join(repr(result.name) for result in results)
 
 
 def _of_documents(
@@ -278,12 +306,15 @@ def _of_documents(
         pools = unjudged(dataset, [result.run for result in results], measure)
         table = _table(labels, "document")
         doc_ids = {source_code(doc_id): doc_id for pool in pools.values() for doc_id in pool}
+        is_known = table["configuration"].isin(doc_ids) & table["query_id"].isin(pools)
+        _check_known(is_known, labels, results)
         means = table.groupby(["query_id", table["configuration"].map(doc_ids)])["human"].mean()
         qrels = with_labels(dataset, means.items())
         labelled = [q for q, pool in pools.items() if pool and {*pool} <= {*qrels[q]}]
         return _difference(results, measure, {q: qrels[q] for q in _in_turn(labelled, table)})
     if "doc_id" not in labels:
         raise ConfigError(f"{measure} by a sheet of documents takes the dataset; pass dataset=")
+    _check_known(labels["query_id"].astype(str).isin(results[0].queries), labels, results)
     qrels = {}
     for row in labels.sample(frac=1, random_state=0).to_dict("records"):
         qrels.setdefault(str(row["query_id"]), {})[str(row["doc_id"])] = int(row["value"])

@@ -127,15 +127,20 @@ def _reference(case: Case) -> str:
     return (case.reference_answer or "").strip() or facts
 
 
+def item_id_of(query_id: str, criterion: str, key: Sequence[str]) -> str:
+    """Return the id of an item; `key` is its text and what else identifies it."""
+    digest = hashlib.sha256(json.dumps([query_id, criterion, *key]).encode()).hexdigest()[:10]
+    return f"item-{digest}"
+
+
 def make_item(
     case: Case, criterion: str, key: Sequence[str], origins: Sequence[tuple[str, tuple[str, ...]]]
 ) -> LabelItem:
     """Return the item of an answer: `key` is its text and what else identifies it, `origins` its
     configurations and contexts.
     """
-    digest = hashlib.sha256(json.dumps([case.query_id, criterion, *key]).encode()).hexdigest()[:10]
     return LabelItem(
-        f"item-{digest}",
+        item_id_of(case.query_id, criterion, key),
         case.query_id,
         criterion,
         case.text,

@@ -17,7 +17,7 @@ import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, DataWarning, unknown
 from ragbench.files import write_durably
-from ragbench.labelling.items import LABELLED, LabelItem
+from ragbench.labelling.items import LABELLED, LabelItem, item_id_of
 from ragbench.testsets.writer import exclusive
 from ragbench.text import escape_formula
 from ragbench.types import Answer
@@ -83,7 +83,8 @@ def read_sheet(path: str | Path, *, annotator: str | None = None) -> pd.DataFram
     spreadsheets of different countries write it.
 
     Raises:
-        DataError: no such file, not a sheet, not UTF-8, or an unreadable verdict; with its line.
+        DataError: no such file, not a sheet, not UTF-8, a doubled column, an unreadable verdict, or
+            an item that is of another row; with its line.
     """
     sheet = _read(Path(path))
     if annotator is not None:
@@ -257,7 +258,12 @@ def _read(path: Path) -> pd.DataFrame:
             f"{path.name} is not a label sheet: it lacks the "
             f"column {', '.join(sorted(lacking))}; expected {', '.join(COLUMNS)}"
         )
-    rows = []
+    if repeated := [name for name in _NEEDED if columns.count(name) > 1]:
+        raise DataError(
+            f"{path.name} has the column {', '.join(sorted(repeated))} more than once; delete the "
+            "copies"
+        )
+    rows, places = [], []
     for cells in filter(any, reader):
         where = f"{path.name}, line {reader.line_num}"
         if len(cells) != len(columns):
@@ -274,9 +280,43 @@ def _read(path: Path) -> pd.DataFrame:
                 "0 to 1, yes, no, or nothing"
             ) from exc
         rows.append(row)
+        places.append(where)
+    _check_items(rows, places)
     sheet = pd.DataFrame(rows, columns=columns, dtype=object)
     sheet.attrs["delimiter"] = delimiter
     return sheet
+
+
+def _check_items(rows: Sequence[Mapping[str, str]], places: Sequence[str]) -> None:
+    """Refuse rows whose id in `item` is of another row: its verdict would count for that one."""
+    made_ids = [_made_id(row) for row in rows]
+    about: dict[str, tuple[str, str]] = {}
+    seen = set()
+    for row, made_id, where in zip(rows, made_ids, places, strict=True):
+        item = row["item"]
+        of_row = row["query_id"], row["criterion"]
+        is_exchanged = item != made_id and item in made_ids
+        if is_exchanged or about.setdefault(item, of_row) != of_row:
+            raise DataError(
+                f"{where}: the item {item!r} is of another row than question "
+                f"{row['query_id']!r}; restore the column item, or label on a new sheet"
+            )
+        if (item, row["annotator"]) in seen:
+            raise DataError(
+                f"{where}: a second row of the item {item!r} for {row['annotator']!r}; delete one"
+            )
+        seen.add((item, row["annotator"]))
+
+
+_NUMBER = re.compile(r"(?:\A|\n\n)\[\d+\] ")
+
+
+def _made_id(row: Mapping[str, str]) -> str:
+    """Return the id that the texts of a row give; another one where a spreadsheet changed or cut them."""
+    documents = []
+    if LABELLED[row["criterion"]].by_documents:
+        documents = _NUMBER.split(row.get("context", ""))[1:]
+    return item_id_of(row["query_id"], row["criterion"], [row.get("answer", ""), *documents])
 
 
 def _write(path: Path, sheet: pd.DataFrame, delimiter: str) -> None:

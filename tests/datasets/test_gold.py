@@ -271,5 +271,7 @@ def test_a_line_without_a_known_label_is_refused_with_its_number(
     name: str, fields: dict[str, str], write_folder: WriteFolder
 ) -> None:
     lines = jsonl({"_id": "q1", "answer": "One."}, {"_id": "q2", **fields})
-    with pytest.raises(DataError, match=rf"{name}, line 2: no field of the line is known .*'answer'"):
+    with pytest.raises(
+        DataError, match=rf"{name}, line 2: no field of the line is known .*'answer'"
+    ):
         load_beir_folder(write_folder({name: lines}))

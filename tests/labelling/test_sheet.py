@@ -7,6 +7,7 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -20,10 +21,11 @@ from ragbench.labelling import (
     read_sheet,
     save_label,
 )
+from ragbench.labelling.items import make_item
 from ragbench.labelling.sheet import COLUMNS, MAX_CELL, bare, escaped, source_code, verdict_of
 from ragbench.statistics import judge_agreement
 from ragbench.testsets import writer
-from ragbench.types import Answer, Judgement
+from ragbench.types import Answer, Case, Judgement
 
 ATTACK, LINES = '=HYPERLINK("http://x","y")', 'Line one\nline, two; "three"'
 ITEMS = [
@@ -286,3 +288,58 @@ def test_files_that_are_not_a_sheet_are_refused(tmp_path: Path) -> None:
         label_sheet(ITEMS, tmp_path / "x.csv", annotator=" ")
     with pytest.raises(ConfigError, match="nothing to label"):
         label_sheet([], tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize("column", ["verdict", "item", "annotator"])
+def test_a_doubled_column_is_named(column: str, tmp_path: Path) -> None:
+    path = label_sheet(ITEMS, tmp_path / "labels.csv")
+    sheet = pd.read_csv(path, dtype=str, keep_default_na=False)
+    pd.concat([sheet, sheet[[column]]], axis=1).to_csv(path, index=False)
+    with pytest.raises(DataError, match=f"labels.csv has the column {column} more than once"):
+        read_sheet(path)
+
+
+def made_sheet(path: Path, criterion: str) -> Path:
+    items = []
+    for query_id in ("q1", "q2", "q3"):
+        case = Case(query_id, f"What is {query_id}?", reference_answer="Ref")
+        key = (
+            f"Answer to {query_id}.",
+            *(("one", "two\n\nlines") if criterion != "relevance" else ()),
+        )
+        items.append(make_item(case, criterion, key, [("run", ("one", "two\n\nlines"))]))
+    return label_sheet(items, path)
+
+
+@pytest.mark.parametrize("criterion", ["relevance", "faithfulness"])
+def test_an_item_that_rows_exchanged_is_named_with_its_line(criterion: str, tmp_path: Path) -> None:
+    path = made_sheet(tmp_path / "labels.csv", criterion)
+    assert len(read_sheet(path)) == 3
+    sheet = pd.read_csv(path, dtype=str, keep_default_na=False)
+    items = sheet["item"].tolist()
+    sheet.assign(item=[items[0], items[2], items[1]]).to_csv(path, index=False)
+    for act in (
+        lambda: read_sheet(path),
+        lambda: save_label(path, items[1], 1.0),
+        lambda: load_labels(path),
+    ):
+        with pytest.raises(DataError, match=f"labels.csv, line .*: the item '{items[2]}' is of"):
+            act()
+    sheet.assign(item=items[0]).to_csv(path, index=False)  # filled down
+    with pytest.raises(DataError, match=f"the item '{items[0]}' is of another row"):
+        read_sheet(path)
+
+
+def test_a_text_that_a_spreadsheet_changed_is_no_exchange(tmp_path: Path) -> None:
+    path = made_sheet(tmp_path / "labels.csv", "relevance")
+    sheet = pd.read_csv(path, dtype=str, keep_default_na=False)
+    sheet.assign(answer=sheet["answer"] + " (edited)").to_csv(path, index=False)
+    assert len(read_sheet(path)) == 3
+
+
+def test_a_row_twice_is_named(tmp_path: Path) -> None:
+    path = made_sheet(tmp_path / "labels.csv", "relevance")
+    sheet = pd.read_csv(path, dtype=str, keep_default_na=False)
+    pd.concat([sheet, sheet.tail(1)]).to_csv(path, index=False)
+    with pytest.raises(DataError, match="a second row of the item"):
+        read_sheet(path)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -198,3 +200,40 @@ def test_keys_are_heard_everywhere_in_the_form_but_in_the_note(browser: Browser)
     page.keyboard.press("b")
     assert page.evaluate("heard") == ["y", "n", "u"]
     assert page.locator("textarea").input_value() == "s"
+
+
+LABELLER = """
+import sys
+from ragbench.labelling import LabelWidget
+widget = LabelWidget(sys.argv[1], annotator=sys.argv[2])
+while widget.labelled < 40:
+    item = widget.item_id
+    widget.press(sys.argv[3])
+    print(item, flush=True)
+"""
+
+
+def test_two_labellers_of_one_sheet_lose_nothing_when_one_is_killed(tmp_path: Path) -> None:
+    items = [LabelItem(f"item-{i}", f"q{i}", "correctness", "?", f"{i}.", "R") for i in range(40)]
+    path = tmp_path / "labels.csv"
+    for annotator in ("ann", "bob"):
+        label_sheet(items, path, annotator=annotator)
+
+    def start(annotator: str, key: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", LABELLER, str(path), annotator, key]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    bob = start("bob", "n")
+    for n_before_kill in (5, 9):
+        ann = start("ann", "y")
+        assert ann.stdout is not None
+        labelled = {ann.stdout.readline().strip() for _ in range(n_before_kill)}
+        ann.kill()
+        ann.communicate()
+        rows = read_sheet(path, annotator="ann").set_index("item")
+        assert rows.loc[sorted(labelled), "value"].eq(1.0).all(), "each was saved before the next"
+    for labeller in (bob, start("ann", "y")):
+        labeller.communicate()
+        assert labeller.returncode == 0
+    assert read_sheet(path, annotator="ann")["value"].tolist() == [1.0] * 40
+    assert read_sheet(path, annotator="bob")["value"].tolist() == [0.0] * 40
