@@ -114,10 +114,13 @@ class Bounds:
         extensions = response.request.extensions
         if "arrived" in extensions:
             extensions["arrived"].set()
+        library = import_module(type(response).__module__.partition(".")[0])
         if response.has_redirect_location:
             source, location = response.request.url, response.headers["location"]
-            target = source.join(location)
-            same_host = target.host == source.host and target.scheme in (source.scheme, "https")
+            same_host = False
+            with suppress(library.InvalidURL):
+                target = source.join(location)
+                same_host = target.host == source.host and target.scheme in (source.scheme, "https")
             if not (self._same_host and same_host):
                 message = (
                     f"{self._name}: redirected to {location!r}; "
@@ -151,29 +154,36 @@ class Bounds:
                 raise TimeoutError  # no one waits for it
             return plain
 
-        library = type(response).__module__.partition(".")[0]
-        response.stream = _stream_class(library)(response.stream, decoded)
+        def check_end() -> None:
+            if unzip is not None and "first_byte_at" in extensions and not unzip.eof:
+                message = f"{self._name}: the reply's gzip is cut short"
+                raise OutOfBoundsError(message, FailureKind.UNREADABLE)
+
+        response.stream = _stream_class(library)(response.stream, decoded, check_end)
 
 
 @lru_cache
-def _stream_class(library: str) -> Any:
+def _stream_class(library: Any) -> Any:
     """Return a stream of bytes of httpx or httpx2 that gives what a function makes of each piece of
-    another one.
+    another one, and calls a second function at its end.
     """
-    module = import_module(library)
 
-    class Stream(module.SyncByteStream, module.AsyncByteStream):  # type: ignore[misc,name-defined]
-        def __init__(self, inner: Any, decoded: Callable[[bytes], bytes]) -> None:
+    class Stream(library.SyncByteStream, library.AsyncByteStream):  # type: ignore[misc]
+        def __init__(
+            self, inner: Any, decoded: Callable[[bytes], bytes], check_end: Callable[[], None]
+        ) -> None:
             self.close, self.aclose = getattr(inner, "close", None), getattr(inner, "aclose", None)
-            self._inner, self._decoded = inner, decoded
+            self._inner, self._decoded, self._check_end = inner, decoded, check_end
 
         def __iter__(self) -> Iterator[bytes]:
             yield from map(self._decoded, self._inner)
+            self._check_end()
             _close_if_unread(self._inner)
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             async for piece in self._inner:
                 yield self._decoded(piece)
+            self._check_end()
 
     return Stream
 

@@ -251,6 +251,16 @@ def test_no_request_goes_to_another_host(
 
 
 @pytest.mark.parametrize("client", CLIENTS)
+def test_a_redirect_to_what_is_no_address_is_refused(
+    client: str, ask: Ask, loopback: Any, wire: Any
+) -> None:
+    server = loopback(lambda asked: wire.Answered(b"", 302, {"location": "http://[::1"}))
+    error, kind = ask(client, server.url)
+    assert "redirected to 'http://[::1'" in error
+    assert kind == FailureKind.REFUSED
+
+
+@pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("pause_s", [0.0, 0.1], ids=["at once", "later"])
 def test_a_second_response_is_not_taken_for_the_next_reply(
     client: str, pause_s: float, wire: Any, llm_environment: pytest.MonkeyPatch
