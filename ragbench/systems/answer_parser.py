@@ -92,6 +92,12 @@ _MIN_TEXT = 20  # characters of a passage
 _NOT_CONTEXTS = {"messages", "history", "chat_history", "calls", "passages", "usage"}
 _WRAPPERS = (*ANSWER_FIELDS, "output", "data", "message", "response_gen")
 _STATUS = ("data", "message")  # which are texts about the request, where contexts are next to them
+_ERRORS = ("error", "errors", "exception", "fault")
+_REASONS = ("message", "msg", "detail", "details", "reason", "faultstring", "description", "title")
+_FAILED = ("error", "failed", "failure")
+_CODES = ("status", "status_code", "statuscode", "code")
+"""Where a reply of status 200 states that there is no answer, why, and by which words or codes."""
+
 _QUESTIONERS = ("human", "user", "system", "developer")
 _RECORD = tuple("citations flags outcome confidence usage latency_ms error".split())
 _ATTRIBUTES = (
@@ -248,6 +254,55 @@ def _answer_of(table: Mapping[str, Any]) -> Any:
     return None
 
 
+def _stated_failure(table: Mapping[str, Any], *, has_answer: bool) -> str:
+    """Return the reason why a reply states that it failed; "" where it states no failure.
+
+    Errors and a status in words count next to an answer, too; a code of HTTP or "success" being
+    false count where there is no answer.
+
+    >>> _stated_failure({"error": {"message": "out of memory", "code": 7}}, has_answer=False)
+    'out of memory'
+    >>> _stated_failure({"success": False, "message": "busy"}, has_answer=False)
+    'busy'
+    >>> _stated_failure({"error": {}, "errors": [], "status": "ok"}, has_answer=False)
+    ''
+    """
+    reason = first(table, _REASONS)
+    stated = ""
+    for name in _ERRORS:
+        value = table.get(name)
+        if words := _reason_of(value):
+            return words
+        if isinstance(value, Real) and not is_missing(value) and value:
+            stated = stated or f"{name} is {value!r}"
+    status = table.get("status")
+    if isinstance(status, str) and status.strip().casefold() in _FAILED:
+        stated = stated or f"status is {status!r}"
+    if not has_answer:
+        for name in ("success", "ok"):
+            if table.get(name) is False:
+                stated = stated or f"{name} is False"
+        for name in _CODES:
+            code = table.get(name)
+            if isinstance(code, int) and 400 <= code < 600:
+                stated = stated or f"{name} is {code}"
+    return reason if stated and isinstance(reason, str) and reason.strip() else stated
+
+
+def _reason_of(error: Any) -> str:
+    """Return the words of an error: a text, a table with a message, or the first of several."""
+    if is_empty(error):
+        return ""
+    if isinstance(error, str):
+        return error
+    if isinstance(error, list | tuple):
+        return next(filter(None, map(_reason_of, error)), "")
+    if isinstance(error, Mapping) and any(error.values()):
+        words = first(error, _REASONS)
+        return words if isinstance(words, str) and words.strip() else shown(dict(error), 200)
+    return ""
+
+
 def _unread(value: Any) -> str:
     """Return the note on the longest list of texts inside a reply without contexts; "" for none."""
     lists = [*_lists_of_texts(_table(value), ())]
@@ -360,6 +415,8 @@ def _as_record(value: Any) -> Mapping[str, Any] | None:
     if {"page_content", "node"} & table.keys() or {"content", "score"} <= table.keys():
         return {"contexts": [table], "flags": [RETRIEVAL_ONLY]}
     fields = {"answer": _answer_of(table), "contexts": _contexts_of(table)}
+    failure = _stated_failure(table, has_answer=not is_empty(fields["answer"]))
+    table["error"] = failure or None
     is_stored = "answer" not in table and isinstance(table.get("text"), str)
     if is_stored and fields["contexts"]:  # as ragbench stores it
         stored = {str(passage.get("passage_id")): passage for passage in table.get("passages", ())}
@@ -370,7 +427,7 @@ def _as_record(value: Any) -> Mapping[str, Any] | None:
             ]
         fields["calls"] = calls
     elif fields["answer"] is None:
-        is_status = fields["contexts"] is not None or table.get("error") is not None
+        is_status = fields["contexts"] is not None or bool(failure)
         status = {name for name in _STATUS if is_status and isinstance(table.get(name), str)}
         others = {name: entry for name, entry in table.items() if name not in status}
         table = {**table, **_inside(others)}
