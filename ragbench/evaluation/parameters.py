@@ -175,8 +175,8 @@ def notebook_parameters(**types: type) -> dict[str, Any]:
             called.
 
     Raises:
-        ConfigError: a name that is not a parameter (a misspelt one), a parameter that is not set, a
-            value of another type; each with its name.
+        ConfigError: a name that is not a parameter (a misspelt one, also one that papermill was
+            given), a parameter that is not set, a value of another type; each with its name.
 
     >>> k: int = 5
     >>> notebook_parameters(k=int)
@@ -190,6 +190,7 @@ def notebook_parameters(**types: type) -> dict[str, Any]:
         if name in declared
     }
     types = {**options, **types}
+    _check_injected(namespace, types)
     if unknown_names := [name for name in declared if name not in types]:
         # forgotten, so that the corrected cell can be run again in the same kernel
         for name in unknown_names:
@@ -219,6 +220,28 @@ def _show_hidden_signs() -> None:
     formatters["text/plain"].for_type(
         pd.DataFrame, lambda table, printer, _: printer.text(visible(repr(table)))
     )
+
+
+def _check_injected(namespace: dict[str, Any], types: Iterable[str]) -> None:
+    """Refuse a parameter that papermill has set and that no earlier cell of the notebook sets.
+
+    papermill (`-p NAME VALUE`) accepts any name, and sets it in a cell of its own, which begins with
+    "# Parameters". IPython keeps the sources of all cells in `In`.
+    """
+    cells = list(namespace.get("In", ()))
+    injected = [cell for cell in cells if cell.startswith("# Parameters\n")]
+    if not injected:
+        return
+    before = cells[: cells.index(injected[-1])]
+    others = "\n".join(cell for cell in before if cell not in injected)
+    known = [*types, *re.findall(r"^(\w+)\s*(?::[^=\n]+)?=", others, re.MULTILINE)]
+    names = re.findall(r"^(\w+) = ", injected[-1], re.MULTILINE)
+    unknown_names = [name for name in names if name not in known and name in namespace]
+    if unknown_names:
+        # forgotten, so that the corrected cell can be run again in the same kernel
+        for name in unknown_names:
+            del namespace[name]
+        raise ConfigError(unknown("parameter", unknown_names[0], dict.fromkeys(known)))
 
 
 def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ name.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import IPython
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 
 from ragbench.errors import ConfigError
+from ragbench.sweep.notebooks import packaged
 
 CELL = "k: int = 5\nshare: float = 0.5\nname: str = ''\n"
 CALL = (
@@ -65,3 +67,42 @@ def test_tables_of_a_notebook_show_hidden_signs_as_signs(monkeypatch: pytest.Mon
         assert "red \u241b[31m \ufffdtxt.exe" in shown[mime]
         assert "0.5" in shown[mime]
     assert table.loc[0, "answer"] == "red \x1b[31m \u202etxt.exe"
+
+
+def run_by_papermill(cell: str, injected: dict[str, Any], notebook: dict[str, Any]) -> None:
+    """Run a parameters cell, the cell that papermill adds, and the call, as a kernel does."""
+    from papermill.translators import PythonTranslator
+
+    for source in (cell, PythonTranslator.codify(injected), CALL):
+        notebook.setdefault("In", [""]).append(source)
+        exec(source, notebook)
+
+
+@pytest.mark.parametrize(
+    ("injected", "message"),
+    [
+        ({"shaer": 0.7}, "unknown parameter 'shaer'; did you mean 'share'?"),
+        ({"k": 3, "nmae": "a\nb = 2"}, "unknown parameter 'nmae'; did you mean 'name'?"),
+        ({"concurrency": 4}, "unknown parameter 'concurrency'"),
+    ],
+)
+def test_a_parameter_of_papermill_that_the_cell_does_not_have_is_refused(
+    injected: dict[str, Any], message: str
+) -> None:
+    notebook: dict[str, Any] = {}
+    with pytest.raises(ConfigError) as caught:
+        run_by_papermill(CELL, injected, notebook)
+    assert message in str(caught.value)
+    run_by_papermill(CELL, {"share": 0.7}, notebook)  # corrected, in the same kernel
+    assert notebook["p"]["share"] == 0.7
+
+
+def test_papermill_may_set_what_the_cell_has_and_the_call_does_not_name() -> None:
+    notebook: dict[str, Any] = {}
+    run_by_papermill(CELL + "mine = 1\n", {"mine": 2, "k": 3}, notebook)
+    assert (notebook["p"]["k"], notebook["mine"]) == (3, 2)
+
+
+@pytest.mark.parametrize("path", sorted(packaged().glob("*.ipynb")), ids=lambda path: path.stem)
+def test_every_notebook_refuses_parameters_of_other_names(path: Path) -> None:
+    assert "notebook_parameters(" in path.read_text(encoding="utf-8")
