@@ -839,21 +839,35 @@ def test_a_part_of_a_grid_is_named_by_name_pattern_or_number(grid: Callable[[str
             chosen(read, wrong)
 
 
-def test_results_of_an_earlier_grid_are_compared_and_noted_unless_their_data_differ(
+def test_results_of_an_earlier_grid_are_compared_only_where_asked_for(
     grid: Callable[[str], Path], tmp_path: Path
 ) -> None:
     out = tmp_path / "results"
     (old,) = sweep(grid("[fixed]\nquality = 0.25"), out=out).finished
-    path = grid("[fixed]\nquality = 1.0")
+    path = grid("[axes]\nquality = [0.5, 1.0]")
     result = sweep(path, out=out)
-    assert any(old in note for note in result.notes)
+    expected = f"not compared, because not in this grid: {old}; --all compares them too"
+    assert expected in result.notes
+    assert {each.name for each in load_results(out / "tiny")} == {*result.finished}
+    assert result.leaderboard is not None
+    assert old not in result.leaderboard.read_text(encoding="utf-8")
     assert result.comparison is not None
+    assert "2 compared with" in result.comparison.read_text(encoding="utf-8")
+    with_all = sweep(path, out=out, compare_all=True)
+    assert f"compared too, though not in this grid: {old}" in with_all.notes
+    assert with_all.leaderboard is not None
+    assert old in with_all.leaderboard.read_text(encoding="utf-8")
+    assert result.comparison is not None
+    assert "3 compared with" in result.comparison.read_text(encoding="utf-8")
     config = out / "tiny" / old / "config.json"
     data = json.loads(config.read_text(encoding="utf-8"))
     data["source"]["dataset_fingerprint"] = "other"
     config.write_text(json.dumps(data), encoding="utf-8")
     with pytest.raises(SweepError, match="measured on other data"):
-        sweep(path, out=out)
+        sweep(path, out=out, compare_all=True)
+    without = sweep(path, out=out)
+    assert without.skipped == result.finished
+    assert {each.name for each in load_results(out / "tiny")} == {*result.finished}
 
 
 # --- killed

@@ -45,6 +45,7 @@ def sweep_command(
     margin: float = 0.02,
     batch: bool = False,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE")] = None,
+    compare_all: Annotated[bool, typer.Option("--all")] = False,
     requests: Requests,
     yes: Yes = False,
 ) -> int:
@@ -73,6 +74,7 @@ def sweep_command(
             without it; RAGBENCH_FORGET_BATCHES=ID gives a batch up, which is then paid for twice.
         settings: A parameter of every configuration, in place of what the grid gives it:
             chunker=fixed, several times.
+        compare_all: Also compare results in the folder that are not in the grid (any more).
 
     Example: ragbench sweep pydoc --jobs 2 --race
     """
@@ -101,6 +103,7 @@ def sweep_command(
         fork=not no_fork,
         executor=executor,
         batch=batch,
+        compare_all=compare_all,
         **options,
     )
     if result.leaderboard:

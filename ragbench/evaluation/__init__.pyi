@@ -24,7 +24,7 @@ from .folder import (
     load_results,
     result_folders,
     save,
-    save_baseline,
+    save_roles,
 )
 from .parameters import (
     WHERE,
@@ -114,7 +114,7 @@ __all__ = [
     "pipeline_settings",
     "result_folders",
     "save",
-    "save_baseline",
+    "save_roles",
     "score",
     "select_categories",
     "select_questions",

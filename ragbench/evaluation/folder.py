@@ -115,7 +115,7 @@ VERDICTS = "verdicts.json"
 """One more, where targets were checked: what decided, and which questions passed."""
 
 SWEEP = "sweep.json"
-"""In the folder of a sweep: which result is the baseline."""
+"""In the folder of a sweep: which result is the baseline, and which results are not compared."""
 
 RACE = "race.json"
 """In the folder of a sweep: how its configurations raced."""
@@ -341,7 +341,8 @@ def _decisions_of(text: str) -> Decisions:
 
 def load_results(folder: str | Path) -> Results:
     """Read every result in a folder, by name; all on the same data and the same questions. Those that
-    a race dropped before the last are in `Results.race`.
+    a race dropped before the last are in `Results.race`. Results that a sweep left out, because they
+    are no longer in its grid, are not among them (`ragbench sweep --all` takes them in).
 
     The folder is that of a sweep, of evaluations (results/eval), any that holds folders of results,
     or that of one result. Every file is read and checked here, and changing the folder afterwards
@@ -360,10 +361,10 @@ def load_results(folder: str | Path) -> Results:
         raise DataError(
             f"{folder} is not a folder; expected the folder of a sweep, such as results/quickstart"
         )
-    every = map(load_result, result_folders(folder))
+    every = map(load_result, compared_folders(folder))
     results = Results(
         _packed(result for result in every if DRAWS not in result.parameters),
-        baseline=_stored_baseline(folder),
+        baseline=_stored_roles(folder)[0],
         race=load_race(folder)[0],
     )
     if not results and (folder / "config.json").is_file():
@@ -430,15 +431,30 @@ def load_race(folder: Path) -> tuple[Race | None, str]:
         raise DataError(f"{path} is damaged ({exc!r}); delete it, and run the sweep again") from exc
 
 
-def save_baseline(folder: Path, name: str) -> None:
-    """Keep in the folder of a sweep which result the others are compared with; "" keeps none."""
-    if name != _stored_baseline(folder):
-        write_durably(folder / SWEEP, json_text({"baseline": name}))
+def save_roles(folder: Path, baseline: str, left_out: Sequence[str] = ()) -> None:
+    """Keep in the folder of a sweep which result the others are compared with ("" is none), and
+    which results are not compared.
+    """
+    if (baseline, tuple(left_out)) == _stored_roles(folder):
+        return
+    record: dict[str, Any] = {"baseline": baseline}
+    if left_out:
+        record["left_out"] = list(left_out)
+    write_durably(folder / SWEEP, json_text(record))
 
 
-def _stored_baseline(folder: Path) -> str:
+def _stored_roles(folder: Path) -> tuple[str, tuple[str, ...]]:
+    """Return the baseline of a sweep, "" where none is known, and the results not compared."""
     record = read_json(folder / SWEEP, "delete it") if (folder / SWEEP).is_file() else {}
-    return str(record.get("baseline", "")) if isinstance(record, dict) else ""
+    if not isinstance(record, dict):
+        return "", ()
+    return str(record.get("baseline", "")), tuple(map(str, record.get("left_out", ())))
+
+
+def compared_folders(folder: Path) -> list[Path]:
+    """Return the folders of results that are compared: all but those that the sweep left out."""
+    _, left_out = _stored_roles(folder)
+    return [path for path in result_folders(folder) if path.name not in left_out]
 
 
 def result_folders(folder: Path) -> list[Path]:

@@ -216,7 +216,7 @@ class Results(Sequence[Result]):
         if len(self) > 1:
             comparison = self.compare(name, measures=[deciding.measure], margin=margin)
         expected = None if comparison is None else self._expected_gain(name, deciding)
-        dropped_baseline = self.baseline if self.race else ""
+        dropped_baseline = "" if baseline else self.baseline
         return conclusion_of(
             self._results,
             comparison,

@@ -20,7 +20,7 @@ from typing import Any
 from ragbench.errors import DataError, SweepError
 from ragbench.evaluation import FILES, result_folders
 from ragbench.evaluation.checksums import CONFIG, TIMINGS, without_checksums
-from ragbench.evaluation.folder import JOURNAL
+from ragbench.evaluation.folder import JOURNAL, compared_folders
 from ragbench.files import STAGING, flush_folder, locked, read_json, swap_in
 
 COMPARISON = "comparison"
@@ -177,11 +177,11 @@ class SweepFolder:
             )
 
     def digest(self) -> str:
-        """Return the SHA-256 of every file of every result here: what a comparison notebook was
-        made from.
+        """Return the SHA-256 of every file of every result that is compared: what a comparison
+        notebook was made from.
         """
         sha = hashlib.sha256()
-        for folder in result_folders(self.path):
+        for folder in compared_folders(self.path):
             for file in (*FILES, *(table.name for table in tables_of(folder))):
                 data = (folder / file).read_bytes() if (folder / file).is_file() else b""
                 if file in (CONFIG, TIMINGS):

@@ -17,7 +17,8 @@ from ragbench.files import expanded, read_toml, toml_line
 from ragbench.sweep.job import relative
 from ragbench.sweep.notebooks import Notebook, is_installed, packaged, read_notebook
 from ragbench.systems.loader import system_digest
-from ragbench.types import Dataset
+from ragbench.testsets.forms import is_testset
+from ragbench.types import Dataset, DatasetSource
 
 _Table = dict[str, Any]
 
@@ -349,6 +350,32 @@ def sources_of(grid: Grid) -> dict[str, dict[str, str]]:
         else source
         for name, parameters in grid.runs.items()
     }
+
+
+def input_files(grid: Grid) -> list[Path]:
+    """Return the files of a sweep that are small enough to be copied at its start: the grid, the
+    test set without documents, and the files that describe systems.
+
+    Notebooks are not among them: they are read once anyway, and saving an open one changes nothing.
+    """
+    folder = working_folder(grid)
+    first = next(iter(grid.runs.values()))
+    testset = folder / expanded(str(first.get("dataset") or ""))
+    systems = [folder / expanded(str(run.get("system") or "")) for run in grid.runs.values()]
+    paths = [grid.path, *systems]
+    if first.get("dataset") and testset.exists() and is_testset(testset):
+        inside = sorted(testset.iterdir()) if testset.is_dir() else [testset]
+        paths += [path for path in inside if path.name != "corpus.jsonl"]
+    return [path for path in dict.fromkeys(paths) if path.is_file()]
+
+
+def dataset_source(grid: Grid) -> DatasetSource | None:
+    """Return from where the runs of a grid load their dataset; None where they load none."""
+    first, folder = next(iter(grid.runs.values())), working_folder(grid)
+    if "dataset" not in first:
+        return None
+    dataset, corpus = (resolved_name(first.get(name, ""), folder) for name in ("dataset", "corpus"))
+    return DatasetSource(dataset, first.get("split", "test"), corpus)
 
 
 def load_named(parameters: Mapping[str, Any], folder: Path) -> Dataset:

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, DataError, RagbenchError, SweepError
-from ragbench.evaluation import check_models, load_results, result_folders, save_baseline
-from ragbench.evaluation.folder import RACE
+from ragbench.evaluation import check_models, load_results, save_roles
+from ragbench.evaluation.folder import RACE, compared_folders
 from ragbench.evaluation.formats import short
 from ragbench.extension import imports_reported
 from ragbench.files import read_json, write_durably
@@ -20,7 +21,7 @@ from ragbench.llms.environment import in_force
 from ragbench.sweep import budget
 from ragbench.sweep.code import remember_code
 from ragbench.sweep.folder import COMPARISON, SweepFolder, tables_of
-from ragbench.sweep.grid import Grid, sources_of, working_folder
+from ragbench.sweep.grid import Grid, dataset_source, input_files, sources_of, working_folder
 from ragbench.sweep.job import Job, Place, make_job, relative
 from ragbench.sweep.plan import ask_in_batches, check_batches, open_sweep
 from ragbench.sweep.preload import packages_of
@@ -28,6 +29,7 @@ from ragbench.sweep.processes import Executor, LocalExecutor, default_jobs
 from ragbench.sweep.progress import Progress
 from ragbench.sweep.race import contest_of
 from ragbench.sweep.runs import RunOutcomes, run_all
+from ragbench.testsets.snapshot import VARIABLE, changed_since, take_snapshot
 from ragbench.text import escape_formula
 
 if TYPE_CHECKING:
@@ -72,6 +74,7 @@ def sweep(
     margin: float = 0.02,
     batch: bool = False,
     overrides: Sequence[str] = (),
+    compare_all: bool = False,
 ) -> SweepResult:
     """Run every configuration of a grid that is not finished yet, then compare them all.
 
@@ -114,6 +117,7 @@ def sweep(
             is on its way. RAGBENCH_FORGET_BATCHES names batches that are given up.
         overrides: parameters of every configuration, NAME=VALUE, in place of what the grid gives
             them.
+        compare_all: also compare the results in the folder that are not in the grid (any more).
 
     Returns:
         What was run, skipped and failed, and where things are.
@@ -136,50 +140,62 @@ def sweep(
     imports = list[str]()
     with imports_reported(imports.append):
         grid, names, folder, settings = open_sweep(grid_file, out, only, settings, overrides)
-    session = _Session(grid, folder, sources_of(grid), settings, Console(stderr=True))
-    with _reported(session), folder.locked(), in_force(settings):
-        notes = [*grid.notes, *session.check_others()]
-        if force or not (race or only):
-            (folder.path / RACE).unlink(missing_ok=True)
-        contest = contest_of(grid, folder, session.sources, race, margin) if race else None
-        names = [name for name in names if contest is None or name not in contest.race.stopped]
-        skipped = [name for name in names if not force and session.is_finished(name)]
-        to_run = session.jobs(
-            [name for name in names if name not in {*skipped}], force, allow_failed
-        )
-        ask = ask_in_batches if batch else check_batches
-        ask(grid, to_run, settings, session.log)
-        outcomes = RunOutcomes({}, [], False)
-        remember_code([grid.notebook.digest], imports, working_folder(grid))
-        if grid.compare:
-            remember_code([grid.compare.digest], [], folder.path)
-        local, opened = session.executors(executor, to_run, jobs, fork=fork)
-        with opened as runs:
-            if contest:
-                to_run, outcomes, note = contest.hold(to_run, runs, session.console)
-                notes.append(note)
-            if to_run:
-                outcomes = session.run(to_run, runs, skipped)
-        unfinished = {*outcomes.failed, *outcomes.left}
-        result = SweepResult(
-            folder.path,
-            tuple(name for name in to_run if name not in unfinished),
-            tuple(skipped),
-            outcomes.failed,
-            left=tuple(outcomes.left),
-            stopped=budget.stopped(settings, len(unfinished)) if outcomes.budget else "",
-        )
-        is_any = result.finished or skipped
-        if only:
-            notes.append(
-                f"the leaderboard and the comparison are made by `ragbench sweep {grid_file}` "
-                "without --only"
+    console = Console(stderr=True)
+    with TemporaryDirectory(prefix="ragbench-sweep-") as snapshot:
+        session = _Session(grid, folder, sources_of(grid), settings, console, Path(snapshot))
+        files = input_files(grid)
+        source = dataset_source(grid)
+        take_snapshot(session.snapshot, files, source, session.fingerprint)
+        with _reported(session), folder.locked(), in_force(settings):
+            notes = [*grid.notes, *session.check_others(compare_all=compare_all)]
+            if force or not (race or only):
+                (folder.path / RACE).unlink(missing_ok=True)
+            contest = contest_of(grid, folder, session.sources, race, margin) if race else None
+            names = [name for name in names if contest is None or name not in contest.race.stopped]
+            skipped = [name for name in names if not force and session.is_finished(name)]
+            to_run = session.jobs(
+                [name for name in names if name not in {*skipped}], force, allow_failed
             )
-        elif not is_any:
-            notes.append("no configuration succeeded, so there is nothing to compare")
-        result = replace(result, notes=tuple(notes))
-        if is_any and not only:
-            result = _compare(session, result, local)
+            ask = ask_in_batches if batch else check_batches
+            ask(grid, to_run, settings, session.log)
+            outcomes = RunOutcomes({}, [], False)
+            remember_code([grid.notebook.digest], imports, working_folder(grid))
+            if grid.compare:
+                remember_code([grid.compare.digest], [], folder.path)
+            local, opened = session.executors(executor, to_run, jobs, fork=fork)
+            with opened as runs:
+                if contest:
+                    to_run, outcomes, note = contest.hold(to_run, runs, session.console)
+                    notes.append(note)
+                if to_run:
+                    outcomes = session.run(to_run, runs, skipped)
+            unfinished = {*outcomes.failed, *outcomes.left}
+            result = SweepResult(
+                folder.path,
+                tuple(name for name in to_run if name not in unfinished),
+                tuple(skipped),
+                outcomes.failed,
+                left=tuple(outcomes.left),
+                stopped=budget.stopped(settings, len(unfinished)) if outcomes.budget else "",
+            )
+            is_any = result.finished or skipped
+            if only:
+                notes.append(
+                    f"the leaderboard and the comparison are made by `ragbench sweep {grid_file}` "
+                    "without --only"
+                )
+            elif not is_any:
+                notes.append("no configuration succeeded, so there is nothing to compare")
+            result = replace(result, notes=tuple(notes))
+            if is_any and not only:
+                result = _compare(session, result, local, compare_all=compare_all)
+            changed = changed_since(session.snapshot, files)
+            if changed:
+                note = (
+                    f"{', '.join(changed)} changed while the sweep ran: the results are of the state "
+                    "at its start; run it again"
+                )
+                result = replace(result, notes=(*result.notes, note))
     return replace(result, seconds=time.monotonic() - began)
 
 
@@ -198,7 +214,7 @@ def _check_call(jobs: int | None, *, batch: bool, race: str) -> None:
 @dataclass(frozen=True)
 class _Session:
     """What the steps of a sweep share; `sources` are what the result of each configuration is made
-    from.
+    from, `snapshot` is the folder with copies of the input files at the start.
     """
 
     grid: Grid
@@ -206,6 +222,12 @@ class _Session:
     sources: Mapping[str, Mapping[str, str]]
     settings: Settings
     console: Console
+    snapshot: Path
+
+    @property
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the dataset at the start; "" without one."""
+        return next(iter(self.sources.values()))["dataset_fingerprint"]
 
     def is_finished(self, name: str) -> bool:
         return self.folder.is_finished(name, self.grid.runs[name], self.sources[name])
@@ -213,12 +235,18 @@ class _Session:
     def log(self, message: str) -> None:
         self.console.print(message, highlight=False, markup=False, soft_wrap=True)
 
-    def check_others(self) -> list[str]:
-        """Return a note on results that are not of this grid; they are compared too, so they must
+    def check_others(self, *, compare_all: bool) -> list[str]:
+        """Return a note on results that are not of this grid; where they are compared too, they must
         be on the same data.
         """
         others = self.folder.others(self.grid.runs)
-        fingerprint = next(iter(self.sources.values()))["dataset_fingerprint"]
+        names = ", ".join(others)
+        if not others:
+            return []
+        with_tables = any(tables_of(self.folder.path / name) for name in others)
+        if not (compare_all or with_tables):  # a notebook of tables finds them by itself
+            return [f"not compared, because not in this grid: {names}; --all compares them too"]
+        fingerprint = self.fingerprint
         for name in others:
             source = self.folder.config(name).get("source", {})
             other = source.get("dataset_fingerprint", fingerprint)
@@ -228,9 +256,7 @@ class _Session:
                     f"on other data (fingerprint {str(other)[:12]}); delete it, or use another "
                     "--output or another name"
                 )
-        names = ", ".join(others)
-        note = f"compared too, though not in this grid: {names}; delete what should not be"
-        return [note] if others else []
+        return [f"compared too, though not in this grid: {names}"]
 
     def jobs(self, names: Sequence[str], force: bool, allow_failed: bool) -> dict[str, Job]:
         """Return the job of each configuration to run, whose models are there."""
@@ -247,7 +273,7 @@ class _Session:
                 self.folder.forget_journals(name)
             parameters, source = self.grid.runs[name], self.sources[name]
             check_models(parameters, folder=location.cwd)
-            jobs[name] = make_job(
+            job = make_job(
                 self.folder,
                 name,
                 location,
@@ -256,6 +282,8 @@ class _Session:
                 stamp=stamp,
                 allow_failed=allow_failed,
             )
+            variables = {**job.environment, VARIABLE: str(self.snapshot)}
+            jobs[name] = replace(job, environment=variables)
         return jobs
 
     def executors(
@@ -309,23 +337,30 @@ def _reported(session: _Session) -> Iterator[None]:
         raise SweepError(f"cannot write to {session.folder.path}: {exc}") from exc
 
 
-def _compare(session: _Session, result: SweepResult, executor: LocalExecutor) -> SweepResult:
+def _compare(
+    session: _Session, result: SweepResult, executor: LocalExecutor, *, compare_all: bool
+) -> SweepResult:
     """Write the leaderboard and execute the comparison notebook; return the result, completed."""
     grid, folder, notes = session.grid, session.folder, list(result.notes)
     texts, baseline = dict[Path, str](), ""
-    is_one = len(paths := result_folders(folder.path)) < 2
+    left_out = list(result.left)  # an older result of theirs is outdated
+    if not compare_all:
+        left_out += folder.others(grid.runs)
+    save_roles(folder.path, grid.baseline, sorted(left_out))
+    paths = compared_folders(folder.path)
+    is_one = len(paths) < 2
     if not any(map(tables_of, paths)):  # what these hold only their notebooks know
         try:
-            save_baseline(folder.path, grid.baseline)
             results = load_results(folder.path)
             table = results.leaderboard()
         except RagbenchError as exc:
             return replace(result, failed={**result.failed, COMPARISON: str(exc)})
         baseline = grid.baseline if grid.baseline in {other.name for other in results} else ""
-        if grid.baseline != baseline:
+        was_dropped = results.race is not None and grid.baseline in results.race.stopped
+        if grid.baseline != baseline and not was_dropped:
             notes.append(
-                f"the baseline {grid.baseline} failed or was dropped; the comparison takes the first configuration "
-                "by name"
+                f"the baseline {grid.baseline} has no result; the comparison takes the first "
+                "configuration by name"
             )
         measure = results.deciding().measure
         is_one = len(results) < 2

@@ -22,7 +22,8 @@ from ragbench.files import write_durably
 from ragbench.sweep.folder import tables_of
 from ragbench.sweep.job import Job
 from ragbench.sweep.notebooks import in_place, note_on_top, notebook_text, without_machine
-from ragbench.systems.loader import RECORDED
+from ragbench.systems.loader import RECORDED, system_digest
+from ragbench.testsets.snapshot import VARIABLE
 
 
 class _UnusableError(SweepError):
@@ -139,9 +140,22 @@ def _stamp(job: Job) -> None:
                 f"the notebook saved {key} = {value!r}, but it was run "
                 f"with {configuration[key]!r}; pass its parameters to the result as they were set"
             )
+    _check_system(job)
     config["parameters"] = configuration
     config["source"] = job.source
     write_config(job.results, config)
+
+
+def _check_system(job: Job) -> None:
+    """Refuse a run whose system has been edited since the sweep began; `verify` replaces systems."""
+    if VARIABLE not in job.environment:
+        return
+    system = str(job.parameters.get("system") or "")
+    expected = (job.source or {}).get("system_sha256")
+    if system and expected and system_digest(system, job.cwd) != expected:
+        raise _UnusableError(
+            f"the system {system} has changed since the sweep began; run the sweep again"
+        )
 
 
 def _check_requests(results: Path, asked: str, *, allow_failed: bool) -> None:

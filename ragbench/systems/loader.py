@@ -25,6 +25,7 @@ from ragbench.systems.mcp import McpSystem
 from ragbench.systems.pipeline import Pipeline
 from ragbench.systems.recorded import RecordedSystem
 from ragbench.testsets.fields import TABLES
+from ragbench.testsets.snapshot import as_at_start
 from ragbench.types import Dataset, System
 
 _FORMS = (
@@ -146,13 +147,13 @@ def system_digest(spec: str, folder: str | Path = "") -> str:
     content = b""
     with suppress(OSError):  # loading it names the reason
         if path is not None and os.path.isfile(path):
-            content = path.read_bytes()
+            content = as_at_start(path).read_bytes()
     return hashlib.sha256(spec.encode() + b"\n" + content).hexdigest()
 
 
 def read_table(path: Path) -> tuple[str, dict[str, Any]]:
     """Return the kind and the table of a system's TOML file."""
-    tables = read_toml(path, f"a system is {_FORMS}")
+    tables = read_toml(as_at_start(path), f"a system is {_FORMS}")
     for kind in tables:
         if kind not in _KINDS:
             raise ConfigError(f"{path}: {unknown('table', kind, _KINDS)}")

@@ -16,6 +16,7 @@ from ragbench.systems.answer_parser import RETRIEVAL_ONLY, read_answer
 from ragbench.systems.function import failed
 from ragbench.testsets.fields import IDS, QUESTIONS, outputs_of
 from ragbench.testsets.other_tools import other_form, records
+from ragbench.testsets.snapshot import as_at_start
 from ragbench.types import Answer
 
 
@@ -49,7 +50,7 @@ class RecordedSystem:
         self._is_run = False
         if isinstance(source, str | Path):
             self.name = name or Path(source).stem
-            self._read(expanded(source))
+            self._read(as_at_start(expanded(source)))
         else:
             self.name = name or "recorded"
             for answer in source:

@@ -7,6 +7,7 @@ from pathlib import Path
 from ragbench.datasets import EXPECTED, is_collection, load_collection
 from ragbench.errors import ConfigError, DataError
 from ragbench.files import expanded
+from ragbench.testsets.snapshot import check_unchanged
 from ragbench.types import Dataset, DatasetSource
 
 
@@ -50,7 +51,9 @@ folder, a test set (.yaml, .json, .jsonl or a folder), 'beir/<name>', 'irds:<ir_
     if not isinstance(split, str) or not split:
         raise ConfigError(f"the split is {split!r}; expected a name like 'test'")
     source = DatasetSource(_absolute(name), split, _absolute(corpus) if corpus else "")
-    return replace(_load(name, split, corpus), source=source)
+    data = replace(_load(name, split, corpus), source=source)
+    check_unchanged(data)
+    return data
 
 
 def _load(name: str | Path, split: str, corpus: str | Path) -> Dataset:

@@ -36,7 +36,7 @@ def answer(question, wrong):
     with Path("asked.txt").open("a") as file:
         file.write(f"{wrong} {question}\\n")
     number = int(question.split()[-1])
-    return "no idea at all" if number % 10 < wrong else f"answer {number}"
+    return "something else" if number % 10 < wrong else f"answer {number}"
 
 def good(question):
     return answer(question, 1)
@@ -200,6 +200,7 @@ def test_a_damaged_race_is_named(grid: Path) -> None:
 
 def test_a_sweep_with_a_race_compares_those_that_are_left(grid: Path) -> None:
     shutil.copy(NOTEBOOKS / "compare.ipynb", grid.parent)
+    grid.write_text(grid.read_text() + '[sweep]\nbaseline = {system = "arms:poor"}\n')
     assert "cannot be foreseen" in plan(grid, race="token_f1").notes[-1]
     ran = CliRunner().invoke(app, ["sweep", str(grid), "--race", "token_f1", "--jobs", "1"])
     assert ran.exit_code == 0, ran.output
@@ -223,6 +224,18 @@ def test_a_sweep_with_a_race_compares_those_that_are_left(grid: Path) -> None:
     assert any(line.startswith("Race: by token_f1: 2 of 4 configurations were") for line in lines)
     text = Path("results/grid/comparison.ipynb").read_text()
     assert "The race by token_f1" in text
+    assert results.race.stopped.keys() >= {results.baseline}  # the user's, which the race dropped
+    headline = (
+        f"Change to {results.leaderboard()['label'].iloc[0]}: your baseline, {results.baseline}, was "
+        f"dropped by the race after {results.race.stopped[results.baseline]} questions"
+    )
+    assert results.conclude().headline == headline
+    for shown in (ran.output, text):
+        assert headline in shown
+        assert "Keep the baseline" not in shown
+        assert "takes the first configuration" not in shown
+    named_by_user = results.conclude(results[0].name)
+    assert "was dropped" not in named_by_user.headline
     before = {path: path.read_bytes() for path in Path("results/grid").rglob("*.*")}
     again = sweep(grid, race="token_f1")
     assert (again.finished, len(again.skipped)) == ((), 2)

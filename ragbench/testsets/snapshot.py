@@ -1,0 +1,78 @@
+"""The inputs of a sweep as they were at its start: its runs read these, and nothing newer.
+
+Small files (test set, grid, description of a system) are copied. Documents may be
+large: they are not copied, and each run compares the fingerprint of what it has loaded.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+
+from ragbench.errors import DataError
+from ragbench.types import Dataset, DatasetSource
+
+VARIABLE = "RAGBENCH_SNAPSHOT"
+"""The environment variable that names the folder of the copies, in the processes of a sweep."""
+
+_DATASET = "dataset.json"
+
+
+def take_snapshot(
+    folder: Path, files: Iterable[Path], source: DatasetSource | None, fingerprint: str
+) -> None:
+    """Copy files into a folder, and keep there from where the dataset is loaded, and its
+    fingerprint.
+    """
+    for path in files:
+        copy = _copy_in(folder, path)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
+    if source is not None:
+        record = {"source": asdict(source), "fingerprint": fingerprint}
+        (folder / _DATASET).write_text(json.dumps(record), encoding="utf-8")
+
+
+def as_at_start(path: Path) -> Path:
+    """Return the copy of a file in a run of a sweep, and the file itself where there is none."""
+    folder = os.environ.get(VARIABLE)
+    if not folder:
+        return path
+    copy = _copy_in(Path(folder), path)
+    return copy if copy.is_file() else path
+
+
+def changed_since(folder: Path, files: Iterable[Path]) -> list[str]:
+    """Return the names of the files that are no longer as they were copied."""
+    names = []
+    for path in files:
+        content = path.read_bytes() if path.is_file() else None
+        if content != _copy_in(folder, path).read_bytes():
+            names.append(path.name)
+    return names
+
+
+def check_unchanged(data: Dataset) -> None:
+    """Refuse a dataset of a sweep that is not what the sweep has loaded at its start.
+
+    Raises:
+        DataError: its documents (or other files that were not copied) have changed since.
+    """
+    path = Path(os.environ.get(VARIABLE, ""), _DATASET)
+    if VARIABLE not in os.environ or not path.is_file() or data.source is None:
+        return
+    record = json.loads(path.read_text(encoding="utf-8"))
+    if record["source"] == asdict(data.source) and record["fingerprint"] != data.fingerprint:
+        raise DataError(
+            f"the documents of {Path(data.source.name).name} have changed since the sweep began; run "
+            "the sweep again"
+        )
+
+
+def _copy_in(folder: Path, path: Path) -> Path:
+    """Return where the copy of a file is; it has the file's name."""
+    place = hashlib.sha256(os.path.realpath(path).encode()).hexdigest()[:16]
+    return folder / place / path.name

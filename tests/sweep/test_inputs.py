@@ -1,0 +1,107 @@
+"""Inputs that are edited while a sweep runs: the runs go on with the state at its start."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ragbench.evaluation import load_results
+from ragbench.sweep import sweep
+from ragbench.systems.loader import system_digest
+from ragbench.systems.recorded import RecordedSystem
+from ragbench.testsets import snapshot
+from ragbench.testsets.loader import load_dataset
+from tests.test_sweep import write_notebook
+
+PARAMETERS = """
+dataset: str = ""
+system: str = ""
+number: int = 0
+edited: str = ""  # the file that the first run changes
+results_dir: str = ""
+"""
+RUN = """
+from pathlib import Path
+import pandas as pd
+import ragbench as rb
+from ragbench.evaluation import new_result, save
+
+data = rb.load_dataset(dataset)
+if edited and number == 1:
+    path = Path(edited)
+    path.write_text(path.read_text().replace("Cats", "Dogs"))
+scores = pd.DataFrame({"query_id": list(data.queries), "measure": "nDCG@10", "value": number / 4})
+parameters = {"dataset": dataset, "number": number, "edited": edited}
+parameters |= {"system": system} if system else {}
+save(new_result(parameters=parameters, dataset=data, run={q: {} for q in data.queries}, scores=scores), results_dir)
+"""
+TESTS = "name: tiny\ncorpus: docs\ncases:\n- case_id: q1\n  question: Do Cats nap?\n  relevant_docs: [a.md]\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("# Naps\n\nCats nap.\n")
+    (tmp_path / "tests.yaml").write_text(TESTS)
+    write_notebook(tmp_path / "evaluate.ipynb", PARAMETERS, RUN)
+    return tmp_path
+
+
+def grid(folder: Path, edited: str) -> Path:
+    path = folder / "grid.toml"
+    path.write_text(
+        f'# Cats\n[fixed]\ndataset = "tests.yaml"\nedited = "{edited}"\n[axes]\nnumber = [1, 2]\n'
+    )
+    return path
+
+
+@pytest.mark.parametrize("edited", ["tests.yaml", "grid.toml"])
+def test_an_edit_of_a_small_file_changes_nothing_and_is_mentioned(
+    folder: Path, edited: str
+) -> None:
+    result = sweep(grid(folder, edited), jobs=1, out=folder / "results")
+    assert not result.failed
+    assert result.notes[-1] == (
+        f"{edited} changed while the sweep ran: the results are of the state at its start; run it "
+        "again"
+    )
+    results = load_results(result.folder)
+    assert {each.queries["q1"] for each in results} == {"Do Cats nap?"}
+    assert len({each.dataset["fingerprint"] for each in results}) == 1
+
+
+def test_a_run_that_finds_other_documents_fails_and_is_run_the_next_time(folder: Path) -> None:
+    path = grid(folder, "docs/a.md")
+    result = sweep(path, jobs=1, out=folder / "results")
+    [(name, error)] = result.failed.items()
+    assert (
+        "documents of tests.yaml have changed since the sweep began; run the sweep again" in error
+    )
+    again = sweep(path, jobs=1, out=folder / "results")
+    assert not again.failed
+    assert name in again.finished
+    assert len(again.finished) == 2  # the first one saw the old documents
+    assert len({each.dataset["fingerprint"] for each in load_results(again.folder)}) == 1
+
+
+def test_copies_are_read_in_place_of_files_and_only_of_these(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = folder / "answers.jsonl"
+    answers.write_text(json.dumps({"query_id": "q1", "answer": "They do."}) + "\n")
+    files = [answers, folder / "tests.yaml"]
+    data = load_dataset(folder / "tests.yaml")
+    digest = system_digest("answers.jsonl", folder)
+    copies = folder / "copies"
+    snapshot.take_snapshot(copies, files, data.source, data.fingerprint)
+    assert snapshot.changed_since(copies, files) == []
+    answers.write_text(json.dumps({"query_id": "q1", "answer": "No."}) + "\n")
+    (folder / "tests.yaml").unlink()
+    assert snapshot.changed_since(copies, files) == ["answers.jsonl", "tests.yaml"]
+    assert system_digest("answers.jsonl", folder) != digest
+    monkeypatch.setenv(snapshot.VARIABLE, str(copies))
+    assert system_digest("answers.jsonl", folder) == digest
+    assert RecordedSystem(answers).answer("q1", "?").text == "They do."
+    assert snapshot.as_at_start(folder / "other.yaml") == folder / "other.yaml"
