@@ -307,7 +307,8 @@ def plan_due(database: str = "", now: datetime | None = None) -> None:
         for row in connection.execute(select(schedule).where(schedule.c.enabled)).all():
             due = due_before(row.cron, row.zone, now)
             own_jobs = job.c.schedule_id == row.id
-            planned = select(job.c.id).where(own_jobs, job.c.due_at >= due)
+            # not those of a clock that was ahead: nothing would run until that time comes
+            planned = select(job.c.id).where(own_jobs, job.c.due_at.between(due, timestamp(now)))
             if due <= row.made_at or connection.execute(planned).first():
                 continue
             connection.execute(delete(job).where(own_jobs, job.c.state == "waiting"))

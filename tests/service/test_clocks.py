@@ -72,7 +72,30 @@ def test_a_clock_that_jumps_back_and_forth_repeats_no_job(database: str) -> None
     assert len(jobs(limit=1000, database=database)) == len(due)
 
 
-@pytest.mark.parametrize("jump", [-HOUR, HOUR])
+def test_a_clock_that_was_a_day_ahead_stops_no_schedule(database: str) -> None:
+    start = datetime(2026, 3, 1, tzinfo=UTC)
+    add_schedule("s", "0 * * * *", ["eval"], database=database, now=start)
+    due = []
+    for hours in (1, 2, 26, 3, 4, 5):
+        outcomes = run_due(
+            database=database, now=start + hours * HOUR, work=lambda *_: (0, "", None)
+        )
+        due += [outcome.due_at for outcome in outcomes]
+    times = [datetime.fromisoformat(each) - start for each in due]
+    assert [each / HOUR for each in times] == [1, 2, 26, 3, 4, 5]
+
+
+def test_a_clock_that_is_set_back_by_an_hour_repeats_nothing(database: str) -> None:
+    start = datetime(2026, 3, 1, tzinfo=UTC)
+    add_schedule("s", "0 * * * *", ["eval"], database=database, now=start)
+    ran = [
+        len(run_due(database=database, now=start + hours * HOUR, work=lambda *_: (0, "", None)))
+        for hours in (1, 2, 3, 2, 2.5, 3, 3.5, 4)
+    ]
+    assert ran == [1, 1, 1, 0, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("jump", [-HOUR, HOUR, 24 * HOUR])
 def test_a_job_is_completed_once_though_the_clocks_of_two_workers_differ(
     database: str, monkeypatch: pytest.MonkeyPatch, jump: timedelta
 ) -> None:
