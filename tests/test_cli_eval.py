@@ -159,7 +159,10 @@ def test_a_ci_server_gets_junit_xml_and_github_a_summary(
         suites["targets"].findall("testcase/failure")
     )
     assert int(suites["targets"].get("failures", "")) > 0
-    assert run(*asked, "--force")[0] == code
+    assert int(suites["questions"].get("failures", "")) == 0
+    passing = ("--fail-under", "nDCG@5=0.2,R@5=0.2,pass_rate=0.3", "--output", "green.xml")
+    assert run("bad.jsonl", *passing)[0] == 0  # two of three questions fail
+    assert not list(ElementTree.parse(place / "green.xml").getroot().iter("failure"))
 
 
 @pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 from collections import Counter
@@ -182,6 +183,15 @@ class Result(Decisions):
     def made_at(self) -> str:
         """Return the time of the evaluation, ISO 8601."""
         return str(self.config.get("made_at") or "")
+
+    @property
+    def seconds(self) -> float:
+        """Return how long the evaluation took: the sum of its stages."""
+        # "ask", where it is there, holds the stages of the pipeline
+        within = ("chunk", "index", "search", "generate", "interventions")
+        asked = "ask" in self.timings
+        stages = self.timings.items()
+        return math.fsum(value for stage, value in stages if not (asked and stage in within))
 
     def _part(self, name: str) -> Mapping[str, Any]:
         part: Mapping[str, Any] = self.config.get(name) or {}

@@ -4,7 +4,6 @@ The files are the truth: everything in the database can be made again from the f
 and is then equal but for the time of recording and the numbers of runs and datasets.
 """
 
-import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -179,7 +178,7 @@ def rows_of(result: Result, folder: Path | None, client: str, series: str) -> Ro
         if counts.get("passed", 0) + counts.get("failed", 0)
         else None,
         "cost_usd": config.get("facts", {}).get("cost_usd"),
-        "seconds": round(_seconds(result.timings), 3),
+        "seconds": round(result.seconds, 3),
         "versions": canonical(config.get("environment", {})),
         "parameters": canonical(parameters),
         "categories": canonical(
@@ -202,12 +201,6 @@ def _names(result: Result, folder: Path | None, series: str) -> dict[str, str]:
         default, configuration = folder.absolute().parent.name if folder else "", result.name
     series = series or config.get("series", "") or default
     return {"series": series[:_NAME], "configuration": configuration[:_NAME]}
-
-
-def _seconds(timings: Mapping[str, float]) -> float:
-    """Return the sum of the stages; "ask", where it is there, holds those of the pipeline."""
-    within = ("chunk", "index", "search", "generate", "interventions") if "ask" in timings else ()
-    return math.fsum(value for stage, value in timings.items() if stage not in within)
 
 
 def _scores(run_id: str, result: Result, values: pd.DataFrame) -> list[Json]:

@@ -11,7 +11,8 @@ n=..., min_grade=..., system=...)` overrides for a test, class or module:
 - `--ragbench-report`: a file (.json, .md or .html) or a folder for the report of `ragbench eval`; a
   file .xml is pytest's own (`--junitxml`), so that JUnit counts the tests and failures of pytest;
 - `--ragbench-option NAME=VALUE`: any option of that evaluation (`ragbench.EvaluationSpec`); may be
-  repeated.
+  repeated. With `fail_under=nDCG@5=0.6` or a `baseline` that evaluation is a gate: a session whose
+  tests pass ends with exit status 1 where it does not, with a report or without.
 
 Fixtures: `ragbench_dataset`, `ragbench_case` (a test that names it runs once per question),
 `rag_system`; and, for tests that are coroutines, `nfcorpus_test_data`, `evaluation_llm`,
@@ -28,7 +29,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -48,6 +49,16 @@ _MARKER = "dataset corpus split query_ids n min_grade system".split()
 _XDIST = "ragbench"
 _OUTER: pytest.StashKey[reports.Recorder | None] = pytest.StashKey()
 _SYSTEMS: pytest.StashKey[dict[tuple[str, DatasetSource | None], System]] = pytest.StashKey()
+
+
+class Outcome(NamedTuple):
+    """A line at the end of the session; not `good` where there is no report, or no pass."""
+
+    line: str
+    good: bool
+
+
+_OUTCOMES: pytest.StashKey[list[Outcome]] = pytest.StashKey()
 
 _NFCORPUS = ("PLAIN-2630", "PLAIN-2660", "PLAIN-2510", "PLAIN-2430", "PLAIN-2690")
 """Questions of BEIR's nfcorpus with 14 to 21 highly relevant documents."""
@@ -100,8 +111,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--ragbench-n", type=int, default=0, metavar="N", help="the first N questions only (0: all)"
     )
     text = (
-        "an option of the report's evaluation, such as judge=env or fail_under=nDCG@5=0.6; "
-        "may be repeated"
+        "an option of the report's evaluation, such as judge=env, or fail_under=nDCG@5=0.6, which "
+        "the whole session has to reach; may be repeated"
     )
     group.addoption(
         "--ragbench-option", action="append", default=[], metavar="NAME=VALUE", help=text
@@ -326,9 +337,17 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     for system in session.config.stash.get(_SYSTEMS, {}).values():
         if callable(close := getattr(system, "close", None)):
             close()
+    recorded = reports.active
+    if recorded is None:
+        return
     output = getattr(session.config, "workeroutput", None)
-    if output is not None and reports.active is not None:
-        output[_XDIST] = reports.active.to_plain()
+    if output is not None:
+        output[_XDIST] = recorded.to_plain()
+        return
+    outcomes = session.config.stash[_OUTCOMES] = _evaluated(session.config, recorded)
+    failed = not all(outcome.good for outcome in outcomes)
+    if failed and _has_gate(session.config) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -351,43 +370,65 @@ def pytest_terminal_summary(
     for measure, *cells in rows:
         others = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
         terminalreporter.write_line("  ".join([measure.ljust(first), *others]))
-    if report:
-        # under `-W error` none of them may prevent the report
-        with warnings.catch_warnings(action="always", category=DataWarning):
-            for line, good in _write_reports(
-                Path(report), recorded.answers, config.getoption("--ragbench-option")
-            ):
-                terminalreporter.write_line(line, red=not good)
+    for outcome in config.stash.get(_OUTCOMES, ()):
+        terminalreporter.write_line(outcome.line, red=not outcome.good)
 
 
-def _write_reports(
-    place: Path,
+def _has_gate(config: pytest.Config) -> bool:
+    """Return True if the evaluation at the end of the session decides the exit status, too."""
+    spec = evaluation.spec_of_texts(config.getoption("--ragbench-option"))
+    return bool(spec.fail_under) or spec.baseline is not None
+
+
+def _evaluated(config: pytest.Config, recorded: reports.Recorder) -> list[Outcome]:
+    """Evaluate what the tests asserted, where a report is wanted or a gate is named."""
+    report = config.getoption("--ragbench-report")
+    is_gated = _has_gate(config) and bool(recorded.checks)  # other tests have nothing to gate
+    if not (report or is_gated):
+        return []
+    options = config.getoption("--ragbench-option")
+    place = Path(report) if report else None
+    # under `-W error` no warning may prevent the report
+    with warnings.catch_warnings(action="always", category=DataWarning):
+        return list(_outcomes(place, recorded.answers, options, is_gated=is_gated))
+
+
+def _outcomes(
+    place: Path | None,
     answers: Mapping[DatasetSource | None, Mapping[str, Answer]],
     options: Sequence[str],
-) -> Iterator[tuple[str, bool]]:
-    """Return the report of each dataset whose questions were tested: its path, or False and the
-    reason.
+    *,
+    is_gated: bool,
+) -> Iterator[Outcome]:
+    """Yield the path of the report of each dataset whose questions were tested, or why there is
+    none; and the verdict where there is a gate.
     """
-    from ragbench.report.page import write_report
+    from ragbench.report.page import banner, write_report
 
     by_source = {source: part for source, part in answers.items() if source is not None}
     if not by_source:
-        yield (
-            "no report: no assertion had a question of ragbench_case, or of a loaded dataset",
-            True,
+        kind = "verdict" if is_gated else "report"
+        yield Outcome(
+            f"no {kind}: no assertion had a question of ragbench_case, or of a loaded dataset",
+            not is_gated,
         )
     for number, (source, part) in enumerate(by_source.items(), 1):
         path = place
-        if len(by_source) > 1:  # the number distinguishes folders of the same name
-            path = place.with_name(
-                f"{place.stem}-{number}-{Path(source.name).stem}-{source.split}{place.suffix}"
+        if path is not None and len(by_source) > 1:  # folders of the same name
+            path = path.with_name(
+                f"{path.stem}-{number}-{Path(source.name).stem}-{source.split}{path.suffix}"
             )
         try:
             data = _loaded(source)
             spec = evaluation.spec_of_texts(["name=pytest", *options])
             result = evaluation.evaluate(data.select(part), list(part.values()), spec)
-            write_report(result, path, force=True)
+            if path is not None:
+                write_report(result, path, force=True)
         except (RagbenchError, OSError) as exc:
-            yield f"no report was written: {exc}", False
-        else:
-            yield f"report: {path}", True
+            yield Outcome(f"no {'report was written' if path else 'verdict'}: {exc}", False)
+            continue
+        if path is not None:
+            yield Outcome(f"report: {path}", True)
+        if is_gated:
+            word, sentence = banner(result)
+            yield Outcome(f"{word.upper()}: {sentence}", result.passed)

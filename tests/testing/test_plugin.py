@@ -117,6 +117,39 @@ def test_one_test_per_question_a_table_and_the_report(tmp_path: Path) -> None:
     assert [one["query_id"] for one in report["questions"]] == ["p002", "p003", "p004"]
 
 
+GATED = """
+def test_recall(ragbench_case):
+    results = sorted(ragbench_case.relevant) if ragbench_case.query_id == "p002" else ["none"]
+    assert_context_recall(results, ragbench_case, at_least=0.0)
+"""
+
+
+@pytest.mark.parametrize("processes", [[], ["-n2"]])
+@pytest.mark.parametrize(("gate", "word"), [("0.4", "PASSED"), ("0.6", "FAILED")])
+def test_a_gate_decides_the_exit_status(
+    gate: str, word: str, processes: list[str], tmp_path: Path
+) -> None:
+    """Every test passes; one of two questions has its documents, so Success@5 is 0.5."""
+    gate = f"--ragbench-option=fail_under=Success@5={gate}"
+    questions = "--ragbench-queries=p002,p003"
+    done = run(tmp_path, GATED, questions, gate, *processes)
+    assert "2 passed" in done.stdout
+    assert f"{word}: " in done.stdout
+    assert done.returncode == (word == "FAILED"), done.stdout + done.stderr
+    assert "report:" not in done.stdout
+    done = run(tmp_path, GATED, questions, gate, "--ragbench-report=out.json", *processes)
+    assert done.returncode == (word == "FAILED")
+    assert "report: out.json" in done.stdout
+
+
+def test_a_gate_that_cannot_be_measured_is_not_passed(tmp_path: Path) -> None:
+    gate = "--ragbench-option=fail_under=llm_correctness=0.1"
+    done = run(tmp_path, GATED, "--ragbench-queries=p002,p003", gate)
+    assert (done.returncode, "no verdict: --fail-under" in done.stdout) == (1, True), done.stdout
+    unrelated = "def test_arithmetic():\n    assert 1 + 1 == 2\n"
+    assert run(tmp_path, unrelated, gate).returncode == 0
+
+
 def test_options_choose_the_questions_and_the_other_forms_of_the_report(tmp_path: Path) -> None:
     text = """
 def test_ids(ragbench_dataset, ragbench_case):

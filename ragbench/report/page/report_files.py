@@ -12,20 +12,11 @@ from ragbench.evaluation.folder import ALL_FILES, JOURNAL
 from ragbench.files import STAGING, check_writable
 from ragbench.report.page.every_eval_ever import report_every_eval_ever
 from ragbench.report.page.html import report_html
+from ragbench.report.page.junit import report_junit
 from ragbench.report.page.markdown import report_markdown
 from ragbench.report.page.otlp import report_traces
 from ragbench.report.page.report_json import report_json
-from ragbench.report.page.sentences import templates
 from ragbench.report.several import results_html, results_json, results_markdown
-
-
-def report_junit(result: Result) -> str:
-    """Write the XML of JUnit, which CI servers show as tests: one for each question and target. A
-    failed question or missed target is a failure, an unmeasured one is skipped.
-    """
-    template = templates(autoescape=True).get_template("report.xml.j2")
-    return template.render(result=result)
-
 
 _OF_ONE = {
     ".json": report_json,

@@ -1,0 +1,105 @@
+"""A result as the XML of JUnit, which CI servers show as tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ragbench.evaluation import Result, Results
+from ragbench.evaluation.perspectives import not_attributable
+from ragbench.evaluation.records import CaseResult, MeasureResult
+from ragbench.report.page.sentences import aim, failed_cases, number, plural, signed, templates
+
+
+class Check(NamedTuple):
+    """One test case: its outcome is "passed", "failed" or "skipped"; `message` is the reason,
+    `details` are further lines of a failure, and `seconds` is how long it took.
+    """
+
+    name: str
+    outcome: str
+    message: str = ""
+    details: Sequence[str] = ()
+    seconds: float = 0.0
+
+
+def report_junit(result: Result) -> str:
+    """Write the XML of JUnit: a failure wherever the exit status of `ragbench eval` is not 0, and
+    none where it is 0.
+
+    Targets, gates, regressions and the judge are test cases. A question decides nothing by itself:
+    one that passed or failed is a property, one that no label decides is skipped. The conclusion
+    and its next step are properties, too.
+    """
+    conclusion = Results([result]).conclude()
+    template = templates(autoescape=True).get_template("report.xml.j2")
+    return template.render(
+        made_at=result.made_at,
+        seconds_of_all=result.seconds,
+        conclusion=conclusion,
+        checks=_checks(result),
+        decided=[(case, _state(case)) for case in result.cases if case.passed is not None],
+        undecided=[_undecided(result, case) for case in result.cases if case.passed is None],
+    )
+
+
+def _checks(result: Result) -> list[Check]:
+    """Return everything that `Result.passed` rests on, each as a test case."""
+    measured = "passed" if result.is_measured else "failed"
+    checks = [Check("evaluation", measured, "nothing could be measured", seconds=result.seconds)]
+    checks += [_target(result, row) for row in result.rows if row.target is not None]
+    if result.comparison is not None:
+        against = f"against {result.comparison.baseline}"
+        for change in result.comparison.changes:
+            outcome = "failed" if change.verdict == "regression" else "passed"
+            values = f"{number(change.baseline)} -> {number(change.contender)}"
+            message = f"regression: {values}, difference {signed(change.difference)}"
+            checks.append(Check(f"{change.measure} {against}", outcome, message))
+        for group in result.comparison.pass_fail:
+            outcome = "failed" if group.verdict == "regression" else "passed"
+            message = f"regression: {len(group.newly_failing)} newly failing of {group.n}"
+            newly_failing = [f"{flip.query_id} {flip.question}" for flip in group.newly_failing]
+            checks.append(Check(f"{group.what} {against}", outcome, message, newly_failing))
+    if n_judged := result.counts.get("judgements"):
+        outcome = "failed" if result.judge_failed else "passed"
+        failed = result.counts["failed_judgements"]
+        message = f"the judge failed on {failed} of {plural(n_judged, 'answer')}"
+        checks.append(Check("judge", outcome, message))
+    if "retrieval" in result.settings.get("perspectives", ()):
+        foreign = not_attributable(result.system)
+        outcome = "failed" if result.system.get("is_foreign") else "passed"
+        checks.append(Check("passages are of the documents", outcome, foreign))
+    return checks
+
+
+def _target(result: Result, row: MeasureResult) -> Check:
+    """Return the test case of a measure with a target."""
+    target = aim(row.target, row.lower_is_better)
+    name = f"{row.measure} {target}"
+    seconds = result.timings.get(row.perspective, 0.0)
+    if row.verdict == "passed":
+        return Check(name, "passed", seconds=seconds)
+    if row.verdict == "missed":
+        message = f"{number(row.value)} misses the target {target}"
+        details: list[str] = []
+        if row.measure == "pass_rate":
+            details = [f"{case.query_id} {_state(case)}" for case in failed_cases(result)]
+        return Check(name, "failed", message, details, seconds)
+    if row.verdict == "unreachable":
+        return Check(name, "skipped", "beyond the ceiling of this test set", seconds=seconds)
+    outcome = "failed" if row.measure in result.settings.get("gates", ()) else "skipped"
+    return Check(name, outcome, "not measured", seconds=seconds)
+
+
+def _state(case: CaseResult) -> str:
+    """Return whether a question passed and, if not, the reasons."""
+    if case.passed:
+        return f"passed: {case.question}"
+    return f"failed: {case.question} ({'; '.join(case.reasons) or 'no reason'})"
+
+
+def _undecided(result: Result, case: CaseResult) -> Check:
+    """Return the test case of a question that no label decides."""
+    milliseconds = result.answer_of[case.query_id].latency_ms.get("total", 0.0)
+    name = f"{case.query_id} {case.question}"
+    return Check(name, "skipped", "not decided by any label", seconds=milliseconds / 1000)
