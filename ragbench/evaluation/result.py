@@ -286,7 +286,8 @@ class Result(Decisions):
     @cached_property
     def counts(self) -> Mapping[str, int]:
         """Return numbers of questions passed, failed and undecided, of doubtful claims where claims
-        were checked, and of judgements where a judge was asked.
+        were checked (by the judge: where it judged faithfulness), and of judgements where a judge
+        was asked.
         """
         passed = Counter(case.passed for case in self.cases)
         counts = {"passed": passed[True], "failed": passed[False], "undecided": passed[None]}
@@ -294,8 +295,9 @@ class Result(Decisions):
         failures, by_judge = self.judge_failures, claims.pop("invented_claims")
         if any(state.name == "groundedness" and state.measured for state in self.perspectives):
             counts |= claims
-        if failures.requested:
+        if any(each.criterion == "faithfulness" and each.samples for each in self.judgements):
             counts["invented_claims"] = by_judge
+        if failures.requested:
             counts |= {"judgements": failures.requested, "failed_judgements": failures.failed}
         return counts
 

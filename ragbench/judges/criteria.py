@@ -479,14 +479,19 @@ def _bare(name: str) -> str:
     return re.sub(r"(-latest|[-@]\d{8}|:latest)$", "", short.casefold())
 
 
+def writer_among(answers: Sequence[Answer], judge: str) -> str:
+    """Return the model of the answers that is the judge of this name; "" where the judge wrote none."""
+    if judge.endswith("<lambda>"):  # the name that all functions without a name share
+        return ""
+    writers = {_bare(answer.usage.model): answer.usage.model for answer in answers if answer.usage}
+    return writers.get(_bare(judge), "")
+
+
 def warn_of_same_model(answers: Sequence[Answer], llm: LLM) -> None:
     """Warn if the judge wrote the answers, too; for functions that the user calls: the warning
     points two frames up.
     """
-    writers = {_bare(answer.usage.model): answer.usage.model for answer in answers if answer.usage}
-    writer = writers.get(_bare(llm.name))
-    # the name that all functions without a name share
-    if writer is not None and not llm.name.endswith("<lambda>"):
+    if writer := writer_among(answers, llm.name):
         warnings.warn(
             f"the judge {llm.name!r} is the model that wrote the answers "
             f"({writer!r}), and models prefer their own answers; use another "

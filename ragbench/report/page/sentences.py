@@ -21,8 +21,10 @@ from ragbench.evaluation.records import (
     PassFail,
     total_cost,
 )
+from ragbench.judges.criteria import writer_among
 from ragbench.registry import BRIEF, HEADLINE, find_measure, is_ranking_measure
 from ragbench.statistics import p_text
+from ragbench.types import grouped
 
 CHANGE_SIGNS = {"regression": "✗", "improvement": "✓"}
 
@@ -178,11 +180,33 @@ def figures(result: Result) -> list[tuple[str, str]]:
         claims.append(f"{plural(counts['invented_claims'], 'invented claim')} by the judge")
     if claims:
         rows.append(("Claims", ", ".join(claims)))
+    if judge := _judge_sentence(result):
+        rows.append(("Judge", judge))
     if result.cases:
         rows.append(("Cost", _cost_sentence(result)))
     if result.facts.get("chunks"):
         rows.append(("Chunks", _chunk_sentence(result.facts)))
     return rows
+
+
+def _judge_sentence(result: Result) -> str:
+    """State what makes the judge's verdicts doubtful; "" where no judge was asked."""
+    requested = [judgement for judgement in result.judgements if judgement.samples]
+    if not requested:
+        return ""
+    judge = str(result.settings.get("judge") or requested[0].model or "a judge without a name")
+    parts = [judge]
+    if writer_among(result.answers, judge):
+        parts.append("it also wrote the answers, and models prefer their own")
+    parts.append("not audited here: `ragbench.judges.judge_audit` tests it")
+    for criterion, judgements in grouped(requested, lambda each: each.criterion).items():
+        values = [each.value for each in judgements if each.value is not None]
+        if len(values) > 1 and len(set(values)) == 1:
+            parts.append(
+                f"constant: its verdict by {criterion} is {values[0]:.2f} on all {len(values)} "
+                "answers, so it distinguishes none of them"
+            )
+    return "; ".join(parts)
 
 
 def _cost_sentence(result: Result) -> str:
