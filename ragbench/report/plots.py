@@ -185,10 +185,11 @@ def new_axes(width: float, height: float) -> tuple[Figure, Axes]:
 
 def plot_decision(board: pd.DataFrame, measure: str, comparison: pd.DataFrame) -> Figure:
     """Draw the difference of each configuration from the baseline in its interval, best first, next
-    to its mean, the questions won and lost, latency and cost.
+    to its mean, the questions won and lost, the decision in words, latency and cost.
 
-    Filled marks are differences whose interval and Holm-adjusted p show better (blue) or worse
-    (red); hollow ones are undecided. At most 30 configurations are drawn.
+    Marks are blue where a configuration is better and red where it is worse: filled by the safe
+    tier, light where that is likely. A grey mark is filled within the margin, and hollow where
+    nothing is decided. At most 30 configurations are drawn.
 
     Args:
         board: as from `Results.leaderboard`.
@@ -197,21 +198,22 @@ def plot_decision(board: pd.DataFrame, measure: str, comparison: pd.DataFrame) -
     """
     rows = board.merge(comparison, on="name", how="left").head(_MAX_ROWS)
     figure = _NotebookFigure(figsize=(11, 1.1 + 0.27 * len(rows)), layout="constrained", dpi=80)
-    axes, *columns = figure.subplots(1, 5, sharey=True, width_ratios=(6, 1, 1.6, 1, 1.2))
+    axes, *columns = figure.subplots(1, 6, sharey=True, width_ratios=(5, 1, 1.6, 2, 1, 1.2))
     axes.axvline(0, color="black", linewidth=1)
     for y, row in enumerate(rows.to_dict("records")):
         is_baseline = not isinstance(row["decision"], str)
-        colour = {"better": BLUE, "worse": VERMILLION}.get(row["decision"], GREY)
+        decision = "" if is_baseline else row["decision"]
+        colour, face = _MARKS.get(decision, (GREY, "white"))
         low, high, difference = row["ci_low"], row["ci_high"], row["difference"]
         if not pd.isna(low):
             axes.plot([low, high], [y, y], color=colour, linewidth=2.5)
-        face = "white" if colour == GREY else colour
         marker = "|" if is_baseline else "o"
-        axes.plot(0 if is_baseline else difference, y, marker, color=colour, markerfacecolor=face)
+        x = 0 if is_baseline else difference
+        axes.plot(x, y, marker, color=colour, markerfacecolor=face, markersize=8, mew=1.8)
         won = "baseline" if is_baseline else f"{row['wins']:.0f} / {row['losses']:.0f}"
         costs = [(row["latency_p50_ms"], ",.0f"), (row["cost_per_1000_usd"], ",.2f")]
         amounts = ("–" if pd.isna(value) else format(value, form) for value, form in costs)
-        texts = (f"{row[measure]:.3f}", won, *amounts)
+        texts = (f"{row[measure]:.3f}", won, decision, *amounts)
         for column, text in zip(columns, texts, strict=True):
             where = column.get_yaxis_transform()
             column.text(0.5, y, text, ha="center", va="center", transform=where)
@@ -220,7 +222,7 @@ def plot_decision(board: pd.DataFrame, measure: str, comparison: pd.DataFrame) -
     axes.set_xlabel(f"difference in {measure} from the baseline, 95 % interval")
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
-    headings = ("mean", "better / worse", "p50 ms", "$ per 1,000")
+    headings = ("mean", "better / worse", "decision", "p50 ms", "$ per 1,000")
     for column, heading in zip(columns, headings, strict=True):
         column.set_title(heading, fontsize=10)
         column.axis("off")
@@ -228,6 +230,13 @@ def plot_decision(board: pd.DataFrame, measure: str, comparison: pd.DataFrame) -
 
 
 _MAX_ROWS = 30
+_MARKS = {  # decision -> the colour of its interval and edge, and of its mark
+    "better": (BLUE, BLUE),
+    "likely better": (BLUE, "#BFDDF0"),
+    "within the margin": (GREY, GREY),
+    "likely worse": (VERMILLION, "#F7D3BF"),
+    "worse": (VERMILLION, VERMILLION),
+}
 
 
 def style_legend(figure: Figure, configurations: pd.DataFrame, look: Mapping[str, Style]) -> None:

@@ -153,6 +153,29 @@ def test_the_drawing_shows_better_worse_and_undecided() -> None:
     assert {"0 / 20", "10 / 10", "baseline"} == {text.get_text() for text in columns[1].texts}
 
 
+def test_the_drawing_shows_both_tiers_and_says_the_decision() -> None:
+    names = ["better", "likely better", "within the margin", "undecided", "likely worse", "worse"]
+    plain: dict[str, list[float | None]] = {"nDCG@10": [0.1, 0.2] * 10}
+    several = [result(name, plain) for name in ["base", *names, "not possible"]]
+    comparison = compared(several, "base")
+    comparison["decision"] = comparison["name"]
+    board = results.Results(several).leaderboard()
+    axes, *columns = report.plots.plot_decision(board, "nDCG@10", comparison).axes
+    marks = {}
+    for line in axes.lines:
+        if line.get_marker() == "o":
+            row = board["name"].iloc[int(line.get_ydata()[0])]
+            marks[row] = (line.get_color(), line.get_markerfacecolor())
+    assert len(set(marks.values())) == 6
+    assert marks["not possible"] == marks["undecided"] == ("#8C8C8C", "white")
+    for likely in ("better", "worse"):
+        sure = marks[likely]
+        assert sure[0] == sure[1] == marks[f"likely {likely}"][0]
+    assert [text.get_text() for text in columns[2].texts] == [
+        "" if name == "base" else name for name in board["name"]
+    ]
+
+
 def test_unscored_measures_are_stated_not_printed_as_nan() -> None:
     none: list[float | None] = [None] * 20
     text = report.leaderboard_markdown(
