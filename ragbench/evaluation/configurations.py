@@ -33,7 +33,7 @@ def configurations(results: Sequence[Result]) -> pd.DataFrame:
 
     Returns:
         name, label, retriever, chunking; the label also names every other parameter that differs
-        within the sweep.
+        within the sweep, and the result where all parameters are the same.
     """
     texts = [{key: str(value) for key, value in each.parameters.items()} for each in results]
     # other systems have other parameters
@@ -52,7 +52,10 @@ def configurations(results: Sequence[Result]) -> pd.DataFrame:
         others = [f"{key} {_short(parameters[key])}" for key in varying if key in parameters]
         label = printable(", ".join(filter(None, [retriever, chunking, *others])))
         rows.append((result.name, label, retriever, chunking))
-    return pd.DataFrame(rows, columns=["name", "label", "retriever", "chunking"])
+    table = pd.DataFrame(rows, columns=["name", "label", "retriever", "chunking"])
+    alike = table["label"].duplicated(keep=False)  # such as two runs of one configuration
+    table.loc[alike, "label"] += " (" + table["name"].map(printable) + ")"
+    return table
 
 
 def _short(value: Any) -> str:

@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from ragbench.errors import ConfigError
 from ragbench.evaluation import own_version
-from ragbench.service import alert_rules, items, job_queue, scheduler, trends
+from ragbench.service import alert_rules, conclusions, items, job_queue, scheduler, trends
 from ragbench.service.access import LINE, Session, needs
 from ragbench.service.bodies import RunBody
 from ragbench.service.folders import CASES, NAME, cases_in, described
@@ -206,18 +206,24 @@ def metrics(session: Reader, measure: Word = "pass_rate", series: Word = "") -> 
 
 @router.get("/compare")
 def compare(session: Reader, a: Id, b: Id) -> Json:
-    """Compare runs on the questions that both have: differences with intervals, newly failing and
-    fixed questions.
+    """Compare runs on the questions that both have: the conclusion (null with the reason in
+    `not_possible`), differences with intervals, newly failing and fixed questions.
     """
     for run_id in (a, b):
         run_row(session, run_id)
-    frame = trends.compare_runs(a, b, database=session.database)
+    frame = trends.compare_runs(a, b, database=session.database).reset_index()
+    conclusion, problem = conclusions.of_runs(session, a, b)
+    frame["decision"] = ""  # the conclusion decides, by one measure
+    if conclusion is not None:
+        frame.loc[frame["measure"] == conclusion.measure, "decision"] = conclusion.decision
     then, now = (_passed(session, run_id) for run_id in (a, b))
     both = then.merge(now, on=["query_id", "question"])
     return {
         "a": a,
         "b": b,
-        "measures": records(frame.reset_index()),
+        "conclusion": None if conclusion is None else conclusion.to_dict(),
+        "not_possible": problem,
+        "measures": records(frame),
         "newly_failing": records(both.query("value_x > value_y")[["query_id", "question"]]),
         "fixed": records(both.query("value_x < value_y")[["query_id", "question"]]),
     }

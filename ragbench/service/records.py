@@ -17,6 +17,7 @@ from sqlalchemy.exc import IntegrityError
 
 from ragbench.errors import DataError, RagbenchError
 from ragbench.evaluation import Result, load_result
+from ragbench.report.page import banner
 from ragbench.service import tables
 from ragbench.service.alert_rules import raise_alerts, send_or_warn
 from ragbench.service.history_database import (
@@ -155,9 +156,7 @@ def rows_of(result: Result, folder: Path | None, client: str, series: str) -> Ro
     values = result.wide.reindex(sorted(texts))
     values = values.astype("float64")
     made_at, content = _made_at(result, folder), _content(folder, values)
-    passed = result.passed if result.settings.get("named") else None
-    if passed is None and result.comparison is not None:
-        passed = not result.comparison.regressions
+    verdict, _ = banner(result)
     counts = result.counts
     run = {
         "id": content_id("run", client, made_at, result.parameters, fingerprint, content),
@@ -172,7 +171,7 @@ def rows_of(result: Result, folder: Path | None, client: str, series: str) -> Ro
         "content": content,
         "made_at": made_at,
         "recorded_at": now(),
-        "passed": passed,
+        "passed": {"passed": True, "failed": False}.get(verdict),
         "questions": len(texts),
         "questions_passed": counts.get("passed")
         if counts.get("passed", 0) + counts.get("failed", 0)

@@ -97,7 +97,7 @@ run = _table(
         made_at=TIME,
         recorded_at=TIME,
     ),
-    Column("passed", Boolean),  # NULL where the user named no target and no baseline
+    Column("passed", Boolean),  # NULL where the report has no verdict
     *_filled(questions=Integer),
     Column("questions_passed", Integer),
     Column("cost_usd", Double),

@@ -37,8 +37,8 @@ _TREND = (
     "moved passed cost_usd"
 ).split()
 _NEWEST = (
-    "id client_id series configuration epoch case_set made_at passed questions questions_passed "
-    "cost_usd"
+    "id client_id kind series configuration epoch case_set made_at passed questions "
+    "questions_passed cost_usd"
 ).split()
 _VALUE = ("mean", "ci_low", "ci_high", "n_scored", "n")
 _Row = Mapping[Any, Any]

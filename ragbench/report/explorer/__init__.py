@@ -26,7 +26,14 @@ from ragbench.evaluation.configurations import (
 )
 from ragbench.files import write_durably
 from ragbench.report.documents import data_of
-from ragbench.report.explorer.contents import Texts, doubtful_of, measures_of, scores_of, side_of
+from ragbench.report.explorer.contents import (
+    Texts,
+    conclusion_of,
+    doubtful_of,
+    measures_of,
+    scores_of,
+    side_of,
+)
 from ragbench.report.page import check_output
 from ragbench.report.page.html import script_hash
 from ragbench.testsets.cases import case_line, entry_of_case
@@ -83,6 +90,11 @@ def explore(
     if len(compared) > 1 or contender:
         others = compared.leaderboard(main)["name"]
         sides = Results([compared[first], compared[contender or others[others != first].iloc[0]]])
+    conclusion = []
+    if len(sides) == 2:
+        # a pair that the user chose of several is concluded by itself
+        decided = sides if contender else compared
+        conclusion = conclusion_of(decided, first, measure)
     data, notes = data_of(sides[0], dataset)
     texts = Texts(data)
     doubts = [doubtful_of(result) for result in sides]
@@ -111,6 +123,7 @@ def explore(
             {"name": result.name, "label": label[result.name], "checked": doubtful is not None}
             for result, doubtful in zip(sides, doubts, strict=True)
         ],
+        "conclusion": conclusion,
         "measures": measures_of(compared, sides, main),
         "scores": scores_of(sides),
         "questions": questions,
@@ -135,8 +148,9 @@ def _compared(
             raise ConfigError(
                 f"a side is a {type(side).__name__}; expected the name of a result, or a result"
             )
-    stored = results.baseline if isinstance(results, Results) else ""
-    return Results(several, baseline=stored)
+    if not isinstance(results, Results):
+        return Results(several)
+    return Results(several, baseline=results.baseline, race=results.race)
 
 
 def _name(side: str | Result) -> str:
@@ -154,8 +168,8 @@ class Explorer:
 
     @property
     def conclusion(self) -> str:
-        """Return how the two differ, or how the one did, in words."""
-        return str(self.data["measures"][0]["conclusion"])
+        """Return the conclusion about the two and how they differ, or how the one did, in words."""
+        return " ".join([*self.data["conclusion"], self.data["measures"][0]["conclusion"]])
 
     @cached_property
     def widget(self) -> ExplorerWidget:

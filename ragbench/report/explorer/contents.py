@@ -115,6 +115,14 @@ def doubtful_of(result: Result) -> dict[str, list[list[str]]] | None:
     }
 
 
+def conclusion_of(results: Results, baseline: str, measure: str) -> list[str]:
+    """Return the decision and the next step as every surface states them, a sentence each."""
+    # a warning is among the evidence, and in the sentence of its measure
+    with warnings.catch_warnings(action="ignore", category=DataWarning):
+        conclusion = results.conclude(baseline, measure=measure)
+    return [conclusion.lines[0], conclusion.lines[-1]]
+
+
 def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, Any]]:
     """Return the measures of the axes, `main` first, each with what the library finds: nothing is
     tested in the script.

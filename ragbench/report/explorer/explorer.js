@@ -425,7 +425,7 @@ function explore(root, data, onSelect = () => {}, linked = false) {
   const title = sides.map((side, i) => h("span", { class: "name" }, pair ? `${"AB"[i]}: ${side.label}` : side.label));
   root.dataset.lmSuppressShortcuts = "true"; // JupyterLab leaves the keys to the explorer
   root.append(
-    h("header", {}, h("h1", {}, ...title), conclusion, bar, ...data.notes.map((note) => h("p", { class: "note" }, note))),
+    h("header", {}, h("h1", {}, ...title), ...data.conclusion.map((sentence) => h("p", { class: "decision" }, sentence)), conclusion, bar, ...data.notes.map((note) => h("p", { class: "note" }, note))),
     form,
     h("div", { class: "columns" },
       h("div", { class: "overview" },

@@ -9,9 +9,9 @@ from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic import ValidationError
 
-from ragbench.report.page import report_html
+from ragbench.report.page import banner, report_html
 from ragbench.report.page.html import script_hash
-from ragbench.service import api, trends
+from ragbench.service import api, conclusions, trends
 from ragbench.service.access import COOKIE, key_of
 from ragbench.service.alert_rules import raised_alerts
 from ragbench.service.bodies import RunBody
@@ -114,6 +114,21 @@ def read_series(who: Visitor, series: str, configuration: str, measure: str = ""
         others=[*newest],
         measures=names,
         recent=records(recent),
+        decided=views.decided_of(recent["run"].tolist(), who.database),
+    )
+
+
+@router.get("/sweep")
+def read_sweep(who: Visitor, series: str) -> HTMLResponse:
+    """Show the decision of a sweep: the conclusion of its results."""
+    conclusion, problem = conclusions.of_sweep(who, series)
+    return page(
+        who.request,
+        "sweep",
+        client=who.owner,
+        series=series,
+        conclusion=None if conclusion is None else conclusion.to_dict(),
+        problem=problem,
     )
 
 
@@ -123,9 +138,15 @@ def read_run(who: Visitor, run_id: str) -> HTMLResponse:
     row, scores = run_row(who, run_id)
     with connected(who.database) as connection:
         before = (trends.previous_run(connection, row) or {"id": ""})["id"]
-    has_report = result_of_run(who, row) is not None
+    result = result_of_run(who, row)
     return page(
-        who.request, "run", run=row, scores=records(scores), before=before, has_report=has_report
+        who.request,
+        "run",
+        run=row,
+        scores=records(scores),
+        before=before,
+        decided=views.decided_of([run_id], who.database).get(run_id),
+        verdict=None if result is None else banner(result),
     )
 
 
@@ -149,8 +170,7 @@ def compare(who: Visitor, a: str = "", b: str = "") -> HTMLResponse:
     if a and b:
         comparison = api.compare(who, a, b)
         comparison |= {"before": run_row(who, a)[0], "after": run_row(who, b)[0]}
-        decisions = ("better", "worse")
-        comparison["measures"].sort(key=lambda row: row["decision"] not in decisions)
+        comparison["measures"].sort(key=lambda row: not row["decision"])
     return page(who.request, "compare", recent=recent, a=a, b=b, comparison=comparison)
 
 

@@ -109,7 +109,8 @@ def test_two_runs_are_compared_and_foreign_ones_are_404(visit: TestClient, datab
     record(nights(2), client="other", database=database)
     own, foreign = runs_of(database), runs_of(database, "other")
     shown = words(visit.get(f"/compare?a={own[-1]}&b={own[0]}").text)
-    assert re.search(r"Worse: nDCG@10 -0\.\d{3}, on the 60 questions that both have\.", shown)
+    assert "No decision: the files of these runs are not in the folder of this server" in shown
+    assert re.search(r"nDCG@10 0\.\d{3} 0\.\d{3} -0\.\d{3}", shown)
     assert visit.get(f"/runs/{own[0]}").status_code == 200
     missing = visit.get("/runs/0000")
     for path in (
