@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -164,7 +165,8 @@ def test_the_drawing_shows_both_tiers_and_says_the_decision() -> None:
     marks = {}
     for line in axes.lines:
         if line.get_marker() == "o":
-            row = board["name"].iloc[int(line.get_ydata()[0])]
+            [y] = np.asarray(line.get_ydata()).tolist()
+            row = board["name"].iloc[int(y)]
             marks[row] = (line.get_color(), line.get_markerfacecolor())
     assert len(set(marks.values())) == 6
     assert marks["not possible"] == marks["undecided"] == ("#8C8C8C", "white")

@@ -66,7 +66,8 @@ def recorded(arms: Sequence[Result], folder: Path, database: str) -> dict[str, s
     """Save and record a sweep of acme; return configuration -> run id."""
     for day, arm in enumerate(arms, 1):
         config = {**arm.config, "source": "grid.toml", "made_at": f"2026-01-0{day}T02:00:00Z"}
-        place = rb.save(replace(arm, config=config), folder / arm.name)
+        place = folder / arm.name
+        rb.save(replace(arm, config=config), place)
         record([(rb.load_result(place), place)], client="acme", database=database)
     (folder / "race.json").unlink(missing_ok=True)
     runs = history(client="acme", limit=0, database=database)
