@@ -293,7 +293,7 @@ def test_every_surface_has_the_same_sentence(decision: str, tmp_path: Path) -> N
 def test_the_best_of_many_is_expected_to_gain_less_than_was_observed() -> None:
     """Twenty arms as good as the baseline but for luck, and one of two that is really better."""
     rng = np.random.default_rng(3)
-    lucky = [result(f"arm{i}", BASE + rng.normal(0, 0.3, N)) for i in range(20)]
+    lucky = [result(f"arm{i}", (BASE + rng.normal(0, 0.3, N)).clip(0, 1)) for i in range(20)]
     arms = concluded(result("base", BASE), *lucky).arms
     [best] = [arm for arm in arms if arm.expected is not None]
     assert best.difference is not None
