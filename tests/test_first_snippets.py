@@ -224,7 +224,7 @@ WORKS: dict[str, Callable[[], Any]] = {
         == {"nDCG@10", "AP"}
     ),
     "a measure of compare in any case": lambda: (
-        len(rb.compare(frame(1), frame(2), measures=["NDCG@10"])) == 1
+        len(rb.compare(frame(0.5), frame(1), measures=["NDCG@10"])) == 1
     ),
     "a summary": lambda: len(rb.summarise(frame(1.0))) == 1,
     "measures as a frame": lambda: "nDCG@{k}" in set(rb.measures()["measure"]),

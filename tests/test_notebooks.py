@@ -354,7 +354,8 @@ def test_a_folder_with_judgements_only_is_evaluated_and_compared(
     assert not [output for output in outputs if output.output_type == "error"]
     assert all(output.get("name") != "stderr" for output in outputs), "no warning is shown"
     found = "".join(output["data"].get("text/markdown", "") for output in outputs[:3])
-    assert ("equal on every one of 8 questions" if questions == 8 else "in common: 1") in found
+    n = "8 questions" if questions == 8 else "1 question"
+    assert f"No decision: only {n} can decide by" in found
     assert not re.search(r"\bnan\b|NA", found)
     assert all("<td" in output.get("data", {}).get("text/html", "<td") for output in outputs), (
         "no table without rows"

@@ -56,10 +56,6 @@ def test_what_runs_on_a_schedule_has_a_name_each() -> None:
             assert f"  {part} " in done.stdout + done.stderr
 
 
-def test_the_readme_is_short() -> None:
-    assert len(README.split()) <= 900
-
-
 def test_the_example_prints_what_the_readme_shows() -> None:
     done = subprocess.run(
         [sys.executable, "-c", blocks("python")[0]], capture_output=True, text=True

@@ -48,14 +48,6 @@ def write_config(folder: Path, config: Mapping[str, Any]) -> None:
     write_durably(folder / CONFIG, sealed(CONFIG, config, _checksums_now(folder, CONFIG)))
 
 
-def add_checksums(folder: Path) -> None:
-    """Write the checksums of a folder that has none yet: of a result, or of tables."""
-    for name in (TIMINGS, CONFIG):
-        if (folder / name).is_file():
-            record = _record(folder / name)
-            write_durably(folder / name, sealed(name, record, _checksums_now(folder, name)))
-
-
 def replace_files(folder: Path, texts: Mapping[str, str]) -> None:
     """Write files for readers into a folder; where it is that of a result, with their checksums.
 

@@ -150,7 +150,10 @@ def test_a_target_may_name_a_percentile() -> None:
     assert rows["latency_p50_ms"] == "200 missed"
     assert rows["latency_mean_ms"] == "300 passed"
     silent = evaluated(data, recorded({}, {}, {}), targets=targets)
-    assert banner(silent) == ("failed", "Not measured: latency_mean_ms, latency_p50_ms.")
+    assert banner(silent) == (
+        "failed",
+        "0 of 3 questions passed, 3 not decided; not measured: latency_mean_ms, latency_p50_ms.",
+    )
 
 
 class OneAtATime:

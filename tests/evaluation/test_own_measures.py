@@ -19,7 +19,7 @@ from ragbench.errors import ConfigError, DataError
 from ragbench.evaluation import compare_results, load_result, load_targets, save
 from ragbench.types import Answer, Case, Dataset, Document
 
-CASES = [Case(f"q{i}", "Do cats sleep?") for i in range(12)]
+CASES = [Case(f"q{i}", f"Do cats sleep in week {i}?") for i in range(12)]
 CORPUS = {"cats": Document("cats", "Cats sleep.")}
 DATA = Dataset("pets", "test", CORPUS, CASES, {case.query_id: {"cats": 1} for case in CASES})
 MODULE = """

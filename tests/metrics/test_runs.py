@@ -195,9 +195,9 @@ def bad(frame: pd.DataFrame, column: str, row: int, value: object) -> pd.DataFra
         (QRELS, bad(run_frame(RUN), "score", 2, "0.5"), r"score '0.5' .*\(row 2\) .* float\(\)"),
         (QRELS, run_frame(RUN).astype({"score": str}), r"score '1.0' .*\(row 0\) .* float\(\)"),
         (
-            qrels_frame(QRELS).astype({"relevance": float}),
+            qrels_frame(QRELS).astype({"relevance": float}).assign(relevance=1.5),
             RUN,
-            r"relevance 1.0 .*\(row 0\) .* int\(\)",
+            r"relevance 1.5 .*\(row 0\)",
         ),
         (bad(qrels_frame(QRELS), "relevance", 1, None), RUN, r"relevance None .*\(row 1\)"),
         (

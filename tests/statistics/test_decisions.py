@@ -158,8 +158,8 @@ def test_answers_decide_between_results_that_retrieve_the_same() -> None:
 def test_the_number_that_decides_is_enough_where_difference_and_deviation_stay() -> None:
     rng = np.random.default_rng(1)
     noise = rng.normal(0, 0.2, 40)
-    change = 0.3 + 0.05 + noise - noise.mean()
-    row = compare(scores(base(40)), scores(change)).iloc[0]
+    before = np.full(40, 0.52)
+    row = compare(scores(before), scores(before + 0.05 + noise - noise.mean())).iloc[0]
     assert row["decision"] == "undecided"
     n = row["n_to_decide"]
     deviation = np.std(noise, ddof=1)

@@ -678,6 +678,7 @@ def copied(finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """The finished sweep's folder, as a colleague has it: with the replies, without server and key."""
     settings(monkeypatch, finished.cache, "http://127.0.0.1:9", tmp_path)
     monkeypatch.delenv("RAG_EVAL_OPENAI_API_KEY")
+    monkeypatch.setenv("RAGBENCH_YES", "1")  # its cells do not come with ragbench
     shutil.copytree(finished.results, tmp_path / "out" / "tiny")
     return tmp_path / "out" / "tiny"
 

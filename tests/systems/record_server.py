@@ -10,7 +10,7 @@ from typing import Any
 from mcp.server import MCPServer
 
 server = MCPServer("records")
-RECORDS = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+RECORDS: dict[str, Any] = {}
 
 
 @server.tool(structured_output=False)
@@ -20,4 +20,5 @@ def ask(query: str) -> str:
 
 
 if __name__ == "__main__":
+    RECORDS.update(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
     server.run("stdio")

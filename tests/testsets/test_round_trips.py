@@ -67,7 +67,9 @@ LABELS: Mapping[str, st.SearchStrategy[Any]] = {
     "required_flags": lists,
     "forbidden_flags": lists,
     "min_citations": st.none() | st.integers(0, 9),
-    "latency_budget_ms": st.dictionaries(words, st.floats(0.5, 9e5), max_size=2),
+    "latency_budget_ms": st.dictionaries(
+        st.sampled_from(["total", "retrieve", "p95", "mean"]), st.floats(0.5, 9e5), max_size=2
+    ),
     "user_roles": lists,
     "metadata": metadata,
 }
