@@ -111,9 +111,9 @@ def test_an_import_twice_adds_nothing_and_a_rebuilt_database_is_equal(
 
 
 def test_scores_come_back_as_they_were(database: str) -> None:
-    import_results(QUICKSTART / "bm25-fixed-512-1145f6bf", database=database)
+    import_results(QUICKSTART / "bm25-fixed-512-7780488f", database=database)
     [run] = history(database=database)["run"]
-    stored = rb.load_result(QUICKSTART / "bm25-fixed-512-1145f6bf")
+    stored = rb.load_result(QUICKSTART / "bm25-fixed-512-7780488f")
     _, scores, cases = scores_of(run[:10], database)
     assert cases == stored.queries
     values, expected = (
@@ -130,7 +130,7 @@ def test_scores_come_back_as_they_were(database: str) -> None:
 
 
 def test_a_result_without_its_time_is_refused(tmp_path: Path) -> None:
-    name = "bm25-fixed-512-1145f6bf"
+    name = "bm25-fixed-512-7780488f"
     shutil.copytree(QUICKSTART / name, tmp_path / "sweep" / name)
     times = tmp_path / "sweep" / name / "timings.json"
     times.write_text(json.dumps({**json.loads(times.read_text()), "made_at": ""}))
