@@ -161,11 +161,11 @@ def conclusion_of(
         action, next_step = "switch", f"switch to {choice.label}"
     elif leading is None:
         decision, choice = "not possible", base
-        headline, (action, next_step) = _one_arm(by_name[baseline], base, deciding)
+        headline, (action, next_step) = _one_arm(by_name[baseline], base)
     else:
         decision = leading.decision
         choice = _choice(leading, base)
-        headline = _headline(leading, base, others, deciding)
+        headline = _headline(leading, base, others)
         action, next_step = _next_step(leading, base, deciding, by_name)
     evidence = [
         *_measured(leading, base, deciding),
@@ -288,7 +288,7 @@ def _choice(leading: Arm, base: Arm) -> Arm:
     return base
 
 
-def _headline(leading: Arm, base: Arm, others: Sequence[Arm], deciding: DecidingQuestions) -> str:
+def _headline(leading: Arm, base: Arm, others: Sequence[Arm]) -> str:
     """State the decision in one sentence without a full stop."""
     decision = leading.decision
     if decision == "not possible":
@@ -379,7 +379,7 @@ def _price(arm: Arm) -> str:
     return f" ({', '.join(texts)})" if texts else ""
 
 
-def _one_arm(result: Result, base: Arm, deciding: DecidingQuestions) -> tuple[str, tuple[str, str]]:
+def _one_arm(result: Result, base: Arm) -> tuple[str, tuple[str, str]]:
     """Return headline and next step for a single configuration: what fails, and what to try."""
     headline = f"{base.label}: {result.passed_sentence}"
     worse = result.comparison.regressions if result.comparison else ()

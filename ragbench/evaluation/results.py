@@ -173,7 +173,20 @@ class Results(Sequence[Result]):
         """
         named = _names(measures)
         deciding = self.deciding(named[0] if named else "")
-        chosen = [deciding.measure, *named[1:]]
+        return self._compared(
+            baseline_name(self, baseline), deciding, named[1:], margin, not_possible
+        )
+
+    def _compared(
+        self,
+        baseline: str,
+        deciding: DecidingQuestions,
+        others: Sequence[str] = (),
+        margin: float = MARGIN,
+        not_possible: str = "",
+    ) -> pd.DataFrame:
+        """Compare by the measure that decides, and show the `others`, over the questions that decide."""
+        chosen = [deciding.measure, *others]
         scores = {}
         for result in self._results:
             rows = _of_measures(result.scores, chosen)
@@ -181,7 +194,7 @@ class Results(Sequence[Result]):
         dropped = self.race.scores.keys() - scores.keys() if self.race else ()
         return compare_readable(
             scores,
-            baseline_name(self, baseline),
+            baseline,
             {each.name: each.unreadable for each in self._results if any(map(is_judged, chosen))},
             measures=chosen,
             margin=margin,
@@ -214,7 +227,7 @@ class Results(Sequence[Result]):
         deciding = self.deciding(measure)
         comparison = None
         if len(self) > 1:
-            comparison = self.compare(name, measures=[deciding.measure], margin=margin)
+            comparison = self._compared(name, deciding, margin=margin)
         expected = None if comparison is None else self._expected_gain(name, deciding)
         dropped_baseline = "" if baseline else self.baseline
         return conclusion_of(
