@@ -8,7 +8,7 @@ from .comparison import (
     check_comparable,
     compare_results,
 )
-from .conclusion import (
+from .decision import (
     Arm,
     Conclusion,
 )

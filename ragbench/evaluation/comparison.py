@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 
 from ragbench.errors import ComparisonError
-from ragbench.evaluation.records import Change, Comparison, Flip, PassFail, known_number
+from ragbench.evaluation.records import Change, Comparison, Flip, PassFail
 from ragbench.evaluation.result import Result
 from ragbench.registry import HEADLINE, higher_is_better, perspective_of
 from ragbench.statistics import adjusted_p_values, mcnemar_p_value
 from ragbench.statistics.clusters import clusters_of
+from ragbench.statistics.columns import known_number
 from ragbench.statistics.unreadable import compare_readable, unreadable_note
 
 ALPHA = 0.05

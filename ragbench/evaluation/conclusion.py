@@ -1,10 +1,8 @@
-"""The one record of what several results show: every surface displays it and computes nothing."""
+"""What several results show: the one record that every surface displays, and computes nothing."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -12,19 +10,30 @@ import pandas as pd
 from ragbench.evaluation.causes import CAUSES, STAGE_OF
 from ragbench.evaluation.comparison import unreadable_note_of
 from ragbench.evaluation.configurations import configurations, only, per_question
-from ragbench.evaluation.deciding import DRAFTS_ALONE, DecidingQuestions
-from ragbench.evaluation.records import known_number
+from ragbench.evaluation.decision import (
+    Arm,
+    Conclusion,
+    DecidingQuestions,
+    arm_of,
+    best_first,
+    chosen_arm,
+    cost_sentences,
+    detectable_sentences,
+    difference_sentences,
+    headline_of,
+    leading_arm,
+    left_out_sentences,
+    next_step_of,
+    rest_sentences,
+    with_expected,
+)
 from ragbench.evaluation.result import Result
-from ragbench.registry import higher_is_better, meaning_of
+from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import MIN_QUESTIONS, compare, with_interval
 from ragbench.statistics.race import Race
 from ragbench.statistics.shrinkage import ExpectedGain
 from ragbench.testsets.composition import PEOPLES_OVERLAP
 
-ORDER = ("better", "likely better", "within the margin", "undecided", "likely worse", "worse")
-"""Decisions about an arm, the most useful to a user first."""
-
-_MANY = 1_000_000  # questions; more are never asked
 _ACTIONS = {
     "retrieval": "try another retriever, a reranker or a larger k",
     "chunking": "try another chunking or a larger context budget",
@@ -33,89 +42,6 @@ _ACTIONS = {
     "label": "check the labels of these questions",
     "unknown": "label the evidence of these questions",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Arm:
-    """One configuration next to the baseline, by the ranking measure.
-
-    `decision` is one of the values of DESIGN's table: "not possible", "better", "worse", "within the
-    margin", "likely better", "likely worse", "undecided"; "" for the baseline itself. `reason`
-    states why nothing is possible. `expected` is what the difference is expected to be on new
-    questions, None where that is not estimated. `loss_rate_to_overturn` and `n_to_decide` are those
-    of `ragbench.compare`. Means and differences are over the `n` questions that both have; `n_independent` of these are
-    neither repeated nor later turns of a conversation.
-    """
-
-    name: str
-    label: str
-    mean: float | None
-    decision: str = ""
-    reason: str = ""
-    difference: float | None = None
-    ci_low: float | None = None
-    ci_high: float | None = None
-    expected: float | None = None
-    wins: int = 0
-    ties: int = 0
-    losses: int = 0
-    n: int = 0
-    n_independent: int = 0
-    p_adjusted: float | None = None
-    p_likely_adjusted: float | None = None
-    loss_rate_to_overturn: float | None = None
-    n_to_decide: int | None = None
-    mde: float | None = None
-    latency_p50_ms: float | None = None
-    cost_per_1000_usd: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Conclusion:
-    """What several results show, and the one next step that follows.
-
-    `decision` is that of the arm that matters most, in the words of the table in `Arm`; `headline`
-    states it in one sentence without a full stop; `evidence` holds the sentences that it rests on;
-    `next_step` is one instruction, and `action` its kind: "switch", "keep", "ask", "write", "label",
-    "choose by cost", "add" or "improve". `choice` is the configuration to use now.
-
-    `n` of `total` questions decide; `left_out` maps the reason why others do not to their number.
-    `arms` are all configurations, best first by the ranking measure; labels are plain text.
-    """
-
-    decision: str
-    headline: str
-    next_step: str
-    action: str
-    evidence: tuple[str, ...]
-    measure: str
-    measure_reason: str
-    baseline: str
-    choice: str
-    n: int
-    total: int
-    left_out: Mapping[str, int]
-    composition: Mapping[str, int]
-    margin: float
-    arms: tuple[Arm, ...]
-
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """Return the decision, what it rests on, and the next step: a sentence a line."""
-        return (f"{self.headline}.", *self.evidence, f"Next: {self.next_step}.")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field as plain data, for JSON."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines)
-
-    def _repr_markdown_(self) -> str:
-        import html
-
-        first, *others = [html.escape(line, quote=False) for line in self.lines]
-        return f"**{first}**\n\n" + "\n".join(f"- {line}" for line in others)
 
 
 def conclusion_of(
@@ -142,16 +68,10 @@ def conclusion_of(
         expected: the best observed gain, and what to expect of it on new questions.
     """
     by_name = {result.name: result for result in results}
-    arms = _arms(results, comparison, deciding, baseline)
-    if expected is not None:
-        sign = 1 if higher_is_better(deciding.measure) else -1
-        arms = [
-            replace(arm, expected=sign * expected.expected) if arm.name == expected.name else arm
-            for arm in arms
-        ]
+    arms = with_expected(_arms(results, comparison, deciding), expected, deciding.measure)
     base = next(arm for arm in arms if arm.name == baseline)
     others = [arm for arm in arms if arm.name != baseline]
-    leading = _leading(others, deciding.measure)
+    leading = leading_arm(others, deciding.measure)
     if race and dropped_baseline in race.stopped and dropped_baseline not in by_name:
         decision, choice = "better", arms[0]
         headline = (
@@ -164,18 +84,19 @@ def conclusion_of(
         headline, (action, next_step) = _one_arm(by_name[baseline], base)
     else:
         decision = leading.decision
-        choice = _choice(leading, base)
-        headline = _headline(leading, base, others)
-        action, next_step = _next_step(leading, base, deciding, by_name)
+        choice = chosen_arm(leading, base)
+        headline = headline_of(leading, base, others)
+        doubtful = _doubtful_labels(by_name[leading.name])
+        action, next_step = next_step_of(leading, base, deciding, doubtful)
     evidence = [
-        *_measured(leading, base, deciding),
-        *_who_decides(deciding),
+        *difference_sentences(leading, base, deciding),
+        *left_out_sentences(deciding),
         *_missing_verdicts(results, deciding.measure),
         *_edited(results),
-        *_rest(others, leading),
+        *rest_sentences(others, leading),
         *_what_can_be_shown(by_name, leading, base, deciding),
         *_race_sentence(race),
-        *_costs(base, leading),
+        *cost_sentences(base, leading),
         *_environments(results),
     ]
     return Conclusion(
@@ -201,7 +122,6 @@ def _arms(
     results: Sequence[Result],
     comparison: pd.DataFrame | None,
     deciding: DecidingQuestions,
-    baseline: str,
 ) -> list[Arm]:
     """Return all configurations, best first by their mean over the questions that decide."""
     labels = configurations(results).set_index("name")["label"]
@@ -225,127 +145,8 @@ def _arms(
         if row is None:
             arms.append(Arm(**about, n=len(values)))
             continue
-        n_to_decide = row["n_to_decide"]
-        arms.append(
-            Arm(
-                **about,
-                decision=row["decision"],
-                reason=row["reason"],
-                difference=known_number(row["difference"]),
-                ci_low=known_number(row["ci_low"]),
-                ci_high=known_number(row["ci_high"]),
-                wins=int(row["wins"]),
-                ties=int(row["ties"]),
-                losses=int(row["losses"]),
-                n=int(row["n"]),
-                n_independent=int(row["n_clusters"]),
-                p_adjusted=known_number(row["p_adjusted"]),
-                p_likely_adjusted=known_number(row["p_likely_adjusted"]),
-                loss_rate_to_overturn=known_number(row["loss_rate_to_overturn"]),
-                n_to_decide=None if pd.isna(n_to_decide) else int(n_to_decide),
-                mde=known_number(row["mde"]),
-            )
-        )
-    sign = 1 if higher_is_better(deciding.measure) else -1
-
-    def place(arm: Arm) -> tuple[bool, float, str]:
-        # rounded, as the last bit depends on the order of the values
-        return (arm.mean is None, -sign * round(arm.mean or 0.0, 12), arm.name)
-
-    return sorted(arms, key=place)
-
-
-def _gain(arm: Arm, measure: str) -> float:
-    difference = arm.difference or 0.0
-    return difference if higher_is_better(measure) else -difference
-
-
-def _leading(others: Sequence[Arm], measure: str) -> Arm | None:
-    """Return the arm whose decision matters most: a better one, else one that might be better, else
-    the one that comes nearest to the baseline.
-    """
-    if not others:
-        return None
-
-    def place(arm: Arm) -> tuple[float, float]:
-        gain = _gain(arm, measure)
-        decision = arm.decision
-        if decision == "undecided" and gain > 0:
-            rank = ORDER.index("within the margin") - 0.5  # it may yet turn out to be better
-        else:
-            rank = ORDER.index(decision) if decision in ORDER else -1
-        return (rank, -round(gain, 12))
-
-    return min(others, key=place)
-
-
-def _choice(leading: Arm, base: Arm) -> Arm:
-    """Return the configuration to use now."""
-    if leading.decision in ("better", "likely better"):
-        return leading
-    if leading.decision == "within the margin" and _cheaper(leading, base):
-        return leading
-    return base
-
-
-def _headline(leading: Arm, base: Arm, others: Sequence[Arm]) -> str:
-    """State the decision in one sentence without a full stop."""
-    decision = leading.decision
-    if decision == "not possible":
-        return f"No decision: {leading.reason}"
-    counts = f"better in {leading.wins} of {leading.n} questions, worse in {leading.losses}"
-    if decision in ("better", "likely better"):
-        verb = "is better" if decision == "better" else "is likely better"
-        return f"{leading.label} {verb} than {base.label}: {counts}"
-    if decision in ("worse", "likely worse"):
-        if len(others) > 1:
-            return f"Keep the baseline, {base.label}: all other configurations are worse"
-        verb = "is worse" if decision == "worse" else "is likely worse"
-        return f"Keep the baseline, {base.label}: {leading.label} {verb}"
-    if leading.ties == leading.n:
-        return f"{leading.label} and {base.label} are equal on every one of {leading.n} questions"
-    if decision == "within the margin":
-        return f"{leading.label} is as good as {base.label}, within the margin"
-    return (
-        f"Undecided: {leading.n} questions do not show whether {leading.label} is better than the "
-        f"baseline, {base.label}"
-    )
-
-
-def _next_step(
-    leading: Arm, base: Arm, deciding: DecidingQuestions, by_name: Mapping[str, Result]
-) -> tuple[str, str]:
-    """Return the kind of the next step, and the instruction."""
-    decision = leading.decision
-    if decision == "not possible":
-        return _to_make_it_possible(deciding)
-    if decision in ("better", "likely better"):
-        return "switch", f"switch to {leading.label}"
-    is_equal = decision == "within the margin" or leading.ties == leading.n
-    if is_equal:
-        if leading.latency_p50_ms is None and leading.cost_per_1000_usd is None:
-            return "keep", f"keep the baseline, {base.label}"
-        cheaper = leading if _cheaper(leading, base) else base
-        return "choose by cost", f"choose by cost: {cheaper.label} costs less{_price(cheaper)}"
-    if decision == "undecided":
-        n_more = (leading.n_to_decide or _MANY) - leading.n
-        doubtful = _doubtful_labels(by_name[leading.name])
-        if doubtful:
-            return "label", f"check the labels of {doubtful}"
-        if _gain(leading, deciding.measure) > 0 and 0 < n_more < 10 * max(leading.n, 100):
-            return "ask", f"ask about {n_more:,} more questions; until then keep {base.label}"
-    return "keep", f"keep the baseline, {base.label}"
-
-
-def _to_make_it_possible(deciding: DecidingQuestions) -> tuple[str, str]:
-    """Return the next step where nothing can be decided."""
-    n_people = deciding.composition.get("people", 0)
-    if deciding.not_possible == DRAFTS_ALONE or n_people < MIN_QUESTIONS:
-        return "write", (
-            f"write {max(20 - n_people, 1)} questions of your own, in questions.ipynb or as a table "
-            "for `ragbench testset convert`"
-        )
-    return "label", f"label the questions, so that {deciding.measure} can be scored on them"
+        arms.append(arm_of(about, row))
+    return best_first(arms, deciding.measure)
 
 
 def _doubtful_labels(result: Result) -> str:
@@ -358,25 +159,6 @@ def _doubtful_labels(result: Result) -> str:
     if len(doubtful) < 3 or 5 * len(doubtful) < n_failed:
         return ""
     return f"{len(doubtful)} questions that a judge doubts, such as {', '.join(doubtful[:3])}"
-
-
-def _cheaper(arm: Arm, base: Arm) -> bool:
-    """Return True if an arm costs less: in dollars where both have a price that differs, else in time."""
-    costs = (arm.cost_per_1000_usd, base.cost_per_1000_usd)
-    if costs[0] is not None and costs[1] is not None and costs[0] != costs[1]:
-        return costs[0] < costs[1]
-    times = (arm.latency_p50_ms, base.latency_p50_ms)
-    return times[0] is not None and times[1] is not None and times[0] < times[1]
-
-
-def _price(arm: Arm) -> str:
-    """Return what an answer takes and costs, in brackets, as far as it is known."""
-    texts = []
-    if arm.latency_p50_ms is not None:
-        texts.append(f"{arm.latency_p50_ms:,.0f} ms per question (p50)")
-    if arm.cost_per_1000_usd:  # what costs nothing needs no mention
-        texts.append(f"{arm.cost_per_1000_usd:,.2f} dollars per 1,000 questions")
-    return f" ({', '.join(texts)})" if texts else ""
 
 
 def _one_arm(result: Result, base: Arm) -> tuple[str, tuple[str, str]]:
@@ -408,53 +190,6 @@ def _one_arm(result: Result, base: Arm) -> tuple[str, tuple[str, str]]:
     return headline, ("improve", f"{_ACTIONS[stage]}: most failures are lost by {stage} ({listed})")
 
 
-def _measured(leading: Arm | None, base: Arm, deciding: DecidingQuestions) -> list[str]:
-    """State the difference that decides, with its interval and what it is expected to be."""
-    measure = f"{deciding.measure} ({meaning_of(deciding.measure)})"
-    if leading is None or leading.difference is None or base.mean is None:
-        if base.mean is None:
-            return []
-        return [f"{base.label} has {base.mean:.3f} by {measure}, over {base.n} questions."]
-    interval = with_interval(leading.difference, leading.ci_low, leading.ci_high, "{:+.3f}")
-    sentence = (
-        f"By {measure}: {leading.mean:.3f} against {base.mean:.3f}, {interval}, over {leading.n} of "
-        f"{deciding.total} questions"
-    )
-    if leading.n_independent < leading.n:
-        sentence += f" ({leading.n_independent} independent: others repeat or continue one of them)"
-    lines = [f"{sentence}."]
-    if leading.loss_rate_to_overturn is not None:
-        lines.append(
-            f"Likely, unless a loss that none of these {leading.n} questions showed hits more than "
-            f"{leading.loss_rate_to_overturn:.1%} of questions."
-        )
-    if leading.expected is not None and leading.decision in ("better", "likely better"):
-        lines.append(
-            f"Observed {leading.difference:+.3f}; expected on new questions about "
-            f"{leading.expected:+.3f}."
-        )
-    return lines
-
-
-def draft_note(deciding: DecidingQuestions) -> list[str]:
-    """State what known-item drafts show and what they do not; [] without drafts."""
-    n_drafts = deciding.composition.get("draft", 0)
-    if not n_drafts:
-        return []
-    return [
-        f"{n_drafts} of {deciding.total} questions are known-item drafts, which repeat the words of "
-        "their passages: they test that everything runs, not which retriever or chunking is better."
-    ]
-
-
-def _who_decides(deciding: DecidingQuestions) -> list[str]:
-    """State how many questions decide, and for the others the reason."""
-    if deciding.n == deciding.total:
-        return draft_note(deciding)
-    reasons = "; ".join(f"{count} {reason}" for reason, count in deciding.left_out.items())
-    return [f"{deciding.n} of {deciding.total} questions decide: {reasons}."]
-
-
 def _missing_verdicts(results: Sequence[Result], measure: str) -> list[str]:
     """State for how many answers of each configuration the judge gave no verdict, where that differs."""
     note = unreadable_note_of({result.name: result for result in results}, measure)
@@ -470,28 +205,13 @@ def _edited(results: Sequence[Result]) -> list[str]:
     ]
 
 
-def _rest(others: Sequence[Arm], leading: Arm | None) -> list[str]:
-    """Count the decisions about the other configurations."""
-    counts = Counter(arm.decision for arm in others if arm is not leading)
-    if not counts:
-        return []
-    listed = ", ".join(
-        f"{counts[name]} {name}" for name in (*ORDER, "not possible") if counts[name]
-    )
-    return [f"Of the other configurations, next to the baseline: {listed}."]
-
-
 def _what_can_be_shown(
     by_name: Mapping[str, Result], leading: Arm | None, base: Arm, deciding: DecidingQuestions
 ) -> list[str]:
     """State what these questions can and cannot show: the smallest difference, and how much depends
     on the wording of the questions.
     """
-    lines = []
-    if leading is not None and leading.mde is not None and leading.decision != "not possible":
-        lines.append(
-            f"{leading.n} questions show a difference of {leading.mde:.3f} or more (80 % power)."
-        )
+    lines = detectable_sentences(leading)
     result = by_name[base.name]
     overlaps = {
         query_id: result.verdicts[query_id]["wording_overlap"]
@@ -543,13 +263,6 @@ def _by_wording(
 
 def _race_sentence(race: Race | None) -> list[str]:
     return [f"Race: {race.summary.removeprefix('race ')}."] if race else []
-
-
-def _costs(base: Arm, leading: Arm | None) -> list[str]:
-    """State what an answer of the baseline and of the leading configuration costs."""
-    arms = [base] if leading is None else [base, leading]
-    priced = [f"{arm.label}{_price(arm)}" for arm in arms if _price(arm)]
-    return [f"Cost: {'; '.join(priced)}."] if priced else []
 
 
 def _environments(results: Sequence[Result]) -> list[str]:

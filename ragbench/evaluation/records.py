@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-import pandas as pd
-
 from ragbench.llms import cost_of
 from ragbench.statistics.ranking import RANKING
 from ragbench.types import Answer, Completion, Judgement, grouped
@@ -18,15 +16,6 @@ BUILT_IN = "pydoc"
 MAX_FAILED_JUDGEMENTS = 0.2
 """An evaluation whose judge failed on more than this fraction of what it was asked does not pass.
 """
-
-
-def known_number(value: Any) -> float | None:
-    """Return a number as records have it: None where there is none, or it is not finite.
-
-    >>> known_number(float("nan")), known_number(1)
-    (None, 1.0)
-    """
-    return None if pd.isna(value) or not math.isfinite(value) else float(value)
 
 
 @dataclass(frozen=True, slots=True)

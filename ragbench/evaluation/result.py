@@ -30,7 +30,6 @@ from ragbench.evaluation.records import (
     CategoryResult,
     Decisions,
     MeasureResult,
-    known_number,
 )
 from ragbench.evaluation.rows import rows_of
 from ragbench.evaluation.spec import select_suite
@@ -38,6 +37,7 @@ from ragbench.metrics.pipeline import outcome_of
 from ragbench.metrics.rates import wilson_interval
 from ragbench.metrics.safety.leakage import masked, masked_id
 from ragbench.registry import BRIEF, LEADERBOARD
+from ragbench.statistics.columns import known_number
 from ragbench.statistics.unreadable import bounds_of_mean
 from ragbench.types import Answer, Dataset, Judgement, Run, grouped
 

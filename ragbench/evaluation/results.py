@@ -11,7 +11,7 @@ from typing import Any, overload
 import pandas as pd
 
 from ragbench.errors import ConfigError, check_known
-from ragbench.evaluation.conclusion import Conclusion, conclusion_of
+from ragbench.evaluation.conclusion import conclusion_of
 from ragbench.evaluation.configurations import (
     PER_QUESTION,
     baseline_name,
@@ -21,7 +21,8 @@ from ragbench.evaluation.configurations import (
     per_question,
     with_language_model,
 )
-from ragbench.evaluation.deciding import DecidingQuestions, deciding_questions, values_of
+from ragbench.evaluation.deciding import deciding_questions, values_of
+from ragbench.evaluation.decision import Conclusion, DecidingQuestions
 from ragbench.evaluation.result import Result
 from ragbench.registry import LEADERBOARD, higher_is_better, named_among
 from ragbench.statistics.comparison import (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from ragbench.evaluation.records import Latency, MeasureResult, known_number
+from ragbench.evaluation.records import Latency, MeasureResult
 from ragbench.evaluation.targets import Targets, reaches, verdict
 from ragbench.metrics.pipeline import (
     STAGES,
@@ -19,6 +19,7 @@ from ragbench.metrics.pipeline import (
     percentile,
 )
 from ragbench.registry import find_measure, higher_is_better, perspective_of
+from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import means
 
 if TYPE_CHECKING:

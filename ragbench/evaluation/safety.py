@@ -12,7 +12,6 @@ from ragbench.evaluation.records import (
     MeasureResult,
     SafetyFigure,
     SampleResult,
-    known_number,
 )
 from ragbench.llms.reply_text import read_outcome
 from ragbench.metrics.rates import wilson_interval
@@ -28,6 +27,7 @@ from ragbench.metrics.safety.leakage import stated_ids
 from ragbench.metrics.safety.secrets import marked_secrets
 from ragbench.metrics.tidy import score_frame
 from ragbench.registry import higher_is_better
+from ragbench.statistics.columns import known_number
 from ragbench.types import Answer, Chunk, Dataset, SafetySample
 
 _MAX_HOLDERS = 2  # documents; what more of them hold is not a secret

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragbench.evaluation.conclusion import Conclusion
+from ragbench.evaluation.decision import Conclusion
 from ragbench.report.failures import plain
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from ragbench.evaluation import CORRECTNESS, Result, Results
-from ragbench.evaluation.conclusion import draft_note
+from ragbench.evaluation.decision import draft_note
 from ragbench.report.failures import count_causes, plain
 from ragbench.statistics import summarise
 from ragbench.statistics.comparison import with_interval

@@ -8,7 +8,7 @@ from fastapi import HTTPException
 
 from ragbench.errors import ComparisonError, DataError
 from ragbench.evaluation import Results, load_results
-from ragbench.evaluation.conclusion import Conclusion
+from ragbench.evaluation.decision import Conclusion
 from ragbench.service import trends
 from ragbench.service.access import Session
 from ragbench.service.history_database import connected

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -274,6 +274,15 @@ def adjusted_p_values(p_values: Sequence[float] | Floats, n_others: int = 0) -> 
     factors = np.arange(n, 0, -1) + n_others
     adjusted[order] = np.minimum(np.maximum.accumulate(adjusted[order] * factors), 1.0)
     return adjusted
+
+
+def known_number(value: Any) -> float | None:
+    """Return a number as records have it: None where there is none, or it is not finite.
+
+    >>> known_number(float("nan")), known_number(1)
+    (None, 1.0)
+    """
+    return None if pd.isna(value) or not math.isfinite(value) else float(value)
 
 
 def p_text(p: float | None, equals: str = "") -> str:

@@ -18,7 +18,7 @@ import ragbench as rb
 from ragbench import report
 from ragbench.cli import app
 from ragbench.evaluation import Result, Results
-from ragbench.evaluation.conclusion import Conclusion
+from ragbench.evaluation.decision import Conclusion
 from ragbench.report.several import results_html, results_json, results_markdown
 
 N = 40

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from ragbench.evaluation import Result, Results
-from ragbench.evaluation.conclusion import Conclusion
+from ragbench.evaluation.decision import Conclusion
 from ragbench.evaluation.records import Latency
 from ragbench.statistics.race import Race
 from ragbench.testsets.known_items import KNOWN_ITEM

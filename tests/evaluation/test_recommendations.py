@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.evaluation import Targets, recommendations
-from ragbench.evaluation.records import Advice, MeasureResult, known_number
+from ragbench.evaluation.records import Advice, MeasureResult
 from ragbench.evaluation.rows import compare_with_target
 from ragbench.registry import higher_is_better
+from ragbench.statistics.columns import known_number
 
 TARGETS = {
     "nDCG@5": 0.6,

@@ -18,7 +18,7 @@ from fastapi.testclient import TestClient
 
 import ragbench as rb
 from ragbench.evaluation import Result
-from ragbench.evaluation.conclusion import Conclusion
+from ragbench.evaluation.decision import Conclusion
 from ragbench.evaluation.records import MeasureResult
 from ragbench.report.explorer import explore
 from ragbench.report.page.junit import report_junit
