@@ -25,7 +25,7 @@ from ragbench.metrics import abstention_table
 from ragbench.metrics.overall import decide_overall
 from ragbench.metrics.safety.leakage import masked, masked_id
 from ragbench.metrics.tidy import relevant_ids, score_frame, tidy
-from ragbench.testsets.composition import origin_of, wording_overlaps
+from ragbench.testsets.composition import evidence_words, origin_of, wording_overlaps
 from ragbench.types import grouped
 
 OF_ANSWERS = tuple(kind.name for kind in KINDS.values() if kind.of_answers)
@@ -122,6 +122,7 @@ def plain_verdicts(
     doubts = grouped(rows, lambda row: str(row["query_id"]))
     judgements = grouped(output.judgements, lambda judgement: judgement.query_id)
     overlaps = wording_overlaps(output.dataset)
+    lengths = evidence_words(output.dataset)
     plain = {}
     for case in output.dataset.cases:
         query_id, value = case.query_id, passed.get(case.query_id, math.nan)
@@ -147,6 +148,7 @@ def plain_verdicts(
             "invented_claims": _masked(invented),
             "costs": costs.get(query_id, {}),
             "wording_overlap": overlaps.get(query_id),
+            "evidence_words": lengths.get(query_id),
         }
         if origin_of(case) != "people":
             decided["origin"] = origin_of(case)

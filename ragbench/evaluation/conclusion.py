@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Any
 
 import pandas as pd
@@ -32,7 +33,7 @@ from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import MIN_QUESTIONS, compare, with_interval
 from ragbench.statistics.race import Race
 from ragbench.statistics.shrinkage import ExpectedGain
-from ragbench.testsets.composition import PEOPLES_OVERLAP
+from ragbench.testsets.composition import PEOPLES_EVIDENCE_WORDS, PEOPLES_OVERLAP
 
 _ACTIONS = {
     "retrieval": "try another retriever, a reranker or a larger k",
@@ -212,12 +213,7 @@ def _what_can_be_shown(
     on the wording of the questions.
     """
     lines = detectable_sentences(leading)
-    result = by_name[base.name]
-    overlaps = {
-        query_id: result.verdicts[query_id]["wording_overlap"]
-        for query_id in deciding.ids
-        if "wording_overlap" in result.verdicts.get(query_id, {})
-    }
+    overlaps = _known("wording_overlap", by_name[base.name], deciding)
     if len(overlaps) >= MIN_QUESTIONS:
         mean = sum(overlaps.values()) / len(overlaps)
         others = ", ".join(f"{value:.0%} in {name}" for name, value in PEOPLES_OVERLAP.items())
@@ -227,7 +223,23 @@ def _what_can_be_shown(
         )
         if leading is not None and leading.difference:
             lines += _by_wording(by_name[base.name], by_name[leading.name], overlaps, deciding)
+    lengths = _known("evidence_words", by_name[base.name], deciding)
+    if len(lengths) >= MIN_QUESTIONS and "span" in deciding.measure:
+        others = ", ".join(f"{words} in {name}" for name, words in PEOPLES_EVIDENCE_WORDS.items())
+        lines.append(
+            f"Their evidence has {median(lengths.values()):.0f} words at the median (people's "
+            f"questions: {others}): short evidence favours small chunks."
+        )
     return lines
+
+
+def _known(field: str, result: Result, deciding: DecidingQuestions) -> dict[str, float]:
+    """Return query_id -> what the result's verdicts hold in a field, of the questions that decide."""
+    return {
+        query_id: result.verdicts[query_id][field]
+        for query_id in deciding.ids
+        if field in result.verdicts.get(query_id, {})
+    }
 
 
 def _by_wording(

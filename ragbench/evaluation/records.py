@@ -69,7 +69,8 @@ class CaseResult:
     `fabricated_numbers` (by their wording) and `invented_claims` (by the judge) are those of the
     answer that no context supports. `costs` is part ("generator", "judge") -> US dollars, None
     where unknown. `origin` is who wrote the question: "people", "generated" or "draft";
-    `wording_overlap` the fraction of its words that its evidence repeats, None where not known.
+    `wording_overlap` the fraction of its words that its evidence repeats, `evidence_words` how many
+    words its gold evidence has, each None where not known.
     """
 
     query_id: str
@@ -90,6 +91,7 @@ class CaseResult:
     costs: Mapping[str, float | None] = field(default_factory=dict)
     origin: str = "people"
     wording_overlap: float | None = None
+    evidence_words: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

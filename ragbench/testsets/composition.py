@@ -5,7 +5,7 @@ from functools import cache
 
 import Stemmer
 
-from ragbench.language import Language, detect_language, terms
+from ragbench.language import Language, detect_language, n_words, terms
 from ragbench.testsets.known_items import KINDS, KNOWN_ITEM
 from ragbench.text import sentence_spans
 from ragbench.types import Case, Dataset
@@ -17,6 +17,10 @@ PEOPLES_OVERLAP = {"SQuAD": 0.52, "CLAP NQ": 0.43}
 """Mean of `wording_overlaps` over questions that people wrote: 1,190 of SQuAD 1.1 (Rajpurkar et al.
 2016; written while reading the paragraph) and 300 of CLAP NQ (Rosenthal et al. 2024; asked of a search
 engine). `tests/testsets/test_composition.py` computes both again."""
+
+PEOPLES_EVIDENCE_WORDS = {"SQuAD": 2, "CLAP NQ": 58}
+"""Median of `evidence_words` over the same questions: an answer in SQuAD, sentences in CLAP NQ. The
+same test computes both again."""
 
 _AROUND = 1_000  # characters before and after a passage in which its sentences begin and end
 
@@ -64,6 +68,30 @@ def wording_overlaps(dataset: Dataset) -> Mapping[str, float]:
             repeated = [len(asked & _stems(text, language)) for text in texts]
             overlaps[case.query_id] = round(max(repeated) / len(asked), 4)
     return overlaps
+
+
+def evidence_words(dataset: Dataset) -> Mapping[str, int]:
+    """Return query_id -> about how many words the gold evidence of the question has, from 1.
+
+    The words of all its passages count. Questions without gold evidence are left out.
+
+    >>> from ragbench.types import Document, Span
+    >>> corpus = {"d": Document("d", "Cats sleep most of the day.")}
+    >>> case = Case("q", "How long does a cat sleep?", evidence=(Span("d", 11, 26),))
+    >>> evidence_words(Dataset("pets", "test", corpus, [case], {}))
+    {'q': 4}
+    """
+    lengths = {}
+    for case in dataset.cases:
+        passages = [
+            dataset.corpus[span.doc_id].full_text[span.start : span.end]
+            for span in case.evidence
+            if span.doc_id in dataset.corpus
+        ]
+        count = round(sum(n_words(passage) for passage in passages))
+        if count:
+            lengths[case.query_id] = count
+    return lengths
 
 
 def _evidence_texts(dataset: Dataset, case: Case) -> list[str]:

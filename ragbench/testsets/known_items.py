@@ -69,6 +69,8 @@ def draft_known_items(
     - "heading": the headings of a section, for its first paragraph;
     - "sentence": up to eight words in a row, the rarest of a sentence, for that sentence.
 
+    All questions of the first kind come before those of the second, because drafts of headings
+    choose more like people's questions (PyDoc, 36 configurations, Kendall's tau .24 against -.16).
     The documents take turns, in an order drawn with `seed`; no two questions share a passage or
     their words.
 
@@ -92,7 +94,8 @@ def draft_known_items(
         (item for item in items if repeats[folded(item.query)] == 1), lambda item: item.kind
     )
     chosen: list[_Item] = []
-    for item in _alternating(_in_turn(by_kind.get(kind, ()), seed) for kind in kinds):
+    in_order = chain.from_iterable(_in_turn(by_kind.get(kind, ()), seed) for kind in kinds)
+    for item in in_order:
         spans = [other.span for other in chosen if other.span.doc_id == item.span.doc_id]
         if not any(item.span.start < s.end and s.start < item.span.end for s in spans):
             chosen.append(item)

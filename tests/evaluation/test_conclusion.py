@@ -248,6 +248,17 @@ def test_a_decision_that_depends_on_the_wording_says_so() -> None:
     assert not any("sign changes" in line for line in concluded(*arms).evidence)
 
 
+def test_the_length_of_the_evidence_is_shown_where_evidence_ranks() -> None:
+    verdicts = {f"q{i:02}": {"evidence_words": 2 * i} for i in range(N)}
+    more = {"span_recall_auc": [0.5] * N}
+    arms = [result(name, BASE, more=more, verdicts=verdicts) for name in ("base", "other")]
+    lines = [line for line in concluded(*arms).evidence if "at the median" in line]
+    assert lines
+    assert f"has {N - 1} words at the median" in lines[0]
+    arms = [result(name, BASE, verdicts=verdicts) for name in ("base", "other")]
+    assert not any("at the median" in line for line in concluded(*arms).evidence)
+
+
 def test_costs_choose_between_two_that_are_as_good_as_each_other() -> None:
     arms = []
     for name, usd in (("base", 4.0), ("other", 1.0)):

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 
 import pytest
 
 from ragbench.testsets import draft_known_items, load_dataset
-from ragbench.testsets.composition import PEOPLES_OVERLAP, origin_of, wording_overlaps
+from ragbench.testsets.composition import (
+    PEOPLES_EVIDENCE_WORDS,
+    PEOPLES_OVERLAP,
+    evidence_words,
+    origin_of,
+    wording_overlaps,
+)
 from ragbench.types import Case, Dataset, Document, Span
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -49,6 +55,13 @@ def test_overlap_is_with_the_whole_sentences_of_the_evidence(
     assert wording_overlaps(data) == {"q": overlap}
 
 
+def test_the_words_of_all_passages_of_the_evidence_count() -> None:
+    case = Case("q", "Where?", evidence=(Span("d", 0, 19), Span("d", 47, 52)))
+    unlabelled = Case("u", "Why?")
+    data = Dataset("birds", "test", {"d": Document("d", TEXT)}, [case, unlabelled], {})
+    assert evidence_words(data) == {"q": 4}
+
+
 def test_without_evidence_the_relevant_document_that_repeats_most_counts() -> None:
     corpus = {"a": Document("a", "Storks nest on roofs."), "b": Document("b", "Storks.")}
     case = Case("q", "Where do storks nest?")
@@ -68,5 +81,7 @@ def test_drafts_repeat_their_passages_and_peoples_questions_do_not() -> None:
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"the public collections are not in {DATA}")
 def test_the_figures_of_public_sets_are_what_is_shipped() -> None:
     for name, folder in (("SQuAD", "squad"), ("CLAP NQ", "clapnq")):
-        overlaps = wording_overlaps(load_dataset(str(DATA / folder)))
+        data = load_dataset(str(DATA / folder))
+        overlaps = wording_overlaps(data)
         assert mean(overlaps.values()) == pytest.approx(PEOPLES_OVERLAP[name], abs=0.01)
+        assert median(evidence_words(data).values()) == PEOPLES_EVIDENCE_WORDS[name]

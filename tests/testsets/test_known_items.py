@@ -88,3 +88,14 @@ def test_paragraphs_of_a_plain_text_may_be_indented() -> None:
 def test_documents_without_prose_are_refused_with_what_was_expected(text: str) -> None:
     with pytest.raises(DataError, match="expected paragraphs of prose with 8 to 250 words"):
         drafted(text)
+
+
+def test_drafts_of_headings_come_before_those_of_sentences() -> None:
+    sections = "\n\n".join(
+        f"## Topic number{i} of herons{i}\n\nThe first paragraph of section{i} has some words.\n\n"
+        + PROSE.replace("dependencies", f"dependencies{i}").replace("exact", f"exact{i}")
+        for i in range(3)
+    )
+    kinds = [case.query_type for case in drafted(sections).cases]
+    assert kinds == sorted(kinds)
+    assert set(kinds) == {"heading", "sentence"}
