@@ -55,6 +55,16 @@ def _retrievers() -> Names:
     return {**names, FORM: "one of your own"}
 
 
+def _steps() -> Names:
+    from ragbench.retrieval.steps.values import FUNCTIONS, STEPS
+
+    names: Names = {}
+    for parameter, forms in STEPS.items():
+        names |= {f"{parameter} = {form.text}": form.meaning for form in forms}
+        names[f"{parameter} = {FORM}"] = FUNCTIONS[parameter]
+    return names
+
+
 def _models() -> Names:
     from ragbench.llms.prices import prices
     from ragbench.llms.providers import PROVIDERS
@@ -103,6 +113,7 @@ KINDS: dict[str, Callable[[], Names]] = {
     "chunkers": _chunkers,
     "embedders": _embedders,
     "retrievers": _retrievers,
+    "steps": _steps,
     "rerankers": lambda: {
         "<model>": "cross-encoder of sentence-transformers",
         FORM: "one of your own",

@@ -36,12 +36,15 @@ class PipelineOptions(EvaluationOptions, total=False):
     """What `evaluate` accepts: also the arguments of a `Pipeline`."""
 
     retriever: str
+    fusion: str | Callable[..., Any]
     chunker: str | Callable[..., Any]
     chunk_size: int
     chunk_overlap: int
     tokenizer: str
     language: str
     reranker: str | Callable[..., Any]
+    rerank_depth: int
+    diversity: str | Callable[..., Any]
     depth: int
     llm: LLMLike
     prompt: str

@@ -20,8 +20,8 @@ from ragbench.language import find_language
 from ragbench.llms import check_llm, check_servers
 from ragbench.registry import load_measures
 from ragbench.retrieval.chunkers import check_chunker
-from ragbench.retrieval.retrievers import RETRIEVERS, check_retriever
-from ragbench.retrieval.search import check_reranker
+from ragbench.retrieval.retrievers import RETRIEVERS
+from ragbench.retrieval.steps.search import STEP_PARAMETERS, check_steps
 from ragbench.systems.loader import check_system, pipeline_options
 from ragbench.types import Answer, Completion, Judgement
 
@@ -30,28 +30,31 @@ WHERE = ("results_dir",)
 configuration.
 """
 
-OMITTED = ("measures", "language", "interventions", "history")
-"""Parameters that are no part of a configuration, and of its name, where they are \"\"."""
+OMITTED = ("measures", "language", "interventions", "history", *STEP_PARAMETERS)
+"""Parameters that are no part of a configuration, and of its name, where they are \"\" or 0."""
 
 DRAWS = "race_draws"
 """The parameter of a configuration that answers a part of the questions in a race."""
 
 OF_PIPELINE = tuple(
-    "retriever reranker chunker chunk_size chunk_overlap tokenizer language depth "
+    "retriever fusion reranker rerank_depth diversity chunker chunk_size chunk_overlap tokenizer language depth "
     "k llm prompt max_context_tokens max_tokens temperature history".split()
 )
 """Parameters of ragbench's own pipeline; another `system` has none of them."""
 
 # Named in the readable part of a configuration's name, in this order, as far as a notebook has
 # them.
-_READABLE = "system collection verdicts retriever reranker chunker chunk_size llm prompt".split()
+_READABLE = [
+    *"system collection verdicts retriever reranker".split(),
+    *STEP_PARAMETERS,
+    *"chunker chunk_size llm prompt".split(),
+]
 # The smallest value of each number.
 _MINIMUM = dict.fromkeys(("chunk_size", "depth", "k", "max_tokens"), 1)
 _MINIMUM |= dict.fromkeys(("chunk_overlap", "max_context_tokens", "temperature"), 0)
 
 _CHECKS = {
     "chunker": check_chunker,
-    "retriever": check_retriever,
     "language": find_language,
     "prompt": check_prompt,
     "measures": load_measures,
@@ -159,7 +162,8 @@ def pipeline_settings(texts: Iterable[str], system: str) -> dict[str, Any]:
             f"--set {', '.join(values)}: these are options of ragbench's own pipeline, which a "
             f"retriever's name such as 'bm25' selects; {system!r} is another system"
         )
-    check_parameters(values)
+    if values:
+        check_parameters({"retriever": system or "bm25", **values})
     if values.get("max_context_tokens") == 0:
         values["max_context_tokens"] = None
     return values
@@ -267,8 +271,8 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
     kept = {
         key: value
         for key, value in parameters.items()
-        # "": the configuration, and its name, of before there were any of these
-        if key not in WHERE and not (key in OMITTED and value == "")
+        # "" and 0: the configuration, and its name, of before there were any of these
+        if key not in WHERE and not (key in OMITTED and value in ("", 0))
     }
     system = kept.get("system", "")
     if "system" in kept and is_pipeline(system):
@@ -348,8 +352,8 @@ def check_parameters(parameters: Mapping[str, Any], *, folder: str | Path = "") 
     for name, check in _CHECKS.items():
         if name in parameters:
             check(parameters[name])
-    if parameters.get("reranker"):
-        check_reranker(parameters["reranker"])
+    if "retriever" in parameters:
+        check_steps(parameters)
     if judge := spec_of(parameters).judge:
         check_llm(judge)
     for name, least in _MINIMUM.items():

@@ -8,7 +8,8 @@ from .embedders import (
     load_embedder,
 )
 from .retrievers import check_retriever, make_retriever
-from .search import rerank, retrieve, to_documents
+from .search import retrieve, to_documents
+from .steps.order import rerank
 
 __all__ = [
     "BM25",

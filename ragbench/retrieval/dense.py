@@ -1,8 +1,10 @@
 """Search by meaning, alone and together with search by words."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,17 +18,15 @@ from ragbench.retrieval.large_chunks import LargeChunks
 from ragbench.retrieval.ranks import (
     QUERIES_AT_ONCE,
     Candidates,
-    best,
     best_of_products,
     check_k,
     checked_ids,
     counted,
     ranked,
 )
+from ragbench.retrieval.steps.fusion import check_fusion, fused_search
 from ragbench.types import Chunk, Embedder, EmbedderLike, Queries, Run, as_queries, chunk_places
 
-_HYBRID_DEPTH = 100
-_RANK_CONSTANT = 60  # of the fusion, as published
 _TEXTS_AT_ONCE = 20_000
 _PAIRS_AT_ONCE = 20_000  # 120 MB for vectors of 384 components
 
@@ -84,6 +84,14 @@ class Dense:
             for row, (query_id, scores) in enumerate(run.items())
         }
 
+    def vectors_of(self, chunk_ids: Sequence[str]) -> FloatArray:
+        """Return the vectors of these chunks, one row each."""
+        return np.asarray(self._vectors[[self._place[chunk_id] for chunk_id in chunk_ids]])
+
+    @cached_property
+    def _place(self) -> Mapping[str, int]:
+        return chunk_places(self.chunks)
+
     def _cosines(self, asked: FloatArray, rows: Ints, columns: Ints) -> Floats:
         # float32 products differ in the last bits with the machine, the batch and the place in the
         # matrix; in float64 they are equal far below the 6 decimals that count.
@@ -99,11 +107,11 @@ class Dense:
 
 
 class Hybrid:
-    """BM25 and Dense together, by reciprocal rank fusion (Cormack, Clarke & Büttcher 2009).
+    """BM25 and Dense together: `retrievers`, whose rankings are fused (`ragbench.retrieval.steps.fusion`).
 
-    The score of a chunk is the sum of ``1 / (60 + rank)`` over the two rankings that hold it,
-    rank from 1: above 0 and at most ``2 / 61``. Only ranks count, so the scales of the two
-    need not agree. Each is searched to a depth of max(k, 100).
+    `fusion` is "rrf:60" by default: the score of a chunk is the sum of ``1 / (60 + rank)`` over the
+    two rankings that hold it, rank from 1: above 0 and at most ``2 / 61``. Only ranks count, so the
+    scales of the two need not agree. Each is searched to a depth of max(k, 100).
 
     >>> chunks = [Chunk("a#0", "a", 0, 20, "Cats sleep all day."), Chunk("b#0", "b", 0, 20, "Taxes rise in May.")]
     >>> Hybrid(chunks, "wordllama").search({"q1": "Does a cat sleep?"}, k=2)  # 2/61, and 1/62 for the second of one
@@ -116,11 +124,15 @@ class Hybrid:
         embedder: EmbedderLike = "minilm",
         *,
         language: str = "",
+        fusion: str | Callable[..., Any] = "",
     ) -> None:
+        check_fusion(fusion, 2, 1)
         self.chunks = chunks
-        self._lexical = BM25(chunks, language=language)
-        self._dense = Dense(chunks, embedder, language=self._lexical.language.code)
-        self.name = self._dense.name.replace("dense", "hybrid", 1)
+        lexical = BM25(chunks, language=language)
+        dense = Dense(chunks, embedder, language=lexical.language.code)
+        self.retrievers = (lexical, dense)
+        self.name = dense.name.replace("dense", "hybrid", 1)
+        self._fusion = fusion
         self._place = chunk_places(chunks)
 
     def __repr__(self) -> str:
@@ -129,17 +141,8 @@ class Hybrid:
     def search(self, queries: Queries, k: int = 10) -> Run:
         """Return for each query the `k` chunks of the highest fused score, best first."""
         check_k(k)
-        queries = as_queries(queries)
-        depth = max(k, _HYBRID_DEPTH)
-        runs = [retriever.search(queries, depth) for retriever in (self._lexical, self._dense)]
-        fused: Run = {}
-        for query_id in queries:
-            scores: dict[str, float] = {}
-            for run in runs:
-                for rank, chunk_id in enumerate(run[query_id], start=1):
-                    scores[chunk_id] = scores.get(chunk_id, 0.0) + 1 / (_RANK_CONSTANT + rank)
-            fused[query_id] = best(scores, self._place, k)
-        return fused
+        wordings = {query_id: (text,) for query_id, text in as_queries(queries).items()}
+        return fused_search(self.retrievers, wordings, k, self._place, self._fusion)
 
 
 def _on_disk(chunks: LargeChunks, embedder: Embedder) -> FloatArray:

@@ -111,10 +111,12 @@ def make_retriever(
     chunks: Sequence[Chunk],
     *,
     language: str = "",
+    fusion: str | Callable[..., Any] = "",
 ) -> Retriever:
     """Index `chunks` with the retriever of that name, default settings.
 
-    `language` is that of the chunks: a code such as "de", "none", or "" to detect it.
+    `language` is that of the chunks: a code such as "de", "none", or "" to detect it. `fusion` is
+    how a hybrid puts its two rankings together (`Hybrid`); others have one ranking.
 
     "bm25", "bm25@disk" (`BM25Disk`, extra "large"), "dense:<embedder>" or "hybrid:<embedder>",
     where the embedder is anything that `load_embedder` takes: "dense:minilm", "hybrid:wordllama",
@@ -152,7 +154,9 @@ def make_retriever(
         return index
     if kind.startswith("bm25"):
         return (BM25 if kind == "bm25" else BM25Disk)(chunks, language=language)
-    return (Hybrid if kind == "hybrid" else Dense)(chunks, model, language=language)
+    if kind == "hybrid":
+        return Hybrid(chunks, model, language=language, fusion=fusion)
+    return Dense(chunks, model, language=language)
 
 
 def check_retriever(name: str | Retriever | Callable[[Sequence[Chunk]], Retriever]) -> None:

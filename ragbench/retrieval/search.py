@@ -1,19 +1,11 @@
-"""What is done with a retriever: a deep enough search, a second look, from chunks to documents, and
-its latency.
-"""
+"""What is done with a retriever: a deep enough search, and from chunks to documents."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from ragbench import store
-from ragbench.array_types import Floats
-from ragbench.errors import ConfigError, DataError, ModelError, unknown_chunk
-from ragbench.extension import imported, is_import, object_name
-from ragbench.retrieval.ranks import best, check_k, checked_ids
-from ragbench.retrieval.weights import Weights
-from ragbench.types import Chunk, Queries, Retriever, Run, as_queries, chunk_places, chunks_by_id
+from ragbench.errors import ConfigError, DataError, unknown_chunk
+from ragbench.retrieval.ranks import check_k
+from ragbench.types import Chunk, Queries, Retriever, Run, as_queries, chunks_by_id
 
 
 def retrieve(
@@ -96,112 +88,3 @@ def to_documents(run: Run, chunks: Sequence[Chunk]) -> Run:
             best[chunk.doc_id] = max(score, best.get(chunk.doc_id, score))
         documents[query_id] = dict(sorted(best.items(), key=lambda item: -item[1]))
     return documents
-
-
-def rerank(
-    run: Run,
-    queries: Mapping[str, str],
-    chunks: Sequence[Chunk],
-    model: str | Callable[..., Any],
-    *,
-    k: int,
-) -> Run:
-    """Return the chunks of `run` in the order that a cross-encoder gives them; the best `k` of each
-    query.
-
-    A cross-encoder reads query and chunk together (Nogueira & Cho 2019): slower and better than
-    comparing vectors, so it is given what a first search found, for example 100 chunks. `model` is
-    the folder of a sentence-transformers CrossEncoder or its name on the hub
-    ("cross-encoder/ms-marco-MiniLM-L6-v2"). Scores are the model's own (usually 0 to 1, or logits);
-    all pairs go to it in one batch, and they are kept in the cache. `run` is not changed.
-
-    A reranker of your own is a function of a query and a list of texts that gives a score for each
-    text, or an object with `predict` of a list of pairs (query, text), such as a CrossEncoder, or
-    "package.module:attribute", which names one. Its scores are not kept.
-
-    >>> chunks = [Chunk("a#0", "a", 0, 1, "long text"), Chunk("b#0", "b", 0, 1, "text")]
-    >>> rerank({"q": {"a#0": 2.0, "b#0": 1.0}}, {"q": "?"}, chunks, lambda query, texts: [-len(t) for t in texts], k=1)
-    {'q': {'b#0': -4.0}}
-
-    A query of `run` that is not in `queries`, or a chunk that is not in `chunks`, is a DataError.
-    """
-    check_k(k)
-    checked_ids(chunks)
-    by_id, positions = chunks_by_id(chunks), chunk_places(chunks)
-    pairs: list[tuple[str, str]] = []
-    for query_id, matches in run.items():
-        if query_id not in queries:
-            raise DataError(
-                f"rerank: query {query_id!r} of the run is not among the {len(queries)} queries "
-                "given"
-            )
-        for chunk_id in matches:
-            if chunk_id not in by_id:
-                raise DataError(unknown_chunk(chunk_id, query_id, len(by_id)))
-            pairs.append((queries[query_id], by_id[chunk_id].text))
-    user_model = check_reranker(model)
-    scores = iter(
-        _cross_encode(pairs, str(model))
-        if user_model is None
-        else _own_scores(run, pairs, user_model)
-    )
-    return {
-        query_id: best({chunk_id: next(scores) for chunk_id in matches}, positions, k)
-        for query_id, matches in run.items()
-    }
-
-
-def check_reranker(model: str | Callable[..., Any]) -> Any:
-    """Return a user's reranker, imported where it is named; None for the name or folder of a
-    cross-encoder.
-
-    Raises:
-        ConfigError: it is neither.
-    """
-    is_named = isinstance(model, str) and is_import(model)
-    user_model: Any = imported(str(model), "reranker") if is_named else model
-    if isinstance(user_model, type):
-        user_model = user_model()
-    if isinstance(user_model, str) and user_model.strip():
-        return None
-    if not (callable(user_model) or hasattr(user_model, "predict")):
-        raise ConfigError(
-            f"rerank: model is {user_model!r}; expected the folder or the hub name of a CrossEncoder, "
-            "or a function of a query and a list of texts"
-        )
-    return user_model
-
-
-def _own_scores(run: Run, pairs: list[tuple[str, str]], own: Any) -> list[float]:
-    """Return the scores of all pairs, in their order."""
-    scores: list[float] = []
-    predict = getattr(own, "predict", None)
-    for n in filter(None, map(len, run.values())):
-        part = pairs[len(scores) : len(scores) + n]
-        predicted = predict(part) if predict else own(part[0][0], [text for _, text in part])
-        scores += _checked_scores(predicted, n, f"reranker {object_name(own)}").tolist()
-    return scores
-
-
-def _checked_scores(given: Any, n: int, who: str, way_out: str = "") -> Floats:
-    scores = np.asarray(given, dtype=np.float64)
-    if scores.shape != (n,) or not np.isfinite(scores).all():
-        expected = f"expected one finite score for each{way_out}"
-        raise ModelError(f"{who} gave an array of shape {scores.shape} for {n} pairs; {expected}")
-    return scores
-
-
-def _cross_encode(pairs: list[tuple[str, str]], model: str) -> list[float]:
-    unique = sorted(set(pairs), key=lambda pair: (-len(pair[0]) - len(pair[1]), pair))
-    if not unique:
-        return []
-    weights = Weights(model, "CrossEncoder")
-    key = store.digest(weights.identity, *(part for pair in unique for part in pair))
-    with store.arrays("rerank", key) as kept:
-        if not kept:
-            predicted = weights.model.predict(unique, batch_size=32, show_progress_bar=False)
-            way_out = ": take a cross-encoder that was trained to rank (num_labels = 1)"
-            who = f"rerank: {model!r}"
-            kept["scores"] = _checked_scores(predicted, len(unique), who, way_out)
-    score_of = dict(zip(unique, kept["scores"].tolist(), strict=True))
-    return [score_of[pair] for pair in pairs]

@@ -22,6 +22,7 @@ from ragbench.llms import (
 )
 from ragbench.llms.batch_interface import FORGET
 from ragbench.llms.environment import in_force
+from ragbench.retrieval.steps.search import STEP_PARAMETERS
 from ragbench.sweep import budget
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.grid import (
@@ -38,7 +39,10 @@ from ragbench.sweep.race import contest_of
 from ragbench.systems import Pipeline
 from ragbench.systems.loader import RECORDED
 
-_RETRIEVAL = "chunker chunk_size chunk_overlap tokenizer language retriever reranker depth".split()
+_RETRIEVAL = [
+    *"chunker chunk_size chunk_overlap tokenizer language retriever reranker depth".split(),
+    *STEP_PARAMETERS,
+]
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from ragbench.generation.prompts import GENERATION_SYSTEM, REWRITE, check_prompt
 from ragbench.language import language_of
 from ragbench.llms import check_servers, generate_many, load_llm
 from ragbench.retrieval.chunkers import chunk
-from ragbench.retrieval.retrievers import BeirRetriever, check_retriever, make_retriever
-from ragbench.retrieval.search import rerank, retrieve
+from ragbench.retrieval.retrievers import BeirRetriever
+from ragbench.retrieval.steps.search import STEP_PARAMETERS, Search, check_steps
 from ragbench.systems.function import Message
 from ragbench.systems.templates import as_text
 from ragbench.types import (
@@ -37,12 +37,20 @@ from ragbench.types import (
 HISTORIES = ("", "last", "all", "rewrite")
 
 
-def _name_of(retriever: Any, reranker: Any, chunker: Any, chunk_size: int, llm: Any) -> str:
-    first, reranked, cut, model = (
-        part if isinstance(part, str) else object_name(part)
-        for part in (retriever, reranker, chunker, llm)
-    )
-    parts = [first, f"reranked by {reranked}" if reranked else "", f"{cut} {chunk_size}", model]
+def _name_of(
+    retriever: Any, chunker: Any, chunk_size: int, llm: Any, steps: Mapping[str, Any]
+) -> str:
+    def text(part: Any) -> str:
+        return part if isinstance(part, str) else object_name(part)
+
+    parts = [text(retriever)]
+    if steps["reranker"]:
+        parts.append(f"reranked by {text(steps['reranker'])}")
+    for name in STEP_PARAMETERS:
+        if steps[name]:
+            value = steps[name]
+            parts.append(f"{name} {value if isinstance(value, int) else text(value)}")
+    parts += [f"{text(chunker)} {chunk_size}", text(llm)]
     return ", ".join(filter(None, parts))
 
 
@@ -51,7 +59,8 @@ class Pipeline:
     `evaluate.ipynb` as one system.
 
     The arguments are those of `chunk`, `make_retriever`, `retrieve`, `rerank` and
-    `generate_answers`. Constructing it is indexing. `chunks` are its chunks, which the ids in
+    `generate_answers`, and the steps of a search (`ragbench.retrieval.steps`; `ragbench list steps`):
+    `fusion`, `rerank_depth`, `diversity`. Constructing it is indexing. `chunks` are its chunks, which the ids in
     `contexts` of its answers name (its answers carry no passages: the texts are stored once,
     there). `run` is what was retrieved for the questions asked so far, query_id -> chunk_id ->
     score, `depth` deep: deeper than the `k` that reached the answer. `seconds` has what the stages
@@ -87,7 +96,10 @@ class Pipeline:
         chunk_overlap: int = 0,
         tokenizer: str = "minilm",
         language: str = "",
+        fusion: str | Callable[..., Any] = "",
         reranker: str | Callable[..., Any] = "",
+        rerank_depth: int = 0,
+        diversity: str | Callable[..., Any] = "",
         depth: int = 100,
         llm: LLMLike = "extractive",
         prompt: str = "cited",
@@ -104,7 +116,13 @@ class Pipeline:
             raise ConfigError(
                 f"k is {k} and depth {depth}; expected k of 1 or more, and a depth of at least k"
             )
-        check_retriever(retriever)
+        steps = {
+            "fusion": fusion,
+            "reranker": reranker,
+            "rerank_depth": rerank_depth,
+            "diversity": diversity,
+        }
+        check_steps({"retriever": retriever, **steps})
         check_llm(llm)
         check_servers(llm)
         check_prompt(prompt)
@@ -131,13 +149,16 @@ class Pipeline:
         self.depth, self.tokenizer = depth, tokenizer
         chunked = perf_counter()
         llm = llm if isinstance(llm, str) else load_llm(llm)
-        self.name = name or _name_of(retriever, reranker, chunker, chunk_size, llm)
+        self.name = name or _name_of(retriever, chunker, chunk_size, llm, steps)
         self._dataset = dataset
         self.language = language_of(self.chunks, language, [*dataset.queries.values()]).code
-        self._index = make_retriever(retriever, self.chunks, language=self.language)
-        self.is_timed = not isinstance(self._index, BeirRetriever)  # it encodes all in each search
+        self._search = Search(
+            self.chunks, retriever, language=self.language, depth=depth, steps=steps
+        )
+        self.index = self._search.index
+        self.is_timed = not isinstance(self.index, BeirRetriever)  # it encodes all in each search
         self.seconds = {"chunk": chunked - start, "index": perf_counter() - chunked}
-        self._reranker, self.llm = reranker, llm
+        self.llm = llm
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -145,10 +166,8 @@ class Pipeline:
 
     def retrieve(self, queries: Mapping[str, str]) -> Run:
         """Return query_id -> chunk_id -> score for these questions, best first."""
-        run = retrieve(self._index, queries, self.chunks, depth=self.depth)
-        if not self._reranker:
-            return run
-        return rerank(run, queries, self.chunks, self._reranker, k=len(self.chunks))
+        *_, run = self._search.stages(queries).values()
+        return run
 
     def answer(self, query_id: str, query: str, *, history: Sequence[Message] = ()) -> Answer:
         """Answer one question; `latency_ms` has "search", "generate" and "total", as a user would

@@ -33,6 +33,13 @@ CONFIGURATIONS = [
         "k": 3,
         "limit": 10,
     },
+    {
+        "retriever": "hybrid:wordllama",
+        "fusion": "weights:0.7",
+        "diversity": "mmr:0.5",
+        "k": 3,
+        "limit": 10,
+    },
     pytest.param({"retriever": "bm25"}, marks=pytest.mark.simulation, id="whole set"),
 ]
 

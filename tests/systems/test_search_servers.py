@@ -123,7 +123,7 @@ def examples(postgresql: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_example_of_postgresql(examples: str) -> None:
     pipeline = Pipeline(DATA, "pg_search:FullText", chunker="document")
-    index: Any = pipeline._index
+    index: Any = pipeline.index
     run = index.search({"q1": "cat naps", "none": "quantum", "odd": "') & (!"}, 10)
     assert [one.partition("#")[0] for one in run["q1"]] == ["cats", "dogs"]
     assert (run["none"], run["odd"]) == ({}, {})
@@ -144,7 +144,7 @@ def test_example_of_pgvector_finds_what_dense_search_finds(examples: str) -> Non
                 "postgresql-<version>-pgvector)"
             )
     pipeline = Pipeline(DATA, "pg_vectors:Vectors", chunker="document")
-    index: Any = pipeline._index
+    index: Any = pipeline.index
     run = index.search(DATA.queries, 3)
     expected = Dense(index.chunks, "minilm").search(DATA.queries, 3)
     for query_id, own in expected.items():

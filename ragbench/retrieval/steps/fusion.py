@@ -1,0 +1,141 @@
+"""Fusion: one ranking of several, for a hybrid's two searches and for several wordings of a question."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ragbench.errors import ConfigError
+from ragbench.retrieval.ranks import best
+from ragbench.retrieval.steps.values import StepValue, read_step
+from ragbench.types import Retriever, Run
+
+Ranking = Mapping[str, float]
+"""chunk_id -> score, best first."""
+
+_DEPTH = 100  # at least this deep is searched what is fused
+_DEFAULT = "rrf:60"  # the constant of Cormack, Clarke & Büttcher 2009
+
+
+def fuse(
+    rankings: Sequence[Ranking],
+    fusion: str | Callable[..., Any] = _DEFAULT,
+    weights: Sequence[float] = (),
+) -> dict[str, float]:
+    """Return chunk_id -> fused score of one question, in the order in which the chunks turn up.
+
+    Args:
+        rankings: best first; a ranking may lack chunks that another one has.
+        fusion: "rrf:k" is reciprocal rank fusion (Cormack, Clarke & Büttcher 2009): the sum of
+            ``1 / (k + rank)`` over the rankings that hold a chunk, rank from 1. "weights:w" is the
+            weighted mean of scores: each ranking's scores become ``(score - lowest) / (highest -
+            lowest)``, lowest and highest being those of that ranking (1 for all where they are
+            equal), and 0 for a chunk that a ranking lacks; their sum has the `weights`. A function
+            gets the rankings and returns the fused one.
+        weights: of "weights:w", one for each ranking; () = equal ones that sum to 1.
+
+    >>> bm25, dense = {"a": 9.0, "b": 3.0}, {"b": 8.0, "c": 6.0, "a": 4.0}
+    >>> fuse([bm25, dense], "rrf:0")  # a: 1/1 + 1/3, b: 1/2 + 1/1, c: 1/2
+    {'a': 1.3333333333333333, 'b': 1.5, 'c': 0.5}
+    >>> fuse([bm25, dense], "weights:0.75", (0.25, 0.75))  # a: 0.25 * 1 + 0.75 * 0, b: 0.25 * 0 + 0.75 * 1
+    {'a': 0.25, 'b': 0.75, 'c': 0.375}
+    """
+    step = read_step("fusion", fusion)
+    if step.function:
+        return _checked(step.function([dict(ranking) for ranking in rankings]), rankings)
+    shares = weights or [1 / len(rankings)] * len(rankings)
+    fused: dict[str, float] = {}
+    for ranking, weight in zip(rankings, shares, strict=True):
+        if step.name == "weights":
+            parts = {chunk_id: weight * score for chunk_id, score in normalised(ranking).items()}
+        else:
+            ranks = enumerate(ranking, start=1)
+            parts = {chunk_id: 1 / (step.number + rank) for rank, chunk_id in ranks}
+        for chunk_id, part in parts.items():
+            fused[chunk_id] = fused.get(chunk_id, 0.0) + part
+    return fused
+
+
+def normalised(ranking: Ranking) -> dict[str, float]:
+    """Return the scores of one ranking from 0 (the lowest) to 1 (the highest); 1 where all are equal.
+
+    >>> normalised({"a": 9.0, "b": 5.0, "c": 1.0}), normalised({"a": 3.0})
+    ({'a': 1.0, 'b': 0.5, 'c': 0.0}, {'a': 1.0})
+    """
+    if not ranking:
+        return {}
+    lowest, highest = min(ranking.values()), max(ranking.values())
+    if lowest == highest:
+        return dict.fromkeys(ranking, 1.0)
+    return {chunk_id: (score - lowest) / (highest - lowest) for chunk_id, score in ranking.items()}
+
+
+def fused_search(
+    retrievers: Sequence[Retriever],
+    wordings: Mapping[str, Sequence[str]],
+    k: int,
+    places: Mapping[str, int],
+    fusion: str | Callable[..., Any] = "",
+) -> Run:
+    """Return for each question the `k` chunks of the highest fused score, best first.
+
+    Each wording is searched for by each retriever, to a depth of max(k, 100) chunks, and all
+    rankings of a question are fused at once. With "weights:w" two retrievers are a lexical and a
+    dense one, of the weights 1 - w and w, divided by the number of wordings. Scores are rounded to 6
+    decimals, equal ones in the order of the chunks.
+
+    Args:
+        retrievers: one, or a lexical and a dense one.
+        wordings: query_id -> the texts that are searched for.
+        k: number of chunks.
+        places: chunk_id -> its place among the chunks.
+        fusion: as in `fuse`; "" is "rrf:60".
+    """
+    fusion = fusion or _DEFAULT
+    step = read_step("fusion", fusion)
+    rankings: dict[str, list[Ranking]] = {query_id: [] for query_id in wordings}
+    n_wordings = max(map(len, wordings.values()), default=0)
+    for number in range(n_wordings):
+        queries = {
+            query_id: texts[number] for query_id, texts in wordings.items() if number < len(texts)
+        }
+        for retriever in retrievers:
+            run = retriever.search(queries, max(k, _DEPTH))
+            for query_id in queries:
+                rankings[query_id].append(run[query_id])
+    fused: Run = {}
+    for query_id, texts in wordings.items():
+        weights: list[float] = []
+        if step.name == "weights" and len(retrievers) == 2:
+            pair = [(1 - step.number) / len(texts), step.number / len(texts)]
+            weights = pair * len(texts)
+        fused[query_id] = best(fuse(rankings[query_id], fusion, weights), places, k)
+    return fused
+
+
+def _checked(fused: Any, rankings: Sequence[Ranking]) -> dict[str, float]:
+    known = {chunk_id for ranking in rankings for chunk_id in ranking}
+    if isinstance(fused, Mapping) and fused.keys() <= known:
+        return {chunk_id: float(score) for chunk_id, score in fused.items()}
+    raise ConfigError(
+        f"fusion returned {fused!r:.80}; expected {{chunk_id: score}} with ids of the rankings"
+    )
+
+
+def check_fusion(fusion: str | Callable[..., Any], n_retrievers: int, n_wordings: int) -> StepValue:
+    """Return the fusion that was read.
+
+    Raises:
+        ConfigError: it is unknown, or has nothing to fuse: one search for one wording gives one
+            ranking.
+    """
+    step = read_step("fusion", fusion)
+    if step.name and n_retrievers * n_wordings == 1:
+        raise ConfigError(
+            f"fusion is {fusion!r}, which has no effect: this search gives one ranking; name a "
+            "retriever such as 'hybrid:minilm', or leave fusion out"
+        )
+    if step.name == "weights" and n_retrievers == 1:
+        raise ConfigError(
+            f"fusion is {fusion!r}, a weight of the dense search of a hybrid; name a retriever such "
+            "as 'hybrid:minilm', or fuse the wordings by 'rrf:60'"
+        )
+    return step

@@ -1,0 +1,221 @@
+"""Order: a second look at what a search found, by a cross-encoder (`rerank`) or for variety
+(`diversify`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from ragbench import store
+from ragbench.array_types import FloatArray, Floats
+from ragbench.errors import ConfigError, DataError, ModelError, unknown_chunk
+from ragbench.extension import imported, is_import, object_name
+from ragbench.retrieval.ranks import best, check_k, checked_ids
+from ragbench.retrieval.steps.fusion import normalised
+from ragbench.retrieval.steps.values import read_step
+from ragbench.retrieval.weights import Weights
+from ragbench.types import Chunk, Run, chunk_places, chunks_by_id
+
+_DECIMALS = 6  # of what is compared: the last bits differ between machines
+
+
+def rerank(
+    run: Run,
+    queries: Mapping[str, str],
+    chunks: Sequence[Chunk],
+    model: str | Callable[..., Any],
+    *,
+    k: int,
+    depth: int = 0,
+) -> Run:
+    """Return the chunks of `run` in the order that a cross-encoder gives them; the best `k` of each
+    query.
+
+    A cross-encoder reads query and chunk together (Nogueira & Cho 2019): slower and better than
+    comparing vectors, so it is given what a first search found, for example 100 chunks. `model` is
+    the folder of a sentence-transformers CrossEncoder or its name on the hub
+    ("cross-encoder/ms-marco-MiniLM-L6-v2"). Scores are the model's own (usually 0 to 1, or logits);
+    all pairs go to it in one batch, and they are kept in the cache. `run` is not changed. With a
+    `depth` it reads the first `depth` chunks of each query alone (0 = all); the others follow in
+    their order, with scores that are 1, 2, ... below the lowest of those.
+
+    A reranker of your own is a function of a query and a list of texts that gives a score for each
+    text, or an object with `predict` of a list of pairs (query, text), such as a CrossEncoder, or
+    "package.module:attribute", which names one. Its scores are not kept.
+
+    >>> chunks = [Chunk("a#0", "a", 0, 1, "long text"), Chunk("b#0", "b", 0, 1, "text")]
+    >>> rerank({"q": {"a#0": 2.0, "b#0": 1.0}}, {"q": "?"}, chunks, lambda query, texts: [-len(t) for t in texts], k=1)
+    {'q': {'b#0': -4.0}}
+
+    A query of `run` that is not in `queries`, or a chunk that is not in `chunks`, is a DataError.
+    """
+    check_k(k)
+    checked_ids(chunks)
+    by_id, positions = chunks_by_id(chunks), chunk_places(chunks)
+    pairs: list[tuple[str, str]] = []
+    first = {
+        query_id: dict(islice(matches.items(), depth or None)) for query_id, matches in run.items()
+    }
+    for query_id, matches in first.items():
+        if query_id not in queries:
+            raise DataError(
+                f"rerank: query {query_id!r} of the run is not among the {len(queries)} queries "
+                "given"
+            )
+        for chunk_id in matches:
+            if chunk_id not in by_id:
+                raise DataError(unknown_chunk(chunk_id, query_id, len(by_id)))
+            pairs.append((queries[query_id], by_id[chunk_id].text))
+    user_model = check_reranker(model)
+    scores = iter(
+        _cross_encode(pairs, str(model))
+        if user_model is None
+        else _own_scores(first, pairs, user_model)
+    )
+    reranked: Run = {}
+    for query_id, matches in first.items():
+        ordered = best({chunk_id: next(scores) for chunk_id in matches}, positions, len(matches))
+        lowest = min(ordered.values(), default=0.0)
+        rest = islice(run[query_id], len(matches), None)
+        ordered |= {chunk_id: lowest - number for number, chunk_id in enumerate(rest, start=1)}
+        reranked[query_id] = dict(islice(ordered.items(), k))
+    return reranked
+
+
+def check_reranker(model: str | Callable[..., Any]) -> Any:
+    """Return a user's reranker, imported where it is named; None for the name or folder of a
+    cross-encoder.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    is_named = isinstance(model, str) and is_import(model)
+    user_model: Any = imported(str(model), "reranker") if is_named else model
+    if isinstance(user_model, type):
+        user_model = user_model()
+    if isinstance(user_model, str) and user_model.strip():
+        return None
+    if not (callable(user_model) or hasattr(user_model, "predict")):
+        raise ConfigError(
+            f"rerank: model is {user_model!r}; expected the folder or the hub name of a CrossEncoder, "
+            "or a function of a query and a list of texts"
+        )
+    return user_model
+
+
+def _own_scores(run: Run, pairs: list[tuple[str, str]], own: Any) -> list[float]:
+    """Return the scores of all pairs, in their order."""
+    scores: list[float] = []
+    predict = getattr(own, "predict", None)
+    for n in filter(None, map(len, run.values())):
+        part = pairs[len(scores) : len(scores) + n]
+        predicted = predict(part) if predict else own(part[0][0], [text for _, text in part])
+        scores += _checked_scores(predicted, n, f"reranker {object_name(own)}").tolist()
+    return scores
+
+
+def _checked_scores(given: Any, n: int, who: str, way_out: str = "") -> Floats:
+    scores = np.asarray(given, dtype=np.float64)
+    if scores.shape != (n,) or not np.isfinite(scores).all():
+        expected = f"expected one finite score for each{way_out}"
+        raise ModelError(f"{who} gave an array of shape {scores.shape} for {n} pairs; {expected}")
+    return scores
+
+
+def _cross_encode(pairs: list[tuple[str, str]], model: str) -> list[float]:
+    unique = sorted(set(pairs), key=lambda pair: (-len(pair[0]) - len(pair[1]), pair))
+    if not unique:
+        return []
+    weights = Weights(model, "CrossEncoder")
+    key = store.digest(weights.identity, *(part for pair in unique for part in pair))
+    with store.arrays("rerank", key) as kept:
+        if not kept:
+            predicted = weights.model.predict(unique, batch_size=32, show_progress_bar=False)
+            way_out = ": take a cross-encoder that was trained to rank (num_labels = 1)"
+            who = f"rerank: {model!r}"
+            kept["scores"] = _checked_scores(predicted, len(unique), who, way_out)
+    score_of = dict(zip(unique, kept["scores"].tolist(), strict=True))
+    return [score_of[pair] for pair in pairs]
+
+
+def diversify(
+    run: Run,
+    queries: Mapping[str, str],
+    chunks: Sequence[Chunk],
+    diversity: str | Callable[..., Any],
+    vectors_of: Callable[[Sequence[str]], FloatArray],
+    *,
+    depth: int,
+) -> Run:
+    """Return the chunks of `run` in an order that puts unlike chunks first; scores are 1 / rank.
+
+    "mmr:w" is maximal marginal relevance (Carbonell & Goldstein 1998) of the first `depth` chunks of
+    each question. Their relevance is the score in `run`, brought to 0 (the lowest of them) to 1 (the
+    highest; 1 for all where they are equal). The next chunk is always the one with the highest ``w *
+    relevance - (1 - w) * similarity``, similarity being the highest cosine with a chunk that is
+    chosen already (0 before there is one): w = 1 keeps the order, w = 0 looks at variety alone.
+    Values are compared after rounding to 6 decimals; of equal ones the chunk that comes first in
+    `run` is taken. The chunks below `depth` follow in their order.
+
+    Args:
+        run: query_id -> chunk_id -> score, best first.
+        queries: query_id -> question.
+        chunks: that the run names.
+        diversity: "mmr:w", or a function of a question and its chunks, best first, that gives them
+            in another order, maybe not all.
+        vectors_of: the vectors of length 1 of chunks, named by their ids.
+        depth: number of chunks that are put in order.
+
+    >>> vectors = {"a": (1.0, 0.0), "b": (1.0, 0.0), "c": (0.0, 1.0)}
+    >>> rows = lambda ids: np.array([vectors[one] for one in ids])
+    >>> diversify({"q": {"a": 3.0, "b": 2.5, "c": 1.0}}, {}, [], "mmr:0.5", rows, depth=10)  # b: .375 - .5, c: 0 - 0
+    {'q': {'a': 1.0, 'c': 0.5, 'b': 0.3333333333333333}}
+    """
+    step = read_step("diversity", diversity)
+    by_id = chunks_by_id(chunks) if step.function else {}
+    ordered: Run = {}
+    for query_id, scores in run.items():
+        first = dict(islice(scores.items(), depth))
+        if not first:
+            chosen: list[str] = []
+        elif step.function:
+            found = step.function(queries[query_id], [by_id[chunk_id] for chunk_id in first])
+            chosen = _ids_of(found, first)
+        else:
+            chosen = _marginal(normalised(first), vectors_of([*first]), step.number)
+        rest = [chunk_id for chunk_id in scores if chunk_id not in first]
+        ordered[query_id] = {
+            chunk_id: 1 / rank for rank, chunk_id in enumerate([*chosen, *rest], start=1)
+        }
+    return ordered
+
+
+def _marginal(relevance: Mapping[str, float], vectors: FloatArray, weight: float) -> list[str]:
+    """Return the chunk ids in the order of maximal marginal relevance."""
+    ids = [*relevance]
+    rows = np.asarray(vectors, dtype=np.float64)
+    relevant = weight * np.array([*relevance.values()])
+    similarity = np.zeros(len(ids))
+    left = np.ones(len(ids), dtype=bool)
+    chosen: list[str] = []
+    while len(chosen) < len(ids):
+        values = np.round(relevant - (1 - weight) * similarity, _DECIMALS)
+        number = int(np.argmax(np.where(left, values, -np.inf)))  # the first of equal ones
+        cosines = rows @ rows[number]
+        similarity = np.maximum(similarity, cosines) if chosen else cosines
+        left[number] = False
+        chosen.append(ids[number])
+    return chosen
+
+
+def _ids_of(found: Any, known: Mapping[str, float]) -> list[str]:
+    """Return the ids of the chunks that a user's function gave, each once."""
+    chunks = list(found) if isinstance(found, Sequence) and not isinstance(found, str) else [found]
+    ids = [chunk.chunk_id if isinstance(chunk, Chunk) else chunk for chunk in chunks]
+    if all(isinstance(chunk_id, str) and chunk_id in known for chunk_id in ids):
+        return list(dict.fromkeys(ids))
+    raise ConfigError(
+        f"diversity returned {found!r:.80}; expected chunks that it was given, in another order"
+    )

@@ -1,0 +1,119 @@
+"""The values that the steps of a search take, by parameter, and how a value is read."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from ragbench.errors import ConfigError, unknown
+from ragbench.extension import FORM, imported, is_import
+
+
+class Form(NamedTuple):
+    """A value of a step: `name`, after a colon its `argument` ("": it has none), what it does, and
+    the bounds of an argument that is a number.
+    """
+
+    name: str
+    argument: str
+    meaning: str
+    low: float = -math.inf
+    high: float = math.inf
+    is_whole: bool = True
+
+    @property
+    def text(self) -> str:
+        """Return the form as a user writes it, such as "rrf:<k>"."""
+        return f"{self.name}:<{self.argument}>" if self.argument else self.name
+
+
+STEPS: Mapping[str, tuple[Form, ...]] = {
+    "fusion": (
+        Form("rrf", "k", "sum of 1 / (k + rank) over the rankings; rrf:60 is the default", 0),
+        Form(
+            "weights",
+            "w",
+            "w * dense + (1 - w) * lexical, scores from 0 to 1 in each question",
+            0,
+            1,
+            is_whole=False,
+        ),
+    ),
+    "diversity": (
+        Form(
+            "mmr",
+            "w",
+            "maximal marginal relevance: w * relevance - (1 - w) * similarity",
+            0,
+            1,
+            is_whole=False,
+        ),
+    ),
+}
+"""Parameter of the pipeline -> the values that it takes in addition to "" and a function."""
+
+FUNCTIONS: Mapping[str, str] = {
+    "fusion": "a function: list of rankings {chunk_id: score} -> one such ranking",
+    "diversity": "a function: question, its chunks best first -> the chunks in another order",
+}
+"""Parameter -> the function that a user may give in place of a value."""
+
+
+class StepValue(NamedTuple):
+    """A value that was read: the name of its form and its number, or a user's function."""
+
+    name: str = ""
+    number: float = 0
+    function: Callable[..., Any] | None = None
+
+
+def read_step(parameter: str, value: Any) -> StepValue:
+    """Return what a value of a step's parameter means; an empty name for "".
+
+    >>> read_step("fusion", "rrf:1")
+    StepValue(name='rrf', number=1, function=None)
+    >>> read_step("diversity", "mrm:0.5")
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: unknown diversity 'mrm'; did you mean 'mmr'? Known: mmr:<w>, package.module:attribute
+
+    Raises:
+        ConfigError: an unknown name, an argument that is missing or out of bounds, or an object that
+            cannot be called.
+    """
+    forms = STEPS[parameter]
+    names = {form.name: form for form in forms}
+    if isinstance(value, str) and is_import(value, names):
+        value = imported(value, parameter)
+    if callable(value):
+        return StepValue("function", function=value)
+    if value == "":
+        return StepValue()
+    name, colon, argument = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if name not in names:
+        known = ", ".join([*(form.text for form in forms), FORM])
+        raise ConfigError(unknown(parameter, name or value, names, known))
+    form = names[name]
+    if bool(argument) != bool(form.argument) or (colon and not argument):
+        raise ConfigError(f"{parameter} is {value!r}; write {form.text}, such as {_example(form)}")
+    return StepValue(name, _number(parameter, value, argument, form) if argument else 0)
+
+
+def _number(parameter: str, value: str, argument: str, form: Form) -> float:
+    try:
+        number = int(argument) if form.is_whole else float(argument)
+    except ValueError:
+        number = math.nan
+    if form.low <= number <= form.high:
+        return number
+    kind = "a whole number" if form.is_whole else "a number"
+    bounds = f"from {form.low:g}" + (f" to {form.high:g}" if form.high < math.inf else "")
+    raise ConfigError(
+        f"{parameter} is {value!r}; expected {kind} {bounds} after {form.name}:, such as "
+        f"{_example(form)}"
+    )
+
+
+def _example(form: Form) -> str:
+    if not form.argument:
+        return repr(form.name)
+    number = max(1, int(form.low)) if form.is_whole else 0.5
+    return repr(f"{form.name}:{number}")
