@@ -30,5 +30,14 @@ def copy_committed(folder: str, target: Path) -> Path:
 
 
 def committed_notebooks() -> list[Path]:
-    """Return the notebooks that a user starts from; copies of a user's own are not among them."""
-    return [path for path in committed_files("notebooks") if path.suffix == ".ipynb"]
+    """Return the notebooks that a user starts from; copies of a user's own, and the pages of the guide,
+    are not among them.
+    """
+    files = committed_files("notebooks")
+    return [path for path in files if path.suffix == ".ipynb" and path.parent.name != "guide"]
+
+
+def guide_pages() -> list[Path]:
+    """Return the pages of the guide, Markdown and notebooks; those that a build writes are not among them."""
+    files = committed_files("notebooks/guide")
+    return [path for path in files if path.suffix in (".md", ".ipynb")]

@@ -250,9 +250,9 @@ def test_a_module_is_imported_when_it_is_named_and_not_before() -> None:
     assert str(Path.cwd()) not in sys.path
 
 
-def test_the_example_of_the_readme_runs() -> None:
-    text = (ROOT / "ragbench/README.md").read_text(encoding="utf-8")
-    example = text[text.index("### Your own parts") :].split("```python\n")[1].split("```")[0]
+def test_the_example_of_the_guide_runs() -> None:
+    text = (ROOT / "notebooks/guide/extending.md").read_text(encoding="utf-8")
+    example = text[text.index("## Your own parts") :].split("```python\n")[1].split("```")[0]
     mine = {
         name: imported(f"my_rag:{name}", "object")
         for name in ("Overlap", "letters", "parrot", "verdict", "answer")

@@ -17,7 +17,7 @@ import pytest
 
 import ragbench as rb
 from ragbench import testing
-from tests.committed import committed_notebooks
+from tests.committed import committed_notebooks, guide_pages
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "ragbench"
@@ -103,9 +103,11 @@ def refuse_unknown(text: str, where: str) -> None:
 
 
 def test_the_readme_and_the_notebooks_use_public_names() -> None:
-    for name in ("README.md", "ragbench/README.md"):
-        refuse_unknown((ROOT / name).read_text(encoding="utf-8"), name)
-    for path in committed_notebooks():
+    paths = [ROOT / "README.md", ROOT / "ragbench/README.md", *guide_pages()]
+    for page in (path for path in paths if path.suffix == ".md"):
+        refuse_unknown(page.read_text(encoding="utf-8"), page.name)
+    stories = [path for path in guide_pages() if path.suffix == ".ipynb"]
+    for path in [*committed_notebooks(), *stories]:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         refuse_unknown("\n".join("".join(cell["source"]) for cell in cells), path.name)
 

@@ -16,22 +16,29 @@ from typer.testing import CliRunner
 import ragbench
 from ragbench.cli import app
 from tests import readme_picture
+from tests.committed import guide_pages
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-REFERENCE = (ROOT / "ragbench/README.md").read_text(encoding="utf-8")
+PAGES = {
+    path: path.read_text(encoding="utf-8")
+    for path in (ROOT / "README.md", ROOT / "ragbench/README.md", *guide_pages())
+}
+TEXT = "\n".join(PAGES.values())
 
 
 def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
 
 
-def test_the_two_commands_are_on_the_first_screen() -> None:
+def test_the_commands_are_on_the_first_screen() -> None:
     commands = [block.strip() for block in blocks("bash")]
     assert commands == [
         "python3 -m venv .venv && .venv/bin/pip install -e . && .venv/bin/ragbench sweep "
         "notebooks/pydoc.toml",
         "python3 -m venv .venv && .venv/bin/pip install -e '.[test]' && .venv/bin/pytest",
+        "python3 -m venv .venv && .venv/bin/pip install -e '.[docs]' && "
+        ".venv/bin/sphinx-build -W notebooks/guide build/site",
     ]
     assert README.index(commands[1]) < README.index("## ")
 
@@ -91,8 +98,7 @@ def test_own_documents_take_three_commands(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_every_command_exists() -> None:
-    text = README + REFERENCE
-    named = set(re.findall(r"(?:`|\n|run: |bin/)ragbench ([a-z]+)((?: [a-z]+)?)", text))
+    named = set(re.findall(r"(?:`|\n|run: |bin/)ragbench ([a-z]+)((?: [a-z]+)?)", TEXT))
     assert len(named) > 12
     for command, second in named:
         grouped = command in ("testset", "cache", "history", "alert", "key") and second
@@ -101,21 +107,28 @@ def test_every_command_exists() -> None:
         assert done.exit_code == 0, f"ragbench {' '.join(words)}: {done.output}"
 
 
-def test_links_lead_somewhere() -> None:
-    for place, text in ((ROOT, README), (ROOT / "ragbench", REFERENCE)):
-        for target in re.findall(r"\]\(([^)\s]+)\)", text):
-            file, _, anchor = target.partition("#")
-            assert not file or (place / file).exists(), target
-            page = (place / file).read_text(encoding="utf-8") if file.endswith(".md") else text
-            slugs = {
-                re.sub(r"[^\w -]", "", line.lower()).strip().replace(" ", "-")
-                for line in re.findall(r"\n#+ (.*)", page)
-            }
-            assert not anchor or anchor in slugs, target
+def anchors_of(text: str) -> set[str]:
+    """The anchors of the headings of a page."""
+    return {
+        re.sub(r"[^\w -]", "", line.lower()).strip().replace(" ", "-")
+        for line in re.findall(r"\n#+ (.*)", text)
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", PAGES[page]):
+        file, _, anchor = target.partition("#")
+        if "://" in file or file.startswith("generated/"):
+            continue
+        linked = (page.parent / file).resolve() if file else page
+        assert linked.exists(), target
+        assert not anchor or anchor in anchors_of(PAGES[linked]), target
 
 
 def test_every_call_in_the_stage_table_is_public() -> None:
-    table = REFERENCE[REFERENCE.index("| stage | call |") : REFERENCE.index("### Data")]
+    page = PAGES[ROOT / "notebooks/guide/stages.md"]
+    table = page[page.index("| stage | call |") :]
     calls = set(re.findall(r"((?:\w+\.)?[A-Za-z_]\w+)\(", table))
     public = {
         *ragbench.__all__,
@@ -127,18 +140,18 @@ def test_every_call_in_the_stage_table_is_public() -> None:
 
 
 def test_the_number_of_built_in_questions_is_right() -> None:
-    counts = re.findall(r"(\d+) questions (?:of ours|about the Python)", README + REFERENCE)
+    counts = re.findall(r"(\d+) questions (?:of ours|about the Python)", TEXT)
     assert [int(count) for count in counts] == [len(ragbench.load_dataset("pydoc").cases)] * 2
 
 
 def test_files_that_are_named_are_there() -> None:
-    for name in re.findall(r"\b(?:notebooks|tests)/[\w./]+\.(?:ipynb|toml|py)", README + REFERENCE):
+    for name in re.findall(r"\b(?:notebooks|tests)/[\w./]+\.(?:ipynb|toml|py)", TEXT):
         assert (ROOT / name).is_file(), name
 
 
 def test_each_sentence_about_what_the_server_is_trusted_with_names_its_test() -> None:
-    page = (ROOT / "ragbench" / "README.md").read_text(encoding="utf-8")
-    [section] = re.findall(r"each sentence with the test that holds it.*?(?=\n### )", page, re.S)
+    page = PAGES[ROOT / "notebooks/guide/security.md"]
+    [section] = re.findall(r"each sentence with the test that holds it.*", page, re.S)
     held, _, _ = section.partition("- **Not defended**")
     sources = "\n".join(
         path.read_text(encoding="utf-8") for path in ROOT.rglob("tests/**/test_*.py")

@@ -30,22 +30,47 @@ class _Sweep(BaseModel):
     """The section [sweep]."""
 
     model_config = ConfigDict(extra="forbid")
-    name: str = Field(default="", pattern=r"^[^./\\][^/\\]*$")
-    notebook: str = ""
-    compare: str = ""
-    baseline: _Table = {}
-    run_timeout: float = Field(default=3600.0, ge=0, allow_inf_nan=False, strict=True)
+    name: str = Field(
+        default="",
+        pattern=r"^[^./\\][^/\\]*$",
+        description="The folder below results/; the name of the grid's file unless given.",
+    )
+    notebook: str = Field(
+        default="", description="What each configuration runs; evaluate.ipynb unless given."
+    )
+    compare: str = Field(
+        default="", description="What compares their results; compare.ipynb unless given."
+    )
+    baseline: _Table = Field(
+        default={},
+        description="The parameters of the configuration that the others are compared with.",
+    )
+    run_timeout: float = Field(
+        default=3600.0,
+        ge=0,
+        allow_inf_nan=False,
+        strict=True,
+        description="Seconds after which a run is stopped; 0 means never.",
+    )
 
 
 class GridFile(BaseModel):
     """The sections of a grid file."""
 
     model_config = ConfigDict(extra="forbid")
-    sweep: _Sweep = _Sweep()
-    fixed: _Table = {}
-    axes: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
-    exclude: list[_Table] = []
-    run: list[_Table] = []
+    sweep: _Sweep = Field(default=_Sweep(), description="The sweep itself: see below.")
+    fixed: _Table = Field(default={}, description="Parameters that every configuration has.")
+    axes: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
+        default={},
+        description="Lists of values: every combination of them is a configuration. A value that is "
+        "a table sets several parameters together.",
+    )
+    exclude: list[_Table] = Field(
+        default=[], description="Combinations that are not run: those with all of these values."
+    )
+    run: list[_Table] = Field(
+        default=[], description="Further configurations, each with its own parameters."
+    )
 
 
 _EXPECTED = {
