@@ -16,6 +16,9 @@ function h(tag, attributes = {}, ...children) {
   node.append(...children.map((child) => (typeof child === "string" ? visible(child) : child)));
   return node;
 }
+const writes = (node) => Boolean(node?.matches?.("input, textarea, select, [contenteditable=true]"));
+/** Return true if a key with a modifier edits the text that has the focus: undo, copy, paste, moves. */
+const edits = (event) => writes(event.target) && (event.key.length > 1 || "acvxyzZ".includes(event.key));
 const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 
 /** Code points before a place that counts UTF-16 units, and the reverse. */
@@ -193,13 +196,20 @@ function render({ model, el }) {
 
   // --- all together ------------------------------------------------------------------------------------------------
   const onKey = (event) => {
-    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
-    event.preventDefault();
+    const hasModifier = event.ctrlKey || event.metaKey || event.altKey;
+    if (hasModifier && event.key === "Enter") {
+      event.preventDefault();
+      save();
+    } else if (hasModifier && !edits(event)) return; // left to JupyterLab
     event.stopPropagation();
-    save();
+    if (event.key === "Escape") leave(event.target);
+  };
+  const leave = (from) => {
+    from.blur();
+    root.parentElement?.closest("[tabindex]")?.focus({ preventScroll: true });
   };
   const field = (label, node) => h("label", {}, h("span", { class: "soft" }, label), node);
-  const root = h("div", { class: "rb-questions", "data-lm-suppress-shortcuts": "true", onkeydown: onKey }, h("div", { class: "columns" },
+  const root = h("div", { class: "rb-questions", onkeydown: onKey }, h("div", { class: "columns" },
     h("section", {},
       h("div", { class: "tools" }, search, h("button", { onclick: () => step(-1) }, "← previous"), h("button", { onclick: () => step(1) }, "next →"), choice, place),
       text,

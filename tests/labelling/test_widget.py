@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import re
+import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ragbench.errors import DataError
 from ragbench.labelling import LabelItem, LabelWidget, label_sheet, read_sheet, save_label
-from ragbench.labelling.widget import _KEYS
+from ragbench.labelling import widget as module
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 SCRIPT = "<script>alert({})</script>"
 ITEMS = [
@@ -41,8 +42,21 @@ def values(path: Path) -> list[float | None]:
     return [None if value != value else value for value in read_sheet(path)["value"].astype(float)]
 
 
-def button(widget: LabelWidget, name: str) -> None:
-    next(b for b in widget._choices.children if b.description == name).click()
+def heard(widget: LabelWidget, key: str, item: str = "", note: str | None = None) -> dict[str, Any]:
+    """Send what the form sends for a key or a click, and return the reply."""
+    replies: list[dict[str, Any]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(widget, "send", replies.append)
+        item = item or widget.item_id
+        note = widget.shown["note"] if note is None else note
+        widget._hear(widget, {"serial": 1, "key": key, "item": item, "note": note}, [])
+    [reply] = replies
+    return reply
+
+
+def texts_of(widget: LabelWidget) -> str:
+    """Return all texts that the form is given."""
+    return json.dumps(widget.shown, ensure_ascii=False)
 
 
 def test_keys_label_and_go_on(sheet: Path) -> None:
@@ -56,36 +70,52 @@ def test_keys_label_and_go_on(sheet: Path) -> None:
     assert widget.item_id == "item-1", "the first one without a verdict"
     widget.press("b")
     assert widget.item_id == "item-0"
-    assert "labelled: <b>yes</b>" in widget._count.value
+    assert widget.shown["verdict"] == "yes"
     widget.press("x")
     assert values(sheet) == [1.0, None, 0.0]
 
 
-def test_buttons_do_the_same(sheet: Path) -> None:
+def test_the_choices_are_those_of_the_scale(sheet: Path) -> None:
+    assert LabelWidget(sheet).shown["choices"] == [("y", "yes"), ("n", "no")]
+
+
+def test_what_the_form_sends_is_saved_and_confirmed(sheet: Path) -> None:
     widget = LabelWidget(sheet)
-    assert [b.description for b in widget._choices.children] == [
-        "yes (y)",
-        "no (n)",
-        "back (b)",
-        "skip (s)",
-        "first unlabelled (u)",
-    ]
-    button(widget, "no (n)")
-    button(widget, "skip (s)")
-    button(widget, "yes (y)")
+    assert heard(widget, "n") == {"serial": 1, "said": "Saved: no."}
+    assert heard(widget, "s")["said"] == ""
+    assert heard(widget, "Y")["said"] == "Saved: yes."
     assert values(sheet) == [0.0, None, 1.0]
 
 
-def test_notes_are_saved_with_the_verdict_and_when_they_are_left(sheet: Path) -> None:
+def test_a_key_counts_for_the_answer_that_was_on_the_screen(sheet: Path) -> None:
     widget = LabelWidget(sheet)
-    widget._note.value = "=unsure"
-    widget.press("y")
-    widget._note.value = "skipped, too hard"
-    widget.press("s")
-    assert read_sheet(sheet)["note"].tolist() == ["=unsure", "skipped, too hard", ""]
+    first = widget.item_id
+    heard(widget, "y", first)
+    heard(widget, "n", first)  # pressed before the next answer was on the screen
+    assert values(sheet) == [0.0, None, None]
+    assert widget.item_id == "item-1"
+
+
+def test_notes_are_saved_as_they_are_written_and_with_a_verdict(sheet: Path) -> None:
+    widget = LabelWidget(sheet)
+    heard(widget, "", note="=unsure")
+    assert values(sheet) == [None, None, None]
+    assert read_sheet(sheet)["note"].tolist() == ["=unsure", "", ""]
+    heard(widget, "y", note="sure")
+    heard(widget, "s", note="skipped, too hard")
+    assert read_sheet(sheet)["note"].tolist() == ["sure", "skipped, too hard", ""]
     assert values(sheet) == [1.0, None, None]
     widget.press("b")
-    assert widget._note.value == "skipped, too hard"
+    assert widget.shown["note"] == "skipped, too hard"
+
+
+def test_what_cannot_be_saved_is_said_and_nothing_moves(sheet: Path) -> None:
+    widget = LabelWidget(sheet)
+    sheet.unlink()
+    reply = heard(widget, "y")
+    assert "labels.csv does not exist" in reply["error"]
+    assert (widget.item_id, widget.labelled) == ("item-0", 0)
+    assert "item-9" in heard(widget, "y", "item-9")["error"]
 
 
 def test_it_continues_and_reads_verdicts_of_a_spreadsheet(sheet: Path) -> None:
@@ -96,23 +126,21 @@ def test_it_continues_and_reads_verdicts_of_a_spreadsheet(sheet: Path) -> None:
     assert (widget.item_id, widget.labelled) == ("item-1", 1)
 
 
-def test_texts_are_escaped_and_nothing_is_shown_that_would_sway(sheet: Path) -> None:
+def test_nothing_is_shown_that_would_sway(sheet: Path) -> None:
     label_sheet(ITEMS, sheet, annotator="bob")
     save_label(sheet, "item-0", 1.0, note="ann thinks so")
     shown = LabelWidget(sheet, annotator="bob")
-    html = "".join([shown._text.value, shown._count.value, shown._asked.value, shown._note.value])
-    assert "<script>" not in html
-    assert "&lt;script&gt;alert(0)" in html
+    html = texts_of(shown)
     assert "ctx 0" in html
     assert "ann thinks so" not in html
-    assert "0 of 3 labelled" in html
+    assert shown.shown["labelled"] == 0
 
 
 def test_hidden_signs_of_an_answer_are_shown_as_signs(tmp_path: Path) -> None:
     texts = ("q \x07", "answer \x1b[31m \u202etxt.exe \u200b", "ref \u2066", ("ctx \ufeff",))
     sheet = label_sheet([LabelItem("item-0", "q0", "correctness", *texts)], tmp_path / "x.csv")
-    shown = LabelWidget(sheet)._text.value
-    assert shown.replace("\n", "").isprintable()
+    shown = texts_of(LabelWidget(sheet))
+    assert shown.isprintable()
     assert "answer \u241b[31m \ufffdtxt.exe \ufffd" in shown
 
 
@@ -123,7 +151,7 @@ def test_each_criterion_has_its_own_verdicts(tmp_path: Path) -> None:
     ]
     path = label_sheet(items, tmp_path / "labels.csv")
     widget = LabelWidget(path)
-    assert [b.description for b in widget._choices.children[:5]] == [
+    assert [f"{name} ({key})" for key, name in widget.shown["choices"]] == [
         "not at all (0)",
         "a little (1)",
         "about half (2)",
@@ -155,51 +183,128 @@ def test_a_key_or_button_leads_to_the_first_unlabelled_answer(sheet: Path) -> No
     widget.press("u")
     assert widget.item_id == "item-1"
     widget.press("b")
-    button(widget, "first unlabelled (u)")
+    heard(widget, "u")
     assert widget.item_id == "item-1"
 
 
-def test_code_is_monospaced_and_escaped(tmp_path: Path) -> None:
+def test_code_is_distinguished(tmp_path: Path) -> None:
     text = (
         "Call `f(<b>)`:\n\n    if a < b:\n        pass\n\n>>> 1 < 2\nTrue\n\n```\n<i>\n```\nno code"
     )
     item = LabelItem("item-0", "q", "correctness", "?", text, "Ref")
-    html = LabelWidget(label_sheet([item], tmp_path / "labels.csv"))._text.value
-    assert "<i>" not in html
-    codes = re.findall(r"<code[^>]*>(.*?)</code>", html, re.DOTALL)
-    assert codes == [
-        "`f(&lt;b&gt;)`",
-        "    if a &lt; b:\n        pass",
-        "&gt;&gt;&gt; 1 &lt; 2\nTrue",
-        "```\n&lt;i&gt;\n```",
+    blocks = dict(LabelWidget(label_sheet([item], tmp_path / "labels.csv")).shown["blocks"])
+    parts = blocks["Answer"]
+    assert "".join(part for part, _ in parts) == text
+    assert [part for part, is_code in parts if is_code] == [
+        "`f(<b>)`",
+        "    if a < b:\n        pass",
+        ">>> 1 < 2\nTrue",
+        "```\n<i>\n```",
     ]
 
 
-def test_keys_are_heard_everywhere_in_the_form_but_in_the_note(browser: Browser) -> None:
-    page = browser.new_page()
+MODEL = """
+window.sent = [];
+window.lab = [];
+const hearers = {};
+const model = {
+  get: () => window.shown,
+  on: (name, act) => (hearers[name] = act),
+  off: () => {},
+  send: (content) => sent.push(content),
+};
+window.reply = (message) => hearers["msg:custom"](message);
+document.addEventListener("keydown", (event) => lab.push(event.key));
+render({ model, el: document.getElementById("el") });
+"""
+
+
+@pytest.fixture
+def form(browser: Browser, tmp_path: Path) -> Iterator[Page]:
+    """The form on a page that records what reaches the kernel (sent) and JupyterLab (lab)."""
+    text = "<img src=x onerror=window.hacked=1> \u202egnp \x1b[31m " + "w" * 5000
+    item = LabelItem("item-0", "q", "correctness", text, text, text, (text,))
+    path = label_sheet([item, ITEMS[1]], tmp_path / "labels.csv")
+    folder = Path(str(module.__file__)).parent
+    page = browser.new_page(viewport={"width": 700, "height": 900})
+    page.on("pageerror", lambda error: pytest.fail(str(error)))
+    style = folder.joinpath("labels.css").read_text(encoding="utf-8")
     page.set_content(
-        "<input id='before'><div "
-        "class='rb-label'><p>answer</p><button>back</button><textarea></textarea><div "
-        "id='el'></div></div>"
+        f"<style>{style}</style><input id='before'><main id='el' tabindex='-1'></main>"
     )
-    page.evaluate("window.heard = []")
-    script = (
-        'render({ model: { send: (key) => heard.push(key) }, el: document.getElementById("el") })'
-    )
-    page.add_script_tag(type="module", content=f"{_KEYS}\n{script}")
+    page.evaluate("shown => { window.shown = shown; }", LabelWidget(path).shown)
+    script = folder.joinpath("labels.js").read_text(encoding="utf-8")
+    page.add_script_tag(type="module", content=script + MODEL)
     page.wait_for_function("document.activeElement.className === 'rb-label'")
-    page.keyboard.press("y")
-    page.locator("button").click()
-    page.keyboard.press("n")
-    page.locator("textarea").click()
-    page.keyboard.press("s")
-    page.locator("p").click()
-    page.keyboard.press("Control+u")
-    page.keyboard.press("u")
-    page.locator("#before").click()
-    page.keyboard.press("b")
-    assert page.evaluate("heard") == ["y", "n", "u"]
-    assert page.locator("textarea").input_value() == "s"
+    yield page
+    page.close()
+
+
+def test_keys_are_heard_everywhere_in_the_form_but_in_the_note(form: Page) -> None:
+    form.keyboard.press("y")
+    form.get_by_role("button", name="back (b)").click()
+    form.keyboard.press("n")
+    form.get_by_label("Note").click()
+    form.keyboard.press("s")
+    form.keyboard.press("Escape")
+    form.keyboard.press("u")
+    form.keyboard.press("ArrowDown")
+    form.locator("#before").click()
+    form.keyboard.press("b")
+    keys = [message["key"] for message in form.evaluate("sent") if message["key"]]
+    assert keys == ["y", "b", "n", "u"]
+    assert form.get_by_label("Note").input_value() == "s"
+    assert form.evaluate("lab") == ["b"], "only what was pressed outside"
+
+
+def test_keys_with_modifiers_are_left_to_jupyterlab_and_escape_leaves(form: Page) -> None:
+    form.evaluate("document.addEventListener('keydown', (event) => event.preventDefault())")
+    for key in ("Control+s", "Control+Shift+C", "Alt+y", "Shift+Enter"):
+        form.keyboard.press(key)
+    assert [key for key in form.evaluate("lab") if len(key) == 1 or key == "Enter"] == [
+        "s",
+        "C",
+        "y",
+        "Enter",
+    ]
+    assert form.evaluate("sent") == []
+    form.keyboard.press("Escape")
+    assert form.evaluate("document.activeElement.id") == "el"
+
+
+def test_in_the_note_editing_keys_edit_and_others_with_modifiers_pass(form: Page) -> None:
+    form.get_by_label("Note").click()
+    form.keyboard.type("abc")
+    for key in ("Control+a", "Control+z", "Shift+Enter", "Control+s"):
+        form.keyboard.press(key)
+    passed = [key for key in form.evaluate("lab") if key not in ("Control", "Shift")]
+    assert passed == ["s"]
+
+
+def test_the_note_is_sent_as_it_is_written(form: Page) -> None:
+    form.get_by_label("Note").fill("unsure")
+    form.wait_for_function("sent.length === 1")
+    assert form.evaluate("sent[0]") == {"serial": 1, "key": "", "item": "item-0", "note": "unsure"}
+
+
+def test_a_kernel_that_does_not_answer_is_named_and_nothing_is_shown_as_saved(form: Page) -> None:
+    form.clock.install()
+    form.keyboard.press("y")
+    message = form.locator(".message")
+    assert message.inner_text() == "Saving…"
+    assert "0 of 2 labelled" in form.locator(".rb-label").inner_text()
+    form.clock.run_for(6_000)
+    assert "does not answer: it is busy, or was restarted" in message.inner_text()
+    form.evaluate("reply({ serial: 1, said: 'Saved: yes.' })")
+    assert message.inner_text() == "Saved: yes."
+
+
+def test_hostile_texts_are_shown_as_texts_inside_the_form(form: Page) -> None:
+    assert form.evaluate("window.hacked") is None
+    assert form.locator(".rb-label img").count() == 0
+    text = form.locator(".rb-label").inner_text()
+    assert text.count("<img src=x onerror=window.hacked=1> \ufffdgnp \u241b[31m") == 4
+    assert form.evaluate("document.documentElement.scrollWidth") == 700
 
 
 LABELLER = """

@@ -30,6 +30,14 @@ const number = (value) => (value === null || value === undefined ? "–" : value
 const signed = (value) => (value > 0 ? "+" : value < 0 ? "−" : "") + number(Math.abs(value));
 const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 
+/** Return true if a key with a modifier edits the text that has the focus: undo, copy, paste, moves. */
+const edits = (event) => event.target.matches("input, select") && (event.key.length > 1 || "acvxyzZ".includes(event.key));
+/** Leave the explorer for the notebook around it. */
+function leave(from) {
+  from.blur();
+  from.closest(".rb-explorer").parentElement.closest("[tabindex]")?.focus({ preventScroll: true });
+}
+
 /** Follow the theme of JupyterLab where there is one, else that of the system. */
 function followTheme(root) {
   const system = matchMedia("(prefers-color-scheme: dark)");
@@ -423,7 +431,11 @@ function explore(root, data, onSelect = () => {}, linked = false) {
   // --- all together ------------------------------------------------------------------------------------------------
   const sorts = Object.entries(SORTS).filter(([name]) => pair || !["worst", "best"].includes(name));
   const title = sides.map((side, i) => h("span", { class: "name" }, pair ? `${"AB"[i]}: ${side.label}` : side.label));
-  root.dataset.lmSuppressShortcuts = "true"; // JupyterLab leaves the keys to the explorer
+  root.addEventListener("keydown", (event) => {
+    const hasModifier = event.ctrlKey || event.metaKey || event.altKey;
+    if (!hasModifier || edits(event)) event.stopPropagation(); // others are left to JupyterLab
+    if (event.key === "Escape") leave(event.target);
+  });
   root.append(
     h("header", {}, h("h1", {}, ...title), ...data.conclusion.map((sentence) => h("p", { class: "decision" }, sentence)), conclusion, bar, ...data.notes.map((note) => h("p", { class: "note" }, note))),
     form,
