@@ -100,30 +100,42 @@ def read_gold(path: Path) -> GoldByQuery:
 
 def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
     """Return the dataset with the annotations of `gold`, read from `path`; evidence that is there
-    stays.
+    stays, answers, outcomes and facts are replaced where the line has them.
     """
-    lost = []
+    not_found: list[str] = []  # a query per selected sentence that is in none of its passages
+
+    def evidence_of(line: GoldLine) -> list[Span]:
+        pieces = line.answers or []
+        quotes = [
+            *line.references,
+            *(piece for piece in _short_answers(pieces) if piece.start is not None),
+        ]
+        spans = [_place(quote, line.doc_id, dataset.corpus) for quote in quotes]
+        for sentence in filter(str.strip, _grounded_answer(pieces).selected_sentences):
+            span = _find(sentence, line.passage_ids, dataset.corpus)
+            if span is None:
+                not_found.append(line.query_id)
+            else:
+                spans.append(span)
+        return spans
 
     def labelled(case: Case) -> Case:
         if case.query_id not in gold:
             return case
         number, line = gold[case.query_id]
-        answers = line.answers or []
-        grounded = next((answer for answer in answers if answer.answer), Piece.model_validate({}))
-        short = [piece for piece in answers if (piece.content or "").strip()]
-        aliases = tuple(dict.fromkeys(piece.content or "" for piece in short))
-        quotes = [*line.references, *(piece for piece in short if piece.start is not None)]
+        pieces = line.answers or []
+        aliases = tuple(dict.fromkeys(piece.content or "" for piece in _short_answers(pieces)))
+        first_alias = aliases[0] if aliases else ""
         with located(f"{path}, line {number}"):
-            spans = [_place(piece, line.doc_id, dataset.corpus) for piece in quotes]
-        for sentence in filter(str.strip, grounded.selected_sentences):
-            span = _find(sentence, line.passage_ids, dataset.corpus)
-            spans += [span] if span else []
-            lost.extend([] if span else [case.query_id])
-        extra = {name: each for name, each in (line.model_extra or {}).items() if each is not None}
+            spans = evidence_of(line)
+        answer = line.answer or _grounded_answer(pieces).answer or first_alias
+        extra = {
+            name: value for name, value in (line.model_extra or {}).items() if value is not None
+        }
         return replace(
             case,
-            reference_answer=line.answer or grounded.answer or (*aliases, case.reference_answer)[0],
-            gold_facts=(aliases,) if aliases else case.gold_facts,
+            reference_answer=answer or case.reference_answer,
+            gold_facts=(aliases,) if aliases else case.gold_facts,  # one fact, in several wordings
             expected_outcome=line.outcome or case.expected_outcome,
             evidence=tuple(dict.fromkeys((*case.evidence, *spans))),
             metadata={**case.metadata, **extra},
@@ -133,9 +145,18 @@ def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
     warn(
         str(path),
         "queries have a selected sentence that is not in its passage; it is left out",
-        dict.fromkeys(lost),
+        dict.fromkeys(not_found),
     )
     return replace(dataset, cases=cases)
+
+
+def _short_answers(pieces: Sequence[Piece]) -> list[Piece]:
+    return [piece for piece in pieces if (piece.content or "").strip()]
+
+
+def _grounded_answer(pieces: Sequence[Piece]) -> Piece:
+    """Return the first piece with a full answer, an empty one where there is none."""
+    return next((piece for piece in pieces if piece.answer), Piece.model_validate({}))
 
 
 def _line(record: Mapping[str, Any]) -> GoldLine:

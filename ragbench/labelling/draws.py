@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, DataWarning, check_known
@@ -156,38 +157,64 @@ def proxy_differences(
     dataset: Dataset | None = None,
     grades: Qrels | None = None,
 ) -> tuple[pd.DataFrame, list[float]]:
-    """Return a row per question that labels decide, a column per proxy (second minus first), and the
-    differences of the other questions, which need no label.
+    """Return the proxies of the questions that labels decide, and the differences of the others, which
+    need no label.
+
+    The frame has a row per question and a column per proxy: second result minus first, or the
+    values of the only result.
     """
     if not 1 <= len(results) <= 2:
         raise ConfigError(f"{len(results)} results; expected one, or the two to decide between")
-    if criterion not in PROXIES:
-        check_known("criterion", [*PROXIES, *results[0].scores["measure"].unique()], criterion)
-        if dataset is not None:
-            return _by_documents(results, criterion, dataset, grades or dataset.qrels)
-    every = [result.wide for result in results]
-    named = PROXIES.get(criterion, (criterion,))
-    names = [name for name in named if all(name in wide for wide in every)]
-    ids = [query_id for query_id in results[0].queries if query_id in results[-1].queries]
-    texts = [_texts(result) for result in results]
-    missing_is_wrong = criterion in PROXIES and not LABELLED[criterion].by_documents
     if criterion in PROXIES:
-        some = any if missing_is_wrong else all
-        scored = {i for wide in every for i in wide[names].dropna(how="all").index}
-        ids = [
-            query_id
-            for query_id in ids
-            if some(query_id in answers for answers in texts) and (query_id in scored or not names)
-        ]
-    frames = [wide.loc[ids, names] for wide in every]
+        return _by_answers(results, criterion)
+    check_known("criterion", [*PROXIES, *results[0].scores["measure"].unique()], criterion)
+    if dataset is not None:
+        return _by_documents(results, criterion, dataset, grades or dataset.qrels)
+    frames = [frame.loc[_shared(results)] for frame in _columns(results, [criterion])]
+    return _last_minus_first(frames).dropna(axis=1, how="all"), []
+
+
+def _by_answers(results: Sequence[Result], criterion: str) -> tuple[pd.DataFrame, list[float]]:
+    """Return `proxy_differences` of a criterion of answers.
+
+    By documents, only questions that both answered count. Else a missing answer counts 0, and two
+    answers of the same text are settled: they differ by 0.
+    """
+    needs_both = LABELLED[criterion].by_documents
+    texts = [_texts(result) for result in results]
+    frames = _columns(results, PROXIES[criterion])
+    has_proxy = frames[0].shape[1] > 0
+    scored = {query_id for frame in frames for query_id in frame.dropna(how="all").index}
+    enough = all if needs_both else any
+    ids = [
+        query_id
+        for query_id in _shared(results)
+        if enough(query_id in answers for answers in texts)
+        and (query_id in scored or not has_proxy)
+    ]
+    frames = [frame.loc[ids] for frame in frames]
+    if needs_both:
+        return _last_minus_first(frames).dropna(axis=1, how="all"), []
     for frame, answers in zip(frames, texts, strict=True):
-        if missing_is_wrong:
-            frame[~frame.index.isin([*answers])] = 0.0
-    frame = _last_minus_first(frames).dropna(axis=1, how="all")
-    if len(results) == 1 or not missing_is_wrong:
-        return frame, []
-    same = frame.index.map(lambda i: texts[0].get(i) == texts[1].get(i)).to_numpy(dtype=bool)
-    return frame[~same], [0.0] * int(same.sum())
+        frame[~frame.index.isin([*answers])] = 0.0
+    differences = _last_minus_first(frames).dropna(axis=1, how="all")
+    if len(results) == 1:
+        return differences, []
+    first, second = texts
+    is_same = np.array([first.get(i) == second.get(i) for i in differences.index], dtype=bool)
+    return differences[~is_same], [0.0] * int(is_same.sum())
+
+
+def _shared(results: Sequence[Result]) -> list[str]:
+    """Return the questions of both results, in the order of the first."""
+    return [query_id for query_id in results[0].queries if query_id in results[-1].queries]
+
+
+def _columns(results: Sequence[Result], measures: Sequence[str]) -> list[pd.DataFrame]:
+    """Return each result's columns of the measures that all results have."""
+    tables = [result.wide for result in results]
+    common = [name for name in measures if all(name in table for table in tables)]
+    return [table[common] for table in tables]
 
 
 def _by_documents(

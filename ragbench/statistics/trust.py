@@ -266,35 +266,52 @@ def _left_open(
 
 
 def _distances(z: float, now: int, looks: _Looks, alpha: float, margin: float) -> Floats:
-    """Return how many standard errors the limits are below and above an estimate of z errors, where
-    no look before has decided: the differences at which an outcome that is so large, or so small,
-    has the probability alpha / 2.
+    """Return how many standard errors the confidence limits are below and above an estimate.
 
-    With a `margin` of 0 the earlier and clearer end is the larger one (stage-wise order). Estimates
-    within a margin of so many errors are between those that decide and, whenever they are, in the
-    order of their size (Emerson & Fleming 1990).
+    The estimate is `z` errors from 0 at the look `now`, the first that decides. A limit is the true
+    difference (drift) under which an outcome so large, or so small, has the probability alpha / 2.
+    Outcomes are ordered from small to large: "worse", the later the larger; those within the margin,
+    by the estimate at whichever look; "better", the earlier the larger (stage-wise order; with a
+    margin: Emerson & Fleming 1990). `margin` is in errors of this look; 0 where it decided for
+    "better" or "worse".
     """
     roots = np.sqrt(looks.information)
+    # no outcome after this look can be larger, unless it ends within the margin
     limits = looks.limits if margin else np.append(looks.limits[:now], z)
     drifts = np.linspace(min(z, 0) - 6, max(z, 0) + 6, 200)
-    slopes, before, above = drifts[:, None] / roots[now], 0.0, np.zeros(len(drifts))
-    scores, mass = np.zeros(1), np.ones(1)
+    slopes = drifts[:, None] / roots[now]  # of the score, per unit of information
+    p_larger = np.zeros(len(drifts))
+    scores, mass = np.zeros(1), np.ones(1)  # open before the look, without a drift
+    information = 0.0
     for root, limit in zip(roots, limits, strict=False):
-        likelihoods = np.exp(slopes * scores - slopes**2 * before / 2)
-        step = math.sqrt(root**2 - before)
-        within = max(min(margin * root / roots[now] - limit, limit), 0.0)
-        larger = np.clip(z * root / roots[now], -within, within)
-        for bound, sign in ((limit, 1), (larger, 1), (within, -1)):
-            tails = ndtr((scores - bound * root) / step + slopes * step)
-            above += sign * (likelihoods * tails) @ mass
-        scores, mass = _left_open(scores, mass, step, within * root, limit * root)
-        before = root**2
+        step = math.sqrt(root**2 - information)
+        ratios = _likelihood_ratios(slopes, scores, information)
+
+        def p_beyond(bound: float) -> Floats:
+            tails = ndtr((scores - bound * root) / step + slopes * step)  # noqa: B023
+            beyond: Floats = (ratios * tails) @ mass  # noqa: B023
+            return beyond
+
+        half_width = max(min(margin * root / roots[now] - limit, limit), 0.0)  # of "within"
+        this_estimate = np.clip(z * root / roots[now], -half_width, half_width)
+        p_larger += p_beyond(limit)  # "better"
+        p_larger += p_beyond(this_estimate)  # "within the margin", by a larger estimate ...
+        p_larger -= p_beyond(half_width)  # ... which ends here
+        scores, mass = _left_open(scores, mass, step, half_width * root, limit * root)
+        information = root**2
         if not mass.any():
             break
-    if margin:  # what is open to the end has no error
-        above += (drifts >= z) * (np.exp(slopes * scores - slopes**2 * before / 2) @ mass)
-    low, high = np.interp([alpha / 2, 1 - alpha / 2], above, drifts)
+    if margin:  # what is open to the end has no error: its estimate is the drift
+        p_open = _likelihood_ratios(slopes, scores, information) @ mass
+        p_larger += (drifts >= z) * p_open
+    low, high = np.interp([alpha / 2, 1 - alpha / 2], p_larger, drifts)
     return np.array([z - low, high - z])
+
+
+def _likelihood_ratios(slopes: Floats, scores: Floats, information: float) -> Floats:
+    """Return how much likelier each score is under each drift than under none."""
+    ratios: Floats = np.exp(slopes * scores - slopes**2 * information / 2)
+    return ratios
 
 
 def _standardised(proxies: pd.DataFrame) -> Floats:

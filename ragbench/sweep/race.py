@@ -100,8 +100,8 @@ class Contest:
     def hold(
         self, jobs: Mapping[str, Job], executor: Executor, console: Console
     ) -> tuple[dict[str, Job], RunOutcomes, str]:
-        """Let the configurations answer round after round: those of `jobs`, and the others from what
-        they have answered.
+        """Run round after round until the race is decided. `jobs` are the configurations that may
+        still be asked; the others take part with what they have answered.
 
         Returns:
             The jobs of those that are left: none where runs of a round failed, or the maximum cost
@@ -109,39 +109,47 @@ class Contest:
         """
         race, outcomes = self.race, RunOutcomes({}, [], False)
         while end := race.next_end:
-            ends, to_ask = {}, {}
-            for arm in np.argsort(
-                -race.drops.capital, kind="stable"
-            ):  # those that are nearest to decided
-                name = [*race.scores][arm]
-                if name in race.stopped:
-                    continue
-                ends[name] = len(race.draws) if arm in race.drops.led else end
-                if name in jobs:
-                    job = self._part(jobs[name], ends[name])
-                    if not self.folder.is_finished(name, job.configuration, job.source or {}):
-                        to_ask[name] = job
+            n_draws = _draws_to_answer(race, end)
+            to_ask = self._unfinished(jobs, n_draws)
             progress = Progress(type(console)(quiet=True), len(to_ask))
             outcomes = run_all(self.folder, to_ask, progress, executor)
             if outcomes.failed or outcomes.left:
                 return {}, outcomes, race.summary
-            scores, costs = dict(race.scores), dict(race.costs)
-            for name, n_draws in ends.items():
-                scores[name], cost = self._answered(name, n_draws)
-                if cost is not None and not race.drawn:
-                    costs[name] = cost
-            race = replace(race, scores=scores, costs=costs, drawn=end)
-            dropped = race.stopped.keys() & ends.keys()
+            race = self._after_round(race, n_draws, end)
+            dropped = race.stopped.keys() & n_draws.keys()
             for name in dropped & jobs.keys():
-                path = self.folder.notebook(name)
-                notebook, reason = read_json(path, "delete it"), race.table["reason"][name]
-                note_on_top(notebook, f"**In the race of this sweep:** {reason}.", RACE)
-                write_durably(path, notebook_text(notebook))
+                self._note_reason(name, race.table["reason"][name])
             record = {"made_from": self.made_from, "race": asdict(race)}
             write_durably(self.folder.path / RACE, json.dumps(record, ensure_ascii=False) + "\n")
             _show(race, dropped, console)
         left = {name: job for name, job in jobs.items() if name not in race.stopped}
         return left, outcomes, race.summary
+
+    def _unfinished(self, jobs: Mapping[str, Job], n_draws: Mapping[str, int]) -> dict[str, Job]:
+        """Return a job per configuration that has not yet answered its draws, in their order."""
+        parts = {name: self._part(jobs[name], n) for name, n in n_draws.items() if name in jobs}
+        return {
+            name: job
+            for name, job in parts.items()
+            if not self.folder.is_finished(name, job.configuration, job.source or {})
+        }
+
+    def _after_round(self, race: Race, n_draws: Mapping[str, int], end: int) -> Race:
+        """Return the race with the answers of a round. Costs are those of the first round."""
+        scores, costs = dict(race.scores), dict(race.costs)
+        is_first = race.drawn == 0
+        for name, n in n_draws.items():
+            scores[name], cost = self._answered(name, n)
+            if cost is not None and is_first:
+                costs[name] = cost
+        return replace(race, scores=scores, costs=costs, drawn=end)
+
+    def _note_reason(self, name: str, reason: str) -> None:
+        """State in the notebook of a configuration why it was dropped."""
+        path = self.folder.notebook(name)
+        notebook = read_json(path, "delete it")
+        note_on_top(notebook, f"**In the race of this sweep:** {reason}.", RACE)
+        write_durably(path, notebook_text(notebook))
 
     def _part(self, job: Job, n_draws: int) -> Job:
         """Return the part of a job that answers the first draws."""
@@ -152,6 +160,20 @@ class Contest:
             parameters={**job.parameters, "race_measure": self.named, DRAWS: n_draws},
             source={**(job.source or {}), "notebook": "race", "notebook_sha256": digest},
         )
+
+
+def _draws_to_answer(race: Race, end: int) -> dict[str, int]:
+    """Return configuration -> how many draws it answers by the end of a round, for those that are
+    left, the nearest to a decision first. One that has led answers all: the others are compared with
+    it.
+    """
+    names = list(race.scores)
+    nearest_first = np.argsort(-race.drops.capital, kind="stable")
+    return {
+        names[arm]: len(race.draws) if arm in race.drops.led else end
+        for arm in nearest_first
+        if names[arm] not in race.stopped
+    }
 
 
 def contest_of(

@@ -80,18 +80,20 @@ _DOUBTFUL = (
 
 
 def other_form(path: Path) -> str:
-    """Return the tool that a file is of, by its fields; "" for ragbench's own forms and for what is
-    no test set.
+    """Return the form of a file that is not ragbench's own: a tool by its fields ("promptfoo",
+    "traces", "deepeval", ...), "table" for rows of no known tool; "" for ragbench's own forms and for
+    what is no test set.
 
     Raises:
         DataError: a table that cannot be read.
     """
     suffix = path.suffix.lower()
-    if suffix in TABLES:
-        is_spans = suffix == ".parquet" and "traces" in map(
-            tool_of, map(without_none, parquet_rows(path)[:1])
-        )
+    if suffix == ".parquet":
+        first = [without_none(row) for row in parquet_rows(path)[:1]]
+        is_spans = any(tool_of(row) == "traces" for row in first)
         return "traces" if is_spans else "table"
+    if suffix in TABLES:
+        return "table"
     with suppress(DataError, LookupError, TypeError):  # ragbench's own readers name the problem
         if suffix == ".jsonl":
             return next((form_of_row(record) for _, record in json_lines(path)), "")
