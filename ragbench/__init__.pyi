@@ -1,6 +1,7 @@
 from . import (
     errors,
     evaluation,
+    foreign,
     generation,
     judges,
     labelling,
@@ -25,6 +26,7 @@ from .evaluation import (
     load_results,
     save,
 )
+from .foreign import assert_not_worse, compare
 from .generation import generate_answers
 from .judges import judge
 from .labelling import trust
@@ -34,7 +36,7 @@ from .registry import Measure, measures
 from .report import explore, plots, write_report
 from .retrieval import chunk, make_retriever, retrieve, to_documents
 from .service import history, trend
-from .statistics import compare, compare_all, summarise
+from .statistics import compare_all, summarise
 from .sweep import sweep
 from .systems import FunctionSystem, HttpSystem, McpSystem, Pipeline, RecordedSystem, load_system
 from .testsets import load_dataset, load_testset
@@ -79,6 +81,7 @@ __all__ = [
     "Retriever",
     "Span",
     "System",
+    "assert_not_worse",
     "chunk",
     "compare",
     "compare_all",
@@ -88,6 +91,7 @@ __all__ = [
     "evaluate",
     "evaluation",
     "explore",
+    "foreign",
     "generate_answers",
     "generation",
     "history",

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, nearest, unknown
@@ -170,6 +173,7 @@ _FAMILIES = tuple(
 )
 _SINGLE = {measure.name.casefold(): measure for measure in _BUILT_IN if "{" not in measure.name}
 _ALIASES = {other.casefold(): name for other, name in ALIASES.items()}
+_declared: ContextVar[Mapping[str, Measure]] = ContextVar("declared", default=MappingProxyType({}))
 _UNKNOWN = Measure("", perspective="", bounds=(None, None))
 
 
@@ -188,7 +192,7 @@ def declare(measure: Measure) -> None:
             f"{measure.name!r} is a measure of ragbench ({before.meaning}); give yours another name"
         )
     _own[measure.name] = measure
-    find_measure.cache_clear()
+    _registered.cache_clear()
 
 
 def declaration(measure: Measure) -> dict[str, Any]:
@@ -246,7 +250,22 @@ def measures() -> pd.DataFrame:
     return table[columns].astype({"low": "Float64", "high": "Float64"})
 
 
-@lru_cache(maxsize=4096)
+@contextmanager
+def declared(measures: Iterable[Measure]) -> Iterator[None]:
+    """Make measures known by exactly their names while the block runs, in place of registered ones of
+    these names: a table of another tool has its own bounds and directions.
+
+    >>> with declared([Measure("nDCG@10", bounds=(0, 100))]):
+    ...     bounds_of("nDCG@10")
+    (0, 100)
+    """
+    token = _declared.set({**_declared.get(), **{measure.name: measure for measure in measures}})
+    try:
+        yield
+    finally:
+        _declared.reset(token)
+
+
 def find_measure(name: str) -> Measure | None:
     """Return the measure of this name, in any case and by its other names; of a family the member. None:
     not registered.
@@ -254,10 +273,15 @@ def find_measure(name: str) -> Measure | None:
     >>> [found.name if (found := find_measure(name)) else None for name in ("mrr@5", "SPAN:NDCG@3", "claim_suport")]
     ['RR@5', 'span:nDCG@3', None]
     """
+    return _declared.get().get(name) or _registered(name)
+
+
+@lru_cache(maxsize=4096)
+def _registered(name: str) -> Measure | None:
     if name in _own:
         return _own[name]
     if options := _OPTIONS.search(name):
-        base = find_measure(_OPTIONS.sub("", name))
+        base = _registered(_OPTIONS.sub("", name))
         if base is None or not is_ranking_measure(base.name):
             return None
         kept = [

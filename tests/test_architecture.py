@@ -17,7 +17,7 @@ FLOORS = {
     9: ["cli", "testing"],
     8: ["service"],
     7: ["sweep"],
-    6: ["report", "labelling"],
+    6: ["report", "labelling", "foreign"],
     5: ["evaluation"],
     4: ["systems", "statistics"],
     3: ["metrics"],

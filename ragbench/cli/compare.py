@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from ragbench import evaluation, report
+from ragbench import evaluation, foreign, report
 from ragbench.cli.console import print_json, print_table
 from ragbench.cli.options import Database, Json, results_at
 
@@ -15,40 +16,144 @@ def compare_command(
     results: Annotated[list[str], typer.Argument(metavar="RESULTS...")],
     *,
     measure: str = "",
+    baseline: str = "",
+    bounds: Annotated[list[str], typer.Option(metavar="MEASURE=LOW..HIGH")] = [],  # noqa: B006
+    lower: Annotated[list[str], typer.Option(metavar="MEASURE")] = [],  # noqa: B006
+    higher: Annotated[list[str], typer.Option(metavar="MEASURE")] = [],  # noqa: B006
+    margin: float = 0.02,
+    labels: Path | None = None,
+    fail_if: str = "",
+    markdown: bool = False,
     database: Database = "",
     as_json: Json = False,
-) -> None:
+) -> int:
     """Compare results with the first, or those of a sweep with its baseline: the decision, and the
     table of the comparison notebook.
 
+    Results of other tools are read as they are: a table (CSV, TSV, JSON, JSON Lines, parquet, xlsx) with a row
+    per question, or per question and measure, and the files of ragas, DeepEval, promptfoo, Inspect, MLflow,
+    lm-evaluation-harness, OpenAI evals, Braintrust, TruLens, Phoenix, Langfuse, trec_eval and JUnit.
+    Exit status: 0 compared, 1 the gate of --fail-if, 2 a file cannot be read.
+
     Args:
         results: Folders of results or sweeps; runs of the history by their name, the beginning of
-            their id, or latest.
-        measure: Ranked by this; default: evidence found, or nDCG@10.
+            their id, or latest; files of other tools, or one with a column of systems.
+        measure: Ranked by this; default: evidence found, or nDCG@10; of another tool its first.
+        baseline: The result that the others are compared with; default: the first.
+        margin: A difference that does not matter, as a fraction of the measure's range.
 
-    Example: ragbench compare results/eval/monday latest
+    Other tools:
+        bounds: Smallest and largest value of a measure, as score=0..10; again for others.
+        lower: A measure of which a lower value is better; again for others.
+        higher: A measure of which a higher value is better, whatever its name.
+        labels: A table of people's verdicts on some questions: states what these show.
+
+    For CI:
+        fail_if: Exit 1 at this decision or a less favourable one, or if nothing can be decided: worse,
+            likely-worse, undecided, within-the-margin.
+        markdown: Print Markdown, for a pull request.
+
+    Example: ragbench compare main.csv branch.csv --measure faithfulness --fail-if worse
     """
-    loaded = results_at(results, database)
-    if as_json:
-        print_json(loaded.conclude(measure=measure).to_dict())
+    from ragbench.report.conclusions import conclusion_markdown
+
+    loaded = None
+    if any(map(_is_foreign, results)):
+        conclusion = foreign.conclude(
+            [_source(name, database) for name in results],
+            baseline=baseline,
+            measure=measure,
+            margin=margin,
+            bounds=dict(map(foreign.bounds_from, bounds)),
+            lower=lower,
+            higher=higher,
+            labels=labels,
+        )
     else:
-        print_decision(loaded, measure, len(loaded))
+        loaded = results_at(results, database)
+        conclusion = loaded.conclude(baseline, measure=measure, margin=margin)
+    failed = bool(fail_if) and foreign.fails(conclusion, fail_if)
+    if as_json:
+        print_json(conclusion.to_dict())
+    elif markdown:
+        typer.echo(conclusion_markdown(conclusion), nl=False)
+    elif loaded is not None:
+        print_decision(loaded, measure, len(loaded), baseline=baseline, margin=margin)
+    else:
+        _print_conclusion(conclusion)
+        _print_arms(conclusion)
+    return int(failed)
 
 
-def print_decision(results: evaluation.Results, measure: str = "", n_rows: int = 3) -> None:
-    """Print the conclusion, and the best configurations with their differences from the baseline."""
+def _is_foreign(name: str) -> bool:
+    """Return True for a file of another tool, and for a directory with such files and no result."""
+    path = Path(name).expanduser()
+    if path.is_dir():
+        is_result = any((path / file).exists() for file in (*evaluation.FILES, "report.json"))
+        return not is_result and not evaluation.result_folders(path)
+    return path.is_file() and path.name != "report.json"
+
+
+def _source(name: str, database: str) -> Any:
+    """Return the path of a foreign file, or a result of ragbench next to it."""
+    if _is_foreign(name):
+        return Path(name).expanduser()
+    [result] = results_at([name], database)
+    return result
+
+
+def _print_conclusion(conclusion: evaluation.Conclusion) -> None:
     from ragbench.errors import printable
 
-    conclusion = results.conclude(measure=measure)
     typer.echo("")
     for line in conclusion.lines:
         typer.echo(printable(line))
+
+
+def _print_arms(conclusion: evaluation.Conclusion) -> None:
+    """Print a line per system, best first."""
+    import pandas as pd
+
+    from ragbench.errors import printable
+    from ragbench.statistics.comparison import with_interval
+
+    rows = []
+    for arm in conclusion.arms:
+        rows.append(
+            {
+                "system": printable(arm.label),
+                "mean": with_interval(arm.mean),
+                "difference": with_interval(arm.difference, arm.ci_low, arm.ci_high, "{:+.3f}"),
+                "better/equal/worse": f"{arm.wins}/{arm.ties}/{arm.losses}",
+                "decision": arm.decision or "baseline",
+            }
+        )
+    table = pd.DataFrame(rows)
+    base = table["decision"] == "baseline"
+    table.loc[base, "better/equal/worse"] = "–"
+    typer.echo("")
+    print_table(table, [*table], {"mean": conclusion.measure})
+    typer.echo("")
+
+
+def print_decision(
+    results: evaluation.Results,
+    measure: str = "",
+    n_rows: int = 3,
+    *,
+    baseline: str = "",
+    margin: float = 0.02,
+) -> None:
+    """Print the conclusion, and the best configurations with their differences from the baseline."""
+    conclusion = results.conclude(baseline, measure=measure, margin=margin)
+    _print_conclusion(conclusion)
     if len(results) < 2:
         return
     measure = conclusion.measure
     board = results.leaderboard(measure)
     best = board[(board.index < n_rows) | (board["name"] == conclusion.baseline)]
-    rows = report.leaderboard_rows(best, measure, results.compare(measures=[measure]))
+    compared = results.compare(baseline, measures=[measure], margin=margin)
+    rows = report.leaderboard_rows(best, measure, compared)
     columns = {
         "configuration": "best",
         f"{measure} (ranked by)": f"{measure} [95 % interval]",

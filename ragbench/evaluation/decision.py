@@ -262,6 +262,11 @@ def next_step_of(
 
 def _to_make_it_possible(deciding: DecidingQuestions) -> tuple[str, str]:
     """Return the next step where nothing can be decided."""
+    if not deciding.composition:  # tables of another tool, which tell nothing about their questions
+        return (
+            "ask",
+            f"score {MIN_QUESTIONS} or more questions by {deciding.measure} in every table",
+        )
     n_people = deciding.composition.get("people", 0)
     if deciding.not_possible == DRAFTS_ALONE or n_people < MIN_QUESTIONS:
         return "write", (

@@ -5,6 +5,7 @@ The fixtures come with the plugin that an installed ragbench brings to pytest
 (`ragbench.testing.plugin`).
 """
 
+from ragbench.foreign import assert_not_worse
 from ragbench.testing.assertions import (
     LabelledCase,
     assert_answer_correct,
@@ -12,4 +13,10 @@ from ragbench.testing.assertions import (
     labelled_cases,
 )
 
-__all__ = ["LabelledCase", "assert_answer_correct", "assert_context_recall", "labelled_cases"]
+__all__ = [
+    "LabelledCase",
+    "assert_answer_correct",
+    "assert_context_recall",
+    "assert_not_worse",
+    "labelled_cases",
+]

@@ -42,7 +42,7 @@ def _module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     yield
     registry._own.clear()
-    registry.find_measure.cache_clear()
+    registry._registered.cache_clear()
     sys.modules.pop("my_measures", None)
 
 
@@ -84,7 +84,7 @@ def test_direction_and_bounds_are_those_of_the_measure_also_in_another_process(
     save(short, tmp_path / "short")
     save(long, tmp_path / "long")
     registry._own.clear()
-    registry.find_measure.cache_clear()
+    registry._registered.cache_clear()
     read = [load_result(tmp_path / name) for name in ("short", "long")]
     assert registry.bounds_of("answer_words") == (0, None)
     assert compare_results(*read).regressions == ("answer_words",)

@@ -1,0 +1,19 @@
+from .compare import GATES, assert_not_worse, compare, conclude, fails
+from .comparison import conclude_tables, labelled_difference
+from .readers import load_scores
+from .rows import Scored, ScoreTable
+from .scales import bounds_from
+
+__all__ = [
+    "GATES",
+    "ScoreTable",
+    "Scored",
+    "assert_not_worse",
+    "bounds_from",
+    "compare",
+    "conclude",
+    "conclude_tables",
+    "fails",
+    "labelled_difference",
+    "load_scores",
+]

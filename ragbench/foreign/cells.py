@@ -1,0 +1,152 @@
+"""Cells of tables from other tools: names of columns, numbers, ids and questions."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ragbench.language import folded
+from ragbench.testsets.fields import QUESTIONS, is_missing, read_cell
+
+_MISSING = ("", "nan", "none", "null", "n/a", "na", "<na>", "nat", "-", "–", "missing", "unscored")
+_FAILED = ("error", "errored", "exception", "skipped", "timeout", "timed out", "cancelled")
+_VERDICTS = {
+    "true": 1.0,
+    "false": 0.0,
+    "yes": 1.0,
+    "no": 0.0,
+    "pass": 1.0,
+    "passed": 1.0,
+    "fail": 0.0,
+    "failed": 0.0,
+    "correct": 1.0,
+    "incorrect": 0.0,
+}
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+
+
+def field_name(name: object) -> str:
+    """Return the name of a column in one spelling, in which case, blanks and hyphens do not matter.
+
+    >>> field_name("expectedOutput"), field_name(" Query-ID "), field_name("Answer Relevancy")
+    ('expected_output', 'query_id', 'answer_relevancy')
+    """
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(name).strip())
+    return re.sub(r"[\s-]+", "_", spaced.casefold())
+
+
+def is_blank(cell: Any) -> bool:
+    """Return True for a cell without a value, however a tool writes this."""
+    if is_missing(cell):
+        return True
+    return isinstance(cell, str) and cell.strip().casefold() in _MISSING
+
+
+def number_of(cell: Any, *, decimal_comma: bool = False) -> float | None:
+    """Return the number in a cell: NaN where the tool has none, None where the cell is another text.
+
+    A verdict in words is 1 or 0, "85 %" is 0.85.
+
+    >>> number_of("0.5"), number_of("passed"), number_of("85%"), number_of("n/a"), number_of("Berlin")
+    (0.5, 1.0, 0.85, nan, None)
+    """
+    if is_blank(cell):
+        return math.nan
+    if isinstance(cell, str):
+        return _number_in(cell.strip().casefold(), decimal_comma)
+    try:
+        number = float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else math.nan
+
+
+def _number_in(text: str, decimal_comma: bool) -> float | None:
+    if text in _VERDICTS:
+        return _VERDICTS[text]
+    if text in _FAILED:
+        return math.nan
+    is_percent = text.endswith("%")
+    digits = text.removesuffix("%").strip()
+    if decimal_comma and _DECIMAL_COMMA.fullmatch(digits):
+        digits = digits.replace(",", ".")
+    if "_" in digits:  # which Python reads as a number, and no tool writes
+        return None
+    try:
+        number = float(digits)
+    except ValueError:
+        return None
+    if not math.isfinite(number):
+        return math.nan
+    return number / 100 if is_percent else number
+
+
+def id_of(cell: Any) -> str:
+    """Return an id as text: 3, 3.0 and "3" are the same one; "" where there is none.
+
+    >>> id_of(3), id_of(3.0), id_of(" q7 "), id_of(None)
+    ('3', '3', 'q7', '')
+    """
+    if is_missing(cell):
+        return ""
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)
+    if isinstance(cell, Mapping | list):
+        cell = json.dumps(cell, sort_keys=True, default=str, ensure_ascii=False)
+    return str(cell).strip()
+
+
+def question_of(cell: Any) -> str:
+    """Return the question in a cell: its text, the last message of a user, or the fields of an input
+    as JSON; "" where there is none.
+
+    >>> question_of({"question": "Who?"}), question_of([{"role": "user", "content": "Why?"}])
+    ('Who?', 'Why?')
+    >>> question_of('{"topic": "cats", "style": "short"}')
+    '{"style": "short", "topic": "cats"}'
+    """
+    if is_missing(cell):
+        return ""
+    if isinstance(cell, str):
+        cell = read_cell(cell.strip())
+    if isinstance(cell, Mapping):
+        return _question_of_fields(cell)
+    if isinstance(cell, list):
+        return _question_of_messages(cell)
+    return str(cell).strip()
+
+
+def _question_of_fields(fields: Mapping[Any, Any]) -> str:
+    messages = fields.get("messages")
+    if isinstance(messages, list):
+        return _question_of_messages(messages)
+    by_name = {field_name(name): value for name, value in fields.items()}
+    for name in QUESTIONS:
+        if isinstance(by_name.get(name), str):
+            return str(by_name[name]).strip()
+    return json.dumps(fields, sort_keys=True, default=str, ensure_ascii=False)
+
+
+def _question_of_messages(messages: list[Any]) -> str:
+    """Return the content of the last message of a user; the list as JSON where there is none."""
+    for message in reversed(messages):
+        if isinstance(message, Mapping) and message.get("role", "user") == "user":
+            content = message.get("content")
+            if isinstance(content, str):
+                return content.strip()
+            if content is not None:
+                return json.dumps(content, sort_keys=True, default=str, ensure_ascii=False)
+    return json.dumps(messages, sort_keys=True, default=str, ensure_ascii=False)
+
+
+def same_question(text: str) -> str:
+    """Return a question in the form in which it is compared with others: case, spaces and forms of
+    the same letter do not matter.
+
+    >>> same_question("  Who\\n is IT? ") == same_question("who is it?")
+    True
+    """
+    return " ".join(folded(text).split())

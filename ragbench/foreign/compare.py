@@ -1,0 +1,327 @@
+"""`rb.compare` of anything with scores, and `assert_not_worse` for tests of other projects.
+
+What decides is imported when it is called, so that both are quick to import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from ragbench.errors import ConfigError, DataError, check_known
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ragbench.evaluation import Result
+    from ragbench.evaluation.decision import Conclusion
+    from ragbench.statistics.columns import HasScores
+
+GATES = ("worse", "likely worse", "undecided", "within the margin")
+"""Decisions at which a gate can fail; it then fails at less favourable ones, too."""
+
+_TIDY = {"query_id", "measure", "value"}
+
+
+@overload
+def compare(
+    baseline: HasScores,
+    contender: HasScores,
+    *,
+    measures: str | Sequence[str] | None = None,
+    alpha: float = 0.05,
+    margin: float = 0.02,
+    not_possible: str = "",
+    questions: Mapping[str, str] | None = None,
+) -> pd.DataFrame: ...
+@overload
+def compare(
+    baseline: str | Path,
+    contender: str | Path | None = None,
+    *others: str | Path,
+    measures: str | Sequence[str] | None = None,
+    alpha: float = 0.05,
+    margin: float = 0.02,
+    bounds: Mapping[str, Any] | None = None,
+    lower: str | Collection[str] = (),
+    higher: str | Collection[str] = (),
+    labels: Any = None,
+) -> Conclusion: ...
+@overload
+def compare(
+    baseline: Any,
+    contender: Any = None,
+    *others: Any,
+    measures: str | Sequence[str] | None = None,
+    alpha: float = 0.05,
+    margin: float = 0.02,
+    not_possible: str = "",
+    questions: Mapping[str, str] | None = None,
+    bounds: Mapping[str, Any] | None = None,
+    lower: str | Collection[str] = (),
+    higher: str | Collection[str] = (),
+    labels: Any = None,
+) -> Any: ...
+def compare(
+    baseline: Any,
+    contender: Any = None,
+    *others: Any,
+    measures: str | Sequence[str] | None = None,
+    alpha: float = 0.05,
+    margin: float = 0.02,
+    not_possible: str = "",
+    questions: Mapping[str, str] | None = None,
+    bounds: Mapping[str, Any] | None = None,
+    lower: str | Collection[str] = (),
+    higher: str | Collection[str] = (),
+    labels: Any = None,
+) -> Any:
+    """Compare systems by their scores on the same questions: is the second better than the first, by how
+    much, and how sure is that?
+
+    Of results in memory and of tidy scores (query_id, measure, value) it returns the frame of
+    `ragbench.statistics.compare`, a row per measure. Of files and of all other tables it returns the
+    `Conclusion`: the decision, what it rests on, and one next step. A table has a row per question (a
+    column per measure) or per question and measure; files of ragas, DeepEval, promptfoo, Inspect,
+    MLflow, lm-evaluation-harness and others are read as they are (see `ragbench.foreign`).
+
+    Questions are paired by id, else by their text. Missing values and answers that failed are missing,
+    never 0; several runs of a question count as one, by their mean.
+
+    Args:
+        baseline, contender, others: files, DataFrames, lists of dicts, results, folders of results; or
+            one list of them, one mapping of names to them, or one table with a column of systems.
+        measures: which; of tables the first decides. None means all that both have.
+        alpha: the probability of a wrong decision.
+        margin: a difference that does not matter, as a fraction of the measure's range.
+        not_possible, questions: those of `ragbench.statistics.compare`, for results and tidy scores.
+        bounds: measure -> (low, high), of measures of other tools that are not known.
+        lower, higher: names of measures of which a lower, or a higher value is better.
+        labels: people's verdicts on some questions (see `ragbench.foreign.labelled_difference`).
+
+    >>> old = {f"q{i}": 0.0 for i in range(12)}
+    >>> new = {f"q{i}": float(i > 1) for i in range(12)}
+    >>> conclusion = compare(old, new)
+    >>> conclusion.decision, conclusion.n
+    ('better', 12)
+
+    Raises:
+        ComparisonError: no question or no measure in common, or one system alone.
+        ConfigError: a measure that is not there, bounds that do not hold the values, or what is no table.
+        DataError: a file or a table without scores of questions.
+    """
+    sources, names = _sources(baseline, contender, others)
+    options = {"measures": measures, "alpha": alpha, "margin": margin}
+    if all(map(_is_tidy, sources)) and len(sources) > 1:
+        foreign = {"bounds": bounds, "lower": lower, "higher": higher, "labels": labels}
+        _refuse_options(
+            foreign, "tables of other tools; rb.Measure declares bounds and directions of yours"
+        )
+        return _frame(sources, names, not_possible=not_possible, questions=questions, **options)
+    _refuse_options(
+        {"not_possible": not_possible, "questions": questions}, "results and tidy scores in memory"
+    )
+    return conclude(
+        sources,
+        names=names,
+        measure=_first(measures),
+        alpha=alpha,
+        margin=margin,
+        bounds=bounds,
+        lower=_listed(lower),
+        higher=_listed(higher),
+        labels=labels,
+    )
+
+
+def assert_not_worse(
+    baseline: Any,
+    contender: Any,
+    *,
+    measure: str = "",
+    fail_if: str = "worse",
+    margin: float = 0.02,
+    bounds: Mapping[str, Any] | None = None,
+    lower: str | Collection[str] = (),
+    higher: str | Collection[str] = (),
+) -> Conclusion:
+    """Assert in a test that the second system is not shown to be worse than the first; return the
+    conclusion.
+
+    Args:
+        baseline, contender: as `compare` takes them.
+        measure: what decides; "" means the one that `compare` chooses.
+        fail_if: the most favourable decision at which it fails, one of `GATES`: "worse"; "likely worse",
+            which is also true of more noise; "undecided", unless it is at least within the margin;
+            "within the margin", unless it is better.
+        margin, bounds, lower, higher: as for `compare`.
+
+    Raises:
+        AssertionError: the decision is this one or a less favourable one, or nothing could be decided; the
+            message is the conclusion.
+        ConfigError, ComparisonError, DataError: as `compare`.
+    """
+    sources, names = _sources(baseline, contender, ())
+    conclusion = conclude(
+        sources,
+        names=names,
+        measure=measure,
+        margin=margin,
+        bounds=bounds,
+        lower=_listed(lower),
+        higher=_listed(higher),
+    )
+    if fails(conclusion, fail_if):
+        raise AssertionError(str(conclusion))
+    return conclusion
+
+
+def fails(conclusion: Conclusion, fail_if: str) -> bool:
+    """Return True if a decision about any contender is this one or a less favourable one, or if nothing
+    could be decided.
+
+    Raises:
+        ConfigError: `fail_if` is none of `GATES`.
+    """
+    from ragbench.evaluation.decision import ORDER
+
+    wanted = fail_if.replace("-", " ")
+    check_known("decision to fail at", GATES, wanted)
+    failing = ("not possible", *ORDER[ORDER.index(wanted) :])
+    decisions = [arm.decision for arm in conclusion.arms if arm.name != conclusion.baseline]
+    return any(decision in failing for decision in decisions)
+
+
+def conclude(sources: Sequence[Any], *, names: Sequence[str] = (), **options: Any) -> Conclusion:
+    """Return the conclusion from sources of any kind: folders of ragbench's results by their own rules,
+    anything else as tables.
+
+    Args:
+        sources: as `compare` takes them; of a directory without results its files with scores.
+        names: of the sources, as far as they have any.
+        options: those of `ragbench.foreign.conclude_tables`.
+
+    Raises:
+        ConfigError: options for tables of other tools, and only results of ragbench.
+    """
+    from ragbench.foreign.comparison import conclude_tables
+
+    folders = [_results_in(source) for source in sources]
+    if folders and all(folders):
+        return _of_results([result for folder in folders for result in folder], options)
+    expanded: list[Any] = []
+    expanded_names: list[str] = []
+    for place, (source, results) in enumerate(zip(sources, folders, strict=True)):
+        given = names[place] if place < len(names) else ""
+        parts = results or _files_in(source)
+        expanded += parts
+        expanded_names += [given] if len(parts) == 1 else [""] * len(parts)
+    return conclude_tables(expanded, names=expanded_names, **options)
+
+
+def _results_in(source: Any) -> list[Result]:
+    """Return the results of ragbench in a folder; [] of anything else."""
+    if not isinstance(source, str | Path) or not Path(source).is_dir():
+        return []
+    from ragbench.evaluation.folder import load_results, result_folders
+
+    folder = Path(source)
+    if not (folder / "config.json").is_file() and not result_folders(folder):
+        return []
+    return list(load_results(folder))
+
+
+def _files_in(source: Any) -> list[Any]:
+    """Return the files with scores in a directory, by name; anything else as it is."""
+    if not isinstance(source, str | Path) or not Path(source).is_dir():
+        return [source]
+    from ragbench.foreign.readers import SUFFIXES
+
+    folder = Path(source)
+    files = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES]
+    if not files:
+        raise DataError(
+            f"{folder} holds neither results of ragbench nor files with scores; expected files such as "
+            f"{', '.join(SUFFIXES[:5])}"
+        )
+    return files
+
+
+def _of_results(results: Sequence[Result], options: Mapping[str, Any]) -> Conclusion:
+    """Return the conclusion from results of ragbench, whose measures it knows."""
+    from ragbench.evaluation import Results
+
+    foreign = {name: options.get(name) for name in ("bounds", "lower", "higher", "labels")}
+    _refuse_options(foreign, "tables of other tools")
+    named: list[Result] = []
+    for result in results:
+        used = {other.name for other in named}
+        name, number = result.name, 2
+        while name in used:
+            name, number = f"{result.name} ({number})", number + 1
+        named.append(replace(result, name=name))
+    baseline = options.get("baseline") or named[0].name
+    together = Results(named, baseline=baseline)
+    return together.conclude(measure=options.get("measure", ""), margin=options.get("margin", 0.02))
+
+
+def _sources(baseline: Any, contender: Any, others: Sequence[Any]) -> tuple[list[Any], list[str]]:
+    """Return what is compared, and the names given to it."""
+    if contender is not None:
+        return [baseline, contender, *others], []
+    if isinstance(baseline, Mapping) and baseline and all(map(_is_table, baseline.values())):
+        return list(baseline.values()), list(map(str, baseline))
+    is_several = isinstance(baseline, Sequence) and not isinstance(baseline, str)
+    if (
+        is_several
+        and len(baseline)
+        and all(_is_table(each) and not isinstance(each, Mapping) for each in baseline)
+    ):
+        return list(baseline), []
+    return [baseline], []
+
+
+def _is_table(value: Any) -> bool:
+    """Return True for what can be a system's table on its own."""
+    if isinstance(value, str | Path) or hasattr(value, "scores") or hasattr(value, "columns"):
+        return True
+    if isinstance(value, Mapping):  # the scores of a system, not a row
+        return bool(value) and all(isinstance(each, int | float) for each in value.values())
+    return isinstance(value, Sequence) and bool(value) and isinstance(value[0], Mapping)
+
+
+def _is_tidy(source: Any) -> bool:
+    """Return True for a result of ragbench, and for a frame of tidy scores."""
+    scores = getattr(source, "scores", source)
+    return hasattr(scores, "columns") and {*map(str, scores.columns)} == _TIDY
+
+
+def _frame(sources: Sequence[Any], names: Sequence[str], **options: Any) -> pd.DataFrame:
+    """Return the frame of a comparison of results or tidy scores."""
+    from ragbench import statistics
+
+    if len(sources) == 2 and not names:
+        return statistics.compare(*sources, **options)
+    given = [str(getattr(source, "name", "")) for source in sources]
+    if not names:
+        letters = [chr(ord("A") + place) for place in range(len(sources))]
+        names = given if all(given) and len({*given}) == len(given) else letters
+    return statistics.compare_all(dict(zip(names, sources, strict=True)), names[0], **options)
+
+
+def _refuse_options(given: Mapping[str, Any], purpose: str) -> None:
+    named = [name for name, value in given.items() if value is not None and len(value)]
+    if named:
+        raise ConfigError(f"{', '.join(named)}: only for {purpose}")
+
+
+def _first(measures: str | Sequence[str] | None) -> str:
+    if measures is None or isinstance(measures, str):
+        return measures or ""
+    return next(iter(measures), "")
+
+
+def _listed(names: str | Collection[str]) -> list[str]:
+    return [names] if isinstance(names, str) and names else list(names)

@@ -1,0 +1,394 @@
+"""A decision between systems from tables of scores, whichever tool wrote them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from ragbench.errors import ComparisonError, ConfigError, check_known
+from ragbench.evaluation.decision import (
+    Arm,
+    Conclusion,
+    DecidingQuestions,
+    arm_of,
+    best_first,
+    chosen_arm,
+    detectable_sentences,
+    difference_sentences,
+    headline_of,
+    leading_arm,
+    left_out_sentences,
+    next_step_of,
+    rest_sentences,
+    with_expected,
+)
+from ragbench.foreign.cells import same_question
+from ragbench.foreign.pairing import PairedTables, paired_tables
+from ragbench.foreign.readers import load_scores, named_apart
+from ragbench.foreign.rows import ScoreTable
+from ragbench.foreign.scales import (
+    Scale,
+    checked_bounds,
+    is_amount,
+    scale_of,
+)
+from ragbench.registry import declared, higher_is_better, named_among
+from ragbench.statistics.columns import known_number
+from ragbench.statistics.comparison import MARGIN, MIN_QUESTIONS, compare_all, with_interval
+from ragbench.statistics.ranking import RANKING, main_measure_of
+from ragbench.statistics.shrinkage import expected_gain
+from ragbench.statistics.trust import Trust, estimate_difference
+
+_MAX_OTHERS = 5  # measures without a decision that are shown
+_COVERAGE = 0.95
+
+
+def conclude_tables(
+    sources: Sequence[Any],
+    *,
+    names: Sequence[str] = (),
+    baseline: str = "",
+    measure: str = "",
+    margin: float = MARGIN,
+    alpha: float = 0.05,
+    bounds: Mapping[str, Any] | None = None,
+    lower: Collection[str] = (),
+    higher: Collection[str] = (),
+    labels: Any = None,
+) -> Conclusion:
+    """Return what tables of scores show, and the one next step.
+
+    Args:
+        sources: files or objects as `load_scores` takes them; each is a system, or has a column of
+            systems. The first is what the others are compared with.
+        names: of the sources; () means by their files, else A, B, C.
+        baseline: the system that the others are compared with; "" means the first.
+        measure: what decides; "" means a ranking measure that ragbench knows, else the first measure
+            that most questions have.
+        margin: a difference that does not matter, as a fraction of the measure's range.
+        alpha: the probability of a wrong decision.
+        bounds: measure -> (low, high), of measures that are not known.
+        lower, higher: measures of which a lower, or a higher value is better.
+        labels: verdicts of people on some of the questions, as a table: the evidence then states what
+            they show (`labelled_difference`).
+
+    Raises:
+        DataError: a file that cannot be read, or holds no scores.
+        ComparisonError: one system alone, no question or no measure in common.
+        ConfigError: a name that is not there, or bounds that do not hold the values.
+    """
+    tables = _tables(sources, names)
+    tables = _with_baseline_first(tables, baseline)
+    paired = paired_tables(tables)
+    if not paired.measures:
+        lists = "; ".join(f"{table.name} has {', '.join(table.measures)}" for table in tables)
+        raise ComparisonError(f"no measure in common: {lists}")
+    limits = _by_known_name(checked_bounds(bounds or {}), paired)
+    lower = [*_by_known_name(dict.fromkeys(lower), paired)]
+    higher = [*_by_known_name(dict.fromkeys(higher), paired)]
+    scales = {
+        name: scale_of(name, _all_values(paired, name), bounds=limits, lower=lower, higher=higher)
+        for name in paired.measures
+    }
+    with declared(scale.as_measure() for scale in scales.values()):
+        deciding = _deciding(paired, measure)
+        chosen = [deciding.measure, *_others(paired, deciding.measure)]
+        comparison = compare_all(
+            paired.scores(chosen),
+            tables[0].name,
+            measures=chosen,
+            alpha=alpha,
+            margin=margin,
+            not_possible=deciding.not_possible,
+            questions=paired.texts,
+        )
+        notes = _notes(paired, tables, deciding.measure, scales)
+        if labels is not None:
+            notes.append(labelled_difference(paired, deciding.measure, labels).sentence)
+        return _conclusion(paired, deciding, comparison, margin, notes)
+
+
+def _tables(sources: Sequence[Any], names: Sequence[str]) -> list[ScoreTable]:
+    """Return the tables of all sources, with names of their own."""
+    tables: list[ScoreTable] = []
+    places: list[str] = []
+    for number, source in enumerate(sources):
+        name = names[number] if number < len(names) else ""
+        is_file = isinstance(source, str) or hasattr(source, "__fspath__")
+        if not name and not is_file:
+            name = chr(ord("A") + number % 26)
+        found = load_scores(source, name)
+        if len(found) > 1 and len(sources) > 1:
+            prefix = name or str(source)
+            found = [
+                ScoreTable(f"{prefix}: {each.name}", each.rows, each.columns) for each in found
+            ]
+        tables += found
+        places += [str(source) if is_file else name] * len(found)
+    if len(tables) < 2:
+        raise ComparisonError(
+            f"{tables[0].name if tables else 'nothing'} is one system; give a second file, or a file with "
+            "a column that names systems, such as system or model"
+        )
+    return named_apart(tables, places)
+
+
+def _with_baseline_first(tables: Sequence[ScoreTable], baseline: str) -> list[ScoreTable]:
+    if not baseline:
+        return list(tables)
+    check_known("baseline", [table.name for table in tables], baseline)
+    return sorted(tables, key=lambda table: table.name != baseline)
+
+
+def _by_known_name(given: Mapping[str, Any], paired: PairedTables) -> dict[str, Any]:
+    """Return declarations by the names of measures in the tables.
+
+    Raises:
+        ConfigError: no table has such a measure.
+    """
+    return {named_among(name, paired.measures): value for name, value in given.items()}
+
+
+def _all_values(paired: PairedTables, measure: str) -> list[float]:
+    return [
+        value for values in paired.values.values() for value in values.get(measure, {}).values()
+    ]
+
+
+def _deciding(paired: PairedTables, measure: str) -> DecidingQuestions:
+    """Return the measure that decides, and how many questions have it in every table."""
+    n_scored = {name: len(paired.scored(name)) for name in paired.measures}
+    if measure:
+        named, reason = named_among(measure, n_scored), "named by you"
+    else:
+        named, reason = _main_measure(n_scored)
+    return DecidingQuestions(
+        measure=named,
+        measure_reason=reason,
+        ids=paired.scored(named),
+        n=n_scored[named],
+        total=len(paired.texts),
+        left_out=paired.left_out(named),
+        composition={},
+        not_possible=_not_possible(named, n_scored[named]),
+    )
+
+
+def _main_measure(n_scored: Mapping[str, int]) -> tuple[str, str]:
+    """Return the measure that decides where none is named, and why."""
+    ranking = main_measure_of(dict(n_scored))
+    if ranking in n_scored and ranking in RANKING and n_scored[ranking]:
+        return ranking, "a ranking measure"
+    quality = [name for name in n_scored if not is_amount(name)] or [*n_scored]
+    most = max(n_scored[name] for name in quality)
+    for name in quality:
+        if n_scored[name] >= _COVERAGE * most:
+            break
+    reason = (
+        "the only measure" if len(n_scored) == 1 else "the first measure that most questions have"
+    )
+    return name, reason
+
+
+def _not_possible(measure: str, n: int) -> str:
+    """State why questions decide nothing; "" where they do."""
+    if n == 0:
+        return f"no question has {measure} in every table"
+    if n >= MIN_QUESTIONS:
+        return ""
+    questions = "1 question has" if n == 1 else f"{n} questions have"
+    return f"only {questions} {measure} in every table; a decision takes {MIN_QUESTIONS} or more"
+
+
+def _others(paired: PairedTables, deciding: str) -> list[str]:
+    """Return the measures that are shown without a decision."""
+    return [name for name in paired.measures if name != deciding][:_MAX_OTHERS]
+
+
+def _notes(
+    paired: PairedTables, tables: Sequence[ScoreTable], measure: str, scales: Mapping[str, Scale]
+) -> list[str]:
+    """State how questions were paired, and what was assumed."""
+    notes = []
+    words = {"id": "their ids", "text": "their text"}[paired.by]
+    sentence = f"Questions are paired by {words}"
+    if paired.texts_differ:
+        sentence += ", as no two of their texts agree"
+    notes.append(f"{sentence}.")
+    several = {name: runs for name, runs in paired.runs.items() if runs > 1}
+    if several:
+        listed = ", ".join(f"{runs} of {name}" for name, runs in several.items())
+        notes.append(f"Runs of one question count as one, by their mean: up to {listed}.")
+    missing = {table.name: _n_missing(table, measure) for table in tables}
+    if any(missing.values()):
+        listed = ", ".join(f"{n} of {name}" for name, n in missing.items() if n)
+        notes.append(f"Missing are not 0: {measure} has no value in {listed} answers.")
+    if scales[measure].assumed:
+        notes.append(f"{scales[measure].assumed}.")
+    if not scales[measure].higher_is_better:
+        notes.append(f"Of {measure} a lower value is better.")
+    return notes
+
+
+def _n_missing(table: ScoreTable, measure: str) -> int:
+    return sum(math.isnan(row.scores[measure]) for row in table.rows if measure in row.scores)
+
+
+def _conclusion(
+    paired: PairedTables,
+    deciding: DecidingQuestions,
+    comparison: pd.DataFrame,
+    margin: float,
+    notes: Sequence[str],
+) -> Conclusion:
+    measure = deciding.measure
+    decisive = comparison[comparison["measure"] == measure]
+    rows = {row["name"]: row for row in decisive.to_dict("records")}
+    arms = []
+    for name, values in paired.values.items():
+        found = [value for key, value in values[measure].items() if key in deciding.ids]
+        mean = known_number(pd.Series(found, dtype=float).mean())
+        about: dict[str, Any] = {"name": name, "label": name, "mean": mean}
+        arms.append(arm_of(about, rows[name]) if name in rows else Arm(**about, n=len(found)))
+    arms = with_expected(best_first(arms, measure), _expected(paired, deciding), measure)
+    baseline = next(iter(paired.values))
+    base = next(arm for arm in arms if arm.name == baseline)
+    others = [arm for arm in arms if arm.name != baseline]
+    leading = leading_arm(others, measure)
+    if leading is None:  # not reached: there are two tables or more
+        raise ComparisonError("nothing to compare")
+    action, next_step = next_step_of(leading, base, deciding)
+    evidence = [
+        *difference_sentences(leading, base, deciding),
+        *left_out_sentences(deciding),
+        *notes,
+        *rest_sentences(others, leading),
+        *detectable_sentences(leading),
+        *_other_measures(comparison, leading.name, measure),
+    ]
+    return Conclusion(
+        decision=leading.decision,
+        headline=headline_of(leading, base, others),
+        next_step=next_step,
+        action=action,
+        evidence=tuple(evidence),
+        measure=measure,
+        measure_reason=deciding.measure_reason,
+        baseline=baseline,
+        choice=chosen_arm(leading, base).name,
+        n=deciding.n,
+        total=deciding.total,
+        left_out=dict(deciding.left_out),
+        composition={},
+        margin=margin,
+        arms=tuple(arms),
+    )
+
+
+def _expected(paired: PairedTables, deciding: DecidingQuestions) -> Any:
+    """Return the best observed gain over the baseline with what is expected of it on new questions; None
+    where it cannot be estimated.
+    """
+    if deciding.not_possible or deciding.n < MIN_QUESTIONS:
+        return None
+    sign = 1 if higher_is_better(deciding.measure) else -1
+    columns = {
+        name: pd.Series(values[deciding.measure]).reindex(sorted(deciding.ids))
+        for name, values in paired.values.items()
+    }
+    baseline, *others = columns
+    gains = {name: sign * (columns[name] - columns[baseline]) for name in others}
+    return expected_gain(pd.DataFrame(gains).T)
+
+
+def _other_measures(comparison: pd.DataFrame, name: str, deciding: str) -> list[str]:
+    """State the differences by other measures, by which nothing is decided."""
+    rows = comparison[(comparison["name"] == name) & (comparison["measure"] != deciding)]
+    texts = []
+    for row in rows.to_dict("records"):
+        if not pd.isna(row["difference"]):
+            interval = with_interval(row["difference"], row["ci_low"], row["ci_high"], "{:+.3f}")
+            texts.append(f"{row['measure']} {interval}")
+    return [f"Other measures, without a decision: {'; '.join(texts)}."] if texts else []
+
+
+def labelled_difference(paired: PairedTables, measure: str, labels: Any) -> Trust:
+    """Return what people's verdicts on some questions show of the difference by a measure, of the second
+    system minus the first.
+
+    Args:
+        paired: two systems.
+        measure: the measure that takes the place of verdicts where there are none.
+        labels: a table with the id or the text of a question, and people's value of both systems: in
+            two columns named like them (else the first two columns of numbers, in their order), or in
+            a row each with a column of systems. The labelled questions are supposed to be drawn at
+            random.
+
+    Raises:
+        ComparisonError: more than two systems.
+        DataError: no label of a question that both systems were asked.
+    """
+    if len(paired.values) != 2:
+        raise ComparisonError(f"labels compare two systems; these are {len(paired.values)}")
+    first, second = paired.values
+    values = _labels(labels, first, second)
+    proxies = {}
+    for question in sorted(paired.scored(measure)):
+        difference = (
+            paired.values[second][measure][question] - paired.values[first][measure][question]
+        )
+        proxies[question] = difference
+    by_key = {_key(question, paired): question for question in proxies}
+    known = {by_key[key]: value for key, value in values.items() if key in by_key}
+    if not known:
+        raise ComparisonError(
+            f"labels: none of {len(values)} labelled questions is among the {len(proxies)} that both "
+            "systems answered"
+        )
+    frame = pd.DataFrame({measure: pd.Series(proxies)})
+    return estimate_difference(frame, pd.Series(known))
+
+
+def _key(question: str, paired: PairedTables) -> str:
+    return same_question(question) if paired.by == "text" else question
+
+
+def _labels(labels: Any, first: str, second: str) -> dict[str, float]:
+    """Return question -> people's value of the second system minus that of the first."""
+    tables = load_scores(labels, "labels")
+    by_name = {table.name: table for table in tables}
+    differences: dict[str, float] = {}
+    if len(tables) > 1:
+        check_known("system in labels", by_name, first, second)
+        pairs = [_verdicts(by_name[name]) for name in (first, second)]
+        for key, value in pairs[1].items():
+            if key in pairs[0]:
+                differences[key] = value - pairs[0][key]
+        return differences
+    [table] = tables
+    names = [first, second] if {first, second} <= {*table.measures} else [*table.measures[:2]]
+    if len(names) < 2:
+        raise ConfigError(
+            f"labels have the columns {', '.join(table.columns)}; expected people's values of {first} and "
+            f"{second} in columns of these names, or in rows with a column of systems"
+        )
+    for row in table.rows:
+        before, after = (row.scores.get(name, math.nan) for name in names)
+        if not math.isnan(before) and not math.isnan(after):
+            for key in (row.query_id, same_question(row.question)):
+                if key:
+                    differences[key] = after - before
+    return differences
+
+
+def _verdicts(table: ScoreTable) -> dict[str, float]:
+    measure = table.measures[0]
+    values: dict[str, float] = {}
+    for row in table.rows:
+        value = row.scores.get(measure, math.nan)
+        if not math.isnan(value):
+            values |= {key: value for key in (row.query_id, same_question(row.question)) if key}
+    return values

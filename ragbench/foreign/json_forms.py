@@ -1,0 +1,385 @@
+"""Values of JSON files that hold scores: the forms of DeepEval, promptfoo, lm-evaluation-harness, OpenAI
+evals and Braintrust, measures by question (BEIR, pytrec_eval), and lists of records with nested scores
+(MLflow, Phoenix, Langfuse, LangSmith, TruLens and others).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ragbench.errors import DataError, printable
+from ragbench.foreign.cells import field_name, id_of, is_blank, number_of, question_of
+from ragbench.foreign.inspect_logs import is_inspect_log, rows_of_inspect_log
+from ragbench.foreign.rows import (
+    IDS,
+    MEASURES,
+    Record,
+    Scored,
+    listed,
+    scored_rows,
+    with_reliable_ids,
+)
+from ragbench.registry import find_measure
+from ragbench.testsets.fields import LISTS, QUESTIONS
+
+_LISTS = (
+    *LISTS,
+    *"events items samples runs experiment_runs scores evaluations test_results details traces".split(),
+)
+_SCORES = (
+    "scores score metrics metrics_data named_scores metric_scores measures feedback feedbacks "
+    "feedback_stats feedback_results evaluation evaluations evaluation_results eval evals assessments "
+    "results annotations grades"
+).split()
+_NAMES = ("assessment_name", "key", *MEASURES)
+_AMOUNTS = (
+    "score",
+    "value",
+    "number_value",
+    "numeric_value",
+    "passed",
+    "pass",
+    "success",
+    "correct",
+)
+
+
+def rows_of_json(value: Any, source: str) -> list[Scored]:
+    """Return the scores in the value of a JSON file, or in the records of JSON Lines.
+
+    Raises:
+        DataError: it has none of the forms; the message names the fields.
+    """
+    for fits, read in _FORMS:
+        if fits(value):
+            return with_reliable_ids(read(value))
+    records = _records(value)
+    if records is None:
+        found = listed(value) if isinstance(value, Mapping) else type(value).__name__
+        raise DataError(
+            f"{source}: expected a list of records with scores, or a file of a known tool; found {found}"
+        )
+    flat = [_flattened(record) for record in records]
+    measures = {name for _, names in flat for name in names}
+    return scored_rows([record for record, _ in flat], source, measures=measures)
+
+
+def _records(value: Any) -> list[Record] | None:
+    """Return the records in a JSON value: its list, that in a field, or the rows of columns."""
+    if isinstance(value, list):
+        return value if value and all(isinstance(row, Mapping) for row in value) else None
+    if not isinstance(value, Mapping):
+        return None
+    columns, data = value.get("columns"), value.get("data")
+    if isinstance(columns, list) and isinstance(data, list):  # pandas' orient="split", MLflow
+        if all(isinstance(row, list) and len(row) == len(columns) for row in data):
+            return [dict(zip(map(str, columns), row, strict=True)) for row in data]
+        return None
+    for name in _LISTS:
+        rows = value.get(name)
+        if isinstance(rows, list) and rows and all(isinstance(row, Mapping) for row in rows):
+            return rows
+    parts = list(value.values())
+    if parts and all(isinstance(part, list) for part in parts) and len({*map(len, parts)}) == 1:
+        return [dict(zip(value, row, strict=True)) for row in zip(*parts, strict=True)]
+    if parts and all(isinstance(part, Mapping) for part in parts):
+        return _records_of_tables(value)
+    if parts and all(isinstance(part, int | float) or part is None for part in parts):
+        return [{"query_id": name, "score": part} for name, part in value.items()]
+    return None
+
+
+def _records_of_tables(table: Mapping[str, Mapping[str, Any]]) -> list[Record]:
+    """Return the rows of {column: {row: cell}}, as pandas writes it, or of {row: {column: cell}}, as
+    pytrec_eval does: columns have names of measures, ids or questions, or are fewer.
+    """
+    inner = dict.fromkeys(str(name) for part in table.values() for name in part)
+    n_known_inner, n_known_outer = _n_known(inner), _n_known(table)
+    is_by_column = n_known_outer > n_known_inner
+    if n_known_inner == n_known_outer:
+        is_by_column = len(table) < len(inner)
+    if not is_by_column:
+        return [{"query_id": name, **part} for name, part in table.items()]
+    has_ids = any(field_name(name) in IDS for name in table)
+    rows: list[Record] = []
+    for row in inner:
+        cells = {name: part.get(row) for name, part in table.items()}
+        rows.append(cells if has_ids else {"query_id": row, **cells})
+    return rows
+
+
+def _n_known(names: Mapping[str, Any]) -> int:
+    """Count the names that are those of measures, ids or questions."""
+    known = (*IDS, *QUESTIONS)
+    return sum(field_name(name) in known or find_measure(name) is not None for name in names)
+
+
+def _flattened(record: Record) -> tuple[dict[str, Any], list[str]]:
+    """Return a record with its nested scores as columns of their own, and their names."""
+    flat: dict[str, Any] = {}
+    scores: dict[str, Any] = {}
+    for name, value in record.items():
+        if field_name(name) in _SCORES and isinstance(value, Mapping | list):
+            for measure, score in _named_scores(value).items():
+                scores.setdefault(measure, score)
+        else:
+            flat[str(name)] = value
+    for part in ("run", "example"):  # of an experiment: the answer, and what was asked
+        inner = flat.get(part)
+        if isinstance(inner, Mapping):
+            flat = {**inner, **{key: value for key, value in flat.items() if key != part}}
+    return {**flat, **scores}, list(scores)
+
+
+def _named_scores(value: Any) -> dict[str, float]:
+    """Return measure -> score, of a mapping of scores or a list of scores with names."""
+    scores: dict[str, float] = {}
+    if isinstance(value, list):
+        for item in value:
+            name = _name_in(item) if isinstance(item, Mapping) else ""
+            if name and "expectation" not in item:
+                scores.setdefault(name, _score_in(item))
+        return scores
+    if _name_in(value) and any(name in value for name in _AMOUNTS):
+        return {_name_in(value): _score_in(value)}
+    for name, score in value.items():
+        if isinstance(score, Mapping):
+            if any(field_name(key) in (*_AMOUNTS, "error", "label") for key in score):
+                scores[printable(str(name))] = _score_in(score)
+        elif not isinstance(score, list):
+            number = number_of(score)
+            if number is not None:
+                scores[printable(str(name))] = number
+    return scores
+
+
+def _name_in(item: Mapping[str, Any]) -> str:
+    by_field = {field_name(name): value for name, value in item.items()}
+    for name in _NAMES:
+        if isinstance(by_field.get(name), str):
+            return printable(by_field[name])
+    return ""
+
+
+def _score_in(item: Mapping[str, Any]) -> float:
+    """Return the score in a record of one score; NaN where it failed or has none."""
+    by_field = {field_name(name): value for name, value in item.items()}
+    if not is_blank(by_field.get("error")):
+        return math.nan
+    if isinstance(by_field.get("feedback"), Mapping):
+        return _score_in(by_field["feedback"])
+    for name in (*_AMOUNTS, "label"):
+        cell = by_field.get(name)
+        if isinstance(cell, Mapping | list) or is_blank(cell):
+            continue
+        number = number_of(cell)
+        if number is not None:
+            return number
+    return math.nan
+
+
+def _is_deepeval(value: Any) -> bool:
+    return isinstance(value, Mapping) and bool(_deepeval_cases(value))
+
+
+def _deepeval_cases(value: Mapping[str, Any]) -> list[Record]:
+    cases: list[Record] = []
+    for name in (
+        "testCases",
+        "conversationalTestCases",
+        "test_cases",
+        "test_results",
+        "testResults",
+    ):
+        part = value.get(name)
+        if isinstance(part, list):
+            cases += [case for case in part if isinstance(case, Mapping)]
+    return cases
+
+
+def _rows_of_deepeval(value: Mapping[str, Any]) -> list[Scored]:
+    """Read a test run of DeepEval: a metric that failed has an error and no score."""
+    rows = []
+    for case in _deepeval_cases(value):
+        by_field = {field_name(name): part for name, part in case.items()}
+        metrics = by_field.get("metrics_data") or []
+        scores = _named_scores(metrics)
+        if scores:  # a case of which a metric failed did not fail
+            is_complete = not any(map(math.isnan, scores.values()))
+            success = number_of(by_field.get("success")) if is_complete else math.nan
+            scores.setdefault("success", math.nan if success is None else success)
+        turns = by_field.get("turns")
+        question = by_field.get("input") or (turns if isinstance(turns, list) else "")
+        rows.append(Scored(id_of(by_field.get("name")), question_of(question), scores))
+    return rows
+
+
+def _is_promptfoo(value: Any) -> bool:
+    rows = _promptfoo_rows(value)
+    return (
+        bool(rows)
+        and all("vars" in row or "testCase" in row for row in rows)
+        and any("gradingResult" in row or "success" in row for row in rows)
+    )
+
+
+def _promptfoo_rows(value: Any) -> list[Record]:
+    """Return the results of promptfoo's output, of each of its versions, or its JSON Lines."""
+    for _ in range(2):
+        if isinstance(value, Mapping):
+            value = value.get("results")
+    if not isinstance(value, list):
+        return []
+    return [row for row in value if isinstance(row, Mapping)]
+
+
+def _rows_of_promptfoo(value: Any) -> list[Scored]:
+    """Read the output of promptfoo: a row per test, provider and prompt. A row that failed with an error
+    has score 0 in the file, and is missing here.
+    """
+    results = _promptfoo_rows(value)
+    prompts = {id_of(row.get("promptIdx")) for row in results}
+    rows = []
+    for row in results:
+        case = row.get("testCase")
+        variables = row.get("vars") or (case.get("vars") if isinstance(case, Mapping) else None)
+        scores = {"score": number_of(row.get("score")), "pass": number_of(row.get("success"))}
+        for name, score in (row.get("namedScores") or {}).items():
+            scores.setdefault(printable(str(name)), number_of(score))
+        numbers = {name: math.nan if score is None else score for name, score in scores.items()}
+        if _failed_in_promptfoo(row):
+            numbers = dict.fromkeys(numbers, math.nan)
+        for name in ("latencyMs", "cost"):
+            if isinstance(row.get(name), int | float):
+                numbers.setdefault(name, float(row[name]))
+        provider = row.get("provider")
+        system = id_of(provider)
+        if isinstance(provider, Mapping):
+            system = id_of(provider.get("label") or provider.get("id"))
+        if len(prompts) > 1:
+            system += f", prompt {id_of(row.get('promptIdx'))}"
+        # the text alone: a test that is repeated has a number of its own each time
+        question = question_of(variables)
+        query_id = "" if variables else id_of(row.get("testIdx"))
+        rows.append(Scored(query_id, question if variables else "", numbers, system))
+    systems = {row.system for row in rows}
+    return rows if len(systems) > 1 else [row._replace(system="") for row in rows]
+
+
+def _failed_in_promptfoo(row: Record) -> bool:
+    """Return True if a provider or a grader failed; what fails its assertions has an `error` too."""
+    reason = row.get("failureReason")
+    if reason is not None:
+        return bool(reason == 2)
+    response = row.get("response")
+    has_output = isinstance(response, Mapping) and response.get("output") is not None
+    return bool(row.get("error")) and not has_output and not row.get("gradingResult")
+
+
+def _is_lm_eval(value: Any) -> bool:
+    return _first_has(value, {"doc_id"}) and (
+        _first_has(value, {"filtered_resps"}) or _first_has(value, {"doc_hash"})
+    )
+
+
+def _rows_of_lm_eval(records: Sequence[Record]) -> list[Scored]:
+    """Read the samples of lm-evaluation-harness: a row per document and filter, measures by name."""
+    filters = {str(record.get("filter", "none")) for record in records}
+    no_measures = ("doc_id", "target", "filter")
+    rows = []
+    for record in records:
+        names = record.get("metrics")
+        if not isinstance(names, list):
+            names = [name for name in record if name not in no_measures]
+        scores = {}
+        for name in names:
+            score = record.get(name)
+            if isinstance(score, str | list | Mapping):  # parts of a measure of the whole corpus
+                continue
+            number = number_of(score)
+            label = f"{name},{record.get('filter')}" if len(filters) > 1 else str(name)
+            scores[printable(label)] = math.nan if number is None else number
+        document = record.get("doc")
+        question = ""
+        if isinstance(document, Mapping) and any(name in document for name in QUESTIONS):
+            question = question_of(document)
+        else:
+            arguments = record.get("arguments")
+            if arguments:
+                question = json.dumps(arguments, sort_keys=True, default=str, ensure_ascii=False)
+        rows.append(Scored(id_of(record.get("doc_id")), question, scores))
+    return rows
+
+
+def _is_openai_evals(value: Any) -> bool:
+    if not isinstance(value, list) or not all(isinstance(row, Mapping) for row in value):
+        return False
+    return any("event_id" in row and "type" in row for row in value)
+
+
+def _rows_of_openai_evals(records: Sequence[Record]) -> list[Scored]:
+    """Read the log of OpenAI evals: an event per sample and what was recorded of it."""
+    questions: dict[str, str] = {}
+    scores: dict[str, dict[str, float]] = {}
+    for record in records:
+        sample, data = id_of(record.get("sample_id")), record.get("data")
+        if not sample or not isinstance(data, Mapping):
+            continue
+        found = scores.setdefault(sample, {})
+        if record.get("type") == "sampling" and data.get("prompt"):
+            questions.setdefault(sample, question_of(data["prompt"]))
+        elif record.get("type") == "match":
+            found["correct"] = number_of(data.get("correct")) or 0.0
+        elif record.get("type") == "metrics":
+            for name, score in data.items():
+                number = None if isinstance(score, Mapping | list) else number_of(score)
+                if number is not None:
+                    found[printable(str(name))] = number
+    return [Scored(sample, questions.get(sample, ""), found) for sample, found in scores.items()]
+
+
+def _is_braintrust(value: Any) -> bool:
+    return _first_has(_braintrust_events(value), {"scores", "root_span_id"})
+
+
+def _braintrust_events(value: Any) -> Any:
+    return value.get("events") if isinstance(value, Mapping) else value
+
+
+def _rows_of_braintrust(value: Any) -> list[Scored]:
+    """Read the events of an experiment of Braintrust: the root of each trace has input and scores."""
+    rows = []
+    for event in _braintrust_events(value):
+        is_root = event.get("is_root")
+        if is_root is None:
+            is_root = event.get("span_id") == event.get("root_span_id")
+        if not is_root or not isinstance(event.get("scores"), Mapping):
+            continue
+        scores = _named_scores(event["scores"])
+        if not is_blank(event.get("error")):
+            scores = dict.fromkeys(scores, math.nan)
+        origin = event.get("origin")
+        query_id = (
+            id_of(origin.get("id")) if isinstance(origin, Mapping) else id_of(event.get("id"))
+        )
+        rows.append(Scored(query_id, question_of(event.get("input")), scores))
+    return rows
+
+
+def _first_has(value: Any, names: set[str]) -> bool:
+    """Return True if a value is a list of records, the first with these fields."""
+    is_list = isinstance(value, list) and bool(value) and isinstance(value[0], Mapping)
+    return is_list and names <= value[0].keys()
+
+
+_FORMS: Sequence[tuple[Callable[[Any], bool], Callable[[Any], list[Scored]]]] = (
+    (is_inspect_log, rows_of_inspect_log),
+    (_is_deepeval, _rows_of_deepeval),
+    (_is_promptfoo, _rows_of_promptfoo),
+    (_is_lm_eval, _rows_of_lm_eval),
+    (_is_openai_evals, _rows_of_openai_evals),
+    (_is_braintrust, _rows_of_braintrust),
+)

@@ -1,0 +1,225 @@
+"""Questions of several tables, paired by id, else by their text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from ragbench.errors import ComparisonError, abridged, printable
+from ragbench.foreign.cells import same_question
+from ragbench.foreign.rows import ScoreTable
+from ragbench.registry import find_measure
+
+_MAX_NAMED = 3  # questions in a message
+
+
+@dataclass(frozen=True, slots=True)
+class PairedTables:
+    """The scores of several systems on the same questions.
+
+    `values` maps system -> measure -> question -> value, the mean of a question's runs, without those
+    that are missing. `by` is "id" or "text", by which questions were paired; `texts` maps each
+    question to its words, as far as they are known. `absent` maps system -> the questions that it was
+    not asked, `changed` holds those whose text differs under one id. `runs` maps system -> the largest
+    number of runs of a question.
+    """
+
+    values: Mapping[str, Mapping[str, Mapping[str, float]]]
+    by: str
+    texts: Mapping[str, str]
+    absent: Mapping[str, frozenset[str]]
+    changed: frozenset[str]
+    runs: Mapping[str, int]
+    texts_differ: bool = False
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Return the measures that every system has, in the order of the first."""
+        first, *others = self.values.values()
+        return tuple(name for name in first if all(name in other for other in others))
+
+    def scored(self, measure: str) -> frozenset[str]:
+        """Return the questions that every system has a score of."""
+        columns = [values.get(measure, {}).keys() for values in self.values.values()]
+        return frozenset(columns[0]).intersection(*columns) - self.changed
+
+    def scores(self, measures: Sequence[str]) -> dict[str, pd.DataFrame]:
+        """Return system -> query_id, measure, value, with a row for every question and measure."""
+        frames = {}
+        for system, values in self.values.items():
+            rows = [
+                (question, measure, self._value(values, measure, question))
+                for measure in measures
+                for question in self.texts
+            ]
+            frames[system] = pd.DataFrame(rows, columns=["query_id", "measure", "value"])
+        return frames
+
+    def _value(
+        self, values: Mapping[str, Mapping[str, float]], measure: str, question: str
+    ) -> float:
+        if question in self.changed:
+            return math.nan
+        return values.get(measure, {}).get(question, math.nan)
+
+    def left_out(self, measure: str) -> dict[str, int]:
+        """Return why questions do not count by a measure -> their number; each counts once."""
+        questions: dict[str, list[str]] = {}
+        for question in self.texts:
+            reason = self._reason(question, measure)
+            if reason:
+                questions.setdefault(reason, []).append(question)
+        return {
+            f"{reason} ({self.named(found)})": len(found) for reason, found in questions.items()
+        }
+
+    def _reason(self, question: str, measure: str) -> str:
+        """Return why a question does not count; "" where it does."""
+        without = [name for name, absent in self.absent.items() if question in absent]
+        if without:
+            with_it = [name for name in self.values if name not in without]
+            if len(with_it) == 1:
+                return f"are in {with_it[0]} alone"
+            return f"are not in {without[0]}"
+        if question in self.changed:
+            return "have other words under the same id"
+        for name, values in self.values.items():
+            if question not in values.get(measure, {}):
+                return f"have no {measure} in {name}"
+        return ""
+
+    def named(self, questions: Sequence[str]) -> str:
+        """Return the first questions, and how many there are besides."""
+        texts = [printable(abridged(question, 40)) for question in questions[:_MAX_NAMED]]
+        more = len(questions) - len(texts)
+        return ", ".join([*texts, f"and {more} more"] if more else texts)
+
+
+def paired_tables(tables: Sequence[ScoreTable]) -> PairedTables:
+    """Pair the questions of tables: by id where most pairs agree on it, else by text.
+
+    Ids that number the rows of a file do not survive another order: ids decide only if the texts
+    of the questions, where both tables have them, agree too. Of an id with other words the question
+    changed, and is not compared. Where no two texts agree (prompts that differ by system), ids decide
+    alone.
+
+    Raises:
+        ComparisonError: the tables have no question in common.
+    """
+    tables = _with_the_same_measures(tables)
+    first, *others = tables
+    n_by_id = n_by_text = n_ids = 0
+    ids, texts = _identities(first)
+    for other in others:
+        other_ids, other_texts = _identities(other)
+        shared = ids.keys() & other_ids.keys()
+        n_ids += len(shared)
+        n_by_id += sum(
+            not ids[name] or not other_ids[name] or ids[name] == other_ids[name] for name in shared
+        )
+        n_by_text += len(texts & other_texts)
+    if not n_ids and not n_by_text:
+        raise ComparisonError(_nothing_in_common(first, others[0]))
+    texts_differ = n_by_id == 0 and n_by_text == 0
+    by = "id" if texts_differ or (n_by_id and n_by_id >= n_by_text) else "text"
+    return _joined(tables, by, texts_differ)
+
+
+def _identities(table: ScoreTable) -> tuple[dict[str, str], set[str]]:
+    """Return id -> text of the questions of a table, in the form that is compared, and all texts."""
+    ids: dict[str, str] = {}
+    texts: set[str] = set()
+    for row in table.rows:
+        text = same_question(row.question)
+        if row.query_id:
+            ids.setdefault(row.query_id, text)
+        if text:
+            texts.add(text)
+    return ids, texts
+
+
+def _nothing_in_common(first: ScoreTable, second: ScoreTable) -> str:
+    parts = []
+    for table in (first, second):
+        questions = dict.fromkeys(row.query_id or row.question for row in table.rows)
+        few = ", ".join(repr(abridged(printable(each), 40)) for each in [*questions][:_MAX_NAMED])
+        parts.append(f"{table.name} has {len(questions)} such as {few}")
+    return (
+        f"{first.name} and {second.name} have no question in common, neither by id nor by text: "
+        f"{'; '.join(parts)}"
+    )
+
+
+def _with_the_same_measures(tables: Sequence[ScoreTable]) -> list[ScoreTable]:
+    """Return the tables; a measure that others call otherwise (ndcg_cut_10, nDCG@10) gets the name in the
+    first table that has it.
+    """
+    name_of: dict[str, str] = {}
+    for table in tables:
+        for name in table.measures:
+            name_of.setdefault(_canonical(name), name)
+    renamed = []
+    for table in tables:
+        own = {_canonical(name) for name in table.measures}
+        rows = table.rows
+        if len(own) == len(table.measures):  # no two of its measures are the same
+            rows = tuple(
+                row._replace(
+                    scores={name_of[_canonical(name)]: v for name, v in row.scores.items()}
+                )
+                for row in rows
+            )
+        renamed.append(ScoreTable(table.name, rows, table.columns))
+    return renamed
+
+
+def _canonical(name: str) -> str:
+    measure = find_measure(name)
+    return measure.name if measure else name
+
+
+def _joined(tables: Sequence[ScoreTable], by: str, texts_differ: bool) -> PairedTables:
+    texts: dict[str, str] = {}
+    key_of_text: dict[str, str] = {}
+    values: dict[str, dict[str, dict[str, float]]] = {}
+    asked: dict[str, set[str]] = {}
+    changed: set[str] = set()
+    runs: dict[str, int] = {}
+    for table in tables:
+        found: dict[str, dict[str, list[float]]] = {name: {} for name in table.measures}
+        asked[table.name] = set()
+        for row in table.rows:
+            text = same_question(row.question)
+            key = row.query_id if by == "id" and row.query_id else ""
+            if not key:
+                key = key_of_text.setdefault(text, row.question) if text else row.query_id
+            if not key:  # neither id nor text: it can be paired with nothing
+                continue
+            known = same_question(texts.get(key, ""))
+            if known and text and known != text and not texts_differ:
+                changed.add(key)
+            texts[key] = texts.get(key) or row.question
+            asked[table.name].add(key)
+            for name, value in row.scores.items():
+                found[name].setdefault(key, []).append(value)
+        runs[table.name] = max(
+            (len(each) for part in found.values() for each in part.values()), default=0
+        )
+        values[table.name] = {name: _means(part) for name, part in found.items()}
+    if texts_differ:  # they are no texts of questions
+        texts = dict.fromkeys(texts, "")
+    absent = {name: frozenset(texts.keys() - keys) for name, keys in asked.items()}
+    return PairedTables(values, by, texts, absent, frozenset(changed), runs, texts_differ)
+
+
+def _means(values: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Return the mean of the runs of each question, without runs and questions that have no value."""
+    means = {}
+    for question, runs in values.items():
+        present = [value for value in runs if not math.isnan(value)]
+        if present:
+            means[question] = math.fsum(present) / len(present)
+    return means

@@ -1,0 +1,319 @@
+"""Tables of scores from other tools: which column holds what, and the scores of each answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ragbench.errors import DataError, abridged, printable
+from ragbench.foreign.cells import (
+    field_name,
+    id_of,
+    is_blank,
+    number_of,
+    question_of,
+    same_question,
+)
+from ragbench.testsets import fields
+
+Record = Mapping[str, Any]
+
+IDS = (
+    "query_id qid question_id example_id dataset_item_id datasource_item_id item_id case_id test_id "
+    "testcase_id sample_id instance_id doc_id topic_id interaction_id request_id client_request_id "
+    "record_id trace_id span_id id _id key uid uuid"
+).split()
+"""Columns that identify a question, those that differ from run to run last."""
+SYSTEMS = (
+    "system system_name configuration config_name config variant arm experiment experiment_name "
+    "run_name dataset_run_name run_tag model model_name provider app_name app_version app_id pipeline "
+    "retriever method approach engine candidate run"
+).split()
+REPEATS = (
+    "epoch repeat repetition repetition_number repeat_index trial attempt iteration replicate run_number "
+    "run_index run seed sample_index sample_number fold"
+).split()
+MEASURES = (
+    "measure metric metric_name measure_name scorer scorer_name evaluator evaluator_name "
+    "annotation_name feedback_name score_name eval_name name"
+).split()
+VALUES = "value score metric_value score_value measure_value number_value result rating".split()
+ERRORS = "error error_message errors exception run_error error_type".split()
+_INPUTS = ("inputs", "input", "vars", "datasource_item", "item", "doc", "example", "test_case")
+_FAILED_STATUS = ("error", "errored", "exception", "timeout", "cancelled", "canceled", "crashed")
+_TEXTS = {
+    *fields.QUESTIONS,
+    *fields.REFERENCES,
+    *fields.REPLIES,
+    *fields.ANSWERS,
+    *fields.ALIAS_LISTS,
+    *fields.EVIDENCE,
+    *fields.RETRIEVED,
+    *fields.CONTEXTS,
+    *fields.SOURCES,
+}
+_NO_MEASURES = {
+    *"index level_0 row row_number line line_number number no order rank position threshold k top_k".split(),
+    *"request_time timestamp created_at updated_at start_time end_time created date year time_stamp".split(),
+    *"target expected label_id category type difficulty topic filter task version metadata tags".split(),
+    *"num_q num_ret num_rel num_rel_ret runid".split(),
+}
+_NO_MEASURE_ENDS = (
+    "_threshold",
+    "_id",
+    "_at",
+    "_timestamp",
+    "_start_time",
+    "_end_time",
+    "_version",
+)
+_MAX_NAMES = 40  # of columns in a message
+_MAX_SYSTEMS = 200
+
+
+class Scored(NamedTuple):
+    """The scores of one answer: measure -> value, NaN where the tool has none.
+
+    A question that a system answered several times has several of these. `system` is "" in a table
+    of one system.
+    """
+
+    query_id: str
+    question: str
+    scores: Mapping[str, float]
+    system: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreTable:
+    """The answers of one system with their scores; `columns` are the names in its file."""
+
+    name: str
+    rows: tuple[Scored, ...]
+    columns: tuple[str, ...] = ()
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Return the measures in the order of the file."""
+        return tuple(dict.fromkeys(name for row in self.rows for name in row.scores))
+
+
+def scored_rows(
+    records: Sequence[Record],
+    source: str,
+    *,
+    measures: Collection[str] = (),
+    decimal_comma: bool = False,
+) -> list[Scored]:
+    """Return the scores in the rows of a table: wide (a column per measure) or long (a row per question
+    and measure).
+
+    Args:
+        records: the rows, each with its columns.
+        source: the place of the table in messages.
+        measures: columns that are known to hold scores, whatever their names.
+        decimal_comma: numbers are written 0,5.
+
+    Raises:
+        DataError: no column identifies the questions, or none holds scores; the message names the
+            columns.
+    """
+    if not records:
+        raise DataError(f"{source} has no rows")
+    columns = _Columns(records, measures)
+    if not columns.ids and not columns.question:
+        raise DataError(
+            f"{source}: no column has ids or texts of questions, by which two tables could be paired; "
+            f"expected one such as 'id' or 'question', found {listed(columns.names)}"
+        )
+    if columns.measure and columns.value and not measures:
+        rows = _long_rows(records, columns, decimal_comma)
+    else:
+        rows = _wide_rows(records, columns, decimal_comma)
+    if not any(row.scores for row in rows):
+        raise DataError(
+            f"{source}: no column holds scores, which are numbers, true or false, or pass or fail; "
+            f"found {listed(columns.names)}"
+        )
+    return with_reliable_ids(rows)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return the names of columns as a message has them: the first 40, each in one line.
+
+    >>> listed(["id", "score"])
+    "'id', 'score'"
+    """
+    texts = [repr(abridged(printable(str(name)), 40)) for name in names]
+    more = [f"and {len(texts) - _MAX_NAMES} more"] if len(texts) > _MAX_NAMES else []
+    return ", ".join([*texts[:_MAX_NAMES], *more]) or "none"
+
+
+def with_reliable_ids(rows: Sequence[Scored]) -> list[Scored]:
+    """Return the rows, without ids if one of them stands for different questions of a system: then it is
+    the id of something else.
+    """
+    texts: dict[tuple[str, str], str] = {}
+    for row in rows:
+        text = same_question(row.question)
+        if not row.query_id or not text:
+            continue
+        if texts.setdefault((row.system, row.query_id), text) != text:
+            return [each._replace(query_id="") if each.question else each for each in rows]
+    return list(rows)
+
+
+class _Columns:
+    """Which column of a table holds what; "" where none does."""
+
+    def __init__(self, records: Sequence[Record], measures: Collection[str] = ()) -> None:
+        self.names = [*dict.fromkeys(str(name) for record in records for name in record)]
+        self.by_field: dict[str, str] = {}
+        for name in self.names:
+            self.by_field.setdefault(field_name(name), name)
+        self.records = records
+        self.known_measures = [name for name in self.names if name in measures]
+        # of MLflow, next to them are texts and expectations
+        self.of_mlflow = [name for name in self.names if name.endswith(("/value", "/score"))]
+        self.ids = [name for field in IDS if (name := self._filled(field))]
+        self.question = next((n for field in fields.QUESTIONS if (n := self._filled(field))), "")
+        if not self.question:
+            self.question = next((name for name in self.names if _is_input(name)), "")
+        self.errors = [self.by_field[field] for field in ERRORS if field in self.by_field]
+        self.status = self.by_field.get("status", "")
+        self.value = next((n for field in VALUES if (n := self._filled(field))), "")
+        self.measure = self._measure_column()
+        self.systems = self._system_columns()
+
+    def _filled(self, field: str) -> str:
+        """Return the column of this name that holds anything."""
+        name = self.by_field.get(field, "")
+        if name and any(not is_blank(record.get(name)) for record in self.records):
+            return name
+        return ""
+
+    def _measure_column(self) -> str:
+        """Return the column with names of measures, next to one with their values."""
+        if not self.value:
+            return ""
+        for field in MEASURES:
+            name = self._filled(field)
+            if not name or name == self.value:
+                continue
+            if field != "name" or self._names_measures(name):
+                return name
+        return ""
+
+    def _names_measures(self, column: str) -> bool:
+        """Return True if a column called "name" has names of measures: few, and not one per question."""
+        texts = [str(record.get(column)) for record in self.records]
+        others = [name for name in self.ids if name != column]
+        return bool(others or self.question) and len({*texts}) <= max(1, len(texts) // 2)
+
+    def _system_columns(self) -> list[str]:
+        """Return the columns whose values name several systems, each with several rows."""
+        columns = []
+        for field in SYSTEMS:
+            name = self.by_field.get(field)
+            if name is None or name in (self.measure, self.value):
+                continue
+            texts = [id_of(record.get(name)) for record in self.records]
+            kinds = {*texts} - {""}
+            is_numbered = all(text.lstrip("-").isdigit() for text in kinds)
+            if field == "run" and is_numbered:  # the first, second, third run of one system
+                continue
+            is_several = 2 <= len(kinds) <= min(_MAX_SYSTEMS, len(texts) // 2)
+            if is_several and max(map(len, kinds)) <= 200:
+                columns.append(name)
+        return columns
+
+    def is_measure(self, name: str) -> bool:
+        """Return True if a column of a wide table may be a measure, by its name."""
+        if name in self.known_measures:
+            return True
+        if self.of_mlflow and name not in self.of_mlflow:
+            return False
+        field = field_name(name)
+        if field in (*IDS, *REPEATS, *ERRORS, *SYSTEMS, "status") or field in _TEXTS:
+            return False
+        if field in _NO_MEASURES or field.endswith(_NO_MEASURE_ENDS):
+            return False
+        if field.startswith("unnamed:") or not field or name == self.question:
+            return False
+        if field.endswith("_label"):  # the words of a score next to it
+            stem = field.removesuffix("_label")
+            return stem not in self.by_field and f"{stem}_score" not in self.by_field
+        return True
+
+    def identity(self, record: Record) -> tuple[str, str]:
+        """Return the id and the question of a row."""
+        query_id = next((text for name in self.ids if (text := id_of(record.get(name)))), "")
+        question = question_of(record.get(self.question)) if self.question else ""
+        return query_id, question
+
+    def system(self, record: Record) -> str:
+        """Return the system that a row is of."""
+        return ", ".join(filter(None, (id_of(record.get(name)) for name in self.systems)))
+
+    def failed(self, record: Record) -> bool:
+        """Return True if a row is of an answer that the tool could not get or score."""
+        if any(not is_blank(record.get(name)) for name in self.errors):
+            return True
+        return bool(self.status) and str(record.get(self.status)).casefold() in _FAILED_STATUS
+
+
+def _is_input(name: str) -> bool:
+    """Return True for a column such as inputs/question, of MLflow and Azure, and for a record of inputs."""
+    head, _, rest = field_name(name).replace("/", ".").partition(".")
+    return head in _INPUTS and (rest in fields.QUESTIONS or not rest)
+
+
+def _long_rows(records: Sequence[Record], columns: _Columns, decimal_comma: bool) -> list[Scored]:
+    rows = []
+    for record in records:
+        measure = printable(str(record.get(columns.measure, "")))
+        if is_blank(measure):
+            continue
+        number = number_of(record.get(columns.value), decimal_comma=decimal_comma)
+        if number is None or columns.failed(record):
+            number = math.nan
+        rows.append(Scored(*columns.identity(record), {measure: number}, columns.system(record)))
+    return rows
+
+
+def _wide_rows(records: Sequence[Record], columns: _Columns, decimal_comma: bool) -> list[Scored]:
+    numbers: dict[str, list[float]] = {}
+    for name in dict.fromkeys([*columns.known_measures, *columns.names]):
+        if columns.is_measure(name) and name not in columns.systems:
+            values = _numbers([record.get(name) for record in records], decimal_comma)
+            if values:
+                numbers[printable(name)] = values
+    rows = []
+    for place, record in enumerate(records):
+        scores = {name: values[place] for name, values in numbers.items()}
+        if columns.failed(record):
+            scores = dict.fromkeys(scores, math.nan)
+        rows.append(Scored(*columns.identity(record), scores, columns.system(record)))
+    return rows
+
+
+def _numbers(cells: Sequence[Any], decimal_comma: bool) -> list[float]:
+    """Return the numbers in a column, NaN for cells without one; [] if fewer than half of its filled
+    cells hold numbers.
+    """
+    values = []
+    n_texts = n_numbers = 0
+    for cell in cells:
+        number = (
+            None
+            if isinstance(cell, Mapping | list)
+            else number_of(cell, decimal_comma=decimal_comma)
+        )
+        if number is None:
+            n_texts += 1
+        elif not math.isnan(number):
+            n_numbers += 1
+        values.append(math.nan if number is None else number)
+    return values if n_numbers and n_numbers >= n_texts else []

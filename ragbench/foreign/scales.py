@@ -1,0 +1,233 @@
+"""Bounds and directions of the measures of other tools: known by name, declared, or assumed from the
+values.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ragbench.array_types import Floats
+from ragbench.errors import ConfigError
+from ragbench.foreign.cells import field_name
+from ragbench.registry import Measure, find_measure
+
+Bounds = tuple[float | None, float | None]
+
+_UNIT: Bounds = (0.0, 1.0)
+_KNOWN: Mapping[str, Bounds] = {
+    **dict.fromkeys(
+        "faithfulness answer_relevancy answer_relevance response_relevancy context_precision "
+        "context_recall context_relevance context_relevancy context_utilization context_entity_recall "
+        "contextual_precision contextual_recall contextual_relevancy contextual_relevance "
+        "answer_correctness answer_similarity semantic_similarity factual_correctness factuality "
+        "noise_sensitivity groundedness hallucination toxicity bias exact_match em f1 f1_score accuracy "
+        "acc acc_norm pass passed success correct is_correct rouge1 rouge2 rougel rougelsum includes "
+        "match prefix_match string_presence bert_score g_eval prompt_alignment task_completion "
+        "tool_correctness json_correctness".split(),
+        _UNIT,
+    ),
+    **dict.fromkeys("chrf ter sacrebleu".split(), (0.0, 100.0)),
+    **dict.fromkeys("latency cost tokens duration perplexity wer cer".split(), (0.0, None)),
+}
+_ONE_TO_FIVE = (
+    "answer_similarity answer_correctness answer_relevance relevance faithfulness".split()
+)
+"""What MLflow's judges grade from 1 to 5, as `NAME/v1/score`."""
+_LOWER = (
+    "latency cost costs price tokens token duration runtime seconds ms usd error errors perplexity loss "
+    "toxicity hallucination hallucinations bias wer cer ter distance leakage"
+).split()
+_LOWER_NAMES = ("noise_sensitivity", "response_time", "execution_time", "time", "total_time")
+_AMOUNTS = (
+    "latency cost costs price tokens token duration runtime seconds ms usd time length chars words count "
+    "num n_calls calls"
+).split()
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The bounds and the direction of a measure; `assumed` states what the values alone tell."""
+
+    measure: str
+    bounds: Bounds
+    higher_is_better: bool
+    assumed: str = ""
+
+    def as_measure(self) -> Measure:
+        """Return the measure as ragbench's registry has them."""
+        return Measure(
+            self.measure,
+            bounds=self.bounds,
+            higher_is_better=self.higher_is_better,
+            perspective="",
+            meaning=self.meaning,
+        )
+
+    @property
+    def meaning(self) -> str:
+        """Return the bounds and the direction in words."""
+        low, high = self.bounds
+        parts = []
+        if low is not None and high is not None:
+            parts.append(f"{low:g} to {high:g}")
+        elif low is not None:
+            parts.append(f"{low:g} or more")
+        if not self.higher_is_better:
+            parts.append("lower is better")
+        return ", ".join(parts)
+
+
+def scale_of(
+    measure: str,
+    values: Sequence[float],
+    *,
+    bounds: Mapping[str, Bounds],
+    lower: Collection[str] = (),
+    higher: Collection[str] = (),
+) -> Scale:
+    """Return the scale of a measure: as declared, as its name is known, else as its values are.
+
+    Args:
+        measure: its name in the files.
+        values: all values of all systems, NaN where one is missing.
+        bounds: measure -> smallest and largest value, as declared; None where there is none.
+        lower, higher: measures of which a lower, or a higher value is better, as declared.
+
+    >>> scale_of("score", [0.0, 1.0, 0.5], bounds={}).bounds
+    (0.0, 1.0)
+    >>> scale_of("total_tokens", [310.0, 45.0], bounds={}).higher_is_better
+    False
+
+    Raises:
+        ConfigError: a value lies outside of the declared bounds.
+    """
+    seen = np.array(values, dtype=float)
+    seen = seen[~np.isnan(seen)]
+    direction = _direction(measure, lower, higher)
+    if measure in bounds:
+        low, high = bounds[measure]
+        if not _within(seen, (low, high)):
+            raise ConfigError(
+                f"{measure} lies between {seen.min():g} and {seen.max():g}, outside of the bounds "
+                f"declared, {_text(low)}..{_text(high)}; expected bounds that hold all values"
+            )
+        return Scale(measure, (low, high), direction)
+    known = _known_bounds(measure)
+    if known is not None and _within(seen, known):
+        return Scale(measure, known, direction)
+    if _within(seen, _UNIT):
+        kind = "0 or 1" if np.isin(seen, (0.0, 1.0)).all() else "from 0 to 1"
+        assumed = (
+            f"{measure} is taken for a measure from 0 to 1, as all values are {kind}; declare others "
+            f"with bounds, such as {measure}=0..10"
+        )
+        return Scale(measure, _UNIT, direction, assumed)
+    assumed = (
+        f"{measure} has values from {seen.min():g} to {seen.max():g} and no known bounds, so its interval "
+        f"is Student's; declare them, such as {measure}=0..10, for one that holds for every distribution"
+    )
+    return Scale(measure, (None, None), direction, assumed)
+
+
+def is_amount(measure: str) -> bool:
+    """Return True if a measure counts time, money or texts: it decides only where it is named.
+
+    >>> [is_amount(name) for name in ("latency_ms", "totalTokens", "faithfulness", "answer_relevancy")]
+    [True, True, False, False]
+    """
+    return any(part in _AMOUNTS for part in field_name(measure).split("_"))
+
+
+def bounds_from(text: str) -> tuple[str, Bounds]:
+    """Return the measure and the bounds in a declaration.
+
+    >>> bounds_from("score=0..10"), bounds_from("latency=0..")
+    (('score', (0.0, 10.0)), ('latency', (0.0, None)))
+
+    Raises:
+        ConfigError: it is none.
+    """
+    name, equals, ends = text.rpartition("=")
+    least, dots, greatest = ends.partition("..")
+    if equals and name.strip() and dots:
+        try:
+            low = float(least) if least.strip() else None
+            high = float(greatest) if greatest.strip() else None
+        except ValueError:
+            low = high = None
+        if (low is not None or high is not None) and (low is None or high is None or low < high):
+            return name.strip(), (low, high)
+    raise ConfigError(f"bounds are {text!r}; expected MEASURE=LOW..HIGH, such as score=0..10")
+
+
+def checked_bounds(bounds: Mapping[str, Any]) -> dict[str, Bounds]:
+    """Return declared bounds, each a pair of numbers or None.
+
+    Raises:
+        ConfigError: a value is not such a pair.
+    """
+    checked: dict[str, Bounds] = {}
+    for name, pair in bounds.items():
+        if isinstance(pair, str):
+            _, checked[name] = bounds_from(f"{name}={pair}")
+            continue
+        is_pair = isinstance(pair, tuple | list) and len(pair) == 2
+        if not is_pair or not all(end is None or isinstance(end, int | float) for end in pair):
+            raise ConfigError(
+                f"bounds of {name} are {pair!r}; expected (low, high), such as (0, 10)"
+            )
+        low, high = (None if end is None or math.isinf(end) else float(end) for end in pair)
+        checked[name] = (low, high)
+    return checked
+
+
+def _direction(measure: str, lower: Collection[str], higher: Collection[str]) -> bool:
+    """Return True if a higher value is better: as declared, as registered, else by the name."""
+    if measure in lower:
+        return False
+    if measure in higher:
+        return True
+    registered = find_measure(measure)
+    if registered is not None:
+        return registered.higher_is_better
+    name = _plain(measure)
+    if name in _LOWER_NAMES:
+        return False
+    return not any(part in _LOWER for part in name.split("_"))
+
+
+def _known_bounds(measure: str) -> Bounds | None:
+    registered = find_measure(measure)
+    if registered is not None:
+        return registered.bounds
+    name = _plain(measure)
+    if measure.endswith("/v1/score") and name in _ONE_TO_FIVE:
+        return 1.0, 5.0
+    if name in _KNOWN:
+        return _KNOWN[name]
+    if is_amount(measure):
+        return 0.0, None
+    return None
+
+
+def _plain(measure: str) -> str:
+    """Return the name of a measure without what tools add: annotation_, /v1/score, /value, a mode."""
+    name = re.sub(r"(/v\d+)?(/score|/value)?$", "", measure)
+    name = name.partition("(")[0].partition(",")[0].partition("[")[0]
+    return re.sub(r"^(annotation|feedback)[_.]|_score$", "", field_name(name))
+
+
+def _within(values: Floats, bounds: Bounds) -> bool:
+    low = -math.inf if bounds[0] is None else bounds[0]
+    high = math.inf if bounds[1] is None else bounds[1]
+    return bool(((values >= low - 1e-9) & (values <= high + 1e-9)).all())
+
+
+def _text(bound: float | None) -> str:
+    return "" if bound is None else f"{bound:g}"

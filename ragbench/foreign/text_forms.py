@@ -1,0 +1,113 @@
+"""Text files with scores that are no tables: the output of trec_eval and ir_measures per query, and
+reports of JUnit, as pytest writes them.
+"""
+
+from __future__ import annotations
+
+import math
+from xml.etree import ElementTree
+
+from ragbench.errors import DataError, abridged, printable
+from ragbench.foreign.cells import number_of
+from ragbench.foreign.rows import Scored
+from ragbench.registry import find_measure
+
+_ALL = ("all", "all_queries", "amean")
+
+
+def is_trec_output(text: str) -> bool:
+    """Return True if the lines of a text are those of trec_eval or ir_measures: three fields, the last a
+    number (a name, for the run).
+    """
+    lines = [line.split() for line in text.splitlines()[:50] if line.strip()]
+    if not lines or any(len(line) != 3 for line in lines):
+        return False
+    numbers = [line for line in lines if _is_number(line[2])]
+    return len(numbers) >= len(lines) - 1 and bool(numbers)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def rows_of_trec_output(text: str, source: str) -> list[Scored]:
+    """Return the scores in `measure query value` of trec_eval -q, or `query measure value` of
+    ir_measures -q; the means over all queries are left out.
+
+    Raises:
+        DataError: a line has another form, or there are means alone.
+    """
+    lines = []
+    for place, line in enumerate(text.splitlines(), 1):
+        parts = line.split()
+        if not parts or parts[0] == "runid":
+            continue
+        if len(parts) != 3:
+            raise DataError(
+                f"{source}, line {place}: expected a measure, a query and a value, found "
+                f"{abridged(printable(line), 80)!r}"
+            )
+        lines.append(parts)
+    # ids of queries are many, names of measures are known
+    is_ir_measures = _n_measures([line[1] for line in lines]) > _n_measures(
+        [line[0] for line in lines]
+    )
+    scores: dict[str, dict[str, float]] = {}
+    for first, second, value in lines:
+        measure, query_id = (second, first) if is_ir_measures else (first, second)
+        if query_id.casefold() in _ALL or measure.startswith("num_") or measure == "runid":
+            continue
+        number = number_of(value)
+        scores.setdefault(query_id, {})[printable(measure)] = math.nan if number is None else number
+    if not scores:
+        raise DataError(
+            f"{source} has means over all queries alone; write the values of each with -q (trec_eval, "
+            "ir_measures)"
+        )
+    return [Scored(query_id, "", found) for query_id, found in scores.items()]
+
+
+def _n_measures(names: list[str]) -> int:
+    return sum(find_measure(name) is not None or name.startswith("num_") for name in names)
+
+
+def rows_of_junit(content: bytes, source: str) -> list[Scored]:
+    """Return "passed" of each test of a JUnit report: 1, or 0 of a failure. A test with an error, or that
+    was skipped, has none. Properties of a test that are numbers are measures, too.
+
+    Raises:
+        DataError: not such a report.
+    """
+    if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
+        raise DataError(f"{source} declares entities, which no report of JUnit has")
+    try:
+        root = ElementTree.fromstring(content)
+    except ElementTree.ParseError as exc:
+        raise DataError(f"{source} is not valid XML: {exc}") from exc
+    rows = []
+    for case in root.iter("testcase"):
+        parts = [case.get("classname", ""), case.get("name", "")]
+        query_id = "::".join(filter(None, parts))
+        if not query_id:
+            continue
+        passed = 1.0
+        if case.find("failure") is not None:
+            passed = 0.0
+        if case.find("error") is not None or case.find("skipped") is not None:
+            passed = math.nan
+        scores = {"passed": passed}
+        for item in case.iter("property"):
+            number = number_of(item.get("value"))
+            if number is not None and item.get("name"):
+                scores.setdefault(printable(item.get("name", "")), number)
+        rows.append(Scored(query_id, "", scores))
+    if not rows:
+        tags = ", ".join(dict.fromkeys(element.tag for element in root.iter()))
+        raise DataError(
+            f"{source}: expected tests of JUnit (testcase), found {abridged(tags, 200)}"
+        )
+    return rows

@@ -1,0 +1,534 @@
+"""The same scores in the form of each tool give the same pairs, difference and decision."""
+
+from __future__ import annotations
+
+import json
+import math
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ragbench as rb
+from ragbench.foreign import conclude_tables
+
+N = 30
+QUESTIONS = {f"q{i}": f"Which plant grows on hill {i}?" for i in range(N)}
+
+
+def value(system: str, i: int) -> float:
+    """The score of a system on a question: B is better where i is no multiple of 4."""
+    low = (i * 7 % 11) / 20
+    return low + 0.35 if system == "B" and i % 4 else low
+
+
+Scores = dict[str, float]
+
+
+def scores_of(system: str) -> Scores:
+    """What a system has: one question is asked of it alone, and one of its answers failed (NaN)."""
+    without = {"A": 3, "B": 5}[system]
+    failed = {"A": 8, "B": 9}[system]
+    return {
+        f"q{i}": math.nan if i == failed else value(system, i) for i in range(N) if i != without
+    }
+
+
+def binary(scores: Scores) -> Scores:
+    return {
+        name: score if math.isnan(score) else float(score > 0.4) for name, score in scores.items()
+    }
+
+
+def numbered(scores: Scores) -> list[tuple[str, float | None]]:
+    return [(name, None if math.isnan(score) else score) for name, score in scores.items()]
+
+
+def ragas_csv(path: Path, scores: Scores) -> Path:
+    rows = [
+        {
+            "user_input": QUESTIONS[name],
+            "retrieved_contexts": "['A hill.', 'A plant.']",
+            "response": "42",
+            "reference": "Fern.",
+            "faithfulness": score,
+        }
+        for name, score in numbered(scores)
+    ]
+    pd.DataFrame(rows).to_csv(path.with_suffix(".csv"))
+    return path.with_suffix(".csv")
+
+
+def deepeval_json(path: Path, scores: Scores) -> Path:
+    cases = []
+    for place, (name, score) in enumerate(numbered(scores)):
+        metric: dict[str, Any] = {"name": "Faithfulness", "threshold": 0.5, "success": False}
+        metric |= {"error": "ValueError: no reply"} if score is None else {"score": score}
+        cases.append(
+            {
+                "name": f"test_case_{place}",  # numbers the rows, not the questions
+                "input": QUESTIONS[name],
+                "actualOutput": "A fern.",
+                "success": False,
+                "metricsData": [metric],
+            }
+        )
+    content = {"testCases": cases, "conversationalTestCases": [], "metricsScores": []}
+    return written(path.with_suffix(".json"), content)
+
+
+def promptfoo_json(path: Path, scores: Scores) -> Path:
+    rows = []
+    for place, (name, score) in enumerate(numbered(scores)):
+        row: dict[str, Any] = {
+            "id": f"{path.stem}-{place}",
+            "testIdx": place,
+            "promptIdx": 0,
+            "provider": {"id": "echo", "label": ""},
+            "vars": {"question": QUESTIONS[name]},
+            "response": {"output": "A fern."},
+            "score": 0 if score is None else score,
+            "success": bool(score),
+            "failureReason": 2 if score is None else 1 - bool(score),
+            "namedScores": {},
+            "latencyMs": 12,
+        }
+        if score is None:
+            row |= {"response": None, "error": "API error: 503"}
+        elif not score:
+            row["error"] = "Expected output to contain fern"
+        rows.append(row)
+    return written(path.with_suffix(".json"), {"evalId": path.stem, "results": {"results": rows}})
+
+
+def inspect_json(path: Path, scores: Scores) -> Path:
+    return written(path.with_suffix(".json"), inspect_log(scores))
+
+
+def inspect_log(scores: Scores) -> dict[str, Any]:
+    samples = []
+    for name, score in numbered(scores):
+        sample: dict[str, Any] = {"id": name, "epoch": 1, "input": QUESTIONS[name], "scores": {}}
+        if score is None:
+            sample["error"] = {"message": "TimeoutError()"}
+        else:
+            sample["scores"] = {"overlap": {"value": score, "answer": "fern"}}
+        samples.append(sample)
+    return {"version": 2, "status": "success", "eval": {"task": "hills"}, "samples": samples}
+
+
+def inspect_eval(path: Path, scores: Scores) -> Path:
+    file = path.with_suffix(".eval")
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", json.dumps({"version": 2}))
+        archive.writestr("summaries.json", json.dumps(inspect_log(scores)["samples"]))
+    return file
+
+
+def mlflow_json(path: Path, scores: Scores) -> Path:
+    rows = [[QUESTIONS[name], "A fern.", score] for name, score in numbered(scores)]
+    content = {"columns": ["inputs", "outputs", "similarity/v1/score"], "data": rows}
+    return written(path.with_suffix(".json"), content)
+
+
+def mlflow_genai_csv(path: Path, scores: Scores) -> Path:
+    rows = [
+        {
+            "trace_id": f"tr-{path.stem}-{place}",
+            "overlap/value": score,
+            "overlap/error_message": "no reply" if score is None else None,
+            "expected/value": "fern",
+            "state": "OK",
+            "request_time": 1795898782451 + place,
+            "execution_duration": 3,
+            "request": str({"question": QUESTIONS[name]}),
+            "response": "A fern.",
+        }
+        for place, (name, score) in enumerate(numbered(scores))
+    ]
+    pd.DataFrame(rows).to_csv(path.with_suffix(".csv"), index=False)
+    return path.with_suffix(".csv")
+
+
+def lm_eval_jsonl(path: Path, scores: Scores) -> Path:
+    rows = [
+        {
+            "doc_id": int(name[1:]),
+            "doc": {"question": QUESTIONS[name], "answer": "fern"},
+            "target": "fern",
+            "resps": [["A fern."]],
+            "filtered_resps": ["A fern."],
+            "filter": "none",
+            "metrics": ["f1", "bleu"],
+            "doc_hash": f"hash {name}",
+            "f1": score,
+            "bleu": ["fern", "A fern."],
+        }
+        for name, score in numbered(scores)
+    ]
+    return lines(path.with_suffix(".jsonl"), rows)
+
+
+def openai_evals_jsonl(path: Path, scores: Scores) -> Path:
+    events: list[dict[str, Any]] = [{"spec": {"run_id": path.stem}}, {"final_report": {"f1": 0.5}}]
+    for place, (name, score) in enumerate(numbered(scores)):
+        about = {"run_id": path.stem, "event_id": place, "sample_id": f"hills.{name}"}
+        kind = "error" if score is None else "metrics"
+        data = {"error": "503"} if score is None else {"f1": score}
+        events.append({**about, "type": kind, "data": data})
+    return lines(path.with_suffix(".jsonl"), events)
+
+
+def braintrust_json(path: Path, scores: Scores) -> Path:
+    events: list[dict[str, Any]] = []
+    for name, score in numbered(scores):
+        root = f"{path.stem}-{name}"
+        about = {"root_span_id": root, "id": f"row-{root}"}
+        events.append(
+            {
+                **about,
+                "span_id": root,
+                "is_root": True,
+                "input": {"question": QUESTIONS[name]},
+                "scores": {"Overlap": score},
+                "error": None,
+            }
+        )
+        events.append({**about, "span_id": f"{root}-llm", "is_root": False, "scores": None})
+    return written(path.with_suffix(".json"), {"events": events})
+
+
+def phoenix_json(path: Path, scores: Scores) -> Path:
+    rows = [
+        {
+            "example_id": f"RGF0{name}",
+            "repetition_number": 1,
+            "input": {"question": QUESTIONS[name]},
+            "output": "A fern.",
+            "error": None,
+            "latency_ms": 21.5,
+            "annotations": [
+                {
+                    "name": "overlap",
+                    "annotator_kind": "CODE",
+                    "label": None,
+                    "score": score,
+                    "error": "no reply" if score is None else None,
+                }
+            ],
+        }
+        for name, score in numbered(scores)
+    ]
+    return written(path.with_suffix(".json"), rows)
+
+
+def phoenix_csv(path: Path, scores: Scores) -> Path:
+    rows = [
+        {
+            "example_id": f"RGF0{name}",
+            "repetition_number": 1,
+            "input": json.dumps({"question": QUESTIONS[name]}),
+            "output": "A fern.",
+            "error": None,
+            "latency_ms": 21.5,
+            "annotation_overlap_label": "similar",
+            "annotation_overlap_score": score,
+            "annotation_overlap_start_time": "2026-11-02T10:00:00",
+        }
+        for name, score in numbered(scores)
+    ]
+    pd.DataFrame(rows).to_csv(path.with_suffix(".csv"), index=False)
+    return path.with_suffix(".csv")
+
+
+def langfuse_csv(path: Path, scores: Scores) -> Path:
+    rows = [
+        {
+            "id": f"score-{path.stem}-{name}",
+            "datasetItemId": f"item {name}",
+            "traceId": f"trace-{path.stem}-{name}",
+            "name": "overlap",
+            "value": score,
+            "dataType": "NUMERIC",
+        }
+        for name, score in numbered(scores)
+    ]
+    pd.DataFrame(rows).to_csv(path.with_suffix(".csv"), index=False)
+    return path.with_suffix(".csv")
+
+
+def trulens_csv(path: Path, scores: Scores) -> Path:
+    rows = [
+        {
+            "app_name": "hills",
+            "app_version": path.stem,
+            "record_id": f"record_hash_{path.stem}_{name}",
+            "input": QUESTIONS[name],
+            "output": "A fern.",
+            "Groundedness": score,
+            "Groundedness_calls": "[]",
+            "latency": 2,
+            "total_tokens": 31,
+            "total_cost": 0.002,
+        }
+        for name, score in numbered(scores)
+    ]
+    pd.DataFrame(rows).to_csv(path.with_suffix(".csv"), index=False)
+    return path.with_suffix(".csv")
+
+
+def trec_eval(path: Path, scores: Scores) -> Path:
+    text = f"runid                 \tall\t{path.stem}\n"
+    for name, score in numbered(scores):
+        text += f"num_ret               \t{name}\t10\n"
+        if score is not None:
+            text += f"ndcg_cut_10           \t{name}\t{score!r}\n"
+    text += "num_q                 \tall\t30\nndcg_cut_10           \tall\t0.5\n"
+    path.with_suffix(".eval").write_text(text, encoding="utf-8")
+    return path.with_suffix(".eval")
+
+
+def ir_measures(path: Path, scores: Scores) -> Path:
+    text = "".join(f"{name}\tnDCG@10\t{s!r}\n" for name, s in numbered(scores) if s is not None)
+    path.with_suffix(".txt").write_text(f"{text}all\tnDCG@10\t0.5\n", encoding="utf-8")
+    return path.with_suffix(".txt")
+
+
+def pytrec_eval_json(path: Path, scores: Scores) -> Path:
+    found = {name: {} if s is None else {"ndcg_cut_10": s} for name, s in numbered(scores)}
+    return written(path.with_suffix(".json"), found)
+
+
+def by_measure_json(path: Path, scores: Scores) -> Path:
+    return written(path.with_suffix(".json"), {"nDCG@10": dict(numbered(scores))})
+
+
+def wide_xlsx(path: Path, scores: Scores) -> Path:
+    frame = pd.DataFrame({"id": list(scores), "Score": list(scores.values()), "Note": "ok"})
+    frame.to_excel(path.with_suffix(".xlsx"), index=False)
+    return path.with_suffix(".xlsx")
+
+
+def long_parquet(path: Path, scores: Scores) -> Path:
+    frame = pd.DataFrame({"qid": list(scores), "metric": "overlap", "score": list(scores.values())})
+    frame.to_parquet(path.with_suffix(".parquet"))
+    return path.with_suffix(".parquet")
+
+
+def german_csv(path: Path, scores: Scores) -> Path:
+    frame = pd.DataFrame({"Frage-ID": list(scores), "question": "", "Score": list(scores.values())})
+    frame["question"] = [QUESTIONS[name] for name in scores]
+    file = path.with_suffix(".csv")
+    frame.to_csv(file, sep=";", decimal=",", index=False, encoding="utf-8-sig")
+    return file
+
+
+def columns_json(path: Path, scores: Scores) -> Path:
+    frame = pd.DataFrame(
+        {"question": [QUESTIONS[n] for n in scores], "score": list(scores.values())}
+    )
+    frame.to_json(path.with_suffix(".json"))
+    return path.with_suffix(".json")
+
+
+def written(path: Path, content: Any) -> Path:
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return path
+
+
+def lines(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+FORMS: list[Callable[[Path, Scores], Any]] = [
+    ragas_csv,
+    deepeval_json,
+    promptfoo_json,
+    inspect_json,
+    inspect_eval,
+    mlflow_json,
+    mlflow_genai_csv,
+    lm_eval_jsonl,
+    openai_evals_jsonl,
+    braintrust_json,
+    phoenix_json,
+    phoenix_csv,
+    langfuse_csv,
+    trulens_csv,
+    trec_eval,
+    ir_measures,
+    pytrec_eval_json,
+    by_measure_json,
+    wide_xlsx,
+    long_parquet,
+    german_csv,
+    columns_json,
+]
+
+
+def expected(before: Scores, after: Scores) -> tuple[int, float]:
+    """The number of pairs and the mean difference, in plain Python."""
+    pairs = [
+        after[name] - before[name]
+        for name in before
+        if name in after and not math.isnan(before[name]) and not math.isnan(after[name])
+    ]
+    return len(pairs), math.fsum(pairs) / len(pairs)
+
+
+def shuffled(scores: Scores) -> Scores:
+    names = list(scores)
+    np.random.default_rng(1).shuffle(names)
+    return {name: scores[name] for name in names}
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+def test_a_form_gives_pairs_difference_and_decision(
+    form: Callable[[Path, Scores], Path], tmp_path: Path
+) -> None:
+    before, after = scores_of("A"), shuffled(scores_of("B"))
+    n, difference = expected(before, after)
+    assert n == N - 4
+    conclusion = rb.compare(form(tmp_path / "old", before), form(tmp_path / "new", after))
+    [arm] = [arm for arm in conclusion.arms if arm.name == "new"]
+    assert (arm.n, conclusion.n) == (n, n)
+    assert arm.difference == pytest.approx(difference, abs=1e-12)
+    assert conclusion.decision == "better"
+    assert conclusion.choice == "new"
+
+
+def test_a_decision_is_that_of_tidy_scores(tmp_path: Path) -> None:
+    before, after = scores_of("A"), scores_of("B")
+    files = [ragas_csv(tmp_path / "old", before), ragas_csv(tmp_path / "new", after)]
+    [arm] = [arm for arm in rb.compare(*files).arms if arm.name == "new"]
+    frames = [
+        pd.DataFrame({"query_id": list(QUESTIONS), "measure": "f", "value": None}).assign(
+            value=[scores.get(name, math.nan) for name in QUESTIONS]
+        )
+        for scores in (before, after)
+    ]
+    [row] = rb.statistics.compare(*frames).to_dict("records")
+    for name in ("difference", "ci_low", "ci_high", "p_adjusted"):
+        assert getattr(arm, name) == pytest.approx(row[name], abs=1e-12)
+    assert arm.decision == row["decision"]
+
+
+def test_why_questions_do_not_count(tmp_path: Path) -> None:
+    files = [
+        ragas_csv(tmp_path / "old", scores_of("A")),
+        ragas_csv(tmp_path / "new", scores_of("B")),
+    ]
+    conclusion = rb.compare(*files)
+    assert conclusion.total == N
+    assert conclusion.left_out == {
+        "are in old alone (Which plant grows on hill 5?)": 1,
+        "are in new alone (Which plant grows on hill 3?)": 1,
+        "have no faithfulness in old (Which plant grows on hill 8?)": 1,
+        "have no faithfulness in new (Which plant grows on hill 9?)": 1,
+    }
+
+
+def test_pass_and_fail_of_junit(tmp_path: Path) -> None:
+    before, after = binary(scores_of("A")), binary(scores_of("B"))
+    n, difference = expected(before, after)
+    files = [junit(tmp_path / "old.xml", before), junit(tmp_path / "new.xml", after)]
+    conclusion = rb.compare(*files)
+    [arm] = [arm for arm in conclusion.arms if arm.name == "new"]
+    assert (conclusion.measure, arm.n) == ("passed", n)
+    assert arm.difference == pytest.approx(difference, abs=1e-12)
+
+
+def junit(path: Path, scores: Scores) -> Path:
+    suite = ElementTree.Element("testsuite")
+    for name, score in numbered(scores):
+        case = ElementTree.SubElement(
+            suite, "testcase", classname="tests.hills", name=f"test[{name}]"
+        )
+        if score is None:
+            ElementTree.SubElement(case, "error", message="no reply")
+        elif not score:
+            ElementTree.SubElement(case, "failure", message="assert False")
+    ElementTree.ElementTree(suite).write(path)
+    return path
+
+
+def test_letters_and_epochs_of_inspect(tmp_path: Path) -> None:
+    log = inspect_log(scores_of("A"))
+    other = inspect_log(scores_of("A"))
+    for place, sample in enumerate(log["samples"]):
+        sample["scores"] = {"match": {"value": "C" if place % 2 else "I"}}
+    other["samples"] = [
+        {**sample, "epoch": epoch, "error": None, "scores": {"match": {"value": letter}}}
+        for sample in other["samples"]
+        for epoch, letter in enumerate("CPI", 1)
+    ]
+    files = [written(tmp_path / "one.json", log), written(tmp_path / "three.json", other)]
+    conclusion = rb.compare(*files)
+    assert {arm.name: arm.mean for arm in conclusion.arms}["three"] == pytest.approx(0.5)
+    assert conclusion.n == N - 2
+    assert any("Runs of one question count as one" in line for line in conclusion.evidence)
+
+
+def test_an_archive_compressed_by_zstandard(tmp_path: Path) -> None:
+    """zipfile of Python 3.11 cannot write it: the entry is replaced in the bytes of a stored archive."""
+    import pyarrow as pa
+
+    paths = []
+    for name in ("A", "B"):
+        text = json.dumps(inspect_log(scores_of(name))["samples"]).encode()
+        packed = pa.compress(text, codec="zstd", asbytes=True)
+        path = tmp_path / f"{name}.eval"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("summaries.json", packed)
+        content = bytearray(path.read_bytes())
+        central = content.index(b"PK\x01\x02")
+        content[central + 10 : central + 12] = (93).to_bytes(2, "little")
+        content[central + 24 : central + 28] = len(text).to_bytes(4, "little")
+        path.write_bytes(content)
+        paths.append(path)
+    n, difference = expected(scores_of("A"), scores_of("B"))
+    [arm] = [arm for arm in rb.compare(*paths).arms if arm.name == "B"]
+    assert (arm.n, arm.difference) == (n, pytest.approx(difference, abs=1e-12))
+
+
+def test_filters_of_lm_eval_are_measures_of_their_own(tmp_path: Path) -> None:
+    path = lm_eval_jsonl(tmp_path / "old", scores_of("A"))
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    doubled = [{**row, "filter": name} for row in rows for name in ("strict", "flexible")]
+    lines(path, doubled)
+    conclusion = rb.compare(path, path)
+    assert conclusion.measure == "f1,strict"
+    assert conclusion.n == N - 2
+
+
+def test_one_file_with_a_column_of_systems_is_a_leaderboard() -> None:
+    rows = [
+        {"model": model, "id": name, "score": value("A", place) + gain + 0.2}
+        for model, gain in {"small": 0.0, "large": 0.25, "tiny": -0.2}.items()
+        for place, name in enumerate(QUESTIONS)
+    ]
+    conclusion = rb.compare(rows)
+    assert [arm.name for arm in conclusion.arms] == ["large", "small", "tiny"]
+    assert conclusion.baseline == "small"
+    named = conclude_tables([rows], baseline="tiny")
+    assert {arm.name: arm.decision for arm in named.arms} == {
+        "large": "better",
+        "small": "better",
+        "tiny": "",
+    }
+
+
+def test_many_files_are_a_leaderboard_with_names_of_their_own(tmp_path: Path) -> None:
+    paths = []
+    for name in ("one", "two", "three"):
+        (tmp_path / name).mkdir()
+        paths.append(ragas_csv(tmp_path / name / "scores", scores_of("A")))
+    conclusion = rb.compare(*paths)
+    assert len({arm.name for arm in conclusion.arms}) == 3
+    assert conclusion.n == N - 2
