@@ -51,7 +51,14 @@ def label_command(
     import pandas as pd
 
     from ragbench.errors import printable
-    from ragbench.labelling import draw_items, judge_relevance, label_sheet, read_sheet, trust
+    from ragbench.labelling import (
+        draw_items,
+        judge_relevance,
+        label_sheet,
+        open_items,
+        read_sheet,
+        trust,
+    )
     from ragbench.report.documents import chunks_of, data_of
     from ragbench.testsets.loader import load_dataset
 
@@ -69,7 +76,7 @@ def label_command(
         rows = read_sheet(sheet) if sheet.exists() else pd.DataFrame(columns=["value", "annotator"])
         labels = sheet if rows["value"].count() else None
         state = trust(arms, labels, margin=margin, **options)
-        is_pending = rows.loc[rows["annotator"] == annotator, "value"].isna().any()
+        is_pending = not open_items(sheet, criterion, annotator=annotator).empty
         if state.decision not in ("undecided", "mean") or (is_over and not is_pending):
             break
         if not is_pending:
@@ -80,7 +87,7 @@ def label_command(
             if not items:
                 break
             label_sheet(items, sheet, annotator=annotator)
-        pending = read_sheet(sheet, annotator=annotator).query("verdict == ''")
+        pending = open_items(sheet, criterion, annotator=annotator)
         if not sys.stdin.isatty():
             typer.echo(f"{len(pending)} texts for {annotator} to label in {sheet}.")
             break

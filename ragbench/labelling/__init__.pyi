@@ -1,4 +1,4 @@
-from .draws import PROXIES, draw_items, trust
+from .draws import PROXIES, draw_items, open_items, trust
 from .items import LABELLED, LabelItem
 from .questions import QuestionWidget
 from .relevance import judge_relevance
@@ -20,6 +20,7 @@ __all__ = [
     "judge_relevance",
     "label_sheet",
     "load_labels",
+    "open_items",
     "read_sheet",
     "save_label",
     "trust",

@@ -130,7 +130,7 @@ def draw_items(
     rows = pd.DataFrame(columns=COLUMNS, dtype=str)
     if sheet and Path(sheet).exists():
         rows = read_sheet(sheet)
-    rows = rows[rows["criterion"] == (criterion if criterion in PROXIES else "document")]
+    rows = rows[rows["criterion"] == _criterion_of_rows(criterion)]
     known_items = {item.item_id for pool in items.values() for item in pool}
     if len(rows) and not rows["item"].isin(known_items).any():
         raise DataError(
@@ -149,6 +149,26 @@ def draw_items(
         for q in chosen[:n]
         for item in sorted(items[q], key=lambda item: item.item_id)
     ]
+
+
+def open_items(
+    sheet: str | Path, criterion: str = "correctness", *, annotator: str = "me"
+) -> pd.DataFrame:
+    """Return the rows of a sheet that an annotator has not labelled by a criterion; none where the
+    sheet is not there yet.
+
+    Raises:
+        DataError: it is not a sheet.
+    """
+    if not Path(sheet).exists():
+        return pd.DataFrame(columns=COLUMNS, dtype=str)
+    rows = read_sheet(sheet, annotator=annotator)
+    return rows[rows["value"].isna() & (rows["criterion"] == _criterion_of_rows(criterion))]
+
+
+def _criterion_of_rows(criterion: str) -> str:
+    """Return the criterion of a sheet's rows: by a ranking measure, documents are labelled."""
+    return criterion if criterion in PROXIES else "document"
 
 
 def proxy_differences(

@@ -102,6 +102,12 @@ class LabelWidget(anywidget.AnyWidget):
         elif key == _FIRST:
             self.go(self._unlabelled() - self._place)
 
+    def __repr__(self) -> str:
+        """Return what is shown where widgets are not."""
+        return (
+            f"{self._path.name}: {self.labelled} of {len(self._rows)} labelled by {self._annotator}"
+        )
+
     def _shown(self) -> dict[str, Any]:
         """Return what the form shows of the present item, as JSON."""
         row = self._rows[self._place]

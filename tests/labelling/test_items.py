@@ -12,7 +12,15 @@ import pytest
 from ragbench.datasets.safety import load_safety_samples
 from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.evaluation import Result
-from ragbench.labelling import LabelItem, draw_items, label_sheet, load_labels, save_label, trust
+from ragbench.labelling import (
+    LabelItem,
+    draw_items,
+    label_sheet,
+    load_labels,
+    open_items,
+    save_label,
+    trust,
+)
 from ragbench.labelling.draws import proxy_differences
 from ragbench.labelling.items import items_by_query
 from ragbench.testsets.loader import load_dataset
@@ -104,6 +112,19 @@ def test_what_the_sheet_has_is_not_drawn_again_and_a_second_annotator_gets_the_s
     other = draw_items(pair(), dataset=DATA, n=4, sheet=sheet, annotator="bob")
     assert [i.item_id for i in other[:6]] == [i.item_id for i in first]
     assert numbers(other)[-1] == "drawn 4"
+
+
+def test_what_an_annotator_has_not_labelled_is_open(tmp_path: Path) -> None:
+    sheet = tmp_path / "labels.csv"
+    assert open_items(sheet).empty
+    items = draw_items(pair(), dataset=DATA, n=1, sheet=sheet)
+    label_sheet(items, sheet)
+    assert [*open_items(sheet)["item"]] == [item.item_id for item in items]
+    assert open_items(sheet, annotator="bob").empty
+    assert open_items(sheet, "nDCG@10").empty
+    for item in items:
+        save_label(sheet, item.item_id, 0.0)
+    assert open_items(sheet).empty
 
 
 def test_answers_of_the_same_text_are_settled_without_a_label() -> None:
