@@ -73,6 +73,30 @@ class Texts:
             return None
         return folded.starts[at], folded.ends[at + len(folded_text) - 1]
 
+    def places(self, text: str, doc_id: str) -> list[Span]:
+        """Return every place where this document holds a text: as it is, else with white space and
+        letters folded.
+
+        >>> texts = Texts({"d": Document("d", "A cat. A dog. A  cat.")})
+        >>> [(span.start, span.end) for span in texts.places("A cat.", "d")]
+        [(0, 6)]
+        >>> [(span.start, span.end) for span in texts.places("dog.  A cat", "d")]
+        [(9, 20)]
+        """
+        full = self._corpus[doc_id].full_text
+        exact = [match.start() for match in regex.finditer(regex.escape(text), full)]
+        if exact:
+            return [Span(doc_id, at, at + len(text)) for at in exact]
+        folded = self._fold(doc_id)
+        folded_text = _fold(text).text
+        if not folded_text:
+            return []
+        found = regex.finditer(regex.escape(folded_text), folded.text)
+        return [
+            Span(doc_id, folded.starts[match.start()], folded.ends[match.end() - 1])
+            for match in found
+        ]
+
     def _search(self, text: str) -> Place:
         """Return where the corpus holds a text."""
         text_words = words(text)

@@ -10,37 +10,79 @@ from functools import cached_property
 from pathlib import PurePosixPath
 
 from ragbench.datasets.jsonl import shown
+from ragbench.datasets.passages import Texts
 from ragbench.datasets.records import Flaws, warn_all
 from ragbench.testsets.cases import Content, Entry
-from ragbench.testsets.problems import Problem
+from ragbench.testsets.problems import Problem, suggestion
 from ragbench.testsets.sections import locate
 from ragbench.types import Case, Dataset, Document, Span, grouped
 
+_NO_DOCUMENTS = (
+    "quotes without a place become evidence only with the documents (corpus=, --docs); they are "
+    "left out"
+)
+_NO_PLACE = "quotes are in no document, or more than once; the evidence is left out"
+
 
 def check_evidence(content: Content, documents: Mapping[str, Document]) -> list[Problem]:
-    """Return evidence without a quote that lies behind the end of its document: nothing tells where
-    it should be.
+    """Return evidence whose place in the documents is not known: without a quote behind the end of
+    its document, or a quote alone that is not there, or more than once.
     """
     ids = DocumentIds(documents)
+    texts = Texts(documents)
     problems = []
     for entry in content.entries:
-        for number, (span, quote) in enumerate(entry.evidence()):
-            document = documents.get(ids.full(span.doc_id))
-            if quote or document is None or span.end <= (length := len(document.full_text)):
-                continue
-            problems.append(
-                entry.record.problem(
-                    ("evidence", number, "end"),
-                    str(span.end),
-                    f"at most {length}, the characters of {shown(span.doc_id, 40)}",
-                )
-            )
+        for number, (span, quote) in enumerate(ids.in_entry(entry).evidence()):
+            document = documents.get(span.doc_id)
+            field, value, expected = "", "", ""
+            if _is_quote_alone(span) and documents:
+                field, value, expected = _check_quote(quote or "", span.doc_id, texts, documents)
+            elif document is not None and not quote and span.end > len(document.full_text):
+                length = len(document.full_text)
+                field, value = "end", str(span.end)
+                expected = f"at most {length}, the characters of {shown(span.doc_id, 40)}"
+            if field:
+                problems.append(entry.record.problem(("evidence", number, field), value, expected))
     return problems
+
+
+def _is_quote_alone(span: Span) -> bool:
+    """Return True if the evidence is a quote that has still to be found."""
+    return span.end == 0
+
+
+def _check_quote(
+    quote: str, doc_id: str, texts: Texts, documents: Mapping[str, Document]
+) -> tuple[str, str, str]:
+    """Return the wrong field of evidence that is a quote alone, its value, and what was expected; ""
+    where nothing is wrong.
+    """
+    if doc_id and doc_id not in documents:
+        known = f"one of the {len(documents)} documents"
+        return "doc_id", shown(doc_id, 40), suggestion(doc_id, documents, known)
+    places = _places(quote, doc_id, texts, documents)
+    if len(places) == 1:
+        return "", "", ""
+    where = shown(doc_id, 40) if doc_id else f"one of the {len(documents)} documents"
+    expected = f"a text that is in {where} word for word"
+    if places:
+        expected = (
+            f"a text that is in {where} once: it is there {len(places)} times, so quote more of it"
+        )
+    return "quote", shown(quote, 60), expected
+
+
+def _places(quote: str, doc_id: str, texts: Texts, documents: Mapping[str, Document]) -> list[Span]:
+    """Return where the document, or every document where none is named, holds a quote."""
+    named = [doc_id] if doc_id in documents else []
+    candidates = named if doc_id else documents
+    return [span for name in candidates for span in texts.places(quote, name)]
 
 
 def to_dataset(name: str, content: Content, corpus: Mapping[str, Document], source: str) -> Dataset:
     """Return the dataset; one warning for each kind of flaw, with its count and the first ids."""
     flaws: Flaws = defaultdict(list)
+    texts = Texts(corpus)
     cases = []
     qrels = {}
     for entry in map(DocumentIds(corpus).in_entry, content.entries):
@@ -51,7 +93,7 @@ def to_dataset(name: str, content: Content, corpus: Mapping[str, Document], sour
             "the qrels and count in the ideal"
         ] += absent
         spans = [
-            *quoted_spans(entry, corpus, flaws),
+            *quoted_spans(entry, corpus, texts, flaws),
             *_of_sections(entry.case, corpus, flaws),
         ]
         cases.append(replace(entry.case, evidence=tuple(dict.fromkeys(spans))))
@@ -140,13 +182,23 @@ def _composed(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def quoted_spans(entry: Entry, corpus: Mapping[str, Document], flaws: Flaws) -> list[Span]:
-    """Return the evidence of a case where its quotes are in the documents; what has moved is added
-    to `flaws`.
+def quoted_spans(
+    entry: Entry, corpus: Mapping[str, Document], texts: Texts, flaws: Flaws
+) -> list[Span]:
+    """Return the evidence of a case where its quotes are in the documents (`texts` holds the same);
+    what has moved, or has no place, is added to `flaws`.
     """
     spans = []
     for span, quote in entry.evidence():
-        where = f"{entry.case.query_id} {span.doc_id}"
+        where = f"{entry.case.query_id} {span.doc_id}".strip()
+        if _is_quote_alone(span):
+            places = _places(quote or "", span.doc_id, texts, corpus)
+            spans += places if len(places) == 1 else []
+            if not corpus:
+                flaws[_NO_DOCUMENTS].append(where)
+            elif len(places) != 1:
+                flaws[_NO_PLACE].append(where)
+            continue
         text = corpus[span.doc_id].full_text if span.doc_id in corpus else ""
         if not (quote and text) or text[span.start : span.end] == quote:
             spans.append(span)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ragbench.datasets.beir import load_beir_folder, qrels_files, unique_records
 from ragbench.datasets.jsonl import shown
+from ragbench.datasets.passages import Texts
 from ragbench.datasets.records import Flaws, identifier, warn, warn_all
 from ragbench.errors import DataError
 from ragbench.testsets.assembly import quoted_spans
@@ -40,6 +41,7 @@ def load_labelled_folder(folder: Path, split: str = "test") -> Dataset:
         [q for q in names if q not in queries],
     )
     flaws: Flaws = defaultdict(list)
+    texts = Texts(dataset.corpus)
     cases = dataset.case_of
     for entry in content.entries:
         query_id = entry.case.query_id
@@ -47,7 +49,9 @@ def load_labelled_folder(folder: Path, split: str = "test") -> Dataset:
             continue
         changes = {name: getattr(entry.case, name) for name in names[query_id] & {*CASE_FIELDS}}
         if "evidence" in changes:
-            changes["evidence"] = tuple(dict.fromkeys(quoted_spans(entry, dataset.corpus, flaws)))
+            changes["evidence"] = tuple(
+                dict.fromkeys(quoted_spans(entry, dataset.corpus, texts, flaws))
+            )
         cases[query_id] = replace(cases[query_id], **changes)
     warn_all(source, flaws)
     return replace(

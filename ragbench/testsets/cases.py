@@ -170,17 +170,26 @@ Count = Annotated[int, Field(ge=0, le=1_000_000_000), BeforeValidator(_whole)]
 
 
 class Evidence(BaseModel):
-    """A piece of gold evidence: characters of a document, and the text that should be there."""
+    """A piece of gold evidence: characters of a document, and the text that should be there; or the
+    text alone, which is looked for in the document, or in all where none is named.
+
+    A text alone has start and end 0 until it is found.
+    """
 
     model_config = _STRICT
-    doc_id: Word
-    start: Count
-    end: Count
+    doc_id: Word = ""
+    start: Count | None = None
+    end: Count | None = None
     quote: str | None = None
 
     @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        if self.end <= self.start:
+    def _placed_or_quoted(self) -> Self:
+        has_quote = bool((self.quote or "").strip())
+        if self.start is None and self.end is None and has_quote:
+            self.start = self.end = 0
+        elif self.start is None or self.end is None or not self.doc_id:
+            raise ValueError("a quote, or doc_id, start and end")
+        elif self.end <= self.start:
             raise ValueError("an end after the start")
         return self
 
@@ -479,7 +488,12 @@ def case_line(entry: Entry) -> dict[str, Any]:
     """Return the record of a case; labels that it does not have are left out."""
     labels = plain(entry.case)
     for piece, quote in zip(labels.get("evidence", ()), entry.quotes, strict=False):
-        piece |= {} if quote is None else {"quote": quote}
+        if quote is not None:
+            piece["quote"] = quote
+        if piece["end"] == 0:  # a quote that was never looked for
+            del piece["start"], piece["end"]
+        if not piece["doc_id"]:
+            del piece["doc_id"]
     if "expected_sections" in labels:
         labels["expected_sections"] = [
             {"doc_id": doc_id, "section": section}
@@ -512,7 +526,7 @@ def _unknown(record: Record, keys: Keys, names: Iterable[str]) -> Problem:
 def _problem(model: type[BaseModel], error: dict[str, Any], record: Record) -> Problem:
     keys = tuple(part for part in error["loc"] if part != "[key]")
     if error["type"] == "extra_forbidden":
-        inner = (*fields_of(Evidence), *fields_of(ExpectedChunk))
+        inner = fields_of(Evidence if keys[0] == "evidence" else ExpectedChunk)
         return _unknown(record, keys, inner if len(keys) > 1 else fields_of(model))
     if error["type"] == "missing":
         return record.problem(keys, "missing", "a value")

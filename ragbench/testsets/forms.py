@@ -24,7 +24,9 @@ A case, with every label of `Case` under its name there, or a name of another fo
 
 `evidence` counts characters of title and text as `Document.full_text` joins them. A quote is
 compared with the text there, found again where the document has changed, and dropped with a warning
-where it is gone. `corpus` names what `load_corpus` takes, from the place of the file: a folder of
+where it is gone. A quote alone is enough: `evidence: [{doc_id: setup_guide, quote: Use version 3}]`.
+It must be exactly once in its document, or in all documents where none is named; white space may
+differ. `corpus` names what `load_corpus` takes, from the place of the file: a folder of
 texts, a corpus.jsonl, the name of a dataset. Lines of JSONL::
 
     {"testset": "handbook", "split": "test", "corpus": "docs"}                 at most one, anywhere
