@@ -1,6 +1,4 @@
-"""A form in JupyterLab to write questions about documents: read, ask, mark the evidence with the
-mouse.
-"""
+"""A form in JupyterLab to write questions about documents: read, ask, mark the evidence."""
 
 from __future__ import annotations
 
@@ -14,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ragbench.datasets.corpus import load_corpus
-from ragbench.datasets.jsonl import json_line
+from ragbench.datasets.jsonl import json_line, shown
+from ragbench.datasets.passages import Texts
 from ragbench.errors import ConfigError, DataError, RagbenchError, require, unknown
 from ragbench.files import check_writable, expanded, write_durably
+from ragbench.testsets.assembly import find_quote
 from ragbench.testsets.edits import add_case, remove_case, replace_case
 from ragbench.testsets.forms import load_testset
+from ragbench.text import sentence_spans
 from ragbench.types import Case, Span
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class QuestionWidget(anywidget.AnyWidget):
     Each question is in the file, with its gold evidence, before the next one is begun; opening the
     file again shows what is stored, to be edited or deleted. Nothing is written before the first
     question. An existing test set in any form that `load_testset` reads can be continued too.
+    Evidence is marked with the mouse; or in the text with the arrow keys, sentence by sentence, and
+    Enter; or as a quote that is pasted.
 
     Args:
         path: the test set; a new one ends in .jsonl and refers to its documents.
@@ -74,10 +77,11 @@ class QuestionWidget(anywidget.AnyWidget):
             except OSError as exc:
                 raise ConfigError(f"{self._path} cannot be written: {exc.strerror or exc}") from exc
         documents = documents or dict(load_corpus(corpus).corpus)
+        self._documents, self._quotable = documents, Texts(documents)
         self._texts = {doc_id: document.full_text for doc_id, document in documents.items()}
         first = next(iter(self._texts))
         super().__init__(
-            document={"doc_id": first, "text": self._texts[first]},
+            document=self._document(first),
             questions=self._shown(),
             matches=list(self._texts),
             n_documents=len(self._texts),
@@ -99,7 +103,31 @@ class QuestionWidget(anywidget.AnyWidget):
 
     def show_document(self, doc_id: str) -> None:
         """Show a document."""
-        self.document = {"doc_id": doc_id, "text": self._text(doc_id)}
+        self.document = self._document(doc_id)
+
+    def _document(self, doc_id: str) -> dict[str, Any]:
+        text = self._text(doc_id)
+        return {"doc_id": doc_id, "text": text, "sentences": sentence_spans(text)}
+
+    def quote(self, text: str, doc_id: str = "") -> dict[str, Any]:
+        """Return the evidence that a quote is: doc_id, start, end, quote; white space may differ.
+
+        It is looked for in the document `doc_id`, then in all.
+
+        Raises:
+            DataError: no document holds the quote, or it is there more than once.
+        """
+        text = text.strip()
+        places = find_quote(text, doc_id, self._quotable, self._documents) if doc_id else []
+        places = places or find_quote(text, "", self._quotable, self._documents)
+        if not places:
+            raise DataError(
+                f"no document holds {shown(text, 60)} word for word; copy it from a text"
+            )
+        if len(places) > 1:
+            raise DataError(f"{shown(text, 60)} is there {len(places)} times; quote more of it")
+        [span] = places
+        return self._mark(span)
 
     def search(self, words: str) -> None:
         """Show the documents that have all these words, in their text or id, and open the first."""
@@ -193,6 +221,10 @@ class QuestionWidget(anywidget.AnyWidget):
             )
         return Span(doc_id, start, end)
 
+    def _mark(self, span: Span) -> dict[str, Any]:
+        """Return a piece of evidence as the form has it."""
+        return asdict(span) | {"quote": self._texts[span.doc_id][span.start : span.end]}
+
     def _shown(self) -> list[dict[str, Any]]:
         return [
             {
@@ -200,11 +232,7 @@ class QuestionWidget(anywidget.AnyWidget):
                 "text": case.text,
                 "answer": case.reference_answer or "",
                 "answerable": case.answerable,
-                "evidence": [
-                    asdict(s) | {"quote": self._texts[s.doc_id][s.start : s.end]}
-                    for s in case.evidence
-                    if s.doc_id in self._texts
-                ],
+                "evidence": [self._mark(s) for s in case.evidence if s.doc_id in self._texts],
             }
             for case in self._cases.values()
         ]
@@ -230,6 +258,8 @@ class QuestionWidget(anywidget.AnyWidget):
                     self.send({"removed": arguments["query_id"]})
                 case "open":
                     self.show_document(**arguments)
+                case "quote":
+                    self.send({"marked": self.quote(**arguments)})
                 case "search":
                     self.search(**arguments)
         except (RagbenchError, TypeError, OSError) as exc:

@@ -60,7 +60,7 @@ def _check_quote(
     if doc_id and doc_id not in documents:
         known = f"one of the {len(documents)} documents"
         return "doc_id", shown(doc_id, 40), suggestion(doc_id, documents, known)
-    places = _places(quote, doc_id, texts, documents)
+    places = find_quote(quote, doc_id, texts, documents)
     if len(places) == 1:
         return "", "", ""
     where = shown(doc_id, 40) if doc_id else f"one of the {len(documents)} documents"
@@ -72,7 +72,9 @@ def _check_quote(
     return "quote", shown(quote, 60), expected
 
 
-def _places(quote: str, doc_id: str, texts: Texts, documents: Mapping[str, Document]) -> list[Span]:
+def find_quote(
+    quote: str, doc_id: str, texts: Texts, documents: Mapping[str, Document]
+) -> list[Span]:
     """Return where the document, or every document where none is named, holds a quote."""
     named = [doc_id] if doc_id in documents else []
     candidates = named if doc_id else documents
@@ -192,7 +194,7 @@ def quoted_spans(
     for span, quote in entry.evidence():
         where = f"{entry.case.query_id} {span.doc_id}".strip()
         if _is_quote_alone(span):
-            places = _places(quote or "", span.doc_id, texts, corpus)
+            places = find_quote(quote or "", span.doc_id, texts, corpus)
             spans += places if len(places) == 1 else []
             if not corpus:
                 flaws[_NO_DOCUMENTS].append(where)

@@ -189,6 +189,7 @@ FIND = """needle => {
 
 
 def drag(page: Page, needle: str) -> None:
+    page.locator(".text").scroll_into_view_if_needed()
     x, y, to_x, to_y = page.evaluate(FIND, needle)
     page.mouse.move(x, y)
     page.mouse.down()
@@ -220,6 +221,63 @@ def test_what_the_mouse_marks_is_what_is_stored(
     assert "1 question; 1 of 2 documents have one." in page.locator(".rb-questions").inner_text()
 
 
+def stored_texts(path: Path) -> list[str]:
+    """Return the evidence of the first question, as texts."""
+    data = load_testset(path)
+    spans = data.cases[0].evidence
+    return [data.corpus[span.doc_id].full_text[span.start : span.end] for span in spans]
+
+
+def test_sentences_are_marked_by_keyboard(form: Callable[..., Page], docs: Path) -> None:
+    (docs / "tower.md").write_text("It opened in\n1889. 🗼 It is tall. It is red. Last.\n", "utf-8")
+    path = docs.parent / "questions.jsonl"
+    page = form(path)
+    page.get_by_role("button", name="next →").click()
+    page.wait_for_function("document.querySelector('.text').textContent.includes('tall')")
+    page.locator(".text").focus()
+    page.keyboard.press("ArrowDown")
+    page.get_by_text("sentence 1 of 4").wait_for()
+    page.keyboard.press("Enter")
+    page.get_by_text("sentence 1 of 4, evidence").wait_for()
+    page.keyboard.press("Enter")  # takes it away again
+    assert page.locator("ul .quote").count() == 0
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Shift+ArrowDown")
+    page.keyboard.press("Enter")
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowDown")  # there is none after the last
+    page.get_by_text("sentence 4 of 4").wait_for()
+    page.keyboard.press("ArrowUp")
+    page.get_by_text("sentence 3 of 4, evidence").wait_for()
+    page.get_by_label("Question").fill("What?")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_function("document.querySelector('.message').textContent === 'Saved as q001.'")
+    assert stored_texts(path) == ["🗼 It is tall. It is red."]
+
+
+def test_a_quote_is_pasted_and_found_or_refused(form: Callable[..., Page], docs: Path) -> None:
+    path = docs.parent / "questions.jsonl"
+    page = form(path)
+    field = page.get_by_label("Quote")
+    for quote, message in {
+        "cats meow": "no document holds 'cats meow' word for word",
+        "Dogs bark.": "'Dogs bark.' is there 200 times; quote more of it",
+    }.items():
+        field.fill(quote)
+        field.press("Enter")
+        page.get_by_text(message).wait_for()
+        assert page.locator("ul .quote").count() == 0
+    field.fill("opened  in 1889.")  # in another document, which is opened
+    field.press("Enter")
+    page.locator("mark.gold").get_by_text("opened in 1889.").wait_for()
+    assert field.input_value() == ""
+    assert page.locator(".message").inner_text() == ""
+    page.get_by_label("Question").fill("When?")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_function("document.querySelector('.message').textContent === 'Saved as q001.'")
+    assert stored_texts(path) == ["opened in 1889."]
+
+
 def test_hidden_signs_are_shown_and_what_is_marked_keeps_its_place(
     form: Callable[..., Page], docs: Path
 ) -> None:
@@ -248,17 +306,18 @@ def test_a_stored_question_is_edited_searched_and_deleted_in_the_form(
     page = form(path, viewport={"width": 390, "height": 844}, color_scheme="dark")
     page.get_by_role("button", name="When?").click()
     page.wait_for_selector("mark.gold")
-    drag(page, "in 1889")  # next to what is marked, with a blank between
-    drag(page, "opened in 1889")  # over both: one piece
-    page.wait_for_function("document.querySelectorAll('ul .quote').length === 1")
+    drag(page, "in 1889")  # next to what is marked, with a blank between: one piece
     page.locator("ul .quote").filter(has_text="opened in 1889").wait_for()
+    drag(page, "It opened")  # over its beginning
+    page.locator("ul .quote").filter(has_text="It opened in 1889").wait_for()
+    assert page.locator("ul .quote").count() == 1
     page.get_by_label("Question").fill("When did it open?")
     page.get_by_role("button", name="Save").click()
     page.wait_for_function("document.querySelector('.message').textContent === 'Saved as q001.'")
     [case] = load_testset(path).cases
     assert (case.text, case.evidence[0].end - case.evidence[0].start) == (
         "When did it open?",
-        len("opened in 1889"),
+        len("It opened in 1889"),
     )
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     page.get_by_role("button", name="Save").click()
