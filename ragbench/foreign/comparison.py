@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -40,7 +40,9 @@ from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import MARGIN, MIN_QUESTIONS, compare_all, with_interval
 from ragbench.statistics.ranking import RANKING, main_measure_of
 from ragbench.statistics.shrinkage import expected_gain
-from ragbench.statistics.trust import Trust, estimate_difference
+
+if TYPE_CHECKING:
+    from ragbench.statistics.trust import Trust
 
 _MAX_OTHERS = 5  # measures without a decision that are shown
 _COVERAGE = 0.95
@@ -226,10 +228,13 @@ def _notes(
     if any(missing.values()):
         listed = ", ".join(f"{n} of {name}" for name, n in missing.items() if n)
         notes.append(f"Missing are not 0: {measure} has no value in {listed} answers.")
+        if len({*missing.values()}) > 1:
+            notes.append(
+                "As many of each would be fairer: if missing ones are failures, the system with more of "
+                "them looks better than it is."
+            )
     if scales[measure].assumed:
         notes.append(f"{scales[measure].assumed}.")
-    if not scales[measure].higher_is_better:
-        notes.append(f"Of {measure} a lower value is better.")
     return notes
 
 
@@ -331,6 +336,8 @@ def labelled_difference(paired: PairedTables, measure: str, labels: Any) -> Trus
         ComparisonError: more than two systems.
         DataError: no label of a question that both systems were asked.
     """
+    from ragbench.statistics.trust import estimate_difference
+
     if len(paired.values) != 2:
         raise ComparisonError(f"labels compare two systems; these are {len(paired.values)}")
     first, second = paired.values

@@ -129,15 +129,16 @@ def paired_tables(tables: Sequence[ScoreTable]) -> PairedTables:
 
 
 def _identities(table: ScoreTable) -> tuple[dict[str, str], set[str]]:
-    """Return id -> text of the questions of a table, in the form that is compared, and all texts."""
+    """Return id -> text of the questions of a table, in the form that is compared, and all texts (without
+    any, a table may have texts as ids).
+    """
     ids: dict[str, str] = {}
     texts: set[str] = set()
     for row in table.rows:
         text = same_question(row.question)
         if row.query_id:
             ids.setdefault(row.query_id, text)
-        if text:
-            texts.add(text)
+        texts.add(text or same_question(row.query_id))
     return ids, texts
 
 
@@ -193,9 +194,10 @@ def _joined(tables: Sequence[ScoreTable], by: str, texts_differ: bool) -> Paired
         asked[table.name] = set()
         for row in table.rows:
             text = same_question(row.question)
-            key = row.query_id if by == "id" and row.query_id else ""
-            if not key:
-                key = key_of_text.setdefault(text, row.question) if text else row.query_id
+            key = row.query_id if by == "id" else ""
+            words = row.question or row.query_id
+            if not key and words:
+                key = key_of_text.setdefault(same_question(words), words)
             if not key:  # neither id nor text: it can be paired with nothing
                 continue
             known = same_question(texts.get(key, ""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +38,7 @@ SUFFIXES = (
 )
 """How the names of files with scores end; what a file holds is told by its content."""
 
+_HEAD = 20_000  # characters
 _MAX_BYTES = 2_000_000_000  # of a decompressed file
 
 
@@ -215,7 +217,10 @@ def _json_value(text: str, path: Path) -> Any:
         lines = text.splitlines()
         is_lines = len(lines) > 1 and _is_json(lines[0])
         if not is_lines:
-            raise DataError(f"{path} is not valid JSON: {exc}") from exc
+            found = dict.fromkeys(re.findall(r'"(\w[^"\n]{0,60})"\s*:', text[:_HEAD]))
+            raise DataError(
+                f"{path} is not valid JSON: {exc}; its first fields are {listed(found)}"
+            ) from exc
     records = []
     for number, line in enumerate(lines, 1):
         if not line.strip():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -69,6 +70,7 @@ _NO_MEASURE_ENDS = (
     "_end_time",
     "_version",
 )
+_NUMBERED_RUN = re.compile(r"(run|rep|repeat|trial|try|seed|epoch)?[\s_#-]*\d+", re.IGNORECASE)
 _MAX_NAMES = 40  # of columns in a message
 _MAX_SYSTEMS = 200
 
@@ -221,8 +223,8 @@ class _Columns:
                 continue
             texts = [id_of(record.get(name)) for record in self.records]
             kinds = {*texts} - {""}
-            is_numbered = all(text.lstrip("-").isdigit() for text in kinds)
-            if field == "run" and is_numbered:  # the first, second, third run of one system
+            is_numbered = all(_NUMBERED_RUN.fullmatch(text) for text in kinds)
+            if field in ("run", "run_name") and is_numbered:  # runs of one system
                 continue
             is_several = 2 <= len(kinds) <= min(_MAX_SYSTEMS, len(texts) // 2)
             if is_several and max(map(len, kinds)) <= 200:

@@ -1,0 +1,291 @@
+"""Tables of scores: which column holds what, how questions are paired, what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ragbench as rb
+
+N = 40
+QUESTIONS = [f"Which plant grows on hill {i}?" for i in range(N)]
+OLD = [round((i * 7 % 13) / 16, 3) for i in range(N)]
+NEW = [round(min(1.0, score + 0.3 * (i % 5 > 0)), 3) for i, score in enumerate(OLD)]
+GAIN = float(np.mean(np.array(NEW) - np.array(OLD)))
+
+
+def table(scores: Any, **columns: Any) -> pd.DataFrame:
+    return pd.DataFrame({"question": QUESTIONS, "score": scores, **columns})
+
+
+def by_id(scores: Any, ids: Any) -> pd.DataFrame:
+    return pd.DataFrame({"id": ids, "score": scores})
+
+
+def contender(conclusion: Any) -> Any:
+    [arm] = [arm for arm in conclusion.arms if arm.name != conclusion.baseline]
+    return arm
+
+
+SAME: dict[str, tuple[Any, Any]] = {
+    "two frames": (table(OLD), table(NEW)),
+    "ids in the index": (
+        pd.DataFrame({"score": OLD}, index=QUESTIONS),
+        pd.DataFrame({"score": NEW}, index=QUESTIONS),
+    ),
+    "series": (pd.Series(OLD, index=QUESTIONS), pd.Series(NEW, index=QUESTIONS)),
+    "mappings": (
+        dict(zip(QUESTIONS, OLD, strict=True)),
+        dict(zip(QUESTIONS, NEW, strict=True)),
+    ),
+    "lists of dicts": (table(OLD).to_dict("records"), table(NEW).to_dict("records")),
+    "numbers and texts as ids": (
+        by_id(OLD, range(N)),
+        by_id(NEW, [f"{i}" for i in range(N)]),
+    ),
+    "whole numbers as floats": (by_id(OLD, np.arange(N) * 1.0), by_id(NEW, range(N))),
+    "ids that number shuffled rows": (
+        table(OLD, id=range(N)),
+        table(NEW).sample(frac=1, random_state=1).reset_index(drop=True).assign(id=range(N)),
+    ),
+    "ids that differ in every run": (
+        table(OLD, trace_id=[f"a{i}" for i in range(N)]),
+        table(NEW, trace_id=[f"b{i}" for i in range(N)]),
+    ),
+    "an id that is the topic": (
+        table(OLD, id=["hills"] * N),
+        table(NEW, id=["hills"] * N),
+    ),
+    "words in another case and spacing": (
+        table(OLD),
+        table(NEW).assign(question=[f"  {text.upper()} " for text in QUESTIONS]),
+    ),
+    "texts as ids of tidy scores": (
+        pd.DataFrame({"query_id": QUESTIONS, "measure": "score", "value": OLD}),
+        table(NEW),
+    ),
+    "prompts that differ by system": (
+        by_id(OLD, range(N)).assign(prompt=[f"Be brief. {text}" for text in QUESTIONS]),
+        by_id(NEW, range(N)).assign(prompt=[f"Think. {text}" for text in QUESTIONS]),
+    ),
+    "numbers as texts": (table([str(score) for score in OLD]), table(NEW)),
+    "percentages": (
+        table([f"{100 * score:.1f} %" for score in OLD]),
+        table([f"{100 * score:.1f}%" for score in NEW]),
+    ),
+    "words of the score": (table(OLD, score_label="low"), table(NEW, score_label="high")),
+    "runs of a question": (
+        pd.concat([table(OLD, run=f"run {i}") for i in range(3)]),
+        pd.concat([table(NEW, epoch=i) for i in range(2)]),
+    ),
+    "messages": (
+        table(OLD).assign(question=[[{"role": "user", "content": text}] for text in QUESTIONS]),
+        table(NEW),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_the_same_scores_in_other_tables(name: str) -> None:
+    conclusion = rb.compare(*SAME[name])
+    arm = contender(conclusion)
+    assert (arm.n, conclusion.total, conclusion.decision) == (N, N, "better")
+    assert arm.difference == pytest.approx(GAIN, abs=1e-12)
+
+
+def test_first_guesses_of_a_call() -> None:
+    old, new = table(OLD), table(NEW)
+    assert rb.compare([old, new]).decision == "better"
+    assert rb.compare({"main": old, "branch": new}).choice == "branch"
+    both = pd.concat([old.assign(model="small"), new.assign(model="large")])
+    assert rb.compare(both).choice == "large"
+    tidy = pd.DataFrame({"query_id": QUESTIONS, "measure": "RR", "value": OLD})
+    assert len(rb.compare([tidy, tidy])) == 1
+    assert rb.compare({"a": tidy, "b": tidy})["name"].tolist() == ["b"]
+
+
+MISSING: dict[str, Any] = {
+    "empty cells": ["" if i < 5 else score for i, score in enumerate(OLD)],
+    "None": [None if i < 5 else score for i, score in enumerate(OLD)],
+    "n/a": ["n/a" if i < 5 else str(score) for i, score in enumerate(OLD)],
+    "a text of an error": ["HTTP 503" if i < 5 else str(score) for i, score in enumerate(OLD)],
+    "infinite": [np.inf if i < 5 else score for i, score in enumerate(OLD)],
+}
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_missing_is_not_zero(name: str) -> None:
+    conclusion = rb.compare(table(MISSING[name]), table(NEW))
+    expected = np.mean(np.array(NEW[5:]) - np.array(OLD[5:]))
+    assert contender(conclusion).n == N - 5
+    assert contender(conclusion).difference == pytest.approx(expected, abs=1e-12)
+    [reason] = conclusion.left_out
+    assert reason.startswith("have no score in A (")
+    assert any("Missing are not 0" in line for line in conclusion.evidence)
+
+
+def test_a_score_of_an_answer_with_an_error_is_missing() -> None:
+    errors = ["boom"] * 5 + [None] * (N - 5)
+    zeros = [0.0] * 5 + OLD[5:]
+    conclusion = rb.compare(table(zeros, error=errors), table(NEW, error=None))
+    assert contender(conclusion).n == N - 5
+    status = ["error"] * 5 + ["ok"] * (N - 5)
+    assert contender(rb.compare(table(zeros, status=status), table(NEW))).n == N - 5
+
+
+def test_a_question_with_other_words_under_its_id_is_left_out() -> None:
+    changed = [f"{text} Now?" if i < 4 else text for i, text in enumerate(QUESTIONS)]
+    conclusion = rb.compare(
+        table(OLD, id=range(N)), table(NEW, id=range(N)).assign(question=changed)
+    )
+    assert contender(conclusion).n == N - 4
+    assert conclusion.left_out == {"have other words under the same id (0, 1, 2, and 1 more)": 4}
+
+
+def test_pass_and_fail_in_words() -> None:
+    passed = np.where(np.array(OLD) > 0.5, "pass", "FAILED")
+    conclusion = rb.compare(table(passed), table(np.array(NEW) > 0.5))
+    expected = np.mean((np.array(NEW) > 0.5) * 1.0 - (np.array(OLD) > 0.5))
+    assert contender(conclusion).difference == pytest.approx(expected, abs=1e-12)
+
+
+def test_what_decides_is_no_amount_of_time_or_money() -> None:
+    old = table(OLD, latency_ms=100.0)[["question", "latency_ms", "score"]]
+    conclusion = rb.compare(old, table(NEW, latency_ms=200.0))
+    assert conclusion.measure == "score"
+    slower = rb.compare(
+        old, table(NEW, latency_ms=[200.0 + i for i in range(N)]), measures="latency_ms"
+    )
+    assert slower.decision == "worse"
+    assert "lower is better" in slower.evidence[0]
+
+
+def test_bounds_are_known_declared_or_assumed() -> None:
+    assumed = rb.compare(table(OLD), table(NEW))
+    assert any("is taken for a measure from 0 to 1" in line for line in assumed.evidence)
+    known = [frame.rename(columns={"score": "faithfulness"}) for frame in (table(OLD), table(NEW))]
+    assert not any("taken for" in line for line in rb.compare(*known).evidence)
+    tens = [table(np.array(scores) * 10) for scores in (OLD, NEW)]
+    assert any("no known bounds" in line for line in rb.compare(*tens).evidence)
+    declared = rb.compare(*tens, bounds={"score": (0, 10)})
+    assert not any("bounds" in line for line in declared.evidence)
+    for name in ("ci_low", "ci_high", "mde"):
+        scaled = getattr(contender(declared), name)
+        assert scaled == pytest.approx(10 * getattr(contender(assumed), name), rel=1e-6)
+
+
+def test_a_declaration_ends_with_its_comparison() -> None:
+    tens = [table(np.array(scores) * 10) for scores in (OLD, NEW)]
+    rb.compare(*tens, bounds={"score": (0, 10)}, lower="score")
+    assert rb.compare(table(OLD), table(NEW)).decision == "better"
+
+
+def test_measures_of_ragbench_with_other_bounds() -> None:
+    frames = [
+        pd.DataFrame({"query_id": QUESTIONS, "nDCG@10": np.array(scores) * 100})
+        for scores in (OLD, NEW)
+    ]
+    conclusion = rb.compare(*frames, bounds={"ndcg@10": (0, 100)})
+    assert contender(conclusion).difference == pytest.approx(100 * GAIN, abs=1e-10)
+
+
+REFUSED: dict[str, tuple[Any, Any, str]] = {
+    "no ids": (
+        pd.DataFrame({"score": OLD, "note": "x"}),
+        table(NEW),
+        "A: no column has ids or texts of questions, by which two tables could be paired; expected "
+        "one such as 'id' or 'question', found 'score', 'note'",
+    ),
+    "no scores": (
+        pd.DataFrame({"question": QUESTIONS, "note": "x"}),
+        table(NEW),
+        "found 'question', 'note'",
+    ),
+    "other questions": (
+        table(OLD),
+        table(NEW).assign(question=[f"other {i}" for i in range(N)]),
+        "no question in common, neither by id nor by text: A has 40 such as",
+    ),
+    "other measures": (
+        table(OLD).rename(columns={"score": "f1"}),
+        table(NEW),
+        "no measure in common: A has f1; B has score",
+    ),
+    "a list of numbers": (OLD, NEW, "A is list, from which no scores of questions can be read"),
+    "a number": (5, table(NEW), "A is int"),
+    "one system": (table(OLD), None, "A is one system; give a second file, or"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_compared_is_one_sentence(name: str) -> None:
+    old, new, message = REFUSED[name]
+    with pytest.raises(rb.RagbenchError) as refused:
+        rb.compare(old, new)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+DAMAGED: dict[str, tuple[bytes, str]] = {
+    "empty.csv": (b"", "is empty"),
+    "header.csv": (b"id,score\n", "no rows below its columns 'id', 'score'"),
+    "ragged.csv": (
+        b"id,score\n1,0.5\n2,0.5,7\n",
+        "line 3 has 3 cells, the header 2: 'id', 'score'",
+    ),
+    "quote.csv": (b'id,score\n1,"0.5\n', "its columns are 'id', 'score'"),
+    "twice.csv": (b"id,score,score\n1,1,1\n", "two columns 'score'"),
+    "latin.csv": ("id,größe\n1,1\n".encode("latin-1"), "is not UTF-8"),
+    "cut.json": (b'{"testCases": [{"input": "a", "name', "first fields are 'testCases', 'input'"),
+    "cut.jsonl": (b'{"id": 1, "score": 1}\n{"id": 2, "sc', "the lines before have 'id', 'score'"),
+    "config.json": (b'{"config": {"a": [1]}, "version": "x"}', "found 'config', 'version'"),
+    "texts.json": (b'["a", "b"]', "expected a list of records"),
+    "log.eval": (b"PK\x03\x04aaaa", "could not be read as a log of Inspect"),
+    "book.xlsx": (b"PK\x03\x04aaaa", "could not be read as a workbook"),
+    "table.parquet": (b"PAR1aaaa", "could not be read as parquet"),
+    "page.html": (b"<html><body>x</body></html>", "expected tests of JUnit (testcase), found html"),
+    "cut.xml": (b"<testsuite><testcase", "is not valid XML"),
+    "entity.xml": (b'<!DOCTYPE x [<!ENTITY a "b">]><x/>', "declares entities"),
+    "means.txt": (b"ndcg_cut_10 all 0.5\nmap all 0.3\n", "means over all queries alone"),
+    "cut.csv.gz": (b"\x1f\x8bxx", "could not be decompressed"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_file_is_one_sentence(name: str, tmp_path: Path) -> None:
+    content, message = DAMAGED[name]
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(rb.RagbenchError) as refused:
+        rb.compare(path, path)
+    assert message in str(refused.value)
+    assert str(path) in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_labels_of_people_state_what_they_show() -> None:
+    labelled = pd.DataFrame(
+        {
+            "question": QUESTIONS[:30],
+            "A": [float(i % 2) for i in range(30)],
+            "B": [1.0] * 30,
+        }
+    )
+    conclusion = rb.compare(table(OLD), table(NEW), labels=labelled)
+    assert any("by people's verdicts" in line for line in conclusion.evidence)
+    rows = labelled.melt("question", var_name="system", value_name="verdict")
+    again = rb.compare(table(OLD), table(NEW), labels=rows)
+    assert again.evidence == conclusion.evidence
+
+
+def test_a_conclusion_is_escaped(tmp_path: Path) -> None:
+    from ragbench.report.conclusions import conclusion_markdown
+
+    named = {"a|b <b>x</b>": table(OLD), "\x1b[31mred": table(NEW)}
+    text = conclusion_markdown(rb.compare(named))
+    assert "<b>" not in text
+    assert "\x1b" not in text
