@@ -83,7 +83,10 @@ SAME: dict[str, tuple[Any, Any]] = {
         pd.concat([table(NEW, epoch=i) for i in range(2)]),
     ),
     "messages": (
-        table(OLD).assign(question=[[{"role": "user", "content": text}] for text in QUESTIONS]),
+        [
+            {"messages_id": i, "input": [{"role": "user", "content": text}], "score": OLD[i]}
+            for i, text in enumerate(QUESTIONS)
+        ],
         table(NEW),
     ),
 }
