@@ -21,6 +21,7 @@ from ragbench.cli.key import key_app
 from ragbench.cli.label import label_command
 from ragbench.cli.lists import list_command
 from ragbench.cli.probe import probe_command
+from ragbench.cli.publish import publish_command
 from ragbench.cli.schedule import schedule_app
 from ragbench.cli.score import score_command
 from ragbench.cli.serve import serve_command
@@ -71,6 +72,7 @@ for function in (
     label_command,
     score_command,
     explore_command,
+    publish_command,
     list_command,
     notebooks_command,
     serve_command,

@@ -17,6 +17,7 @@ from .failures import (
 )
 from .leaderboard import COSTS, leaderboard_markdown, leaderboard_rows
 from .page import write_report
+from .publication import publish
 
 __all__ = [
     "COSTS",
@@ -34,6 +35,7 @@ __all__ = [
     "leaderboard_rows",
     "plain",
     "plots",
+    "publish",
     "question_table",
     "robustness_table",
     "write_report",

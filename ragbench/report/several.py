@@ -31,19 +31,31 @@ def results_markdown(results: Results) -> str:
 
 def results_html(results: Results) -> str:
     """Write `results_markdown` as one HTML page with its drawing; texts are escaped."""
+    return page_html(f"Comparison of {len(results)} configurations", results_body(results))
+
+
+def results_body(results: Results) -> str:
+    """Write `results_markdown` as HTML with its drawing, for the body of a page; texts are escaped."""
     from markdown_it import MarkdownIt
 
     text = re.sub("</?span>", "", results_markdown(results))  # against MathJax, which is not here
-    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
+    body: str = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
     if len(results) > 1:
         heading, end, rest = body.partition("</h1>")
         body = f"{heading}{end}{_drawing(results)}{rest}"
-    title = html.escape(f"Comparison of {len(results)} configurations")
+    return body
+
+
+def page_html(title: str, body: str, style: str = "") -> str:
+    """Return a page without scripts that asks nothing of any network; `style` is added to its own.
+
+    The title is escaped, the body and the style are not.
+    """
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="generator" '
         f'content="ragbench"><meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{_STYLE}</style></head>"
+        f"<title>{html.escape(title)}</title><style>{_STYLE}{style}</style></head>"
         f"<body><main>{body}</main></body></html>\n"
     )
 

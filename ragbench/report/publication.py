@@ -1,0 +1,226 @@
+"""A sweep as static pages: its decision, its leaderboard, every executed notebook, every question.
+
+The pages ask nothing of any network. Texts of notebooks come from outside: their HTML is reduced to
+text, tables, links and images that lie in the page, and a content security policy forbids the rest.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from ragbench.errors import ConfigError, DataError
+from ragbench.evaluation import Results, load_results
+from ragbench.files import check_writable, staged
+from ragbench.report.explorer import explore
+from ragbench.report.several import page_html, results_body
+
+INDEX = "index.html"
+"""The page that links to all others."""
+
+EXPLORER = "questions.html"
+"""The page of all questions."""
+
+_MARK = "<!-- published by ragbench -->"
+
+_TAGS = (
+    "a abbr b blockquote br caption code dd del details div dl dt em h1 h2 h3 h4 h5 h6 hr i img kbd li "
+    "ol p pre s small span strong sub summary sup table tbody td tfoot th thead tr ul"
+).split()
+_ATTRIBUTES = "alt class colspan dir id lang open rowspan scope start title".split()
+_IMAGE = re.compile(r"data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]*")
+_ADDRESS = re.compile(r"(https?:|mailto:|#|[^:]*$)", re.IGNORECASE)
+_DROPPED = re.compile(r"<(style|script|template)\b.*?(</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
+_LINK = re.compile(r'href="([^"#]*)(#[^"]*)?"')
+
+_STYLE = """
+nav{font-size:.9rem;margin-bottom:1rem}
+main{overflow-wrap:break-word}
+pre{overflow-x:auto;padding:.6rem .8rem;background:#8882;border-radius:6px;font-size:.85rem;line-height:1.4}
+.cell{margin:0 0 1rem}.output_area{overflow-x:auto}.dataframe{font-size:.85rem}.anchor-link{display:none}
+img{background:#fff}summary{cursor:pointer}
+@media (max-width:600px){.output_area img{max-width:none}}
+"""
+
+
+def publish(
+    folder: str | Path, site: str | Path, *, force: bool = False, questions: bool = True
+) -> Path:
+    """Write the folder of a sweep or a study as static pages: the decision with the leaderboard, each
+    executed notebook, and all questions with the explorer.
+
+    The pages hold what the notebooks show (questions, answers, texts of documents): publish them to
+    people who may read these.
+
+    Args:
+        folder: of a sweep, such as results/quickstart; of a study without results, its notebooks
+            alone are published.
+        site: a new folder; with `force` one that was published earlier.
+        force: replace an earlier site.
+        questions: write the explorer, which also holds texts of documents.
+
+    Returns:
+        The page to open.
+
+    Raises:
+        DataError: the folder holds neither notebooks nor results, or one cannot be read.
+        ConfigError: something else is at `site`, or it cannot be written.
+    """
+    folder, site = Path(folder), Path(site)
+    notebooks = sorted(
+        folder.glob("*.ipynb"), key=lambda path: (path.stem != "comparison", path.name)
+    )
+    results = _results_in(folder)
+    if not notebooks and results is None:
+        raise DataError(
+            f"{folder} holds no executed notebook and no result; expected the folder of a sweep, such "
+            "as results/quickstart"
+        )
+    _check_site(site, force=force)
+    names = {INDEX, *(f"{path.stem}.html" for path in notebooks)}
+    pages = {f"{path.stem}.html": _linked(notebook_html(path), names) for path in notebooks}
+    if results is not None and questions:
+        pages[EXPLORER] = explore(results).html()
+    pages[INDEX] = _index_html(folder, results, pages)
+    with staged(site) as new:
+        new.mkdir()
+        for name, text in pages.items():
+            (new / name).write_text(text, encoding="utf-8")
+    return site / INDEX
+
+
+def _results_in(folder: Path) -> Results | None:
+    """Return the results of a folder; None where it has none, as a study's folder of tables."""
+    if not folder.is_dir():
+        raise DataError(
+            f"{folder} is not a folder; name that of a sweep, such as results/quickstart"
+        )
+    if not any((path / "scores.csv").is_file() for path in folder.iterdir()):
+        return None
+    return load_results(folder)
+
+
+def _check_site(site: Path, *, force: bool) -> None:
+    """Refuse a place that holds something else than an earlier site."""
+    if site.exists():
+        index = site / INDEX
+        is_ours = index.is_file() and _MARK in index.read_text(encoding="utf-8", errors="replace")
+        is_empty = site.is_dir() and not any(site.iterdir())
+        if not is_empty and not is_ours:
+            raise ConfigError(
+                f"{site} holds something else than a published site; name a new folder"
+            )
+        if not is_empty and not force:
+            raise ConfigError(
+                f"{site} is there already; name another folder, or replace it with --force"
+            )
+    try:
+        check_writable(site)
+    except OSError as exc:
+        raise ConfigError(f"{site} cannot be written: {exc.strerror or exc}") from exc
+
+
+def notebook_html(path: Path) -> str:
+    """Write an executed notebook as a page of a site, with what `_TAGS` allows of its HTML.
+
+    Raises:
+        DataError: the file is not a notebook.
+    """
+    import nbformat
+    from nbconvert import HTMLExporter
+    from pygments.formatters import HtmlFormatter
+
+    exporter: Any = HTMLExporter(  # type: ignore[no-untyped-call]
+        template_name="basic", exclude_input_prompt=True, exclude_output_prompt=True
+    )
+    try:
+        text = path.read_text(encoding="utf-8")
+        notebook = nbformat.v4.reads(text)  # type: ignore[no-untyped-call]
+        body, _ = exporter.from_notebook_node(notebook)
+    except (OSError, AttributeError, KeyError, TypeError, ValueError) as exc:
+        raise DataError(
+            f"{path} is not a notebook of format 4: {type(exc).__name__}: {exc}"
+        ) from exc
+    body = _cleaned(body)
+    heading = re.search(r"<h1[^>]*>(.*?)</h1>", body, re.DOTALL)
+    title = html.unescape(re.sub(r"<[^>]+>", "", heading[1])) if heading else path.stem
+    light = HtmlFormatter(style="default", nobackground=True).get_style_defs(".highlight")
+    dark = HtmlFormatter(style="github-dark", nobackground=True).get_style_defs(".highlight")
+    style = f"{_STYLE}{light}@media (prefers-color-scheme: dark){{{dark}}}"
+    navigation = f'<nav><a href="{INDEX}">All configurations</a></nav>'
+    return page_html(title.strip(" ¶\n"), navigation + body, style)
+
+
+def _cleaned(body: str) -> str:
+    """Return HTML reduced to text, tables, links and images that lie in it.
+
+    >>> _cleaned('<p onclick="x()">a<script>b</script><img src="https://c.example/d.png" alt="e"></p>')
+    '<p>a<img alt="e"></p>'
+    """
+    import bleach
+
+    cleaned: str = bleach.clean(
+        _DROPPED.sub("", body),
+        tags=_TAGS,
+        attributes=_is_allowed,
+        protocols=["http", "https", "mailto", "data"],
+        strip=True,
+    )
+    return cleaned
+
+
+def _is_allowed(tag: str, name: str, value: str) -> bool:
+    """Return True for an attribute that neither runs nor loads anything."""
+    if tag == "img" and name == "src":
+        return bool(_IMAGE.fullmatch(value))
+    if tag == "a" and name == "href":
+        return bool(_ADDRESS.match(value.strip()))
+    return name in _ATTRIBUTES
+
+
+def _linked(text: str, names: Collection[str]) -> str:
+    """Return a page whose links to notebooks lead to their pages; links to other files are plain text.
+
+    >>> _linked('<a href="a.ipynb#cell-id=x">A</a> <a href="b.csv">B</a>', {"a.html"})
+    '<a href="a.html#cell-id=x">A</a> <a>B</a>'
+    """
+
+    def target(match: re.Match[str]) -> str:
+        address, anchor = match[1], match[2] or ""
+        name = re.sub(r"\.ipynb$", ".html", address)
+        if address and ":" not in address and name not in names:
+            return ""
+        return f'href="{name}{anchor}"'
+
+    return _LINK.sub(target, text).replace("<a >", "<a>")
+
+
+def _index_html(folder: Path, results: Results | None, pages: Mapping[str, Any]) -> str:
+    """Write the page that links to all others: the decision first, where there are results."""
+    name = folder.resolve().name
+    body = f"<h1>{html.escape(_title_of(pages) or name)}</h1>"
+    labels: dict[str, str] = {}
+    if results is not None:
+        body = results_body(results)
+        labels = {arm.name: arm.label for arm in results.conclude().arms}
+    items = []
+    for page in pages:
+        stem = page.removesuffix(".html")
+        label = labels.get(stem, stem)
+        if page == EXPLORER:
+            label = "Every question: answers, contexts, evidence"
+        elif stem == "comparison":
+            label = "The comparison, with all its evidence"
+        items.append(f'<li><a href="{html.escape(page)}">{html.escape(label)}</a></li>')
+    listed = f"<h2>Pages</h2><ul>{''.join(items)}</ul>"
+    return page_html(name, f"{_MARK}{body}{listed}", _STYLE)
+
+
+def _title_of(pages: Mapping[str, str]) -> str:
+    """Return the title of the first notebook, which is the comparison where there is one."""
+    first = next(iter(pages.values()), "")
+    match = re.search(r"<title>(.*?)</title>", first, re.DOTALL)
+    return html.unescape(match[1]) if match else ""
