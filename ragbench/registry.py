@@ -211,26 +211,33 @@ def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measu
     Raises:
         ConfigError: a name that leads nowhere, or to something that is not a measure.
     """
-    given = given.split(",") if isinstance(given, str) else given
-    loaded: list[Measure] = []
-    for item in [given] if isinstance(given, Measure) else given:
-        name = str(item).strip()
-        if not name:
-            continue
-        candidate: Any = find_measure(name) or item
-        if isinstance(candidate, str):
-            candidate = imported(name, "measure") if ":" in name else measure_of(name)
-        if isinstance(candidate, Measure):
-            loaded.append(candidate)
-        elif callable(candidate):
-            doc = (candidate.__doc__ or "").strip().partition("\n")[0]
-            loaded.append(Measure(object_name(candidate), candidate, meaning=doc, source="user"))
-        else:
-            raise ConfigError(
-                f"{item!r} is not a measure; expected rb.Measure(name, function), or "
-                "'package.module:attribute'"
-            )
-    return tuple(loaded)
+    items: list[str | Measure]
+    if isinstance(given, str):
+        items = [name.strip() for name in given.split(",")]
+    elif isinstance(given, Measure):
+        items = [given]
+    else:
+        items = list(given)
+    return tuple(_loaded(item) for item in items if item != "")
+
+
+def _loaded(item: Any) -> Measure:
+    """Return the measure that a name, a record or a function is."""
+    if isinstance(item, str):
+        name = item.strip()
+        known = find_measure(name)
+        if known is not None:
+            return known
+        item = imported(name, "measure") if ":" in name else measure_of(name)
+    if isinstance(item, Measure):
+        return item
+    if callable(item):
+        first_line = (item.__doc__ or "").strip().partition("\n")[0]
+        return Measure(object_name(item), item, meaning=first_line, source="user")
+    raise ConfigError(
+        f"{item!r} is not a measure; expected rb.Measure(name, function), or "
+        "'package.module:attribute'"
+    )
 
 
 def measures() -> pd.DataFrame:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import accumulate, chain
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -120,15 +120,18 @@ def _places(quote: str, corpus: Mapping[str, Document]) -> list[Span]:
     """Return every place of a quote, in the order of the corpus.
 
     Lines break differently in each topic that repeats a passage (also after a hyphen, and in a table
-    or list with other indentation), so that white space takes no part in the search.
+    or list with other indentation), so white space takes no part in the search, and quotation marks
+    and dashes are straight.
     """
     spans = []
     pattern, _ = _squeezed(quote)
     for document in corpus.values():
         text, origins = _squeezed(document.text)
-        for end in accumulate(len(part) + len(pattern) for part in text.split(pattern)[:-1]):
-            first, last = origins[[end - len(pattern), end - 1]].tolist()
-            spans.append(Span(document.doc_id, first, last + 1))
+        start = text.find(pattern)
+        while start >= 0:
+            end = start + len(pattern)
+            spans.append(Span(document.doc_id, int(origins[start]), int(origins[end - 1]) + 1))
+            start = text.find(pattern, end)
     return spans
 
 

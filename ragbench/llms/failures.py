@@ -154,21 +154,21 @@ class Reader:
     def failure_of(
         self, exc: Exception, address: str, timeout_s: float, way_out: str
     ) -> RequestError:
-        """Return the failure that an error of httpx, or httpx2, or of our bounds means.
+        """Return what an error of httpx, of httpx2 (its successor) or of our bounds on replies means.
 
-        No server listens at the address; no reply came in time, or the connection ended before it did:
-        then the server may have done the work. What may have been paid is asked for once more where
-        the failure may pass: a reply that is late or cut. Other replies out of their bounds would be
-        the same.
+        - A reply out of bounds: it may have been paid for. Asked again it would be the same, unless
+          it was late. A redirect to another host (REFUSED) was not paid for, and ends the run.
+        - No server at the address: nothing was paid; asked again, since a server may be starting.
+        - No reply in time, or a connection that ended before the reply: the server may have done
+          the work, so it is asked only once more.
         """
         reason = self.clean(str(exc) or type(exc).__name__)
         kinds = {kind.__name__ for kind in type(exc).__mro__}
         if isinstance(exc, OutOfBoundsError):
-            elsewhere = exc.failure is FailureKind.REFUSED
+            if exc.failure is FailureKind.REFUSED:
+                return RequestError(reason, exc.failure, tries=1, stop=True, paid=False)
             tries = 2 if exc.failure is FailureKind.TIMEOUT else 1
-            return RequestError(
-                reason, exc.failure, tries=tries, stop=elsewhere, paid=not elsewhere
-            )
+            return RequestError(reason, exc.failure, tries=tries, stop=False, paid=True)
         if kinds & {"ConnectError", "ConnectTimeout"}:
             return RequestError(
                 f"{self.name}: no server answers at {self.clean(address)} ({reason}); {way_out}",

@@ -67,8 +67,8 @@ from ragbench.testsets.other_tools import (
     rows_of_value,
 )
 from ragbench.testsets.parser import (
+    NoPlainValueError,
     Record,
-    UnreadableError,
     dump_yaml,
     json_records,
     parse,
@@ -373,7 +373,7 @@ def _read_file(path: Path, corpus: Mapping[str, Document] | None) -> Content:
     content = Content()
     try:
         record = parse(read_bytes(path), path.name)
-    except UnreadableError as exc:
+    except NoPlainValueError as exc:
         content.problems.append(exc.problem)
         return content
     return _content_of_value(record, content, str(path), corpus)

@@ -59,7 +59,7 @@ from ragbench.testsets.fields import (
     with_whole_numbers,
     without_none,
 )
-from ragbench.testsets.parser import Record, UnreadableError, parse, read_bytes
+from ragbench.testsets.parser import NoPlainValueError, Record, parse, read_bytes
 from ragbench.testsets.problems import nearest
 from ragbench.testsets.published import NO_QUESTION, expanded_row, refuse_foreign, refuse_trec
 from ragbench.testsets.traces import trace_records
@@ -181,7 +181,7 @@ def numbered_rows(
 def _content(path: Path) -> Any:
     try:
         return parse(read_bytes(path), path.name).value
-    except UnreadableError as exc:
+    except NoPlainValueError as exc:
         raise DataError(str(exc.problem)) from exc
 
 

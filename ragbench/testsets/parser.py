@@ -43,7 +43,7 @@ _WORDS = {
 _LINE_ENDS = re.compile("[\x85\u2028\u2029\ufeff]")  # which readers of YAML take for blanks
 
 
-class UnreadableError(Exception):
+class NoPlainValueError(Exception):
     """A text without a plain value; `problem` tells why."""
 
     def __init__(self, line: int, value: str, expected: str, file: str) -> None:
@@ -100,7 +100,7 @@ def json_records(raw: bytes, file: str, problems: list[Problem]) -> Iterator[Rec
             continue
         try:
             record = parse(line, file, line=number)
-        except UnreadableError as exc:
+        except NoPlainValueError as exc:
             problems.append(exc.problem)
             continue
         if isinstance(record.value, dict):
@@ -119,7 +119,7 @@ def parse(raw: bytes, file: str, *, line: int = 0) -> Record:
     {'answer': 'no', 'id': '007', 'when': '2024-01-01', 'grade': 2}
 
     Raises:
-        UnreadableError: it is not UTF-8, JSON or YAML, has a field twice, an alias or a tag, or
+        NoPlainValueError: it is not UTF-8, JSON or YAML, has a field twice, an alias or a tag, or
             nests too deeply.
     """
     is_yaml = file.lower().endswith((".yaml", ".yml"))
@@ -133,16 +133,16 @@ def parse(raw: bytes, file: str, *, line: int = 0) -> Record:
             value = parse_json(text, object_pairs_hook=_unique, parse_constant=_refused)
     except UnicodeDecodeError as exc:
         at, wrong = line or 1 + raw.count(b"\n", 0, exc.start), f"byte 0x{raw[exc.start]:02x}"
-        raise UnreadableError(at, f"{wrong} is not UTF-8", "a file in UTF-8", file) from exc
+        raise NoPlainValueError(at, f"{wrong} is not UTF-8", "a file in UTF-8", file) from exc
     except RecursionError as exc:
         wrong = f"not valid {form}: too deep"
-        raise UnreadableError(line or 1, wrong, "fewer levels", file) from exc
+        raise NoPlainValueError(line or 1, wrong, "fewer levels", file) from exc
     except (YAMLError, ValueError) as exc:
         at, reason = line or getattr(exc, "lineno", 1), " ".join(str(exc).split())
         if isinstance(exc, MarkedYAMLError):
             mark = exc.problem_mark or exc.context_mark
             at, reason = mark.line + 1 if mark else 1, exc.problem or exc.context
-        raise UnreadableError(at, f"not valid {form}: {reason}", "plain data", file) from exc
+        raise NoPlainValueError(at, f"not valid {form}: {reason}", "plain data", file) from exc
     return Record(value, file, (), (lambda keys: line) if line else _lines_of(text))
 
 

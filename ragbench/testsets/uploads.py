@@ -18,7 +18,7 @@ from typing import Any
 from ragbench.errors import DataError
 from ragbench.testsets.assembly import check_evidence, to_dataset
 from ragbench.testsets.forms import content_of, read_lines, read_value, text_of
-from ragbench.testsets.parser import UnreadableError, parse
+from ragbench.testsets.parser import NoPlainValueError, parse
 from ragbench.testsets.problems import refuse
 from ragbench.types import Dataset
 
@@ -57,7 +57,7 @@ def read_upload(raw: bytes, form: str, name: str) -> Dataset:
     else:
         try:
             record = parse(raw, file)
-        except UnreadableError as exc:
+        except NoPlainValueError as exc:
             raise DataError(str(exc.problem)) from exc
         _check_number(_longest_list(record.value))
         content = read_value(record)

@@ -170,21 +170,30 @@ def read_sentence(sentence: str, page: Page) -> Reading:
 
 
 def _best_window(page: Page, weight: Floats, hits: Bools) -> tuple[range, float]:
+    """Return the one to three sentences in a row, of one context, that hold most of a claim's words,
+    and the share of the words' weight that they hold, in [0, 1].
+
+    `weight` has an entry per word of the claim, `hits` (words, sentences of the page) says which
+    sentence holds which word. Each further sentence has to add `_LONGER_WINDOW` to the share; of
+    windows as good as each other the shortest and first is returned.
+    """
     context_of = np.array(page.context_of)
-    covered = hits
-    best, best_value, best_share = range(1), -1.0, 0.0
-    for size in (1, 2, 3):
-        if size > 1:
-            covered = covered[:, :-1] | hits[:, size - 1 :]
-        if covered.shape[1] == 0:
-            break
-        shares = np.round(weight @ covered / weight.sum(), _DIGITS)
-        inside = context_of[: covered.shape[1]] == context_of[size - 1 :]
-        values = np.where(inside, shares - _LONGER_WINDOW * (size - 1), -1.0)
+    n_sentences = hits.shape[1]
+    held = hits  # words down, windows across
+    best_window, best_value, best_share = range(1), -1.0, 0.0
+    for size in range(1, min(3, n_sentences) + 1):
+        if size > 1:  # each window takes in the sentence after it
+            held = held[:, :-1] | hits[:, size - 1 :]
+        n_windows = n_sentences - size + 1
+        shares = np.round(weight @ held / weight.sum(), _DIGITS)
+        in_one_context = context_of[:n_windows] == context_of[size - 1 :]
+        values = np.where(in_one_context, shares - _LONGER_WINDOW * (size - 1), -1.0)
         start = int(values.argmax())
         if values[start] > best_value + 1e-9:
-            best, best_value, best_share = range(start, start + size), values[start], shares[start]
-    return best, best_share
+            best_window = range(start, start + size)
+            best_value = values[start]
+            best_share = shares[start]
+    return best_window, best_share
 
 
 def _looked_at(weight: Floats, hits: Bools, window: range) -> list[int]:
