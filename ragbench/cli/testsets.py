@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -13,9 +15,9 @@ from ragbench.cli.console import command, shown
 from ragbench.cli.help import Commands
 from ragbench.cli.init import path_from, text_of_testset
 from ragbench.cli.options import AtLeast1, Concurrency, Corpus, Force, Model, Requests, print_plan
-from ragbench.errors import ConfigError, printable
-from ragbench.files import write_durably
-from ragbench.types import Dataset
+from ragbench.errors import ConfigError, check_known, printable
+from ragbench.files import expanded, write_durably
+from ragbench.types import Case, Dataset
 
 testset_app = Commands(
     "Make a test set from documents; convert and check test sets.",
@@ -132,38 +134,212 @@ def _print_drafts(drafts: list[generation.Draft], questions: int, folder: Path) 
 @testset_app.register()
 def convert(
     source: Annotated[str, typer.Argument(metavar="IN")],
-    target: Annotated[Path, typer.Argument(metavar="OUT")],
+    target: Annotated[Path | None, typer.Argument(metavar="OUT")] = None,
     *,
+    into: Path | None = None,
     to: str = "",
     corpus: Corpus = "",
+    with_documents: bool = False,
     without_documents: bool = False,
+    no_answer: str = "",
     force: Force = False,
 ) -> None:
-    """Write a test set as YAML, JSONL or a BEIR folder, which hold every label, or as nuggets.
+    """Write a test set as YAML, JSONL or a BEIR folder, which hold every label, or as nuggets; or add
+    its questions to an existing one.
 
     IN may be of another tool: ragas, DeepEval, promptfoo, a
     spreadsheet (.csv) with question, answer, source. With --docs, expected sections and reference
-    contexts are located in the documents and become gold evidence. Exit status: 0 all is well, 2
+    contexts are located in the documents and become gold evidence. A .yaml or .jsonl names its
+    documents where IN or --docs name them, and holds them otherwise. Exit status: 0 all is well, 2
     nothing is written.
 
     Args:
         source: A test set, or the name of a dataset such as pydoc.
         target: A .yaml or .jsonl file, or a folder.
+        into: An existing .yaml or .jsonl, instead of OUT: questions that it does not ask are added.
         to: yaml, jsonl, beir (a folder), or nuggets (questions and gold facts as TREC has them);
             default: by the name.
+        with_documents: Copy the documents into a .yaml or .jsonl.
         without_documents: Leave the documents out of a .yaml or .jsonl.
+        no_answer: What questions without an answer and a document are: unanswerable (by these
+            documents), or unknown; default: asked on a terminal.
 
-    Example: ragbench testset convert my.yaml my.jsonl --docs my-documents
+    Example: ragbench testset convert questions.csv --into tests.yaml
     """
     from ragbench.testsets.forms import save_testset, suffix_form
-    from ragbench.testsets.loader import load_dataset
 
+    if no_answer:
+        check_known("kind of a question without an answer", _NO_ANSWER, no_answer)
+    if into is not None:
+        if target is not None:
+            raise ConfigError(f"both {target} and --into {into} are named; name one of them")
+        _append(source, into, corpus, no_answer)
+        return
+    if target is None:
+        raise ConfigError("nothing says where to write; name a file, or an existing one by --into")
     form = to or suffix_form(target)
-    dataset = load_dataset(source, corpus=corpus)
+    dataset = _with_outcomes(_load(source, corpus), no_answer)
+    named = ""
     if without_documents and form != "beir":  # which cannot do without
         dataset = replace(dataset, corpus={})
-    saved = save_testset(dataset, target, form, force=force)
+    elif not with_documents:
+        named = _documents_named(source, corpus, target)
+    saved = save_testset(dataset, target, form, corpus=named, force=force)
     typer.echo(f"{len(dataset.cases)} cases in {shown(saved)} ({form})")
+
+
+@testset_app.register()
+def merge(
+    sources: Annotated[list[str], typer.Argument(metavar="IN...")],
+    *,
+    output: Path,
+    corpus: Corpus = "",
+    no_answer: str = "",
+    force: Force = False,
+) -> None:
+    """Write several test sets of the same documents as one, without questions that ask the same.
+
+    The first set is kept as it is; of the others, a question is left out whose embedding is that of
+    a question before it (cosine of 0.92 or more), so name the questions of people first. Exit
+    status: 0 all is well, 2 nothing is written.
+
+    Args:
+        sources: Test sets, as for `convert`.
+        output: A .yaml or .jsonl file, or a folder.
+        no_answer: As for `convert`.
+
+    Example: ragbench testset merge questions.csv drafts.yaml generated --docs docs --output tests.yaml
+    """
+    from ragbench.testsets.forms import save_testset, suffix_form
+    from ragbench.testsets.merge import merged, missing_cases
+
+    form = suffix_form(output)
+    if no_answer:
+        check_known("kind of a question without an answer", _NO_ANSWER, no_answer)
+    dataset = _with_outcomes(_load(sources[0], corpus), no_answer)
+    counts = [f"{len(dataset.cases)} of {sources[0]}"]
+    named = _documents_named(sources[0], corpus, output)
+    named_documents = dataset.corpus
+    twins: list[tuple[str, str]] = []
+    for source in sources[1:]:
+        other = _with_outcomes(_load(source, corpus), no_answer)
+        addition = missing_cases(dataset, other, _twins)
+        dataset = merged(dataset, other, addition)
+        counts.append(f"{len(addition.cases)} of the {len(other.cases)} of {source}")
+        twins += addition.twins
+        if not named:
+            named = _documents_named(source, corpus, output)
+            named_documents = other.corpus
+    if named_documents.keys() != dataset.corpus.keys():  # one set has documents of its own
+        named = ""
+    saved = save_testset(dataset, output, form, corpus=named, force=force)
+    typer.echo(f"{len(dataset.cases)} cases in {shown(saved)} ({form}): {', '.join(counts)}")
+    _print_twins(twins)
+
+
+_NO_ANSWER = ("unanswerable", "unknown")
+_LISTED_TWINS = 5
+
+
+def _load(source: str, corpus: str) -> Dataset:
+    """Return a test set with these documents, or with its own where it holds them."""
+    from ragbench.testsets.forms import is_testset
+    from ragbench.testsets.loader import load_dataset
+
+    takes_documents = corpus and is_testset(expanded(source))
+    return load_dataset(source, corpus=corpus if takes_documents else "")
+
+
+def _documents_named(source: str, corpus: str, target: Path) -> str:
+    """Return how a file at `target` names the documents of a test set; "" where the set holds them."""
+    from ragbench.testsets.forms import form_of, is_testset, read
+
+    path = expanded(source)
+    if not path.exists() or not is_testset(path):
+        return ""
+    if corpus:
+        return path_from(corpus, target.parent)
+    named = read(path, form_of(path)).corpus
+    if named and (path.parent / named).exists():
+        named = str(path.parent / named)
+    return path_from(named, target.parent) if named else ""
+
+
+def _append(source: str, into: Path, corpus: str, no_answer: str) -> None:
+    """Add the questions of a test set that `into` does not ask, and print their number."""
+    from ragbench.testsets.forms import load_testset
+    from ragbench.testsets.merge import missing_cases
+
+    testset = load_testset(into)
+    other = _load(source, corpus) if corpus else load_testset(source, corpus=testset.corpus or None)
+    addition = missing_cases(testset, _with_outcomes(other, no_answer), _twins)
+    _add_cases(into, testset, replace(other, cases=addition.cases, qrels=addition.qrels))
+    typer.echo(f"{len(addition.cases)} of {len(other.cases)} cases are added to {shown(into)}")
+    _print_twins(addition.twins)
+
+
+def _twins(questions: Sequence[str], known: Sequence[str]) -> list[str | None]:
+    from ragbench.generation.drafts import duplicates
+    from ragbench.retrieval.embedders import load_embedder
+
+    return duplicates(questions, known, load_embedder("minilm"))
+
+
+def _print_twins(twins: Sequence[tuple[str, str]]) -> None:
+    """Show which questions are left out because another one asks the same."""
+    if not twins:
+        return
+    typer.echo(f"{len(twins)} questions are left out, as another one asks the same:")
+    for question, twin in twins[:_LISTED_TWINS]:
+        typer.echo(f"  {printable(question)!r} as {printable(twin)!r}")
+    if len(twins) > _LISTED_TWINS:
+        typer.echo(f"  and {len(twins) - _LISTED_TWINS} more")
+
+
+def _with_outcomes(dataset: Dataset, no_answer: str) -> Dataset:
+    """Return a test set in which questions without an answer and a document are unanswerable, where
+    the option or the user at the terminal says so.
+    """
+    labelled = [case for case in dataset.cases if case.reference_answer or case.gold_facts]
+    if not labelled or len(labelled) == len(dataset.cases):
+        return dataset  # an answer that is nowhere, or everywhere, raises no doubt
+    unlabelled = [case for case in dataset.cases if not _has_label(dataset, case)]
+    if not unlabelled:
+        return dataset
+    count = f"{len(unlabelled)} of {len(dataset.cases)} questions of {dataset.name}"
+    first = printable(unlabelled[0].text)
+    state = f"{count} have no answer and no document, first {first!r}"
+    if not no_answer and sys.stdin.isatty():
+        is_unanswerable = typer.confirm(f"{state}. Should a system find no answer to them?")
+        no_answer = "unanswerable" if is_unanswerable else "unknown"
+    if not no_answer:
+        typer.echo(
+            f"{state}: they stay without labels. If no document answers them: --no-answer "
+            "unanswerable",
+            err=True,
+        )
+    if no_answer != "unanswerable":
+        return dataset
+    ids = {case.query_id for case in unlabelled}
+    cases = [
+        replace(case, expected_outcome="no_results") if case.query_id in ids else case
+        for case in dataset.cases
+    ]
+    return replace(dataset, cases=tuple(cases))
+
+
+def _has_label(dataset: Dataset, case: Case) -> bool:
+    """Return True if anything says what a right answer is, or where it is."""
+    return bool(
+        case.reference_answer
+        or case.gold_facts
+        or case.required_keywords
+        or case.expected_claims
+        or case.expected_outcome
+        or case.evidence
+        or case.expected_sections
+        or dataset.qrels.get(case.query_id)
+    )
 
 
 @testset_app.register()
@@ -230,14 +406,18 @@ def draft(
     Example: ragbench testset draft --docs docs --output drafts.yaml
     """
     from ragbench.datasets.corpus import load_corpus
-    from ragbench.testsets import draft_known_items
+    from ragbench.testsets import draft_known_items, load_testset
 
     if output.suffix not in (".yaml", ".yml"):
         raise ConfigError(f"--output is {output}; expected a file that ends in .yaml")
     data = draft_known_items(load_corpus(docs), limit, seed=seed)
     n_added = len(data.cases)
     if output.exists():
-        n_added = _add_cases(output, data)
+        testset = load_testset(output)
+        asked = {*testset.queries.values()}
+        data = replace(data, cases=tuple(case for case in data.cases if case.text not in asked))
+        _add_cases(output, testset, data)
+        n_added = len(data.cases)
     else:
         name = name or f"{data.name} (known-item drafts)"
         head = (
@@ -255,17 +435,14 @@ def draft(
         typer.echo(f"That is fewer than {limit}: {others}.")
 
 
-def _add_cases(path: Path, data: Dataset) -> int:
-    """Add the cases that a YAML test set does not have at its end, and return their number."""
+def _add_cases(path: Path, testset: Dataset, data: Dataset) -> None:
+    """Add cases with their labels at the end of a YAML or JSONL test set of the same documents."""
+    from ragbench.testsets.cases import entry_of_case
     from ragbench.testsets.edits import add_entries
-    from ragbench.testsets.forms import content_of, load_testset
 
-    testset = load_testset(path)
-    if other := sorted({case.evidence[0].doc_id for case in data.cases} - set(testset.corpus)):
+    named = {span.doc_id for case in data.cases for span in case.evidence}
+    if testset.corpus and (other := sorted(named - {*testset.corpus})):
         raise ConfigError(
-            f"the documents of {path} are others: they lack {other[0]!r}; name another --output"
+            f"the documents of {path} are others: they lack {other[0]!r}; name another file"
         )
-    queries = set(testset.queries.values())
-    entries = [entry for entry in content_of(data).entries if entry.case.text not in queries]
-    add_entries(path, entries)
-    return len(entries)
+    add_entries(path, [entry_of_case(data, case) for case in data.cases])

@@ -45,6 +45,7 @@ problem.
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,13 +95,17 @@ _EXPECTED = (
 )
 
 
-def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool = False) -> Path:
+def save_testset(
+    dataset: Dataset, path: str | Path, form: str, *, corpus: str = "", force: bool = False
+) -> Path:
     """Write a test set, complete or not at all, and give its path. What is written has been read
     again before.
 
     Args:
         form: "yaml", "jsonl" or "beir", which hold every label; "nuggets", a .jsonl of TREC's with
             questions and gold facts alone.
+        corpus: what a .yaml or .jsonl names as its documents, from its own place, instead of holding
+            them; "" writes them into it.
         force: replace what is there. A folder that holds anything else than a test set is never
             replaced.
 
@@ -133,9 +138,12 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
             f"{target} is there already; name another place, or replace it with --force "
             "(force=True)"
         )
+    content = content_of(dataset)
+    if corpus:
+        content = replace(content, documents={}, corpus=corpus)
     return write_texts(
         target,
-        {"": text_of(content_of(dataset), form)},
+        {"": text_of(content, form)},
         lambda new: refuse(f"{dataset.name} as {form}", read(new, form).problems),
     )
 
