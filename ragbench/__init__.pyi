@@ -28,7 +28,7 @@ from .evaluation import (
 )
 from .foreign import assert_not_worse, compare
 from .generation import generate_answers
-from .judges import judge
+from .judges import Criterion, judge
 from .labelling import trust
 from .llms import dry_run, load_llm
 from .metrics import score_run
@@ -63,6 +63,7 @@ __all__ = [
     "Case",
     "Chunk",
     "Conclusion",
+    "Criterion",
     "Dataset",
     "Document",
     "Embedder",

@@ -177,6 +177,12 @@ _declared: ContextVar[Mapping[str, Measure]] = ContextVar("declared", default=Ma
 _UNKNOWN = Measure("", perspective="", bounds=(None, None))
 
 
+def leaderboard_measures() -> tuple[str, ...]:
+    """Return the measures of a leaderboard, then those of the user's criteria."""
+    judged = [name for name, measure in _own.items() if measure.perspective == "judge"]
+    return (*LEADERBOARD, *judged)
+
+
 def declare(measure: Measure) -> None:
     """Make a measure of a user known by its name: its direction, bounds and meaning; a later one
     replaces it.

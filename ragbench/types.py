@@ -838,11 +838,13 @@ class Judgement:
     wrong).
 
     `state` is "scored", "abstained" (also an empty answer or a refusal), "retrieval_empty",
-    "generation_failed", "no_reference", "no_claims", "judge_failed" or "unreadable". Of repeated
+    "generation_failed", "no_reference", "no_claims", "excluded" (the verdict has no value, such as
+    that the reference is wrong), "judge_failed" or "unreadable". Of repeated
     samples `value` is the mean and `samples` holds each, None where one was unreadable or failed;
     `samples` is empty where no judge was asked.
 
-    `unsupported` lists the claims of the answer that a faithfulness judge found in no context.
+    `unsupported` lists the claims of the answer that a faithfulness judge found in no context, and
+    `invented_quotes` the evidence that it quoted and that is in no context.
     `usage` holds the requests (without their texts) that the judgement took; a request about
     several criteria is listed once, under the first of them, so that sums over judgements are
     right.
@@ -859,6 +861,7 @@ class Judgement:
     samples: tuple[float | None, ...] = ()
     unsupported: tuple[str, ...] = ()
     usage: tuple[Completion, ...] = ()
+    invented_quotes: tuple[str, ...] = ()
 
 
 @runtime_checkable

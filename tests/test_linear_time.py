@@ -24,6 +24,7 @@ from ragbench.errors import DataError
 from ragbench.generation.citations import parse_citations, without_citations
 from ragbench.generation.drafts import is_yes_no, overlap
 from ragbench.generation.extractive import extract_answers
+from ragbench.judges.criterion import BUILT_IN
 from ragbench.judges.parser import read_verdicts
 from ragbench.language import detect_language, terms
 from ragbench.llms.fences import fence
@@ -195,8 +196,8 @@ READERS: dict[str, Callable[[str], object]] = {
     "reply: thoughts": without_thoughts,
     "reply: fence": without_fence,
     "reply: objects": _json,
-    "reply: verdict": lambda text: read_verdicts(text, ["correctness"]),
-    "reply: relevance": lambda text: read_verdicts(text, ["relevance"]),
+    "reply: verdict": lambda text: read_verdicts(text, [BUILT_IN["correctness"]]),
+    "reply: relevance": lambda text: read_verdicts(text, [BUILT_IN["relevance"]]),
     "reply: citations": lambda text: parse_citations(text, ["d"]),
     "reply: without citations": lambda text: without_citations(text, ["d"]),
     "reply: wording": lambda text: wording(Answer("q", text)),

@@ -10,7 +10,7 @@ import pytest
 import ragbench as rb
 from ragbench.errors import ConfigError
 from ragbench.evaluation.targets import check_measure, load_targets
-from ragbench.judges.prompts import CRITERIA
+from ragbench.judges.criterion import CRITERIA
 from ragbench.metrics.retrieval import DEFAULT_MEASURES
 from ragbench.registry import (
     BRIEF,

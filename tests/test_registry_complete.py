@@ -69,11 +69,16 @@ DATA = rb.Dataset(
 VERDICTS = {
     "correctness": {"reason": "Same.", "verdict": True},
     "relevance": {"reason": "To the point.", "score": 1},
+    "completeness": {"reason": "All of it.", "score": 1},
     "faithfulness": {
-        "claims": [{"claim": "Cats sleep most of the day.", "document": 1, "supported": True}]
+        "claims": [
+            {"claim": "Cats sleep a lot.", "document": 1, "quote": "sleep", "supported": True}
+        ]
     },
     "context_recall": {
-        "statements": [{"statement": "Most of the day.", "document": 1, "supported": True}]
+        "statements": [
+            {"statement": "Most of the day.", "document": 1, "quote": "day", "supported": True}
+        ]
     },
     "context_precision": {"documents": []},
     "vital_recall": {"facts": []},

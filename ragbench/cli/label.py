@@ -37,7 +37,8 @@ def label_command(
     Args:
         results: Folders of two results, or of one for its mean; or runs of the history.
         until_decided: Draw further questions until B is better, worse, or within the margin.
-        criterion: correctness, relevance or faithfulness; or a ranking measure, such as nDCG@10.
+        criterion: correctness, relevance, completeness, faithfulness or one of your own; or a
+            ranking measure, such as nDCG@10.
         sheet: The CSV file of the labels; an existing one is continued.
         annotator: Who labels.
         batch: How many questions are drawn at a time.
@@ -101,9 +102,10 @@ def label_command(
 def _ask(row: dict[Any, Any], place: str, sheet: Path, annotator: str) -> None:
     """Show an answer, and save the verdict of the key that is pressed."""
     from ragbench.errors import printable
-    from ragbench.labelling import LABELLED, save_label
+    from ragbench.labelling import save_label
+    from ragbench.labelling.items import scale_of
 
-    scale = LABELLED[row["criterion"]]
+    scale = scale_of(row["criterion"])
     for name in ("question", "reference", "answer", "context"):
         if row[name]:
             typer.echo(f"\n{typer.style(name.capitalize(), bold=True)}: {printable(row[name])}")

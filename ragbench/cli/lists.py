@@ -95,9 +95,10 @@ def _embedders() -> Names:
 
 
 def _criteria() -> Names:
-    from ragbench.judges.prompts import CRITERIA
+    from ragbench.judges.criterion import BUILT_IN, CRITERIA
 
-    return {name: text.partition(". ")[0] for name, text in CRITERIA.items()}
+    built_in = {name: BUILT_IN[name].meaning for name in CRITERIA}
+    return {**built_in, "<file>.toml": "criteria of your own", FORM: "one of your own"}
 
 
 def _interventions() -> Names:

@@ -24,6 +24,7 @@ from ragbench.evaluation.results import Results
 from ragbench.evaluation.rows import bound_of, compare_with_target, latency_of, rows_of
 from ragbench.evaluation.spec import MEASURED, EvaluationPlan, EvaluationSpec, select_questions
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
+from ragbench.judges.criterion import load_criteria
 from ragbench.llms import check_servers, load_llm
 from ragbench.metrics import score_interventions
 from ragbench.metrics.groundedness import SUPPORT_MODELS, load_support_model
@@ -193,6 +194,7 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
     """
     spec = spec.replaced(judge=spec.judge if isinstance(spec.judge, str) else load_llm(spec.judge))
     measures = load_measures(spec.measures)
+    criteria = spec.loaded_criteria()
     chosen = tuple(measure.name for measure in measures if measure.function is None)
     perspectives = {*map(perspective_of, chosen)}
     if chosen and not spec.perspectives and perspectives <= {*MEASURED}:
@@ -208,13 +210,16 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
     is_needed = "safety" in spec.perspectives or not (dataset.cases or spec.perspectives)
     if is_needed and (problem := missing_extra()):
         raise MissingExtraError(problem)
-    judged = tuple(name.removeprefix("llm_") for name in targets.named if name.startswith("llm_"))
+    names = {criterion.measure.name for criterion in criteria}
+    for name in targets.named:
+        if spec.judge and name.startswith("llm_") and name not in names:
+            criteria += load_criteria(name.removeprefix("llm_"))
     plan = EvaluationPlan(
         spec,
         dataset,
         targets,
         deciding=_deciding(targets, dataset, spec),
-        criteria=EvaluationSpec(criteria=(*spec.criteria, *judged)).criteria,
+        criteria=criteria,
         depths=tuple(views.at_depths(spec.ks)),
         embedder=spec.embedder if isinstance(spec.embedder, str) else load_embedder(spec.embedder),
         detector=load_detector(spec.detector) if isinstance(spec.detector, str) else spec.detector,
@@ -469,14 +474,16 @@ def _settings(plan: EvaluationPlan, targets: Targets) -> dict[str, Any]:
         "named": list(targets.named),
         "detector": getattr(plan.detector, "name", "given") if plan.detector else "built-in",
         "k": list(spec.ks),
-        "criteria": list(plan.criteria),
+        "criteria": [criterion.name for criterion in plan.criteria],
+        "own_criteria": [each.declaration for each in plan.criteria if each.is_own],
         "measures": [declaration(measure) for measure in plan.measures],
     }
     optional = {
         "categories": "categories",
         "limit": "limit",
         "seed": "limit",
-        "criteria": "judge",
+        "criteria": "criteria",
+        "own_criteria": "own_criteria",
         "measures": "measures",
     }
     return {

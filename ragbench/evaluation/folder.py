@@ -67,6 +67,7 @@ from ragbench.evaluation.records import (
 from ragbench.evaluation.result import Result
 from ragbench.evaluation.results import Results
 from ragbench.files import STAGING, parse_json, read_json, staged, write_durably
+from ragbench.judges.criterion import criterion_of, declare_criterion, find_criterion
 from ragbench.llms import active_dry_run
 from ragbench.registry import Measure, declare, find_measure
 from ragbench.statistics.columns import check_bounds
@@ -312,9 +313,25 @@ def load_result(path: str | Path, *, check: bool = True) -> Result:
     for declared in result.settings.get("measures", ()):
         if find_measure(declared["name"]) is None:
             declare(Measure(**{**declared, "bounds": tuple(declared["bounds"])}))
+    for declared in result.settings.get("own_criteria", ()):
+        _declare_criterion(declared, path)
     for measure, values in result.scores.set_index("query_id").groupby("measure")["value"]:
         check_bounds(str(measure), values, str(path / "scores.csv"))
     return result
+
+
+def _declare_criterion(declared: Mapping[str, Any], path: Path) -> None:
+    """Make a criterion of a saved result known; of one that was a function its name and meaning."""
+    fields = {**declared}
+    name = str(fields.pop("name", ""))
+    if find_criterion(name) is not None:
+        return
+    if fields.pop("function", None):
+        fields.setdefault("question", fields.get("meaning") or name)
+    try:
+        declare_criterion(criterion_of(name, fields))
+    except (ConfigError, TypeError, AttributeError) as exc:
+        raise DataError(_damaged(path / "config.json", f"own_criteria: {exc}")) from exc
 
 
 def _parsed_times(path: Path, record: Mapping[str, Any]) -> _Times:

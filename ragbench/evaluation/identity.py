@@ -33,12 +33,22 @@ def made_from(
     its address. The name of the result and the number of concurrent requests do not count.
     """
     options = {name: _plain(value) for name, value in sorted(spec) if name not in _NOT_COMPARED}
+    # the questions to the judge, also those of ragbench, are a part of what was asked
+    options["criteria"] = criteria_digest(spec)
     options |= {f"pipeline {name}": _plain(of_pipeline[name]) for name in sorted(of_pipeline)}
     return {
         "test_set": dataset.fingerprint,
         "system": system_digest(system),
         "options": hashlib.sha256(json.dumps(options).encode()).hexdigest(),
     }
+
+
+def criteria_digest(spec: EvaluationSpec, folder: str | Path = "") -> str:
+    """Return the SHA-256 of all criteria that are judged: questions, levels, examples; "" where there
+    are none.
+    """
+    digests = [criterion.digest for criterion in spec.loaded_criteria(folder)]
+    return hashlib.sha256("\n".join(digests).encode()).hexdigest() if digests else ""
 
 
 def difference(before: Mapping[str, str], now: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from ragbench.evaluation.targets import Targets
+from ragbench.judges import Criterion
 from ragbench.registry import Measure
 from ragbench.types import LLMLike
 
@@ -24,7 +25,8 @@ class EvaluationOptions(TypedDict, total=False):
     support_model: str
     detector: str | Callable[[str], float] | None
     judge: LLMLike
-    criteria: str | Sequence[str]
+    criteria: str | Path | Criterion | Callable[..., Any] | Mapping[str, Any] | Sequence[Any]
+    combine_criteria: bool
     interventions: str | Sequence[str]
     fail_under: str | Mapping[str, float]
     targets: Targets | Mapping[str, float] | str | Path | None

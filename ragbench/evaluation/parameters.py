@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from ragbench.errors import ConfigError, FailureKind, ModelError, unknown, visible
-from ragbench.evaluation.spec import EvaluationSpec, option_name, plain_type, spec_of
+from ragbench.evaluation.spec import EvaluationSpec, option_name, parameter_types, spec_of
 from ragbench.generation import check_llm as check_generator
 from ragbench.generation.prompts import check_prompt
 from ragbench.language import find_language
@@ -188,26 +188,26 @@ def notebook_parameters(**types: type) -> dict[str, Any]:
     """
     namespace = sys._getframe(1).f_globals
     declared = namespace.get("__annotations__", {})
-    options = {
-        name: plain_type(option)
-        for name, option in EvaluationSpec.model_fields.items()
-        if name in declared
+    accepted: dict[str, Sequence[type]] = {name: [kind] for name, kind in types.items()}
+    accepted |= {
+        name: parameter_types(name)
+        for name in EvaluationSpec.model_fields
+        if name in declared and name not in types
     }
-    types = {**options, **types}
-    _check_injected(namespace, types)
-    if unknown_names := [name for name in declared if name not in types]:
+    _check_injected(namespace, accepted)
+    if unknown_names := [name for name in declared if name not in accepted]:
         # forgotten, so that the corrected cell can be run again in the same kernel
         for name in unknown_names:
             del declared[name]
         raise ConfigError(
-            unknown("parameter", unknown_names[0], {**types, **EvaluationSpec.model_fields})
+            unknown("parameter", unknown_names[0], {**accepted, **EvaluationSpec.model_fields})
         )
-    if missing := [name for name in types if name not in namespace]:
+    if missing := [name for name in accepted if name not in namespace]:
         raise ConfigError(
             f"parameter {missing[0]} is not set; run the parameters cell, and check its names"
         )
     _show_hidden_signs()
-    return {name: typed(name, namespace[name], [kind]) for name, kind in types.items()}
+    return {name: typed(name, namespace[name], kinds) for name, kinds in accepted.items()}
 
 
 def _show_hidden_signs() -> None:
@@ -354,8 +354,10 @@ def check_parameters(parameters: Mapping[str, Any], *, folder: str | Path = "") 
             check(parameters[name])
     if "retriever" in parameters:
         check_steps(parameters)
-    if judge := spec_of(parameters).judge:
-        check_llm(judge)
+    spec = spec_of(parameters)
+    spec.loaded_criteria(folder)
+    if spec.judge:
+        check_llm(spec.judge)
     for name, least in _MINIMUM.items():
         if name in parameters and parameters[name] < least:
             raise ConfigError(f"{name} is {parameters[name]}; expected {least} or more")

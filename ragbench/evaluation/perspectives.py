@@ -384,7 +384,7 @@ KINDS = {
 
 def kinds_of(plan: EvaluationPlan) -> list[PerspectiveKind]:
     """Return the perspectives that an evaluation looks at."""
-    extra = {"judge": bool(plan.spec.judge), "own": bool(plan.measures)}
+    extra = {"judge": bool(plan.spec.judge or plan.criteria), "own": bool(plan.measures)}
     return [
         kind
         for name, kind in KINDS.items()

@@ -25,6 +25,7 @@ from ragbench.evaluation.folder import JOURNAL
 from ragbench.evaluation.parameters import OF_PIPELINE, configuration
 from ragbench.evaluation.spec import EvaluationSpec
 from ragbench.evaluation.variations import Variation, answer_variations, check_interventions
+from ragbench.judges import Criterion
 from ragbench.judges import judge as judge_answers
 from ragbench.language import folded
 from ragbench.llms import active_dry_run, check_llm
@@ -161,7 +162,7 @@ def ask_all(
     system: str | Path | System,
     spec: EvaluationSpec,
     *,
-    criteria: Sequence[str] = (),
+    criteria: Sequence[Criterion] = (),
     journal: str | Path = "",
 ) -> SystemOutput:
     """Ask everything that an evaluation asks: answers, samples of attacks, answers after
@@ -200,9 +201,12 @@ def ask_all(
             output = replace(output, variations=variations, seconds=seconds)
         if isinstance(opened, JournaledSystem):
             opened.check_written()
-        if judge is None or not output.has_answers or not output.answers:
+        if not output.has_answers or not output.answers:
             return output
-        return _judged(output, list(criteria or spec.criteria), judge)
+        criteria = criteria or spec.loaded_criteria()
+        if not criteria:
+            return output
+        return _judged(output, criteria, judge, combine_criteria=spec.combine_criteria)
 
 
 @contextmanager
@@ -221,11 +225,25 @@ def open_system(system: str | Path | System, dataset: Dataset) -> Iterator[Syste
             close()
 
 
-def _judged(output: SystemOutput, criteria: Sequence[str], judge: LLM) -> SystemOutput:
-    """Return the output with all judgements."""
+def _judged(
+    output: SystemOutput,
+    criteria: Sequence[Criterion],
+    judge: LLM | None,
+    *,
+    combine_criteria: bool,
+) -> SystemOutput:
+    """Return the output with all judgements; without a judge those by criteria that are functions."""
     start = time.perf_counter()
     chunks, dataset = output.texts, output.dataset
-    judgements = judge_answers(output.answers, criteria, judge, dataset=dataset, chunks=chunks)
+    judgements = judge_answers(
+        output.answers,
+        criteria,
+        judge,
+        dataset=dataset,
+        chunks=chunks,
+        combine_criteria=combine_criteria,
+    )
+    variations = {} if judge is None else output.variations
     verdicts: dict[str, Sequence[Judgement]] = {
         name: judge_answers(
             variation.answers,
@@ -235,7 +253,7 @@ def _judged(output: SystemOutput, criteria: Sequence[str], judge: LLM) -> System
             chunks=[*{each.chunk_id: each for each in (*chunks, *variation.chunks)}.values()],
             allow_same_model=True,
         )
-        for name, variation in output.variations.items()
+        for name, variation in variations.items()
     }
     seconds = {**output.seconds, "judge": time.perf_counter() - start}
     return replace(output, judgements=judgements, variation_judgements=verdicts, seconds=seconds)

@@ -36,7 +36,7 @@ from ragbench.evaluation.spec import select_suite
 from ragbench.metrics.pipeline import outcome_of
 from ragbench.metrics.rates import wilson_interval
 from ragbench.metrics.safety.leakage import masked, masked_id
-from ragbench.registry import BRIEF, LEADERBOARD
+from ragbench.registry import BRIEF, leaderboard_measures
 from ragbench.statistics.columns import known_number
 from ragbench.statistics.unreadable import bounds_of_mean
 from ragbench.types import Answer, Dataset, Judgement, Run, grouped
@@ -263,7 +263,7 @@ class Result(Decisions):
         frame["cause"] = [
             self.cause_of.get(query_id, {}).get("cause", "") for query_id in self.queries
         ]
-        measures = [name for name in LEADERBOARD if name in self.wide]
+        measures = [name for name in leaderboard_measures() if name in self.wide]
         return frame.astype({"passed": "boolean"}).join(self.wide[measures], on="query_id")
 
     @property
@@ -286,8 +286,8 @@ class Result(Decisions):
     @cached_property
     def counts(self) -> Mapping[str, int]:
         """Return numbers of questions passed, failed and undecided, of doubtful claims where claims
-        were checked (by the judge: where it judged faithfulness), and of judgements where a judge
-        was asked.
+        were checked (by the judge: where it judged faithfulness, with the quotes that it invented),
+        and of judgements where a judge was asked.
         """
         passed = Counter(case.passed for case in self.cases)
         counts = {"passed": passed[True], "failed": passed[False], "undecided": passed[None]}
@@ -297,6 +297,9 @@ class Result(Decisions):
             counts |= claims
         if any(each.criterion == "faithfulness" and each.samples for each in self.judgements):
             counts["invented_claims"] = by_judge
+            quotes = sum(len(each.invented_quotes) for each in self.judgements)
+            if quotes:
+                counts["invented_quotes"] = quotes
         if failures.requested:
             counts |= {"judgements": failures.requested, "failed_judgements": failures.failed}
         return counts

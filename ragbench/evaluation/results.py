@@ -24,7 +24,7 @@ from ragbench.evaluation.configurations import (
 from ragbench.evaluation.deciding import deciding_questions, values_of
 from ragbench.evaluation.decision import Conclusion, DecidingQuestions
 from ragbench.evaluation.result import Result
-from ragbench.registry import LEADERBOARD, higher_is_better, named_among
+from ragbench.registry import higher_is_better, leaderboard_measures, named_among
 from ragbench.statistics.comparison import (
     MARGIN,
     MIN_QUESTIONS,
@@ -295,7 +295,7 @@ def _printed(board: pd.DataFrame, *, main: str, named: Sequence[str]) -> pd.Data
     from).
     """
     names = [*judged_columns(board)]
-    for name in (*LEADERBOARD, *named):
+    for name in (*leaderboard_measures(), *named):
         names += [name, f"{name}_bound_low", f"{name}_bound_high"]
     names += [f"{name}_std" for name in named]
     means = [name for name in names if name in named or not name.startswith("span_recall")]
@@ -316,7 +316,7 @@ def _standing(result: Result, deciding: DecidingQuestions, named: Sequence[str])
     main = deciding.measure
     measures = dict.fromkeys(
         measure
-        for name in (*LEADERBOARD, main, *named)
+        for name in (*leaderboard_measures(), main, *named)
         for measure in (name, name.replace("nDCG@", "Judged@"))
     )
     scores = result.scores[result.scores["measure"].isin(measures)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from pydantic import (
@@ -23,7 +24,8 @@ from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
 from ragbench.errors import ConfigError, check_known, unknown
-from ragbench.judges.prompts import CRITERIA as ALL_CRITERIA
+from ragbench.judges.criterion import CRITERIA as ALL_CRITERIA
+from ragbench.judges.criterion import Criterion, find_criterion, load_criteria
 from ragbench.registry import KS, PERSPECTIVES, Measure
 from ragbench.types import Dataset, SafetySample, evenly
 
@@ -70,9 +72,32 @@ def _check_perspectives(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in MEASURED if name in names)
 
 
-def _check_criteria(names: tuple[str, ...]) -> tuple[str, ...]:
-    check_known("criterion", ALL_CRITERIA, *names)
-    return tuple(dict.fromkeys(names))
+def _to_criteria(value: Any) -> tuple[Any, ...]:
+    """Return criteria one by one, each in the form in which it was named."""
+    if isinstance(value, str):
+        return tuple(split_words(value))
+    if isinstance(value, Mapping | Criterion | Path) or callable(value):
+        return (value,)
+    if not isinstance(value, Iterable):
+        raise ConfigError(f"criteria is {value!r}; expected names, or criteria of your own")
+    return tuple(part for item in value for part in _to_criteria(item))
+
+
+def _check_criteria(criteria: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Refuse what cannot be a criterion; files and modules are read when they are needed."""
+    checked: list[Any] = []
+    for each in criteria:
+        is_name = isinstance(each, str)
+        is_elsewhere = isinstance(each, Path) or (
+            is_name and (each.endswith(".toml") or ":" in each)
+        )
+        if is_name and not is_elsewhere and find_criterion(each) is None:
+            raise ConfigError(unknown("criterion", each, ALL_CRITERIA))
+        if not is_name and not is_elsewhere:
+            load_criteria(each)
+        if not any(each is other or (is_name and each == other) for other in checked):
+            checked.append(each)
+    return tuple(checked)
 
 
 def _check_interventions(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -126,12 +151,19 @@ Named = Annotated[
 
 
 def _option(
-    default: Any, text: str, panel: str, *, flag: str = "", is_served: bool = False, **checks: Any
+    default: Any,
+    text: str,
+    panel: str,
+    *,
+    flag: str = "",
+    is_served: bool = False,
+    is_table: bool = False,
+    **checks: Any,
 ) -> Any:
     """Return a field; `flag` is its option where that is not its name, `is_served`: requests to a
-    server may set it.
+    server may set it, `is_table`: notebooks and grids may set it to a list or a table, too.
     """
-    extra: JsonDict = {"panel": panel, "flag": flag, "is_served": is_served}
+    extra: JsonDict = {"panel": panel, "flag": flag, "is_served": is_served, "is_table": is_table}
     return Field(default, description=text, json_schema_extra=extra, **checks)
 
 
@@ -213,9 +245,19 @@ class EvaluationSpec(BaseModel):
         "alone, that of RAG_EVAL_*.",
         _JUDGE,
     )
-    criteria: Annotated[Words, AfterValidator(_check_criteria)] = _option(
+    criteria: Annotated[
+        tuple[Any, ...], BeforeValidator(_to_criteria), AfterValidator(_check_criteria)
+    ] = _option(
         CRITERIA,
-        "What is judged; also context_recall, context_precision, vital_recall.",
+        "What is judged; also completeness, context_recall, context_precision, vital_recall, and "
+        "criteria of your own: a .toml file, package.module:attribute.",
+        _JUDGE,
+        is_served=True,
+        is_table=True,
+    )
+    combine_criteria: bool = _option(
+        False,
+        "Ask a judge about all criteria in one request: fewer tokens, less independent verdicts.",
         _JUDGE,
         is_served=True,
     )
@@ -255,6 +297,26 @@ class EvaluationSpec(BaseModel):
         """Return the perspectives that are looked at; all where none is named."""
         return self.perspectives or MEASURED
 
+    def loaded_criteria(self, folder: str | Path = "") -> tuple[Criterion, ...]:
+        """Return the criteria of the evaluation; without a judge those that are functions.
+
+        Files and modules are looked for in `folder`, by default the working directory.
+
+        Raises:
+            ConfigError: a criterion that cannot be loaded, or one of the user's that needs a judge
+                where none is named.
+        """
+        criteria = load_criteria(self.criteria, folder=folder)
+        if self.judge:
+            return criteria
+        for criterion in criteria:
+            if criterion.is_own and criterion.function is None:
+                raise ConfigError(
+                    f"criterion {criterion.name!r} is judged by a language model, and none is named; "
+                    "set judge"
+                )
+        return tuple(criterion for criterion in criteria if criterion.function is not None)
+
     def replaced(self, **options: Any) -> EvaluationSpec:
         """Return a copy with these options in place of its own, checked again."""
         return type(self)(**{**dict(self), **options})
@@ -276,6 +338,19 @@ def plain_type(field: FieldInfo) -> type:
     (<class 'int'>, <class 'str'>)
     """
     return field.annotation if field.annotation in (bool, int, float) else str  # type: ignore[return-value]
+
+
+def parameter_types(name: str) -> tuple[type, ...]:
+    """Return the types of an option's value as a parameter of a notebook or a grid; () where this is
+    not an option.
+
+    >>> parameter_types("criteria"), parameter_types("limit"), parameter_types("chunk_size")
+    ((<class 'str'>, <class 'list'>, <class 'dict'>), (<class 'int'>,), ())
+    """
+    field = EvaluationSpec.model_fields.get(name)
+    if field is None:
+        return ()
+    return (plain_type(field), list, dict) if detail(field, "is_table") else (plain_type(field),)
 
 
 def plain_text(value: Any) -> str:
@@ -348,7 +423,7 @@ class EvaluationPlan:
     dataset: Dataset
     targets: Targets
     deciding: Targets
-    criteria: tuple[str, ...]
+    criteria: tuple[Criterion, ...]
     depths: tuple[str, ...]
     embedder: str | Embedder
     detector: Callable[[str], float] | None

@@ -5,14 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from statistics import NormalDist, fmean
+from typing import Any
 
 import pandas as pd
 from scipy.stats import beta
 
 from ragbench import llms
-from ragbench.errors import ConfigError, DataError, check_known
-from ragbench.judges.criteria import NEEDS, Material, judgeable, verdicts
-from ragbench.judges.prompts import CRITERIA
+from ragbench.errors import ConfigError, DataError
+from ragbench.judges.criteria import Material, judgeable, verdicts
+from ragbench.judges.criterion import BUILT_IN, Criterion, load_criteria
 from ragbench.testsets.interventions import OF_ANSWERS, answers_to_others
 from ragbench.types import LLM, Answer, Chunk, Dataset, LLMLike
 
@@ -37,7 +38,7 @@ _REPEATS = 3
 
 def judge_audit(
     answers: Sequence[Answer],
-    criterion: str,
+    criterion: Any,
     llm: LLMLike,
     *,
     dataset: Dataset,
@@ -66,8 +67,8 @@ def judge_audit(
 
     Args:
         answers: of one system; `n` of those that need a judge are taken, evenly spread.
-        criterion: "correctness", "relevance" or "faithfulness"; the others do not look at the
-            answer.
+        criterion: one that looks at the answer, such as "correctness", "relevance" or
+            "faithfulness"; also one of your own that a model judges.
         llm: the judge.
 
     Returns:
@@ -100,27 +101,32 @@ def judge_audit(
         DataError: fewer than two answers that can be judged; answers that do not belong to the
             dataset or chunks.
     """
-    check_known("criterion", CRITERIA, criterion)
-    if "answer" not in NEEDS[criterion]:
+    [judged_by, *others_named] = load_criteria(criterion) or [None]
+    if judged_by is None or others_named:
+        raise ConfigError(f"criterion is {criterion!r}; an audit takes one criterion")
+    if judged_by.function is not None:
+        raise ConfigError(f"{judged_by.name} is a function, which asks no judge")
+    if judged_by.about != "answer":
+        names = [name for name, each in BUILT_IN.items() if each.about == "answer"]
         raise ConfigError(
-            f"{criterion} does not look at the answer, so it cannot be audited by it; take "
-            f"{[name for name in CRITERIA if 'answer' in NEEDS[name]]}"
+            f"{judged_by.name} does not look at the answer, so it cannot be audited by it; take "
+            f"{names}"
         )
     if n < 2:
         raise ConfigError(f"n is {n}; expected 2 or more")
-    every = judgeable(answers, criterion, dataset, chunks)
+    every = judgeable(answers, judged_by, dataset, chunks)
     # evenly spread, as the first ones of a dataset are often all of one kind
     plain = [every[i * len(every) // n] for i in range(n)] if n < len(every) else every
     if len({material.question for material in plain}) < 2:
         raise DataError(
-            f"an audit by {criterion} takes answers to two or more questions, and {len(plain)} "
+            f"an audit by {judged_by.name} takes answers to two or more questions, and {len(plain)} "
             f"of {len(answers)} can be judged; the others are abstentions or failed, or lack a "
             "reference answer or documents"
         )
     others = answers_to_others([material.reference or material.answer for material in plain])
     wrong = [replace(each, answer=other) for each, other in zip(plain, others, strict=True)]
     model = llms.load_llm(llm)
-    values = {"repeated": _repeated(plain, criterion, model)}
+    values = {"repeated": _repeated(plain, judged_by, model)}
     groups = {"as it is": [*plain, *wrong]}
     for name, change in OF_ANSWERS.items():
         groups[name] = [
@@ -128,7 +134,7 @@ def judge_audit(
         ]
     groups["empty answer"] = [replace(material, answer="") for material in plain]
     materials = [material for group in groups.values() for material in group]
-    judged = iter(verdicts(materials, criterion, model))
+    judged = iter(verdicts(materials, judged_by, model))
     scores = {name: [next(judged)[0] for _ in group] for name, group in groups.items()}
     for name in OF_ANSWERS:
         values[name] = [
@@ -137,11 +143,11 @@ def judge_audit(
         ]
     values["wrong but fluent"] = scores["as it is"][len(plain) :]
     values["empty answer"] = scores["empty answer"]
-    rows = [_row(probe, values[probe], criterion, len(plain)) for probe in AUDIT_BOUNDS]
+    rows = [_row(probe, values[probe], judged_by.name, len(plain)) for probe in AUDIT_BOUNDS]
     return pd.DataFrame(rows).astype(dict.fromkeys(("value", "ci_low", "ci_high"), "Float64"))
 
 
-def _repeated(plain: Sequence[Material], criterion: str, model: LLM) -> list[float | None]:
+def _repeated(plain: Sequence[Material], criterion: Criterion, model: LLM) -> list[float | None]:
     """Return the mean distance of two verdicts on each answer."""
     samples = verdicts(plain, criterion, model, n_samples=_REPEATS)
     pairs = [

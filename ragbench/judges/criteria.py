@@ -1,23 +1,26 @@
 """`judge`: the judgement of single answers by criteria."""
 
+import math
 import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ragbench import llms
-from ragbench.errors import DataError, DataWarning, JudgeWarning, check_known
+from ragbench.errors import ConfigError, DataError, DataWarning, JudgeWarning, unknown
+from ragbench.extension import object_name
+from ragbench.judges.criterion import CRITERIA, Criterion, load_criteria
 from ragbench.judges.parser import (
+    VERDICT_FIELDS,
+    Scored,
     UnreadableError,
     read_verdicts,
     reply_schema,
     score,
-    unsupported_claims,
 )
 from ragbench.judges.prompts import (
     CONVERSATION,
-    CRITERIA,
-    DOCUMENT,
     JUDGE_SYSTEM,
     REPAIR,
     REPLY_FORMS,
@@ -30,6 +33,7 @@ from ragbench.types import (
     GUARDRAIL_BLOCKED,
     LLM,
     Answer,
+    Case,
     Chunk,
     Completion,
     Dataset,
@@ -49,28 +53,8 @@ into a reply.
 
 MAX_CLAIMS = 30
 
-# The material of each criterion. A criterion judged alone sees nothing else.
-NEEDS = {
-    "correctness": {"reference", "answer"},
-    "relevance": {"answer"},
-    "faithfulness": {"documents", "answer"},
-    "context_recall": {"documents", "reference"},
-    "context_precision": {"documents", "reference"},
-    "vital_recall": {"facts", "answer"},
-    "document": {"documents"},
-}
-
-# The maximum reply for each criterion in tokens: 30 claims with their reasons, judgements of 20
-# documents.
-REPLY_TOKENS = {
-    "faithfulness": 2400,
-    "context_recall": 1600,
-    "context_precision": 1200,
-    "vital_recall": 1600,
-}
-
-_BY_SUPPORT = ("faithfulness", "context_recall")
-"""The criteria by which earlier turns of a conversation count as one more document."""
+_BY_SUPPORT = ("claims", "statements")
+"""The forms by which earlier turns of a conversation count as one more document."""
 
 _TURNS = "earlier turns"
 _MAX_SHOWN_REPLY = 4000
@@ -95,6 +79,19 @@ class Material:
     facts: tuple[str, ...] = ()
     history: tuple[Mapping[str, str], ...] = ()
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Return all texts of others."""
+        turns = (message["content"] for message in self.history)
+        return (
+            self.question,
+            self.answer,
+            self.reference or "",
+            *self.documents,
+            *self.facts,
+            *turns,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class _Request:
@@ -102,7 +99,7 @@ class _Request:
 
     answer: int
     sample: int
-    criteria: tuple[str, ...]
+    criteria: tuple[Criterion, ...]
     prompt: str
 
 
@@ -111,78 +108,108 @@ _Judged = dict[tuple[int, str, int], Judgement]  # number of the material, crite
 
 def judge(
     answers: Sequence[Answer],
-    criterion: str | Sequence[str],
-    llm: LLMLike,
+    criterion: Any,
+    llm: LLMLike | None = None,
     *,
     dataset: Dataset,
     chunks: Sequence[Chunk],
+    combine_criteria: bool = False,
     allow_same_model: bool = False,
 ) -> list[Judgement]:
     """Have a language model judge answers by one or several criteria; each value is in [0, 1],
-    higher is better.
+    higher is better unless a criterion states otherwise.
 
-    - "correctness": does the answer agree with the reference answer? 1 or 0.
-    - "relevance": does it address the question? 0, 0.25, 0.5, 0.75 or 1; truth plays no part.
+    - "correctness": does the answer agree with the reference answer? 1 or 0; unscored ("excluded")
+      where the judge finds the reference wrong or incomplete.
+    - "relevance": how much of it is about what was asked? 0, 0.25, 0.5, 0.75 or 1; neither truth nor
+      completeness plays a part.
+    - "completeness": how much of what was asked does it answer? The same levels.
     - "faithfulness": the fraction of its claims that the retrieved chunks support (hallucination is
-      1 minus this); the explanation lists the unsupported claims, and for each other one the chunk
-      that supports it.
+      1 minus this). The judge quotes the evidence of each claim, and a claim whose quote is in no
+      chunk counts as unsupported; the explanation lists the unsupported claims, and the quote and
+      chunk of each other one.
     - "context_recall": the fraction of the reference answer's statements that the retrieved chunks
-      support.
+      support, with quotes as faithfulness has them.
     - "context_precision": useful chunks first? See `rank_weighted_precision`. Useful is what the
       right answer needs: the reference answer where there is one.
     - "vital_recall": the fraction of the gold facts that the answer states in full, without those
       that the case's metadata `okay_facts` names; a part of a fact counts as nothing (strict vital
       recall of TREC's RAG track, Pradeep et al. 2024).
+    - one of your own: see `Criterion`.
 
     The judge sees the earlier turns of a conversation (`Case.turns`), of more than 12,000 characters
-    the latest; "faithfulness" and "context_recall" count them as one more document. The prompts are
-    in `ragbench.judges.prompts`. Foreign text, such as the answer, is between tags
+    the latest; "faithfulness" and "context_recall" count them as one more document. The criteria are
+    in `ragbench/judges/criteria.toml`. Foreign text, such as the answer, is between tags
     that it cannot close. The judge sees the first 12,000 characters of an answer; the explanation
     notes where there is more.
 
     Some judgements need no request and have a `state`: an abstention, a refusal or an empty answer
     is "abstained" and a failed one "generation_failed" by the criteria that look at the answer
     (those of the context are judged all the same); a criterion that needs a missing reference
-    answer is "no_reference"; where nothing was retrieved faithfulness is unscored and the context
-    criteria are 0, all "retrieval_empty". A reply is "unreadable" after one attempt at repair; a
-    request without a reply is "judge_failed". Unscored is None, never 0.
+    answer is "no_reference"; where nothing was retrieved a criterion of the answer that needs
+    contexts is unscored and the context criteria are 0, all "retrieval_empty". A reply is
+    "unreadable" after one attempt at repair; a request without a reply is "judge_failed". Unscored
+    is None, never 0.
 
     Args:
         answers: from `generate_answers` or any system; several answers to one question are allowed.
-        criterion: one or several of the above.
+        criterion: one or several of the above, or of your own in any form that `Criterion` and
+            `load_criteria` describe.
         llm: the judge: a name such as "anthropic:<model>", or an `LLM`. A JudgeWarning is given
-            where it also wrote the answers, because models prefer their own.
+            where it also wrote the answers, because models prefer their own. Criteria that are
+            functions need none.
         dataset: the questions and reference answers.
         chunks: what the answers' contexts name; not used by "correctness" and "relevance".
+        combine_criteria: ask about all criteria of an answer in one request. The three default
+            criteria then take about a sixth fewer tokens, but verdicts influence each other (halo),
+            and a reply that is cut loses all of them.
         allow_same_model: no warning where the judge also wrote the answers.
 
     Returns:
         One judgement per answer and criterion, by answer, then in the order of the criteria.
 
     Raises:
-        ConfigError: an unknown criterion or model.
-        DataError: an answer to a question, or from a chunk, that is not there.
+        ConfigError: an unknown criterion or model, or no model where one is needed.
+        DataError: an answer to a question, or from a chunk, that is not there; a function that
+            fails, or returns something else than a value from 0 to 1.
     """
-    criteria = (criterion,) if isinstance(criterion, str) else tuple(dict.fromkeys(criterion))
-    check_known("criterion", CRITERIA, *(criteria or ("",)))
-    materials = materials_of(
-        answers, dataset, chunks, contexts=any("documents" in NEEDS[name] for name in criteria)
-    )
-    model = llms.load_llm(llm)
-    if not allow_same_model:
-        warn_of_same_model(answers, model)
+    criteria = load_criteria(criterion)
+    if not criteria:
+        raise ConfigError(unknown("criterion", "", CRITERIA))
+    contexts = any("contexts" in each.shows for each in criteria)
+    contexts = contexts or (bool(chunks) and any(each.function for each in criteria))
+    materials = materials_of(answers, dataset, chunks, contexts=contexts)
+    model = None
+    asking = [each for each in criteria if each.function is None]
+    if asking:
+        if llm is None or llm == "":
+            raise ConfigError(
+                f"criterion {asking[0].name!r} is judged by a language model; name one"
+            )
+        model = llms.load_llm(llm)
+        if not allow_same_model:
+            warn_of_same_model(answers, model)
 
     decided: dict[tuple[int, str], Judgement] = {}
-    groups: list[tuple[int, tuple[str, ...]]] = []
+    groups: list[tuple[int, tuple[Criterion, ...]]] = []
     for i, (answer, material) in enumerate(zip(answers, materials, strict=True)):
-        for name in criteria:
-            if judgement := _without_request(answer, material, name):
-                decided[i, name] = judgement
-        names = tuple(name for name in criteria if (i, name) not in decided)
-        groups += [(i, names)] if names else []
-    for (i, name, _), judgement in _ask(model, groups, materials).items():
-        decided[i, name] = judgement
-    judgements = [decided[i, name] for i in range(len(answers)) for name in criteria]
+        open_criteria = []
+        for each in criteria:
+            judgement = _without_request(answer, material, each)
+            if judgement is None and each.function is not None:
+                judgement = _computed(each, dataset.case_of[answer.query_id], answer, material)
+            if judgement is None:
+                open_criteria.append(each)
+            else:
+                decided[i, each.name] = judgement
+        if combine_criteria and open_criteria:
+            groups.append((i, tuple(open_criteria)))
+        else:
+            groups += [(i, (each,)) for each in open_criteria]
+    if model is not None:
+        for (i, name, _), judgement in _ask(model, groups, materials).items():
+            decided[i, name] = judgement
+    judgements = [decided[i, each.name] for i in range(len(answers)) for each in criteria]
     for state in ("judge_failed", "unreadable"):
         if lost := [judgement for judgement in judgements if judgement.state == state]:
             warnings.warn(
@@ -194,30 +221,63 @@ def judge(
     return judgements
 
 
+def _computed(criterion: Criterion, case: Case, answer: Answer, material: Material) -> Judgement:
+    """Return the judgement of a criterion that is a function."""
+    where = f"criterion {criterion.name!r}, query {case.query_id!r}"
+    function = criterion.function
+    assert function is not None
+    try:
+        returned = function(case, answer, material.documents)
+    except Exception as exc:  # a user's function may fail in any way
+        raise DataError(f"{where}: {type(exc).__name__}: {exc}") from exc
+    value, reason = (
+        returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, "")
+    )
+    state = "scored"
+    if value is None:
+        state = "excluded"
+    else:
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not 0 <= number <= 1:
+            raise DataError(
+                f"{where}: the function returned {returned!r}; expected a value from 0 to 1, None, or "
+                "(value, reason)"
+            )
+        value = number
+    model = f"function {object_name(function)}"
+    return Judgement(case.query_id, criterion.name, value, str(reason), model=model, state=state)
+
+
 def write_request(
-    criteria: Sequence[str], material: Material, *, problem: str = "", reply: str = ""
+    criteria: Sequence[Criterion], material: Material, *, problem: str = "", reply: str = ""
 ) -> str:
     """Return one request for these criteria; with `problem` the repair of an earlier `reply` that could
     not be read.
     """
-    needed = set().union(*(NEEDS[criterion] for criterion in criteria))
-    answer = material.answer[:MAX_ANSWER] if "answer" in needed else ""
-    reference = (material.reference or "") if "reference" in needed else ""
-    documents = material.documents if "documents" in needed else ()
-    facts = material.facts if "facts" in needed else ()
+    shown = frozenset[str]().union(*(criterion.shows for criterion in criteria))
+    answer = material.answer[:MAX_ANSWER] if "answer" in shown else ""
+    reference = (material.reference or "") if "reference" in shown else ""
+    documents = material.documents if "contexts" in shown else ()
+    facts = material.facts if "facts" in shown else ()
     reply = reply[-_MAX_SHOWN_REPLY:]
     history = _latest(material.history)
     earlier = [message["content"] for message in history]
-    code = fence_code([material.question, answer, reference, reply, *documents, *facts, *earlier])
+    examples = [text for each in criteria for part in each.examples for text in part.values()]
+    code = fence_code(
+        [material.question, answer, reference, reply, *documents, *facts, *earlier, *examples]
+    )
 
     parts = []
     if history:
         parts.append(CONVERSATION)
         parts += [fence(message["role"], message["content"], code) for message in history]
-        if any(criterion in _BY_SUPPORT for criterion in criteria):
+        if any(criterion.form in _BY_SUPPORT for criterion in criteria):
             parts.append(TURNS_AS_DOCUMENT.replace("{number}", str(len(documents) + 1)))
     parts.append(f"Question:\n{fence('question', material.question, code)}")
-    if "documents" in needed:
+    if "contexts" in shown:
         parts.append(
             f"Documents that were retrieved, best first, each after its "
             f"number:\n{numbered(documents, code)}"
@@ -226,7 +286,7 @@ def write_request(
         parts.append(f"Facts, each after its number:\n{numbered(facts, code, 'fact')}")
     if reference:
         parts.append(f"Reference answer:\n{fence('reference', reference, code)}")
-    if "answer" in needed:
+    if "answer" in shown:
         cut = (
             f"\n(Only the first {MAX_ANSWER} characters of the answer.)"
             if answer != material.answer
@@ -243,15 +303,46 @@ def write_request(
         else f"Decide these {len(criteria)} things, each by itself:"
     )
     for criterion in criteria:
-        text = CRITERIA.get(criterion, DOCUMENT).replace("{limit}", str(MAX_CLAIMS))
-        text = text.replace("{documents}", str(len(documents))).replace("{facts}", str(len(facts)))
-        parts.append(f"{criterion}: {text}")
-    form = ",\n".join(f'"{criterion}": {REPLY_FORMS[criterion]}' for criterion in criteria)
+        parts.append(_task(criterion, len(documents), len(facts)))
+        parts += _examples(criterion, code)
+    form = ",\n".join(f'"{criterion.name}": {_reply_form(criterion)}' for criterion in criteria)
     parts.append(f"Reply with one JSON object and nothing else, in this form:\n{{{form}}}")
     if problem:
         earlier_reply = fence("reply", reply, code) if reply else "(it was empty)"
         parts.append(REPAIR.replace("{problem}", problem).replace("{reply}", earlier_reply))
     return "\n\n".join(parts)
+
+
+def _task(criterion: Criterion, n_documents: int, n_facts: int) -> str:
+    """Return the question of a criterion, with what each level means."""
+    question = criterion.question.strip()
+    if criterion.form != "level":
+        numbers = {"limit": MAX_CLAIMS, "documents": n_documents, "facts": n_facts}
+        for name, number in numbers.items():
+            question = question.replace(f"{{{name}}}", str(number))
+    lines = [f"{criterion.name}: {question}"]
+    lines += [f"{level} = {meaning}" for level, meaning in criterion.anchors.items()]
+    return "\n".join(lines)
+
+
+def _examples(criterion: Criterion, code: str) -> list[str]:
+    """Return the examples of a criterion, their texts between tags."""
+    shown = []
+    for number, example in enumerate(criterion.examples, 1):
+        lines = [f"Example {number} of {criterion.name}:"]
+        for name, text in example.items():
+            if name != "verdict":
+                lines.append(fence(f"example_{name}", text, code))
+        lines.append(f"The right {VERDICT_FIELDS[criterion.form]}: {example['verdict']}")
+        shown.append("\n".join(lines))
+    return shown
+
+
+def _reply_form(criterion: Criterion) -> str:
+    """Return the form of the reply to a criterion."""
+    *others, last = criterion.levels
+    levels = f"{', '.join(others)} or {last}"
+    return REPLY_FORMS[criterion.form].replace("{levels}", levels)
 
 
 def _latest(history: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
@@ -270,7 +361,7 @@ def _latest(history: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
 
 def verdicts(
     materials: Sequence[Material],
-    criterion: str,
+    criterion: Criterion,
     llm: LLM,
     *,
     n_samples: int = 1,
@@ -278,15 +369,17 @@ def verdicts(
     """Return for each material the values of its samples; every material is sent to the judge."""
     groups = [(i, (criterion,)) for i in range(len(materials))]
     judged = _ask(llm, groups, materials, n_samples)
-    return [[judged[i, criterion, sample].value for sample in range(n_samples)] for i, _ in groups]
+    return [
+        [judged[i, criterion.name, sample].value for sample in range(n_samples)] for i, _ in groups
+    ]
 
 
 def judgeable(
-    answers: Sequence[Answer], criterion: str, dataset: Dataset, chunks: Sequence[Chunk]
+    answers: Sequence[Answer], criterion: Criterion, dataset: Dataset, chunks: Sequence[Chunk]
 ) -> list[Material]:
     """Return the material of each answer that needs a request."""
     materials = materials_of(
-        answers, dataset, chunks, contexts=bool(chunks) or "documents" in NEEDS[criterion]
+        answers, dataset, chunks, contexts=bool(chunks) or "contexts" in criterion.shows
     )
     return [
         material
@@ -338,30 +431,29 @@ def materials_of(
     return materials
 
 
-def _without_request(answer: Answer, material: Material, criterion: str) -> Judgement | None:
+def _without_request(answer: Answer, material: Material, criterion: Criterion) -> Judgement | None:
     """Return the judgement that needs no judge; None if a request is needed."""
-    needs = NEEDS[criterion]
     value, state, why = None, "", ""
-    if "answer" in needs and answer.failed:
+    is_of_answer = criterion.about == "answer"
+    has_turns = criterion.form in _BY_SUPPORT and bool(material.history)
+    if is_of_answer and answer.failed:
         state, why = (
             "generation_failed",
             f"the answer failed: {answer.error or 'no reason is given'}",
         )
-    elif "answer" in needs and (how := no_answer(answer)):
+    elif is_of_answer and (how := no_answer(answer)):
         state, why = "abstained", how
-    elif criterion in {"correctness", "context_recall"} and material.reference is None:
+    elif "reference" in criterion.needs and material.reference is None:
         state, why = "no_reference", "the question has no reference answer"
-    elif criterion == "vital_recall" and not material.facts:
+    elif "facts" in criterion.needs and not material.facts:
         state, why = "no_reference", "the question has no vital facts"
-    elif (
-        "documents" in needs
-        and not material.documents
-        and not (criterion in _BY_SUPPORT and material.history)
-    ):
+    elif "contexts" in criterion.needs and not material.documents and not has_turns:
         state, why = "retrieval_empty", "nothing was retrieved, so nothing can support the answer"
-        if criterion != "faithfulness":
+        if not is_of_answer:
             value, why = 0.0, "nothing was retrieved"
-    return Judgement(answer.query_id, criterion, value, why, state=state) if state else None
+    if not state:
+        return None
+    return Judgement(answer.query_id, criterion.name, value, why, state=state)
 
 
 def no_answer(answer: Answer) -> str:
@@ -378,7 +470,7 @@ def no_answer(answer: Answer) -> str:
 
 def _ask(
     llm: LLM,
-    groups: Sequence[tuple[int, tuple[str, ...]]],
+    groups: Sequence[tuple[int, tuple[Criterion, ...]]],
     materials: Sequence[Material],
     n_samples: int = 1,
 ) -> _Judged:
@@ -387,8 +479,8 @@ def _ask(
     """
     judged: _Judged = {}
     requests = [
-        _Request(i, sample, names, write_request(names, materials[i]))
-        for i, names in groups
+        _Request(i, sample, criteria, write_request(criteria, materials[i]))
+        for i, criteria in groups
         for sample in range(n_samples)
     ]
     for longer, kind in ((1, ""), (2, "repair of ")):
@@ -400,19 +492,21 @@ def _ask(
                 [request.prompt for request in group],
                 system=JUDGE_SYSTEM,
                 # A reply that was cut would be cut again at the same length.
-                max_tokens=sum(REPLY_TOKENS.get(name, 300) for name in criteria) * longer,
+                max_tokens=sum(criterion.max_tokens for criterion in criteria) * longer,
                 temperature=SAMPLING_TEMPERATURE if n_samples > 1 else 0.0,
                 schema=reply_schema(criteria),
                 samples=[request.sample for request in group],
                 timeout_s=TIMEOUT_S,
-                label=f"{kind}{', '.join(criteria)}",
+                label=f"{kind}{', '.join(criterion.name for criterion in criteria)}",
             )
             for request, completion in zip(group, completions, strict=True):
                 material = materials[request.answer]
-                if problems := _take(request, completion, material, judged, llm.name):
-                    problem, names = "; ".join(dict.fromkeys(problems.values())), tuple(problems)
-                    prompt = write_request(names, material, problem=problem, reply=completion.text)
-                    unread.append(replace(request, criteria=names, prompt=prompt))
+                problems = _take(request, completion, material, judged, llm.name)
+                if problems:
+                    problem = "; ".join(dict.fromkeys(problems.values()))
+                    rest = tuple(each for each in criteria if each.name in problems)
+                    prompt = write_request(rest, material, problem=problem, reply=completion.text)
+                    unread.append(replace(request, criteria=rest, prompt=prompt))
         requests = unread
     return judged
 
@@ -424,53 +518,59 @@ def _take(
     failure, is_cut = completion.error, completion.finish == "length"
     if completion.finish == "refusal":
         failure = failure or "the judge refused to judge"
-    verdicts = {} if failure else read_verdicts(completion.text, request.criteria, cut=is_cut)
+    verdicts = {}
+    if not failure:
+        verdicts = read_verdicts(
+            completion.text, request.criteria, cut=is_cut, material=material.texts
+        )
     problems = {}
-    for name in request.criteria:
-        value, state, explanation = None, "judge_failed", failure or ""
-        unsupported: tuple[str, ...] = ()
-        try:
-            if not failure:
+    for criterion in request.criteria:
+        name = criterion.name
+        scored = Scored(None, failure or "", "judge_failed")
+        if not failure:
+            try:
                 verdict = verdicts[name]
                 if isinstance(verdict, UnreadableError):
                     raise verdict
-                value, explanation = score(verdict, _names(name, material))
-                state = "no_claims" if value is None else "scored"
-                unsupported = unsupported_claims(verdict)
-        except UnreadableError as problem:
-            problems[name] = f"{problem}{' (it was cut at max_tokens)' if is_cut else ''}"
-            state = "unreadable"
-            explanation = f"the judge's reply could not be read: {problems[name]}"
-        length = len(material.answer)
-        if "answer" in NEEDS[name] and length > MAX_ANSWER:
+                scored = score(verdict, *_numbered_material(criterion, material))
+            except UnreadableError as problem:
+                problems[name] = f"{problem}{' (it was cut at max_tokens)' if is_cut else ''}"
+                why = f"the judge's reply could not be read: {problems[name]}"
+                scored = Scored(None, why, "unreadable")
+        explanation, length = scored.explanation, len(material.answer)
+        if "answer" in criterion.shows and length > MAX_ANSWER:
             note = f"Judged by the first {MAX_ANSWER} of {length} characters."
             explanation = f"{note}\n{explanation}"
         key = (request.answer, name, request.sample)
         before = judged.get(key)
-        usage = (replace(completion, text=""),) if name == request.criteria[0] else ()
+        usage = (replace(completion, text=""),) if criterion is request.criteria[0] else ()
         judged[key] = Judgement(
             material.query_id,
             name,
-            value,
+            scored.value,
             explanation,
             prompt=before.prompt if before else request.prompt,
             response=_BETWEEN.join([*([before.response] if before else []), completion.text]),
             model=completion.model or model,
-            state=state,
-            samples=(value,),
-            unsupported=unsupported,
+            state=scored.state,
+            samples=(scored.value,),
+            unsupported=scored.unsupported,
+            invented_quotes=scored.invented_quotes,
             usage=before.usage + usage if before else usage,
         )
     return problems
 
 
-def _names(criterion: str, material: Material) -> tuple[str, ...]:
-    """Return the names of what a verdict numbers: facts, or documents."""
-    if criterion == "vital_recall":
-        return material.facts
-    if criterion in _BY_SUPPORT and material.history:
-        return (*material.chunk_ids, _TURNS)
-    return material.chunk_ids
+def _numbered_material(
+    criterion: Criterion, material: Material
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names and the texts of what a verdict numbers: facts, or documents."""
+    if criterion.form == "facts":
+        return material.facts, ()
+    if criterion.form in _BY_SUPPORT and material.history:
+        turns = "\n".join(message["content"] for message in material.history)
+        return (*material.chunk_ids, _TURNS), (*material.documents, turns)
+    return material.chunk_ids, material.documents
 
 
 def _bare(name: str) -> str:

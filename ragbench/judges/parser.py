@@ -2,9 +2,11 @@
 of the reply.
 """
 
+import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import (
     BaseModel,
@@ -14,7 +16,10 @@ from pydantic import (
     WithJsonSchema,
     create_model,
 )
+from pydantic_core import PydanticCustomError
 
+from ragbench.judges.criterion import Criterion
+from ragbench.judges.quotes import QuoteIndex
 from ragbench.llms.reply_json import UnreadableError as UnreadableError
 from ragbench.llms.reply_json import json_spans, stated
 from ragbench.llms.reply_text import (
@@ -58,6 +63,11 @@ def _as_number(value: object) -> object:
     return value or 0
 
 
+def _as_quote(value: object) -> object:
+    return "" if value is None else value
+
+
+_Quote = Annotated[str, BeforeValidator(_as_quote), WithJsonSchema({"type": "string"})]
 _Verdict = Annotated[bool, BeforeValidator(_as_verdict), WithJsonSchema({"type": "boolean"})]
 _Number = Annotated[int, BeforeValidator(_as_number), WithJsonSchema({"type": "integer"})]
 _Score = Annotated[
@@ -72,18 +82,23 @@ _Score = Annotated[
 # verdict last. A reason may lack where a model replies without a schema; a verdict may not.
 
 
-class Correctness(BaseModel):
+class LevelVerdict(BaseModel):
+    """The verdict of a criterion with levels; `level_values` are the values of these."""
+
+    level_values: ClassVar[Mapping[str, float | None]]
     reason: str = ""
-    verdict: _Verdict
+    verdict: str
 
 
-class Relevance(BaseModel):
+class Score(BaseModel):
     reason: str = ""
     score: _Score
 
 
 class Grade(BaseModel):
     reason: str = ""
+    match: _Number = 0
+    trust: _Number = 0
     grade: Annotated[
         int,
         BeforeValidator(_as_amount),
@@ -92,28 +107,24 @@ class Grade(BaseModel):
     ]
 
 
-class Claim(BaseModel):
-    number: _Number = 0
-    claim: str
+class Check(BaseModel):
+    """The verification of one claim or statement."""
+
+    number: _Number
     reason: str = ""
     document: _Number = 0
+    quote: _Quote = ""
     supported: _Verdict
 
 
-class Faithfulness(BaseModel):
-    claims: list[Claim]
+class Claims(BaseModel):
+    claims: list[str]
+    checks: list[Check]
 
 
-class Statement(BaseModel):
-    number: _Number = 0
-    statement: str
-    reason: str = ""
-    document: _Number = 0
-    supported: _Verdict
-
-
-class ContextRecall(BaseModel):
-    statements: list[Statement] = Field(min_length=1)
+class Statements(BaseModel):
+    statements: list[str] = Field(min_length=1)
+    checks: list[Check]
 
 
 class Usefulness(BaseModel):
@@ -122,7 +133,7 @@ class Usefulness(BaseModel):
     useful: _Verdict
 
 
-class ContextPrecision(BaseModel):
+class Documents(BaseModel):
     documents: list[Usefulness]
 
 
@@ -132,46 +143,91 @@ class Fact(BaseModel):
     support: Annotated[Literal["full", "partial", "none"], BeforeValidator(_as_verdict)]
 
 
-class VitalRecall(BaseModel):
+class Facts(BaseModel):
     facts: list[Fact]
 
 
 _FORMS: Mapping[str, type[BaseModel]] = {
-    "correctness": Correctness,
-    "relevance": Relevance,
-    "faithfulness": Faithfulness,
-    "context_recall": ContextRecall,
-    "context_precision": ContextPrecision,
-    "vital_recall": VitalRecall,
-    "document": Grade,
+    "score": Score,
+    "grade": Grade,
+    "claims": Claims,
+    "statements": Statements,
+    "documents": Documents,
+    "facts": Facts,
 }
-# An object without this key is not a verdict on the criterion.
-_KEY = {
-    name: next(field for field in form.model_fields if field != "reason")
-    for name, form in _FORMS.items()
+_TRUTH = {
+    True: ("true", "yes", "correct"),
+    False: ("false", "no", "incorrect"),
 }
+
+
+@lru_cache(maxsize=256)
+def _form(criterion: Criterion) -> type[BaseModel]:
+    """Return the model of the verdict on a criterion."""
+    if criterion.form != "level":
+        return _FORMS[criterion.form]
+    levels = criterion.levels
+    words = {name.casefold(): name for name in levels}
+    truths: dict[bool, str] = {}
+    for truth, synonyms in _TRUTH.items():
+        for synonym in synonyms:
+            if synonym in words:
+                truths.setdefault(truth, words[synonym])
+    for truth, name in truths.items():
+        for synonym in _TRUTH[truth]:
+            words.setdefault(synonym, name)
+
+    def as_level(value: object) -> object:
+        if isinstance(value, bool):
+            return truths.get(value, str(value))
+        word = str(value).strip(" \t\r\n.!*_`\"'")
+        if word.casefold() not in words:
+            problem = "{word} is not one of {levels}"
+            fields = {"word": repr(word[:60]), "levels": ", ".join(levels)}
+            raise PydanticCustomError("level", problem, fields)
+        return words[word.casefold()]
+
+    schema = WithJsonSchema({"type": "string", "enum": [*levels]})
+    form = create_model(
+        "Verdict",
+        __base__=LevelVerdict,
+        verdict=(Annotated[str, BeforeValidator(as_level), schema], ...),
+    )
+    form.level_values = levels
+    return form
+
+
+VERDICT_FIELDS = {
+    "level": "verdict",
+    "score": "score",
+    "grade": "grade",
+    "claims": "claims",
+    "statements": "statements",
+    "documents": "documents",
+    "facts": "facts",
+}
+"""Form -> the field without which an object is not a verdict on the criterion."""
 
 
 # The parts of a verdict that are not reasons.
 _DECISION: Any = {
     **dict.fromkeys(("verdict", "score", "grade"), True),
-    "claims": {"__all__": {"supported"}},
-    "statements": {"__all__": {"supported"}},
+    "checks": {"__all__": {"number", "supported"}},
     "documents": {"__all__": {"number", "useful"}},
     "facts": {"__all__": {"number", "support"}},
 }
 
 
-def reply_schema(criteria: Sequence[str]) -> dict[str, Any]:
+def reply_schema(criteria: Sequence[Criterion]) -> dict[str, Any]:
     """Return the JSON schema of a reply: only what every provider's structured output understands,
     all in one piece.
     """
-    forms: dict[str, Any] = {criterion: (_FORMS[criterion], ...) for criterion in criteria}
+    forms: dict[str, Any] = {criterion.name: (_form(criterion), ...) for criterion in criteria}
     return plain_schema(create_model("Reply", **forms))
 
 
 def read_verdicts(
-    reply: str, criteria: Sequence[str], *, cut: bool = False
+    reply: str, criteria: Sequence[Criterion], *, cut: bool = False, material: Sequence[str] = ()
 ) -> dict[str, BaseModel | UnreadableError]:
     """Return the verdict on each criterion, or why it cannot be read.
 
@@ -182,33 +238,65 @@ def read_verdicts(
     planted by the judged text. So is a refusal, and a verdict in words next to an object may
     contradict it ("Verdict: FALSE"), but words alone are no verdict. A criterion judged alone may
     lack its name around the object. A reply that was `cut` at its limit is read only where it
-    begins with its object.
+    begins with its object. A verdict that is an object of the `material`, the texts of others that
+    the judge was shown, is a copy and not the judge's.
     """
     text = without_fence(without_thoughts(reply))
     if cut and not _BEGINS_WITH_OBJECT.match(text):
-        return dict.fromkeys(criteria, UnreadableError("it ends before its verdict"))
+        return {each.name: UnreadableError("it ends before its verdict") for each in criteria}
     try:
         objects = list(json_spans(text))
     except UnreadableError as problem:
-        return dict.fromkeys(criteria, problem)
+        return {each.name: problem for each in criteria}
+    shown = [_bare_json(each) for each in material if "{" in each]
     verdicts: dict[str, BaseModel | UnreadableError] = {}
     for criterion in criteria:
         try:
-            verdicts[criterion] = _verdict(criterion, text, objects, alone=len(criteria) == 1)
+            verdict = _verdict(criterion, text, objects, alone=len(criteria) == 1)
+            _check_copies(criterion, objects, shown)
+            verdicts[criterion.name] = verdict
         except UnreadableError as problem:
-            verdicts[criterion] = problem
+            verdicts[criterion.name] = problem
     return verdicts
 
 
+def _bare_json(text: str) -> str:
+    """Return a text as objects in it are compared: without blanks and quotation marks."""
+    return re.sub(r"[\s'\"“”‘’]", "", text).casefold().replace(",}", "}")
+
+
+def _check_copies(
+    criterion: Criterion,
+    objects: Sequence[tuple[Mapping[str, Any], int, int]],
+    shown: Sequence[str],
+) -> None:
+    """Refuse a verdict that some text of others holds."""
+    if not shown:
+        return
+    for item, _, _ in objects:
+        for part in (item, item.get(criterion.name.casefold())):
+            if not isinstance(part, Mapping):
+                continue
+            written = _bare_json(json.dumps(part, ensure_ascii=False))
+            if any(written in text for text in shown):
+                raise UnreadableError(
+                    f"its verdict on {criterion.name} is copied from a text that it was shown"
+                )
+
+
 def _verdict(
-    criterion: str, text: str, objects: Sequence[tuple[Mapping[str, Any], int, int]], *, alone: bool
+    criterion: Criterion,
+    text: str,
+    objects: Sequence[tuple[Mapping[str, Any], int, int]],
+    *,
+    alone: bool,
 ) -> BaseModel:
-    key = _KEY[criterion]
+    name, key = criterion.name, VERDICT_FIELDS[criterion.form]
     spans = [(start, stop) for _, start, stop in objects]
     candidates: list[object] = []
     counts = False
     for (item, _, _), is_stated in zip(objects, stated(text, spans), strict=True):
-        named = [item[criterion]] if criterion in item else []
+        named = [item[name.casefold()]] if name.casefold() in item else []
         named += [item] if alone and key in item else []
         candidates += named
         counts = counts or (is_stated and bool(named))
@@ -218,48 +306,71 @@ def _verdict(
     if refuses_to_judge(words):
         raise UnreadableError("it refuses to judge")
     if not candidates:
-        raise UnreadableError(f"it has no verdict on {criterion}" if text else "it is empty")
+        raise UnreadableError(f"it has no verdict on {name}" if text else "it is empty")
     # Words do not decide, but they may contradict.
     verdicts: list[BaseModel] = []
     for candidate in (*_in_words(criterion, words), *candidates):
         try:
             # {"correctness": true}
             plain = candidate if isinstance(candidate, Mapping) else {key: candidate}
-            verdicts.append(_FORMS[criterion].model_validate(plain))
+            verdicts.append(_form(criterion).model_validate(_in_form(plain, key)))
         except ValidationError as exc:
             first = exc.errors(include_url=False)[0]
-            where = ".".join(str(part) for part in (criterion, *first["loc"]))
+            where = ".".join(str(part) for part in (name, *first["loc"]))
             raise UnreadableError(f"{where}: {first['msg']}") from None
     decisions = [verdict.model_dump(include=_DECISION) for verdict in verdicts]
     if any(decision != decisions[-1] for decision in decisions):
-        raise UnreadableError(f"it has verdicts on {criterion} that disagree")
+        raise UnreadableError(f"it has verdicts on {name} that disagree")
     if not counts:
         raise UnreadableError(
-            f"it neither begins nor ends with its verdict on {criterion}, which may be a quotation"
+            f"it neither begins nor ends with its verdict on {name}, which may be a quotation"
         )
     return verdicts[-1]
 
 
+_LISTS = {"claims": "claim", "statements": "statement"}
+
+
+def _in_form(plain: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Return an object with its claims and their checks in two lists; a model without a schema may
+    write both into one list of objects.
+    """
+    parts = plain.get(key)
+    if key not in _LISTS or "checks" in plain or not isinstance(parts, list):
+        return plain
+    if not all(isinstance(part, Mapping) for part in parts):
+        return plain
+    texts = [part.get(_LISTS[key]) for part in parts]
+    checks = [{**part, "number": number} for number, part in enumerate(parts, 1)]
+    return {**plain, key: texts, "checks": checks}
+
+
 # The words may be surrounded by anything but letters and line breaks, such as the asterisks of
 # Markdown.
-_WORD = r"(true|false|yes|no|correct|incorrect)"
-_LABEL = r"(?:final )?(?:verdict|correctness)(?: is)?[^\w\n]+"
 _SCORE = (
-    r"(?:final )?(?:relevance )?(?:score|relevance)[^\w\n]+(\d+(?:\.\d+)?)(?:\s*(?:/|out "
+    r"(?:final )?(?:{name} )?(?:score|{name})[^\w\n]+(\d+(?:\.\d+)?)(?:\s*(?:/|out "
     r"of)\s*1(?:\.0+)?)?"
 )
 _BEGINS_WITH_OBJECT = re.compile(r"\[?\s*\{")
 
 
-def _in_words(criterion: str, text: str) -> list[str]:
+def _in_words(criterion: Criterion, text: str) -> list[str]:
     """Return the labelled verdicts anywhere in a text, and the word that it begins with, if that is
-    a truth value.
+    a level.
     """
-    forms = {
-        "correctness": (rf"\A[^\w\n]*{_WORD}\s*[,.:;!]", rf"\b{_LABEL}{_WORD}\b"),
-        "relevance": (rf"\b{_SCORE}\b",),
-    }
-    return [hit for form in forms.get(criterion, ()) for hit in re.findall(form, text, re.I)]
+    name = re.escape(criterion.name)
+    if criterion.form == "level":
+        known = {synonym for synonyms in _TRUTH.values() for synonym in synonyms}
+        words = known if known & {*criterion.levels} else set()
+        words |= {*criterion.levels}
+        word = f"({'|'.join(re.escape(each) for each in sorted(words, key=len, reverse=True))})"
+        label = rf"(?:final )?(?:verdict|{name})(?: is)?[^\w\n]+"
+        forms = [rf"\A[^\w\n]*{word}\s*[,.:;!]", rf"\b{label}{word}\b"]
+    elif criterion.form == "score":
+        forms = [rf"\b{_SCORE.replace('{name}', name)}\b"]
+    else:
+        forms = []
+    return [hit for form in forms for hit in re.findall(form, text, re.IGNORECASE)]
 
 
 def rank_weighted_precision(useful: Sequence[bool]) -> float:
@@ -280,47 +391,50 @@ def rank_weighted_precision(useful: Sequence[bool]) -> float:
     return sum(hits / rank for hits, rank in enumerate(ranks, 1)) / len(ranks) if ranks else 0.0
 
 
-def score(verdict: BaseModel, names: Sequence[str]) -> tuple[float | None, str]:
-    """Return the value of a verdict in [0, 1] and its explanation; None where the answer makes no
-    claim. `names` are the ids of the documents, or for "vital_recall" the facts.
+class Scored(NamedTuple):
+    """The value of a verdict in [0, 1], None where it has none (then `state` states why), and its
+    explanation; of claims those that are unsupported, and the quotes that no document has.
+    """
+
+    value: float | None
+    explanation: str
+    state: str = "scored"
+    unsupported: tuple[str, ...] = ()
+    invented_quotes: tuple[str, ...] = ()
+
+
+def score(verdict: BaseModel, names: Sequence[str], texts: Sequence[str] = ()) -> Scored:
+    """Return the value of a verdict and its explanation. `names` are the ids of the documents, or of
+    "facts" the facts; `texts` are the documents, in which quotes are looked up.
 
     Raises:
-        UnreadableError: a document or fact has no verdict, or support is claimed from one that was
-            not shown.
+        UnreadableError: a document, fact or claim has no verdict; or support is claimed without a
+            quote, or from a document that was not shown.
     """
     match verdict:
-        case Correctness():
-            return float(verdict.verdict), verdict.reason
-        case Relevance():
-            return verdict.score, verdict.reason
+        case LevelVerdict():
+            value = verdict.level_values[verdict.verdict]
+            if value is not None:
+                return Scored(value, verdict.reason)
+            return Scored(None, f"{verdict.verdict}: {verdict.reason}", "excluded")
+        case Score():
+            return Scored(verdict.score, verdict.reason)
         case Grade():
-            return verdict.grade / 3, verdict.reason
-        case Faithfulness(claims=[]):
-            return None, "the judge found no claim in the answer"
-        case Faithfulness():
-            return _supported("claims", [(c.claim, c) for c in verdict.claims], names)
-        case ContextRecall():
-            return _supported("statements", [(s.statement, s) for s in verdict.statements], names)
-        case ContextPrecision(documents=parts):
-            useful, explanation = _by_number(
-                "context_precision", "document", "chunks useful", parts, names
-            )
-            return rank_weighted_precision(useful), explanation
-        case VitalRecall(facts=parts):
-            full, explanation = _by_number(
-                "vital_recall", "fact", "vital facts stated in full", parts, names
-            )
-            return sum(full) / len(full), explanation
+            return Scored(verdict.grade / 3, verdict.reason)
+        case Claims(claims=[]):
+            return Scored(None, "the judge found no claim in the answer", "no_claims")
+        case Claims():
+            return _supported("claim", verdict.claims, verdict.checks, names, texts)
+        case Statements():
+            scored = _supported("statement", verdict.statements, verdict.checks, names, texts)
+            return scored._replace(unsupported=())  # they are not the answer's
+        case Documents(documents=parts):
+            useful, explanation = _by_number("document", "chunks useful", parts, names)
+            return Scored(rank_weighted_precision(useful), explanation)
+        case Facts(facts=parts):
+            full, explanation = _by_number("fact", "vital facts stated in full", parts, names)
+            return Scored(sum(full) / len(full), explanation)
     raise TypeError(f"no value is defined for {type(verdict).__name__}")
-
-
-def unsupported_claims(verdict: BaseModel) -> tuple[str, ...]:
-    """Return the claims of an answer that no document supports; () for other criteria than
-    faithfulness.
-    """
-    claims = verdict.claims if isinstance(verdict, Faithfulness) else []
-    last = {_folded(claim.claim): claim for claim in claims}
-    return tuple(claim.claim for claim in last.values() if not claim.supported)
 
 
 def _folded(text: str) -> str:
@@ -328,12 +442,11 @@ def _folded(text: str) -> str:
 
 
 def _by_number(
-    criterion: str, noun: str, kind: str, parts: Sequence[Usefulness | Fact], names: Sequence[str]
+    noun: str, kind: str, parts: Sequence[Usefulness | Fact], names: Sequence[str]
 ) -> tuple[list[bool], str]:
     """Return whether each document is useful or each fact stated in full, and the explanation."""
     judged = {part.number: part for part in parts}
-    if missing := [str(number) for number, _ in enumerate(names, 1) if number not in judged]:
-        raise UnreadableError(f"{criterion}: no verdict on {noun} {', '.join(missing)}")
+    _check_complete(noun, judged, len(names))
     good, lines = [], []
     for number, name in enumerate(names, 1):
         part = judged[number]
@@ -346,25 +459,69 @@ def _by_number(
     return good, "\n".join([f"{sum(good)} of {len(good)} {kind}", *lines])
 
 
+def _check_complete(noun: str, judged: Mapping[int, BaseModel], count: int) -> None:
+    missing = [str(number) for number in range(1, count + 1) if number not in judged]
+    if missing:
+        raise UnreadableError(f"no verdict on {noun} {', '.join(missing)}")
+
+
 def _supported(
-    kind: str, parts: Iterable[tuple[str, Claim | Statement]], chunk_ids: Sequence[str]
-) -> tuple[float, str]:
+    noun: str,
+    claims: Sequence[str],
+    checks: Sequence[Check],
+    names: Sequence[str],
+    texts: Sequence[str],
+) -> Scored:
     """Return supported / all; of a repeated claim the last verdict counts.
 
-    Support by a document that was not shown contradicts itself, so the reply is unreadable.
+    A claim is supported where its quote is in a document, the one that the judge names or another.
+    A quote that is in none makes it unsupported.
     """
-    last = {_folded(text): (text, part) for text, part in parts}
+    by_number = {check.number: check for check in checks}
+    if len(by_number) < len(checks) == len(claims):  # all with the number 1
+        by_number = dict(enumerate(checks, 1))
+    _check_complete(noun, by_number, len(claims))
+    for number in range(1, len(claims) + 1):
+        _check_evidence(noun, by_number[number], len(names))
+    last = {_folded(text): (text, by_number[number]) for number, text in enumerate(claims, 1)}
+    index = QuoteIndex(texts)
     lines: dict[bool, list[str]] = {False: [], True: []}
-    for number, (text, part) in enumerate(last.values(), 1):
-        if part.supported and not 1 <= part.document <= len(chunk_ids):
-            raise UnreadableError(
-                f"{kind}: number {number} is supported by document {part.document}, but "
-                f"only {len(chunk_ids)} were shown"
-            )
-        why = f" ({part.reason})" if part.reason else ""
-        source = f" [{chunk_ids[part.document - 1]}]" if part.supported else why
-        lines[part.supported].append(f"{number}. {text}{source}")
-    explanation = [f"{len(lines[True])} of {len(last)} {kind} supported"]
+    unsupported, invented = [], []
+    for number, (text, check) in enumerate(last.values(), 1):
+        source = index.find(check.quote, check.document) if check.supported else None
+        if source is not None:
+            lines[True].append(f'{number}. {text} [{names[source - 1]}]: "{check.quote}"')
+            continue
+        unsupported.append(text)
+        why = f" ({check.reason})" if check.reason else ""
+        if check.supported:
+            invented.append(check.quote)
+            why = f' (its quote is in no document: "{check.quote}")'
+        lines[False].append(f"{number}. {text}{why}")
+    summary = f"{len(lines[True])} of {len(last)} {noun}s supported"
+    if invented:
+        summary += f"; invented quotes: {len(invented)}"
+    explanation = [summary]
     for heading, group in zip(("Unsupported:", "Supported:"), lines.values(), strict=True):
         explanation += [heading, *group] if group else []
-    return len(lines[True]) / len(last), "\n".join(explanation)
+    return Scored(
+        len(lines[True]) / len(last),
+        "\n".join(explanation),
+        unsupported=tuple(unsupported),
+        invented_quotes=tuple(invented),
+    )
+
+
+def _check_evidence(noun: str, check: Check, n_documents: int) -> None:
+    """Refuse support that contradicts itself: from a document that was not shown, or without words."""
+    if not check.supported:
+        return
+    if not 1 <= check.document <= n_documents:
+        raise UnreadableError(
+            f"{noun} {check.number} is supported by document {check.document}, but "
+            f"only {n_documents} were shown"
+        )
+    if not check.quote.strip():
+        raise UnreadableError(
+            f"{noun} {check.number} is supported without a quote; copy the words that support it"
+        )

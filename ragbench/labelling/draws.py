@@ -15,10 +15,11 @@ import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, DataWarning, check_known
 from ragbench.evaluation import Result, Results
-from ragbench.labelling.items import LABELLED, LabelItem, items_by_query
+from ragbench.labelling.items import LabelItem, is_labelled, items_by_query, scale_of
 from ragbench.labelling.relevance import document_items, unjudged, with_labels
 from ragbench.labelling.sheet import COLUMNS, load_labels, read_sheet, source_code
 from ragbench.metrics import score_run
+from ragbench.registry import higher_is_better
 from ragbench.statistics.agreement import human_frame
 from ragbench.statistics.trust import Trust, draw_order, estimate_difference
 from ragbench.types import Chunk, Dataset, Qrels
@@ -26,9 +27,12 @@ from ragbench.types import Chunk, Dataset, Qrels
 PROXIES = {
     "correctness": ("llm_correctness", "gold_fact_coverage", "semantic_similarity", "token_f1"),
     "relevance": ("llm_relevance", "semantic_similarity"),
+    "completeness": ("llm_completeness", "semantic_similarity"),
     "faithfulness": ("llm_faithfulness", "claim_support"),
 }
-"""Criterion -> the measures that may follow people's verdicts by it, a judge's first."""
+"""Criterion -> the measures that may follow people's verdicts by it, a judge's first; of another
+criterion the judge's alone.
+"""
 
 _Values = TypeVar("_Values", pd.DataFrame, "pd.Series[float]")
 _DRAWN = re.compile(r"drawn (\d+)")
@@ -59,8 +63,8 @@ def trust(
             (rows with another `picked` than "drawn 7", "random" or none are left out). For a
             ranking measure: such a sheet of documents, with `dataset`; or relevance by people,
             query_id, doc_id, value, of all documents that count, for questions drawn at random.
-        criterion: "correctness", "relevance", "faithfulness", or a ranking measure of documents
-            ("nDCG@10").
+        criterion: "correctness", "relevance", "completeness", "faithfulness", one of your own that
+            the results have, or a ranking measure of documents ("nDCG@10").
         margin: a difference that does not matter.
         alpha: probability that the interval is wrong.
         dataset: for a ranking measure, the documents and the labels that there are.
@@ -77,16 +81,20 @@ def trust(
         isinstance(labels, Sequence) and labels and isinstance(labels[0], str | Path)
     ):
         answers = {result.name: result.answers for result in results}
-        labels = load_labels(labels, answers=answers if criterion in PROXIES else None)
+        labels = load_labels(labels, answers=answers if is_labelled(criterion) else None)
     if labels is None or not len(labels):
         values = pd.Series(dtype=float)
-    elif criterion in PROXIES:
+    elif is_labelled(criterion):
         values = _of_answers(results, labels, criterion)
     else:
         values = _of_documents(results, labels, criterion, dataset)
     values = values[values.index.isin(frame.index)]
     state = estimate_difference(frame, values, settled=settled, margin=margin, alpha=alpha)
     if len(results) > 1:
+        is_lower_better = is_labelled(criterion) and not higher_is_better(f"llm_{criterion}")
+        opposite = {"better": "worse", "worse": "better"}
+        if is_lower_better and state.decision in opposite:
+            return replace(state, decision=opposite[state.decision])
         return state
     return replace(state, decision="mean", more=None, decided_after=None)
 
@@ -123,7 +131,7 @@ def draw_items(
         DataError: nothing can be labelled.
     """
     frame, _ = proxy_differences(results, criterion, dataset, grades)
-    if criterion in PROXIES:
+    if is_labelled(criterion):
         items = items_by_query(results, criterion, dataset, chunks)
     else:
         items = document_items(dataset, [result.run for result in results], criterion)
@@ -168,7 +176,7 @@ def open_items(
 
 def _criterion_of_rows(criterion: str) -> str:
     """Return the criterion of a sheet's rows: by a ranking measure, documents are labelled."""
-    return criterion if criterion in PROXIES else "document"
+    return criterion if is_labelled(criterion) else "document"
 
 
 def proxy_differences(
@@ -185,7 +193,7 @@ def proxy_differences(
     """
     if not 1 <= len(results) <= 2:
         raise ConfigError(f"{len(results)} results; expected one, or the two to decide between")
-    if criterion in PROXIES:
+    if is_labelled(criterion):
         return _by_answers(results, criterion)
     check_known("criterion", [*PROXIES, *results[0].scores["measure"].unique()], criterion)
     if dataset is not None:
@@ -200,9 +208,9 @@ def _by_answers(results: Sequence[Result], criterion: str) -> tuple[pd.DataFrame
     By documents, only questions that both answered count. Else a missing answer counts 0, and two
     answers of the same text are settled: they differ by 0.
     """
-    needs_both = LABELLED[criterion].by_documents
+    needs_both = scale_of(criterion).by_documents
     texts = [_texts(result) for result in results]
-    frames = _columns(results, PROXIES[criterion])
+    frames = _columns(results, PROXIES.get(criterion, (f"llm_{criterion}",)))
     has_proxy = frames[0].shape[1] > 0
     scored = {query_id for frame in frames for query_id in frame.dropna(how="all").index}
     enough = all if needs_both else any
@@ -231,9 +239,15 @@ def _shared(results: Sequence[Result]) -> list[str]:
 
 
 def _columns(results: Sequence[Result], measures: Sequence[str]) -> list[pd.DataFrame]:
-    """Return each result's columns of the measures that all results have."""
+    """Return each result's columns of the measures that all results have; one that is unscored
+    everywhere in a result follows nothing, and is left out.
+    """
     tables = [result.wide for result in results]
-    common = [name for name in measures if all(name in table for table in tables)]
+    common = [
+        name
+        for name in measures
+        if all(name in table and table[name].notna().any() for table in tables)
+    ]
     return [table[common] for table in tables]
 
 
@@ -324,7 +338,7 @@ def _of_answers(results: Sequence[Result], labels: Any, criterion: str) -> pd.Se
     _check_known(is_known & table["query_id"].isin(results[0].queries), labels, results)
     values = table.pivot_table(index="query_id", columns="configuration", values="human")
     values = values.reindex(columns=[result.name for result in results])
-    for result in () if LABELLED[criterion].by_documents else results:
+    for result in () if scale_of(criterion).by_documents else results:
         values.loc[~values.index.isin([*_texts(result)]), result.name] = 0.0
     values = values.dropna()
     values = values.loc[_in_turn([*values.index], table)]

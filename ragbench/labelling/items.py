@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ragbench.errors import ConfigError, DataError, DataWarning
+from ragbench.errors import ConfigError, DataError, DataWarning, unknown
 from ragbench.evaluation import Result
 from ragbench.judges.criteria import materials_of
+from ragbench.judges.criterion import find_criterion
 from ragbench.types import Case, Chunk, Dataset, grouped
 
 YES_NO: Mapping[str, tuple[float, str]] = {"y": (1.0, "yes"), "n": (0.0, "no")}
@@ -20,21 +21,28 @@ _GRADES = ("unrelated", "on the subject", "a part of the answer", "the answer")
 
 class Scale(NamedTuple):
     """The question to a labeller, and the key, value and name of each verdict; whether an answer is
-    judged by its documents, so that a missing one is not wrong.
+    judged by its documents, so that a missing one is not wrong, and whether by the reference.
     """
 
     question: str
     verdicts: Mapping[str, tuple[float, str]]
     by_documents: bool = False
+    by_reference: bool = False
 
 
 LABELLED: Mapping[str, Scale] = {
     "correctness": Scale(
         "Does the answer agree with the reference answer, as an answer to this question?",
         YES_NO,
+        by_reference=True,
     ),
     "relevance": Scale(
-        "How far does the answer address the question? Whether it is true does not matter.",
+        "How much of the answer is about what was asked? Whether it is true or complete does not "
+        "matter.",
+        FIVE,
+    ),
+    "completeness": Scale(
+        "How much of what was asked does the answer answer? Whether it is true does not matter.",
         FIVE,
     ),
     "faithfulness": Scale(
@@ -48,6 +56,44 @@ LABELLED: Mapping[str, Scale] = {
 """Criterion -> the question to a labeller. The values are on the scale of the judge of that name;
 "document" is of a document that was retrieved.
 """
+
+
+def is_labelled(criterion: str) -> bool:
+    """Return True if people can label answers by a criterion: a built-in one, or one of the user's that
+    is known in this process (from a result that has it, or from `load_criteria`).
+    """
+    if criterion in LABELLED:
+        return criterion != "document"
+    known = find_criterion(criterion)
+    return known is not None and known.is_own and known.about == "answer"
+
+
+def scale_of(criterion: str) -> Scale:
+    """Return the scale of a criterion; of one of the user's its question and levels.
+
+    Raises:
+        ConfigError: an unknown criterion.
+    """
+    if criterion in LABELLED:
+        return LABELLED[criterion]
+    known = find_criterion(criterion)
+    if known is None or not is_labelled(criterion):
+        raise ConfigError(
+            f"{unknown('criterion', criterion, LABELLED)}; one of your own is known once a result "
+            "that has it is loaded"
+        )
+    values = known.values
+    ordered = sorted(values, key=lambda level: values[level])
+    keys = ["n", "y"] if ordered == ["no", "yes"] else [str(i) for i in range(len(ordered))]
+    verdicts = {key: (values[level], level) for key, level in zip(keys, ordered, strict=True)}
+    question = known.question or known.meaning or known.name
+    meanings = [f"{level} = {text}" for level, text in known.anchors.items()]
+    return Scale(
+        " ".join([question, *meanings]),
+        dict(reversed(verdicts.items())) if keys == ["n", "y"] else verdicts,
+        by_documents="contexts" in known.needs,
+        by_reference="reference" in known.needs,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +129,8 @@ def items_by_query(
         ConfigError: faithfulness of a result without `chunks` and passages.
         DataError: nothing can be labelled, or an answer's chunk is not among `chunks`.
     """
-    by_documents = LABELLED[criterion].by_documents
+    scale = scale_of(criterion)
+    by_documents = scale.by_documents
     if other := [r.name for r in results if r.dataset["fingerprint"] and not r.is_of(dataset)]:
         warnings.warn(
             f"{len(other)} of {len(results)} results, first {other[0]!r}, were made from other "
@@ -104,7 +151,7 @@ def items_by_query(
             )
         materials = materials_of(result.answers, dataset, pieces or (), contexts=at_hand)
         for answer, material in zip(result.answers, materials, strict=True):
-            lacks = criterion == "correctness" and not _reference(cases[answer.query_id])
+            lacks = scale.by_reference and not _reference(cases[answer.query_id])
             if answer.attempted and not lacks:
                 documents = material.documents if by_documents else ()
                 key = (answer.query_id, answer.text.strip(), *documents)

@@ -7,6 +7,7 @@ from typing import Any
 from ragbench import llms
 from ragbench.errors import ConfigError, DataError, JudgeWarning
 from ragbench.judges.criteria import MAX_ANSWER, Material, verdicts
+from ragbench.judges.criterion import BUILT_IN
 from ragbench.labelling.items import LabelItem, make_item
 from ragbench.metrics.retrieval import ranking
 from ragbench.types import Dataset, LLMLike, Qrels, Run
@@ -36,7 +37,7 @@ def judge_relevance(
         text = dataset.corpus[doc_id].full_text[:MAX_ANSWER]
         case = cases[q]
         materials.append(Material(q, case.text, "", None, (text,), (doc_id,), history=case.history))
-    values = [value for [value] in verdicts(materials, "document", llms.load_llm(llm))]
+    values = [value for [value] in verdicts(materials, BUILT_IN["document"], llms.load_llm(llm))]
     if lost := values.count(None):
         text = f"{lost} of {len(values)} documents have no grade from the judge"
         warnings.warn(text, JudgeWarning, stacklevel=2)

@@ -17,7 +17,7 @@ import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, DataWarning, unknown
 from ragbench.files import write_durably
-from ragbench.labelling.items import LABELLED, LabelItem, item_id_of
+from ragbench.labelling.items import LABELLED, LabelItem, is_labelled, item_id_of, scale_of
 from ragbench.testsets.writer import exclusive
 from ragbench.text import escape_formula
 from ragbench.types import Answer
@@ -78,9 +78,9 @@ def read_sheet(path: str | Path, *, annotator: str | None = None) -> pd.DataFram
     """Return the sheet as a table of texts without the apostrophes; of one annotator, or of all.
     `value` is the verdict.
 
-    A verdict is a number from 0 to 1 (with a point or a comma), yes, no, true, false, right or
-    wrong; an empty one means unlabelled. A sheet may be separated by commas, semicolons or tabs, as
-    spreadsheets of different countries write it.
+    A verdict is a number from 0 to 1 (with a point or a comma), a level of its criterion ("mostly"),
+    yes, no, true, false, right or wrong; an empty one means unlabelled. A sheet may be separated by
+    commas, semicolons or tabs, as spreadsheets of different countries write it.
 
     Raises:
         DataError: no such file, not a sheet, not UTF-8, a doubled column, an unreadable verdict, or
@@ -89,7 +89,8 @@ def read_sheet(path: str | Path, *, annotator: str | None = None) -> pd.DataFram
     sheet = _read(Path(path))
     if annotator is not None:
         sheet = sheet[sheet["annotator"] == annotator].reset_index(drop=True)
-    values = [verdict_of(text) if text else None for text in sheet["verdict"]]
+    rows = zip(sheet["verdict"], sheet["criterion"], strict=True)
+    values = [verdict_of(text, criterion) if text else None for text, criterion in rows]
     return sheet.assign(value=pd.Series(values, dtype="Float64"))
 
 
@@ -194,17 +195,22 @@ def source_code(name: str) -> str:
     return f"c{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
-def verdict_of(text: str) -> float:
-    """Return the value of a verdict cell.
+def verdict_of(text: str, criterion: str = "") -> float:
+    """Return the value of a verdict cell, which may name a level of its criterion.
 
-    >>> verdict_of("yes"), verdict_of("0,75")
-    (1.0, 0.75)
+    >>> verdict_of("yes"), verdict_of("0,75"), verdict_of("mostly", "relevance")
+    (1.0, 0.75, 0.75)
 
     Raises:
         ValueError: it cannot be read.
     """
     word = text.strip().casefold()
-    value = _WORDS[word] if word in _WORDS else float(word.replace(",", "."))
+    levels: dict[str, float] = {}
+    if criterion in LABELLED or is_labelled(criterion):
+        verdicts = scale_of(criterion).verdicts.values()
+        levels = {name.casefold(): value for value, name in verdicts}
+    words = {**_WORDS, **levels}
+    value = words[word] if word in words else float(word.replace(",", "."))
     if not 0 <= value <= 1:
         raise ValueError(f"{text!r} is not from 0 to 1")
     return value
@@ -270,10 +276,10 @@ def _read(path: Path) -> pd.DataFrame:
             raise DataError(f"{where}: {len(cells)} cells, expected {len(columns)}")
         row = dict(zip(columns, map(bare, cells), strict=True))
         row["verdict"] = row["verdict"].strip()
-        if row["criterion"] not in LABELLED:
+        if row["criterion"] not in LABELLED and not is_labelled(row["criterion"]):
             raise DataError(f"{where}: {unknown('criterion', row['criterion'], LABELLED)}")
         try:
-            verdict_of(row["verdict"] or "no")
+            verdict_of(row["verdict"] or "no", row["criterion"])
         except ValueError as exc:
             raise DataError(
                 f"{where}: the verdict {row['verdict']!r} cannot be read; expected a number from "
@@ -314,7 +320,7 @@ _NUMBER = re.compile(r"(?:\A|\n\n)\[\d+\] ")
 def _made_id(row: Mapping[str, str]) -> str:
     """Return the id that the texts of a row give; another one where a spreadsheet changed or cut them."""
     documents = []
-    if LABELLED[row["criterion"]].by_documents:
+    if scale_of(row["criterion"]).by_documents:
         documents = _NUMBER.split(row.get("context", ""))[1:]
     return item_id_of(row["query_id"], row["criterion"], [row.get("answer", ""), *documents])
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import DataError, RagbenchError, require, visible
-from ragbench.labelling.items import LABELLED
+from ragbench.labelling.items import scale_of
 from ragbench.labelling.sheet import read_sheet, save_label
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class LabelWidget(anywidget.AnyWidget):
     def press(self, key: str) -> None:
         """Do what a key means; one without a meaning does nothing."""
         key = key.casefold()
-        verdicts = LABELLED[self._rows[self._place]["criterion"]].verdicts
+        verdicts = scale_of(self._rows[self._place]["criterion"]).verdicts
         if key in verdicts:
             self.label(verdicts[key][0])
         elif key in (_NEXT, _BACK):
@@ -111,7 +111,7 @@ class LabelWidget(anywidget.AnyWidget):
     def _shown(self) -> dict[str, Any]:
         """Return what the form shows of the present item, as JSON."""
         row = self._rows[self._place]
-        scale = LABELLED[row["criterion"]]
+        scale = scale_of(row["criterion"])
         verdict = ""
         if row["value"] is not None:
             # a spreadsheet may hold a number that is none of the scale
@@ -160,7 +160,7 @@ class LabelWidget(anywidget.AnyWidget):
         if note != row.get("note", ""):
             self._save(place, row["value"], note)
             said = "The note is saved."
-        verdicts = LABELLED[row["criterion"]].verdicts
+        verdicts = scale_of(row["criterion"]).verdicts
         key = key.casefold()
         if key in verdicts:
             said = f"Saved: {verdicts[key][1]}."

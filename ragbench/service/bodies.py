@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import os
 from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated, Any, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, create_model, model_validator
 from pydantic.fields import FieldInfo
 
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, check_known
 from ragbench.evaluation import spec
 from ragbench.files import write_durably
+from ragbench.judges.criterion import CRITERIA, check_own, criterion_of
 from ragbench.service.folders import NAME, Folder, load
+from ragbench.text import without_surrogates
 
 Name = Annotated[str, Field(pattern=rf"^{NAME}$", max_length=80)]
 Measure = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^=,\s]+$")]
@@ -29,6 +31,27 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
 
+class CriterionBody(Body):
+    """A criterion of the client: what a judge decides about each answer, as the measure
+    `llm_<name>`.
+    """
+
+    question: Annotated[str, Field(min_length=1, max_length=5000)]
+    levels: Annotated[dict[Word, float | None], Field(min_length=2, max_length=20)] = Field(
+        {"yes": 1.0, "no": 0.0}
+    )
+    """Verdicts with their values from 0 to 1; null has no value."""
+    needs: Annotated[list[Literal["reference", "contexts", "facts"]], Field(max_length=3)] = Field(
+        []
+    )
+    """What the judge sees in addition to question and answer."""
+    anchors: Annotated[dict[Word, str], Field(max_length=20)] = Field({})
+    """When each level is right."""
+    examples: Annotated[list[dict[Name, str]], Field(max_length=20)] = Field([])
+    """Judged examples: answer, verdict, and question, contexts, reference, reason."""
+    higher_is_better: StrictBool = True
+
+
 _FIELDS = {
     name: field
     for name, field in spec.EvaluationSpec.model_fields.items()
@@ -41,9 +64,8 @@ def _served(field: FieldInfo) -> Any:
     values.
     """
     if not isinstance(field.default, tuple):
-        return Annotated[field.annotation, *field.metadata], Field(
-            field.default, description=field.description
-        )
+        kind = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+        return kind, Field(field.default, description=field.description)
     kind = Depth if int in get_args(field.annotation) else Word
     return list[kind], Field([*field.default], max_length=50, description=field.description)  # type: ignore[valid-type]
 
@@ -80,6 +102,8 @@ class RunBody(
     """Of its parts, as [weights] of --targets."""
     judge: StrictBool = False
     """Ask the model that RAG_EVAL_* names for the server."""
+    own_criteria: Annotated[dict[Name, CriterionBody], Field(max_length=20)] = Field({})
+    """Criteria of your own; all are judged, after those in `criteria`."""
     max_cost: Annotated[float, Field(ge=0, strict=True)] | None = None
     """US dollars."""
     baseline: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")] = ""
@@ -87,7 +111,13 @@ class RunBody(
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        spec.EvaluationSpec(**{name: getattr(self, name) for name in _FIELDS})
+        options = {name: getattr(self, name) for name in _FIELDS}
+        check_known("criterion", CRITERIA, *options["criteria"])  # neither files nor modules
+        spec.EvaluationSpec(**options)
+        if self.own_criteria and not self.judge:
+            raise ConfigError("own_criteria are judged by a language model; set judge to true")
+        for name, body in self.own_criteria.items():
+            check_own(criterion_of(name, body.model_dump()))
         return self
 
     def command(self, folder: Folder, baseline: str = "") -> list[str]:
@@ -104,6 +134,9 @@ class RunBody(
         for name, field in _FIELDS.items():
             if (text := spec.plain_text(getattr(self, name))) != spec.plain_text(field.default):
                 command.append(f"{spec.option_name(name, field)}={text}")
+        if self.own_criteria:
+            names = [*self.model_dump()["criteria"], self._criteria_file(folder)]
+            command.append(f"--criteria={','.join(names)}")
         options: dict[str, object] = {
             "fail-under": ",".join(f"{name}={value}" for name, value in self.targets.items()),
             "targets": self._targets_file(folder),
@@ -122,8 +155,38 @@ class RunBody(
             lines += [f"{table}.{name} = {float(values[name])}" for name in sorted(values)]
         if not lines:
             return ""
-        text = "\n".join(lines)
-        path = folder.path / "settings" / f"{sha256(text.encode()).hexdigest()[:16]}-targets.toml"
-        if not path.exists():
-            write_durably(path, text)
-        return str(path)
+        return _settings_file(folder, "targets", "\n".join(lines))
+
+    def _criteria_file(self, folder: Folder) -> str:
+        """Write the file of the client's criteria, named by its content."""
+        lines = []
+        for name, body in self.own_criteria.items():
+            lines.append(f"[{name}]")
+            lines += [f"{field} = {_toml(value)}" for field, value in body.model_dump().items()]
+        return _settings_file(folder, "criteria", "\n".join(lines))
+
+
+def _settings_file(folder: Folder, kind: str, text: str) -> str:
+    name = f"{sha256(text.encode()).hexdigest()[:16]}-{kind}.toml"
+    path = folder.path / "settings" / name
+    if not path.exists():
+        write_durably(path, text)
+    return str(path)
+
+
+def _toml(value: Any) -> str:
+    """Return plain data as TOML has it on one line.
+
+    >>> print(_toml({"yes": 1.0, "no": None, "a\\tb": ["c", True]}))
+    {"yes" = 1.0, "no" = nan, "a\\tb" = ["c", true]}
+    """
+    if value is None:
+        return "nan"
+    if isinstance(value, dict):
+        fields = (f"{_toml(name)} = {_toml(each)}" for name, each in value.items())
+        return f"{{{', '.join(fields)}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, str):  # TOML has no raw DEL, and no half of a surrogate pair
+        return json.dumps(without_surrogates(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+    return json.dumps(value)

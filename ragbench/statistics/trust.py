@@ -138,12 +138,14 @@ def estimate_difference(
 
     Args:
         proxies: a row per question (the index), a column per judge or heuristic: the same kind of
-            value as the labels, such as the difference of two systems; NaN where there is none.
+            value as the labels, such as the difference of two systems; NaN where there is none, and
+            a column without any value is dropped.
         labels: question -> people's value, of the questions that are labelled, in the order in
             which they were labelled, which is that of `draw_order` or random.
         settled: values of further questions, which need no label: 0 where both answers are the
             same.
-        margin: a difference that does not matter.
+        margin: a difference that does not matter; a difference whose whole interval is within it is
+            "within the margin", also where the interval excludes 0.
         alpha: probability of an error.
 
     >>> judged = pd.DataFrame({"judge": [1.0, 0, 0, 1, 0] * 60})
@@ -168,6 +170,7 @@ def estimate_difference(
         raise DataError(
             "there is no question that both systems were asked and that can be labelled"
         )
+    proxies = proxies.dropna(axis=1, how="all")
     share, known = n_open / size, sum(settled) / size
     naive = proxies.mean() * share + known
     about: tuple[str, float | None] = ("", None)
@@ -177,7 +180,7 @@ def estimate_difference(
         return Trust(size, n, None, None, None, "undecided", None, *about)
     if n == n_open:
         middle = float(labels.sum()) / size + known
-        decision = _decision(middle, 0.0, 0.0)
+        decision = _within(_decision(middle, 0.0, margin), middle, middle, margin)
         return Trust(size, n, middle, middle, middle, decision, 0, *about)
     looks, x = _looks(n_open, alpha), _standardised(proxies)
     strata = _strata(x)
@@ -205,6 +208,7 @@ def estimate_difference(
     until = (int(each) for each, reach in later if _decision(middle, reach, margin) != "undecided")
     more = max(next(until, n_open) - n, 0)
     limits = float(middle - below), float(middle + above)
+    decision = _within(decision, *limits, margin)
     return Trust(size, n, middle, *limits, decision, more, *about, decided_after, n - int(count))
 
 
@@ -212,6 +216,12 @@ def _decision(middle: float, reach: float, margin: float) -> str:
     if abs(middle) > reach:
         return "better" if middle > 0 else "worse"
     return "within the margin" if abs(middle) + reach <= margin else "undecided"
+
+
+def _within(decision: str, low: float, high: float, margin: float) -> str:
+    """Return "within the margin" for a difference that is shown, and shown not to matter."""
+    is_shown = decision in ("better", "worse")
+    return "within the margin" if is_shown and -margin <= low and high <= margin else decision
 
 
 def _strata(x: Floats) -> Ints:

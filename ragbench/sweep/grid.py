@@ -11,7 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.evaluation import WHERE, check_parameters, config_name, configuration
+from ragbench.evaluation.identity import criteria_digest
 from ragbench.evaluation.parameters import assignments
+from ragbench.evaluation.spec import spec_of
 from ragbench.extension import searched
 from ragbench.files import expanded, read_toml, toml_line
 from ragbench.sweep.job import relative
@@ -360,7 +362,8 @@ def sources_of(grid: Grid) -> dict[str, dict[str, str]]:
     """Return what the result of each configuration is made from, in addition to its parameters; a
     result made from something else is outdated.
 
-    One whose system is described by a file or a module has its SHA-256 too. The dataset is loaded
+    One whose system is described by a file or a module has its SHA-256 too, and one that is judged
+    the SHA-256 of its criteria. The dataset is loaded
     once here, so that its errors come before anything is spent.
     """
     folder, first = working_folder(grid), next(iter(grid.runs.values()))
@@ -369,17 +372,19 @@ def sources_of(grid: Grid) -> dict[str, dict[str, str]]:
         "notebook_sha256": grid.notebook.digest,
         "dataset_fingerprint": load_named(first, folder).fingerprint if "dataset" in first else "",
     }
-    return {
-        name: {**source, "system_sha256": system_digest(str(parameters["system"]), folder)}
-        if parameters.get("system")
-        else source
-        for name, parameters in grid.runs.items()
-    }
+    sources = {}
+    for name, parameters in grid.runs.items():
+        sources[name] = dict(source)
+        if parameters.get("system"):
+            sources[name]["system_sha256"] = system_digest(str(parameters["system"]), folder)
+        if digest := criteria_digest(spec_of(parameters), folder):
+            sources[name]["criteria_sha256"] = digest
+    return sources
 
 
 def input_files(grid: Grid) -> list[Path]:
     """Return the files of a sweep that are small enough to be copied at its start: the grid, the
-    test set without documents, and the files that describe systems.
+    test set without documents, and the files that describe systems or criteria.
 
     Notebooks are not among them: they are read once anyway, and saving an open one changes nothing.
     """
@@ -387,7 +392,13 @@ def input_files(grid: Grid) -> list[Path]:
     first = next(iter(grid.runs.values()))
     testset = folder / expanded(str(first.get("dataset") or ""))
     systems = [folder / expanded(str(run.get("system") or "")) for run in grid.runs.values()]
-    paths = [grid.path, *systems]
+    criteria = [
+        folder / expanded(each)
+        for run in grid.runs.values()
+        for each in spec_of(run).criteria
+        if isinstance(each, str)
+    ]
+    paths = [grid.path, *systems, *criteria]
     if first.get("dataset") and testset.exists() and is_testset(testset):
         inside = sorted(testset.iterdir()) if testset.is_dir() else [testset]
         paths += [path for path in inside if path.name != "corpus.jsonl"]

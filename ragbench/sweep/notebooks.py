@@ -15,6 +15,7 @@ from typing import Any
 
 from ragbench.errors import ConfigError, unknown
 from ragbench.evaluation import typed
+from ragbench.evaluation.spec import parameter_types
 from ragbench.files import parse_json, write_durably
 
 _TYPES: dict[str, type] = {kind.__name__: kind for kind in (str, int, float, bool, list, dict)}
@@ -81,9 +82,12 @@ class Notebook:
         for name in values:
             if name not in self.defaults:
                 raise ConfigError(unknown(f"parameter of {self.path.name}", name, self.defaults))
-        typed_values = {
-            name: typed(name, value, self.types[name]) for name, value in values.items()
-        }
+        typed_values = {}
+        for name, value in values.items():
+            kinds = self.types[name]
+            if [*kinds] == [str]:
+                kinds = parameter_types(name) or kinds
+            typed_values[name] = typed(name, value, kinds)
         return {**self.defaults, **typed_values}
 
 

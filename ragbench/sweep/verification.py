@@ -227,7 +227,7 @@ def _job_of(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[str,
 
     try:
         with searched(cwd), imports_reported(confirm):
-            check_parameters(parameters)
+            check_parameters(parameters, folder=cwd)
     except ConfigError as exc:
         raise ConfigError(f"{path.name} cannot be run here: {exc}") from exc
     if edited := config.get(EDITED):

@@ -150,7 +150,7 @@ def test_the_judges_hallucination_takes_part_where_a_judge_ran(tmp_path: Path) -
     reply = (
         '{"correctness": {"reason": "same", "verdict": "correct"}, "relevance": {"reason": '
         '"yes", "score": 1}, "faithfulness": {"claims": [{"claim": "25 days", "supported": true, '
-        '"document": 1}, {"claim": "each year", "supported": false, "document": null}]}}'
+        '"document": 1, "quote": "25 days"}, {"claim": "each year", "supported": false, "document": null}]}}'
     )
     judged = evaluated(RIGHT, judge=ScriptedLLM([reply] * 5))
     assert value(judged, "llm_faithfulness") == 0.5, [

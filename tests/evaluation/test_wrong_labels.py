@@ -49,6 +49,7 @@ class Fair:
             "claim": "c",
             "reason": "r",
             "document": 1,
+            "quote": year,
             "supported": has(year, "document"),
         }
         correctness = {"reason": "r", "verdict": has(year, "reference")}

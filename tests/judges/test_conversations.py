@@ -11,7 +11,7 @@ import pytest
 
 from ragbench.judges import judge, judge_audit
 from ragbench.judges.criteria import MAX_ANSWER, materials_of, write_request
-from ragbench.judges.prompts import CRITERIA
+from ragbench.judges.criterion import BUILT_IN, CRITERIA
 from ragbench.labelling.relevance import judge_relevance
 from ragbench.llms import ScriptedLLM
 from ragbench.metrics.groundedness import score_groundedness
@@ -31,10 +31,23 @@ CHUNKS = [Chunk("d#0", "d", 0, len(TEXT), TEXT)]
 ANSWER = Answer("c<::>3", "In 1918, 17 years after 1901.", contexts=("d#0",), outcome="success")
 
 
-def prompt_of(criterion: str | list[str], answer: Answer = ANSWER, data: Dataset = DATA) -> str:
+def prompt_of(
+    criterion: str | list[str],
+    answer: Answer = ANSWER,
+    data: Dataset = DATA,
+    *,
+    combine_criteria: bool = False,
+) -> str:
     llm = ScriptedLLM(lambda prompt: {})
     with pytest.warns(match="unscored"):
-        judge([answer], criterion, llm, dataset=data, chunks=CHUNKS)
+        judge(
+            [answer],
+            criterion,
+            llm,
+            dataset=data,
+            chunks=CHUNKS,
+            combine_criteria=combine_criteria,
+        )
     return llm.prompts[0]
 
 
@@ -52,7 +65,7 @@ def test_every_criterion_sees_the_earlier_turns_as_material(criterion: str) -> N
 
 
 def test_all_criteria_together_the_audit_and_the_grades_of_documents_see_them_too() -> None:
-    assert len(fenced(prompt_of(list(CRITERIA)))) == 3
+    assert len(fenced(prompt_of(list(CRITERIA), combine_criteria=True))) == 3
     llm = ScriptedLLM(lambda prompt: {"verdict": True})
     other = Case("d<::>2", "And where?", reference_answer="In Oslo.", turns=(("Who?", "She."),))
     data = Dataset("talk", "test", {}, [CASE, other], {})
@@ -68,15 +81,15 @@ def test_prompts_without_turns_are_the_bytes_that_they_were() -> None:
     data = Dataset("one", "test", {}, [case], {})
     [material] = materials_of([Answer("q", "1918", contexts=("d#0",))], data, CHUNKS)
     groups = [*((name,) for name in CRITERIA), tuple(CRITERIA), ("document",)]
-    prompts = [write_request(group, material) for group in groups]
-    prompts.append(write_request(("relevance",), material, problem="p", reply="r"))
+    prompts = [write_request([BUILT_IN[name] for name in group], material) for group in groups]
+    prompts.append(write_request([BUILT_IN["relevance"]], material, problem="p", reply="r"))
     digest = hashlib.sha256("\0".join(prompts).encode()).hexdigest()
-    assert digest == "d902f823d080be9128d6c01439df13660047a9e27ed410096c0e7c308b3e4344"
+    assert digest == "3cae3b8ca260f97152a5a5b7f1ea12fe7c9c7a6c04314a78856df6de0dda5a0f"
 
 
 def verdict(criterion: str, document: int, chunks: tuple[str, ...] = ("d#0",)) -> Judgement:
     text = {"faithfulness": "claim", "context_recall": "statement"}[criterion]
-    part = {"number": 1, text: "It was 1901.", "reason": "r", "supported": True}
+    part = {"number": 1, text: "It was 1901.", "reason": "r", "quote": "1901", "supported": True}
     reply = {criterion: {f"{text}s": [{**part, "document": document}]}}
     llm = ScriptedLLM(lambda prompt: json.dumps(reply))
     answer = Answer("c<::>3", ANSWER.text, contexts=chunks, outcome="success")

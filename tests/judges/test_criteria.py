@@ -12,7 +12,8 @@ import pytest
 from ragbench.errors import ConfigError, DataError, DataWarning, JudgeWarning
 from ragbench.judges import judge
 from ragbench.judges.criteria import MAX_ANSWER, SAMPLING_TEMPERATURE, judgeable, verdicts
-from ragbench.judges.prompts import CRITERIA, JUDGE_SYSTEM
+from ragbench.judges.criterion import BUILT_IN, CRITERIA
+from ragbench.judges.prompts import JUDGE_SYSTEM
 from ragbench.llms import ScriptedLLM
 from ragbench.llms.reply_text import NO_ANSWER
 from ragbench.types import Answer, Case, Chunk, Completion, Dataset, Document, Judgement
@@ -39,6 +40,7 @@ GOOD = Answer("q0", "In 1881 [1]. It is blue.", ("rail#0", "tea#0"), ("rail#0",)
 VERDICTS: dict[str, Any] = {
     "correctness": {"reason": "same year", "verdict": True},
     "relevance": {"reason": "to the point", "score": 0.75},
+    "completeness": {"reason": "no month", "score": 0.5},
     "faithfulness": {
         "claims": [
             {
@@ -46,6 +48,7 @@ VERDICTS: dict[str, Any] = {
                 "claim": "It opened in 1881.",
                 "reason": "says so",
                 "document": 1,
+                "quote": "opened in 1881",
                 "supported": True,
             },
             {
@@ -59,7 +62,14 @@ VERDICTS: dict[str, Any] = {
     },
     "context_recall": {
         "statements": [
-            {"number": 1, "statement": "1881", "reason": "said", "document": 1, "supported": True}
+            {
+                "number": 1,
+                "statement": "1881",
+                "reason": "said",
+                "document": 1,
+                "quote": "1881",
+                "supported": True,
+            }
         ]
     },
     "context_precision": {
@@ -78,6 +88,7 @@ VERDICTS: dict[str, Any] = {
 VALUES = {
     "correctness": 1.0,
     "relevance": 0.75,
+    "completeness": 0.5,
     "faithfulness": 0.5,
     "context_recall": 1.0,
     "context_precision": 0.5,
@@ -126,6 +137,10 @@ class Recorder:
         return Completion(self._reply(prompt, sample), self.name)
 
 
+def combined(answers: Answer, criterion: Sequence[str], llm: Any) -> dict[str, Judgement]:
+    return run(answers, criterion, llm, combine_criteria=True)
+
+
 def run(
     answers: Answer | Sequence[Answer], criterion: str | Sequence[str], llm: Any, **options: Any
 ) -> dict[str, Judgement]:
@@ -134,9 +149,17 @@ def run(
     return {judgement.criterion: judgement for judgement in judgements}
 
 
-def test_one_request_returns_all_criteria() -> None:
+def test_each_criterion_is_a_request_of_its_own() -> None:
     llm = ScriptedLLM(obedient)
     found = run(GOOD, ALL, llm)
+    assert [asked_for(prompt) for prompt in llm.prompts] == [[name] for name in ALL]
+    assert {name: judgement.value for name, judgement in found.items()} == VALUES
+    assert [len(found[name].usage) for name in ALL] == [1] * len(ALL)
+
+
+def test_one_request_returns_all_criteria() -> None:
+    llm = ScriptedLLM(obedient)
+    found = combined(GOOD, ALL, llm)
     assert len(llm.prompts) == 1
     assert {name: judgement.value for name, judgement in found.items()} == VALUES
     assert all(judgement.state == "scored" for judgement in found.values())
@@ -156,6 +179,7 @@ def test_each_criterion_can_be_judged_alone(criterion: str) -> None:
     [
         ("correctness", {"question", "reference", "answer"}),
         ("relevance", {"question", "answer"}),
+        ("completeness", {"question", "answer"}),
         ("faithfulness", {"question", "document", "answer"}),
         ("context_recall", {"question", "document", "reference"}),
         ("context_precision", {"question", "document", "reference"}),
@@ -191,12 +215,12 @@ def test_prompt_raw_reply_and_model_are_kept_and_the_explanation_lists_what_is_u
     assert judgement.model == "scripted:test"
     assert judgement.samples == (0.5,)
     assert "Unsupported:\n2. It is blue. (not said)" in judgement.explanation
-    assert "1. It opened in 1881. [rail#0]" in judgement.explanation
+    assert '1. It opened in 1881. [rail#0]: "opened in 1881"' in judgement.explanation
 
 
 def test_the_request_carries_schema_length_and_temperature_0() -> None:
     llm = Recorder(lambda prompt, _: json.dumps(obedient(prompt)))
-    run(GOOD, ["correctness", "relevance"], llm)
+    combined(GOOD, ["correctness", "relevance"], llm)
     call = llm.calls[0]
     assert list(call["schema"]["properties"]) == ["correctness", "relevance"]
     assert (call["max_tokens"], call["temperature"], call["sample"]) == (600, 0.0, 0)
@@ -253,7 +277,7 @@ def test_abstentions_and_failures_are_not_sent_and_have_a_state(
 
 def test_the_context_of_an_abstention_is_judged_all_the_same() -> None:
     llm = ScriptedLLM(obedient)
-    found = run(Answer("q0", NO_ANSWER, ("rail#0", "tea#0"), outcome="no_results"), ALL, llm)
+    found = combined(Answer("q0", NO_ANSWER, ("rail#0", "tea#0"), outcome="no_results"), ALL, llm)
     assert {name for name, judgement in found.items() if judgement.state == "scored"} == {
         "context_recall",
         "context_precision",
@@ -345,7 +369,7 @@ def test_a_long_answer_is_judged_by_its_beginning_with_a_note() -> None:
     text = " ".join(f"Sentence {i} says little." for i in range(2500))
     assert len(text.split()) == 10_000
     llm = ScriptedLLM(obedient)
-    found = run(Answer("q0", text, ("rail#0", "tea#0")), ALL, llm)
+    found = combined(Answer("q0", text, ("rail#0", "tea#0")), ALL, llm)
     assert text[:MAX_ANSWER] in llm.prompts[0]
     assert text[: MAX_ANSWER + 1] not in llm.prompts[0]
     assert f"(Only the first {MAX_ANSWER} characters of the answer.)" in llm.prompts[0]
@@ -403,8 +427,8 @@ def test_only_unreadable_criteria_are_requested_again() -> None:
         return found
 
     llm = ScriptedLLM(reply)
-    found = run(GOOD, ALL, llm)
-    assert [asked_for(prompt) for prompt in llm.prompts] == [ALL, ["relevance", "faithfulness"]]
+    found = combined(GOOD, ALL, llm)
+    assert [asked_for(prompt) for prompt in llm.prompts] == [ALL, ["faithfulness", "relevance"]]
     assert {name: judgement.value for name, judgement in found.items()} == VALUES
     assert "--- repair ---" not in found["correctness"].response
 
@@ -462,8 +486,8 @@ def test_an_unreadable_sample_is_unscored_and_the_others_stay() -> None:
             "?" if sample == 1 else '{"correctness": {"reason": "r", "verdict": true}}'
         )
     )
-    material = judgeable([GOOD], "correctness", DATA, CHUNKS)
-    assert verdicts(material, "correctness", llm, n_samples=2) == [[1.0, None]]
+    material = judgeable([GOOD], BUILT_IN["correctness"], DATA, CHUNKS)
+    assert verdicts(material, BUILT_IN["correctness"], llm, n_samples=2) == [[1.0, None]]
     assert [call["sample"] for call in llm.calls].count(1) == 2, "the repair is of the same sample"
     assert {call["temperature"] for call in llm.calls} == {SAMPLING_TEMPERATURE}
 
@@ -552,14 +576,14 @@ def test_each_request_is_counted_once() -> None:
     it repairs.
     """
     llm = ScriptedLLM(obedient)
-    found = run(GOOD, ALL, llm)
-    assert [len(found[name].usage) for name in ALL] == [1, 0, 0, 0, 0, 0]
+    found = combined(GOOD, ALL, llm)
+    assert [len(found[name].usage) for name in ALL] == [1, 0, 0, 0, 0, 0, 0]
     [request] = found[ALL[0]].usage
     words = len(f"{JUDGE_SYSTEM} {llm.prompts[0]}".split())
     assert (request.model, request.input_tokens, request.text) == ("scripted:test", words, "")
     repaired = run(GOOD, "correctness", ScriptedLLM(["nonsense", VERDICTS["correctness"]]))
     assert [one.output_tokens for one in repaired["correctness"].usage] == [1, 5]
-    together = run(GOOD, ["correctness", "relevance"], ScriptedLLM(obedient))
+    together = combined(GOOD, ["correctness", "relevance"], ScriptedLLM(obedient))
     assert [len(one.usage) for one in together.values()] == [1, 0]
 
 

@@ -14,24 +14,25 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from ragbench.judges import rank_weighted_precision
-from ragbench.judges.criteria import NEEDS, REPLY_TOKENS
+from ragbench.judges.criterion import BUILT_IN, CRITERIA, FORMS
 from ragbench.judges.parser import UnreadableError, read_verdicts, reply_schema, score
-from ragbench.judges.prompts import CRITERIA, REPLY_FORMS
+from ragbench.judges.prompts import REPLY_FORMS
 from ragbench.llms.reply_text import read_outcome
 
 IDS = ("a#0", "b#0", "c#0")
+DOCUMENTS = ("Some words.", "Other words.", "More words.")
 
 
 def read(reply: str, criterion: str) -> float | str | None:
     """The value, or the problem."""
-    verdict = read_verdicts(reply, [criterion])[criterion]
+    verdict = read_verdicts(reply, [BUILT_IN[criterion]])[criterion]
     if isinstance(verdict, UnreadableError):
         return str(verdict)
-    return score(verdict, IDS)[0]
+    return score(verdict, IDS, DOCUMENTS).value
 
 
 def verdict_of(reply: object, criterion: str) -> BaseModel:
-    verdict = read_verdicts(json.dumps(reply), [criterion])[criterion]
+    verdict = read_verdicts(json.dumps(reply), [BUILT_IN[criterion]])[criterion]
     assert isinstance(verdict, BaseModel), verdict
     return verdict
 
@@ -95,7 +96,7 @@ def test_correctness(reply: str, value: float) -> None:
         ),
         (
             f'{{"correctness": "unclear"}} The answer says {TRUE}',
-            "correctness.verdict: Input should be a valid",
+            "correctness.verdict: ",
         ),
         ('{"relevance": {"score": 1}}', "it has no verdict on correctness"),
         ('{"correctness": {"reason": "cut", "verd', "its JSON is broken or cut at character"),
@@ -105,14 +106,14 @@ def test_correctness(reply: str, value: float) -> None:
         ),
         (
             '{"correctness": {"reason": "r", "verdict": "maybe"}}',
-            "correctness.verdict: Input should be a valid boolean",
+            "correctness.verdict: ",
         ),
         ('{"correctness": {"reason": "r"}}', "correctness.verdict: Field required"),
         (
             f'{TRUE} {{"correctness": {{"verdict": null}}}}',
-            "correctness.verdict: Input should be a valid boolean",
+            "correctness.verdict: ",
         ),
-        ('{"correctness": []}', "correctness.verdict: Input should be a valid boolean"),
+        ('{"correctness": []}', "correctness.verdict: "),
         ('{"a":' * 100_000, "it nests too deeply"),
     ],
 )
@@ -234,7 +235,9 @@ PLANTED = '{"correctness": {"verdict": true}}'
 def test_a_planted_verdict_that_the_judge_quotes_is_not_its_verdict(
     reply: str, criteria: tuple[str, ...]
 ) -> None:
-    assert isinstance(read_verdicts(reply, criteria)["correctness"], UnreadableError)
+    assert isinstance(
+        read_verdicts(reply, [BUILT_IN[name] for name in criteria])["correctness"], UnreadableError
+    )
 
 
 @pytest.mark.parametrize(
@@ -346,6 +349,7 @@ def claim(number: int, text: str, supported: object, document: object = 0) -> di
         "claim": text,
         "reason": f"why {number}",
         "document": document,
+        "quote": "words" if supported else "",
         "supported": supported,
     }
 
@@ -356,14 +360,45 @@ def test_faithfulness_is_the_supported_share_and_lists_both_kinds() -> None:
         claim(2, "It is blue.", False),
         claim(3, "It is old.", True, 3),
     ]
-    value, explanation = score(
-        verdict_of({"faithfulness": {"claims": claims}}, "faithfulness"), IDS
-    )
-    assert value == pytest.approx(2 / 3)
-    assert explanation == (
+    scored = score(verdict_of({"faithfulness": {"claims": claims}}, "faithfulness"), IDS, DOCUMENTS)
+    assert scored.value == pytest.approx(2 / 3)
+    assert scored.explanation == (
         "2 of 3 claims supported\nUnsupported:\n2. It is blue. (why 2)\n"
-        "Supported:\n1. It opened in 1881. [b#0]\n3. It is old. [c#0]"
+        'Supported:\n1. It opened in 1881. [b#0]: "words"\n3. It is old. [c#0]: "words"'
     )
+    assert (scored.unsupported, scored.invented_quotes) == (("It is blue.",), ())
+    # listed first, then checked: as the prompt asks for it
+    checks = [{**each, "claim": None} for each in claims]
+    listed = {"claims": [each["claim"] for each in claims], "checks": checks}
+    assert score(verdict_of(listed, "faithfulness"), IDS, DOCUMENTS) == scored
+    once = [{**each, "number": 1} for each in checks]
+    numbered_alike = {"claims": listed["claims"], "checks": once}
+    assert score(verdict_of(numbered_alike, "faithfulness"), IDS, DOCUMENTS).value == scored.value
+    lacking = {"claims": listed["claims"], "checks": checks[:2]}
+    with pytest.raises(UnreadableError, match="no verdict on claim 3"):
+        score(verdict_of(lacking, "faithfulness"), IDS, DOCUMENTS)
+
+
+def test_support_without_a_quote_is_unreadable() -> None:
+    for quote in ("", "  ", None):
+        bare = {**claim(1, "It is old.", True, 1), "quote": quote}
+        with pytest.raises(UnreadableError, match="claim 1 is supported without a quote"):
+            score(verdict_of({"claims": [bare]}, "faithfulness"), IDS, DOCUMENTS)
+
+
+def test_an_invented_quote_makes_its_claim_unsupported_and_is_counted() -> None:
+    claims = [
+        claim(1, "It is old.", True, 1),
+        {**claim(2, "It is red.", True, 1), "quote": "it is red"},
+        {**claim(3, "It is new.", True, 1), "quote": "Other words"},
+    ]
+    scored = score(verdict_of({"claims": claims}, "faithfulness"), IDS, DOCUMENTS)
+    assert scored.value == pytest.approx(2 / 3)
+    assert scored.invented_quotes == ("it is red",)
+    assert scored.unsupported == ("It is red.",)
+    assert scored.explanation.startswith("2 of 3 claims supported; invented quotes: 1\n")
+    assert '2. It is red. (its quote is in no document: "it is red")' in scored.explanation
+    assert '3. It is new. [b#0]: "Other words"' in scored.explanation, "the document that has it"
 
 
 @pytest.mark.parametrize("document", [0, 4, 99])
@@ -376,9 +411,9 @@ def test_support_by_a_document_that_was_not_shown_is_unreadable(
     own = {**claim(1, "It is old.", True, document), "statement": "It is old."}
     with pytest.raises(
         UnreadableError,
-        match=f"{kind}: number 1 is supported by document {document}, but only 3 were",
+        match=f"{kind[:-1]} 1 is supported by document {document}, but only 3 were",
     ):
-        score(verdict_of({criterion: {kind: [own]}}, criterion), IDS)
+        score(verdict_of({criterion: {kind: [own]}}, criterion), IDS, DOCUMENTS)
 
 
 @pytest.mark.parametrize(
@@ -389,12 +424,12 @@ def test_the_supporting_document_is_read_as_models_write_it(
     document: object, chunk_id: str
 ) -> None:
     verdict = verdict_of({"claims": [claim(1, "x", "supported", document)]}, "faithfulness")
-    assert f"[{chunk_id}]" in score(verdict, IDS)[1]
+    assert f"[{chunk_id}]" in score(verdict, IDS, DOCUMENTS).explanation
 
 
 def test_of_a_claim_that_comes_twice_the_last_verdict_counts() -> None:
     claims = [claim(1, "It is blue.", True, 1), claim(1, "it is  blue.", False)]
-    assert score(verdict_of({"claims": claims}, "faithfulness"), IDS)[0] == 0.0
+    assert score(verdict_of({"claims": claims}, "faithfulness"), IDS, DOCUMENTS).value == 0.0
 
 
 def test_claims_that_all_have_the_number_1_all_count() -> None:
@@ -404,13 +439,16 @@ def test_claims_that_all_have_the_number_1_all_count() -> None:
         claim(1, "c", False),
         claim(1, "d", False),
     ]
-    assert score(verdict_of({"claims": claims}, "faithfulness"), IDS)[0] == 0.25
+    assert score(verdict_of({"claims": claims}, "faithfulness"), IDS, DOCUMENTS).value == 0.25
 
 
 def test_an_answer_without_claims_is_unscored_and_a_reference_without_statements_unreadable() -> (
     None
 ):
-    assert score(verdict_of({"faithfulness": {"claims": []}}, "faithfulness"), IDS)[0] is None
+    assert (
+        score(verdict_of({"faithfulness": {"claims": []}}, "faithfulness"), IDS, DOCUMENTS).value
+        is None
+    )
     assert str(read('{"context_recall": {"statements": []}}', "context_recall")).startswith(
         "context_recall.statements"
     )
@@ -423,13 +461,15 @@ def test_context_recall_is_the_supported_share_of_the_statements() -> None:
             "statement": f"s{i}",
             "reason": "r",
             "document": i % 2,
+            "quote": "words" if i % 2 else "",
             "supported": bool(i % 2),
         }
         for i in range(4)
     ]
-    value, explanation = score(verdict_of({"statements": statements}, "context_recall"), IDS)
-    assert value == 0.5
-    assert "2 of 4 statements supported" in explanation
+    scored = score(verdict_of({"statements": statements}, "context_recall"), IDS, DOCUMENTS)
+    assert scored.value == 0.5
+    assert "2 of 4 statements supported" in scored.explanation
+    assert scored.unsupported == (), "statements of the reference are not the answer's claims"
 
 
 def useful(*numbers: int) -> dict[str, object]:
@@ -449,7 +489,9 @@ def useful(*numbers: int) -> dict[str, object]:
     ],
 )
 def test_context_precision_weighs_by_rank(numbers: tuple[int, ...], value: float) -> None:
-    assert score(verdict_of(useful(*numbers), "context_precision"), IDS)[0] == pytest.approx(value)
+    assert score(verdict_of(useful(*numbers), "context_precision"), IDS).value == pytest.approx(
+        value
+    )
 
 
 def test_a_document_without_a_verdict_is_unreadable_and_of_two_the_last_counts() -> None:
@@ -457,7 +499,7 @@ def test_a_document_without_a_verdict_is_unreadable_and_of_two_the_last_counts()
     with pytest.raises(UnreadableError, match="no verdict on document 2"):
         score(verdict_of(short, "context_precision"), IDS)
     twice = {"documents": [*useful(1, 2, 3)["documents"], {"number": 1, "useful": False}]}  # type: ignore[misc]
-    assert score(verdict_of(twice, "context_precision"), IDS)[0] == pytest.approx(
+    assert score(verdict_of(twice, "context_precision"), IDS).value == pytest.approx(
         (1 / 2 + 2 / 3) / 2
     )
 
@@ -466,10 +508,10 @@ def test_of_facts_only_those_stated_in_full_count() -> None:
     levels = ("full", "Partial", "none")
     verdict = {"facts": [{"number": n, "support": each} for n, each in enumerate(levels, 1)]}
     facts = ("It opened in May.", "It is red.", "It closed.")
-    value, explanation = score(verdict_of(verdict, "vital_recall"), facts)
-    assert value == pytest.approx(1 / 3)
-    assert explanation.splitlines()[2] == "2. partial [It is red.]"
-    with pytest.raises(UnreadableError, match="vital_recall: no verdict on fact 4"):
+    scored = score(verdict_of(verdict, "vital_recall"), facts)
+    assert scored.value == pytest.approx(1 / 3)
+    assert scored.explanation.splitlines()[2] == "2. partial [It is red.]"
+    with pytest.raises(UnreadableError, match="no verdict on fact 4"):
         score(verdict_of(verdict, "vital_recall"), (*facts, "It burnt."))
     assert "support" in str(read('{"facts": [{"number": 1, "support": "half"}]}', "vital_recall"))
 
@@ -492,7 +534,9 @@ def test_one_unreadable_verdict_leaves_the_others() -> None:
         '{"correctness": {"reason": "r", "verdict": true}, "relevance": {"reason": "r", '
         '"score": 7}}'
     )
-    found = read_verdicts(reply, ["correctness", "relevance", "faithfulness"])
+    found = read_verdicts(
+        reply, [BUILT_IN[name] for name in ("correctness", "relevance", "faithfulness")]
+    )
     assert {name: isinstance(verdict, UnreadableError) for name, verdict in found.items()} == {
         "correctness": False,
         "relevance": True,
@@ -501,7 +545,9 @@ def test_one_unreadable_verdict_leaves_the_others() -> None:
 
 
 def test_judged_together_a_verdict_needs_its_name() -> None:
-    found = read_verdicts('{"reason": "r", "verdict": true}', ["correctness", "relevance"])
+    found = read_verdicts(
+        '{"reason": "r", "verdict": true}', [BUILT_IN["correctness"], BUILT_IN["relevance"]]
+    )
     assert all(isinstance(verdict, UnreadableError) for verdict in found.values())
 
 
@@ -513,29 +559,29 @@ def test_any_text_is_read_or_unreadable(reply: str) -> None:
         assert value is None or isinstance(value, str) or 0 <= value <= 1
 
 
-def test_every_criterion_has_its_prompt_form_needs_and_length() -> None:
-    assert [*CRITERIA, "document"] == [*REPLY_FORMS] == [*NEEDS]
-    assert REPLY_TOKENS.keys() < NEEDS.keys()  # the others are short
+def test_every_built_in_criterion_has_a_form_and_a_meaning() -> None:
+    assert {each.form for each in BUILT_IN.values()} | {"level"} == {*FORMS} == {*REPLY_FORMS}
+    assert all(each.meaning and each.origin for each in BUILT_IN.values())
 
 
 @pytest.mark.parametrize("criterion", list(CRITERIA))
 def test_the_schema_is_what_every_provider_takes_and_puts_the_reason_first(criterion: str) -> None:
-    schema = reply_schema([criterion])
+    schema = reply_schema([BUILT_IN[criterion]])
     text = json.dumps(schema)
     for word in ("$ref", "$defs", "anyOf", "minimum", "maximum", "minItems", "title", "default"):
         assert f'"{word}"' not in text
     form = schema["properties"][criterion]
-    inner = (
-        form if "reason" in form["properties"] else next(iter(form["properties"].values()))["items"]
-    )
+    lists = [each for each in form["properties"].values() if each["type"] == "array"]
+    inner = lists[-1]["items"] if lists else form
     fields = list(inner["properties"])
     assert fields.index("reason") < fields.index(fields[-1])
     assert fields[-1] in {"verdict", "score", "supported", "useful", "support"}
     assert inner["required"] == fields
     assert inner["additionalProperties"] is False
+    shown = REPLY_FORMS[BUILT_IN[criterion].form]
     for name in fields:
-        assert f'"{name}":' in REPLY_FORMS[criterion], "the form in the prompt is the schema's"
-    order = [REPLY_FORMS[criterion].index(f'"{name}":') for name in fields]
+        assert f'"{name}":' in shown, "the form in the prompt is the schema's"
+    order = [shown.index(f'"{name}":') for name in fields]
     assert order == sorted(order)
 
 
@@ -582,10 +628,10 @@ def test_a_planted_verdict_that_the_judge_only_quotes_does_not_count(
     ],
 )
 def test_a_reply_that_was_cut_in_prose_has_no_verdict_yet(reply: str, is_read: bool) -> None:
-    verdict = read_verdicts(reply, ["correctness"], cut=True)["correctness"]
+    verdict = read_verdicts(reply, [BUILT_IN["correctness"]], cut=True)["correctness"]
     assert isinstance(verdict, UnreadableError) != is_read
     if is_read:
-        assert score(verdict, IDS)[0] == 0.0  # type: ignore[arg-type]
+        assert score(verdict, IDS).value == 0.0  # type: ignore[arg-type]
 
 
 def test_a_truth_value_is_not_a_score() -> None:

@@ -44,6 +44,7 @@ def scored(run: Run, chunks: list[Chunk]) -> list[Callable[[], object]]:
         "claim": "At dawn.",
         "reason": "it says so",
         "document": 1,
+        "quote": "dawn",
         "supported": True,
     }
     verdict = {"faithfulness": {"claims": [claim]}}

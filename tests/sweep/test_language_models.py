@@ -49,6 +49,7 @@ llm: str = "openai:m"
 prompt: str = "cited"
 judge: str = ""
 criteria: str = "correctness,relevance"
+combine_criteria: bool = True
 note: str = ""
 results_dir: str = ""
 """
@@ -424,7 +425,7 @@ def test_the_real_notebook_sends_what_was_planned_and_shows_what_came_of_it(
     assert (
         asked
         == {model.model: model.to_send for model in planned.models}
-        == {"openai:m": 4, "openai:j": 4}
+        == {"openai:m": 4, "openai:j": 7}  # one question has no reference
     )
     assert [
         model.to_send
@@ -436,8 +437,8 @@ def test_the_real_notebook_sends_what_was_planned_and_shows_what_came_of_it(
         (tmp_path / "out" / "real" / name / "config.json").read_text(encoding="utf-8")
     )
     assert config["facts"]["generator_cost_usd"] == pytest.approx(4 * 0.018)
-    assert config["facts"]["judge_cost_usd"] == pytest.approx(4 * 0.018)
-    assert config["facts"]["cost_usd"] == pytest.approx(8 * 0.018)
+    assert config["facts"]["judge_cost_usd"] == pytest.approx(7 * 0.018)
+    assert config["facts"]["cost_usd"] == pytest.approx(11 * 0.018)
     assert config["facts"]["generate_ms"] > 0
     assert config["counts"]["judgements"] == 8
     executed = nbformat.read(tmp_path / "out" / "real" / f"{name}.ipynb", as_version=4)

@@ -178,6 +178,9 @@ def figures(result: Result) -> list[tuple[str, str]]:
         claims.append(f"{plural(counts['fabricated_numbers'], 'number')} in no context")
     if "invented_claims" in counts:
         claims.append(f"{plural(counts['invented_claims'], 'invented claim')} by the judge")
+    if counts.get("invented_quotes"):
+        quotes = plural(counts["invented_quotes"], "quote")
+        claims.append(f"{quotes} that the judge invented, whose claims count as unsupported")
     if claims:
         rows.append(("Claims", ", ".join(claims)))
     if judge := _judge_sentence(result):
@@ -205,6 +208,16 @@ def _judge_sentence(result: Result) -> str:
             parts.append(
                 f"constant: its verdict by {criterion} is {values[0]:.2f} on all {len(values)} "
                 "answers, so it distinguishes none of them"
+            )
+        excluded = [each.query_id for each in judgements if each.state == "excluded"]
+        if excluded:
+            shown = ", ".join(excluded[:5]) + (", ..." if len(excluded) > 5 else "")
+            reason = "the reference is wrong or incomplete"
+            if criterion != "correctness":
+                reason = "its verdict has no value"
+            parts.append(
+                f"{plural(len(excluded), 'answer')} without a verdict by {criterion}, as {reason}: "
+                f"{shown}"
             )
     return "; ".join(parts)
 

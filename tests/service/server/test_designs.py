@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
@@ -223,12 +224,14 @@ def judge(loopback: Any, wire: Any, llm_environment: pytest.MonkeyPatch) -> Any:
 
     def reply(asked: Any) -> Any:
         prompt = asked.body["messages"][-1]["content"]
+        first_word = re.search(r"<document-\w+>\n(\S+)", prompt)
         claims = [
             {
                 "number": 1,
                 "claim": "The first claim.",
                 "reason": "",
                 "document": 1,
+                "quote": first_word[1] if first_word else "",
                 "supported": True,
             }
         ]

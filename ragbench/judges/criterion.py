@@ -1,0 +1,398 @@
+"""`Criterion`: what a judge is asked, as a record; the built-in ones are in criteria.toml."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from ragbench.errors import ConfigError, check_known, unknown
+from ragbench.extension import imported, object_name
+from ragbench.files import bundled, expanded, read_toml
+from ragbench.registry import Measure, declare
+from ragbench.testsets.snapshot import as_at_start
+from ragbench.types import Answer, Case
+
+Function = Callable[[Case, Answer, Sequence[str]], Any]
+"""A criterion that is computed: the question with its labels, the answer, the texts that it was made
+from -> a value, or a value and its reason. None is unscored.
+"""
+
+NEEDS = ("reference", "contexts", "facts")
+"""What a judge can be shown in addition to the question and the answer."""
+
+FORMS = ("level", "score", "grade", "claims", "statements", "documents", "facts")
+"""The forms of a reply. "level" is the word of a level; the others are those of the built-in criteria."""
+
+_WITH_LEVELS = ("level", "score", "grade")
+_OF_EXAMPLES = ("question", "contexts", "reference", "answer", "reason", "verdict")
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,59}", re.IGNORECASE)
+_YES_NO: Mapping[str, float] = MappingProxyType({"yes": 1.0, "no": 0.0})
+_HINT = "a file of criteria holds tables such as [politeness] with question and levels"
+
+
+@dataclass(frozen=True, eq=False)
+class Criterion:
+    """What a judge decides about an answer; its scores are the measure `llm_<name>`.
+
+    The judge chooses one of `levels`, whose values are from 0 to 1. A level of None (in TOML `nan`)
+    has no value: an answer that gets it is unscored, and listed. A criterion with a `function` asks
+    no model: the function is called with the case, the answer and the texts of its contexts, and
+    returns a value, or a value and its reason; None is unscored.
+
+    As with the built-in criteria, answers that failed and abstentions are not judged.
+
+    Args:
+        name: letters, digits and underscores.
+        question: what the judge is asked.
+        levels: the verdicts and their values.
+        needs: what the judge is shown in addition to question and answer: "reference", "contexts",
+            "facts". An answer without it is unscored.
+        examples: judged examples that the judge is shown; each has a "verdict", and as far as
+            wanted "question", "contexts", "reference", "answer" and "reason".
+        function: computes the value in place of a judge.
+        anchors: level -> when it is right.
+        higher_is_better: False where 1 is the worst value, as of "toxicity".
+        meaning: a few words for tables; the first sentence of the question unless given.
+        optional: what the judge is shown where there is any; as `needs`, but nothing is unscored.
+        about: "answer", or "contexts" for a criterion that does not look at the answer.
+        form: the form of the reply, for other wordings of the built-in criteria (see `FORMS`).
+        max_tokens: maximum of the reply.
+        origin: the source of the question.
+
+    >>> polite = Criterion("politeness", "Is the answer polite?", {"yes": 1, "partly": 0.5, "no": 0})
+    >>> polite.measure.name, polite.values
+    ('llm_politeness', {'yes': 1.0, 'partly': 0.5, 'no': 0.0})
+
+    Raises:
+        ConfigError: a name, level or example that cannot be used, naming it.
+    """
+
+    name: str
+    question: str = ""
+    levels: Mapping[str, float | None] = field(default_factory=lambda: _YES_NO)
+    needs: Sequence[str] = ()
+    examples: Sequence[Mapping[str, str]] = ()
+    function: Function | None = None
+    _: KW_ONLY
+    anchors: Mapping[str, str] = field(default_factory=dict)
+    higher_is_better: bool = True
+    meaning: str = ""
+    optional: Sequence[str] = ()
+    about: str = "answer"
+    form: str = "level"
+    max_tokens: int = 300
+    origin: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise ConfigError(
+                f"a criterion cannot be named {self.name!r}; write letters, digits and "
+                "underscores, such as 'politeness'"
+            )
+        where = f"criterion {self.name!r}"
+        if self.function is None and not (isinstance(self.question, str) and self.question.strip()):
+            raise ConfigError(f"{where} has no question; state what the judge decides")
+        if self.function is not None and not callable(self.function):
+            raise ConfigError(f"{where}: function is {self.function!r}; expected a function")
+        if not isinstance(self.higher_is_better, bool):
+            raise ConfigError(
+                f"{where}: higher_is_better is {self.higher_is_better!r}; expected true or false"
+            )
+        if type(self.max_tokens) is not int or self.max_tokens < 1:
+            raise ConfigError(f"{where}: max_tokens is {self.max_tokens!r}; expected 1 or more")
+        for words in (self.needs, self.optional):
+            if isinstance(words, str):
+                raise ConfigError(f"{where}: {words!r} is a text; expected a list of {NEEDS}")
+            check_known(f"need of {where}", NEEDS, *words)
+        check_known(f"form of {where}", FORMS, self.form)
+        check_known(f"about of {where}", ("answer", "contexts", "document"), self.about)
+        self._set("levels", _checked_levels(self.levels, where))
+        self._set("needs", tuple(self.needs))
+        self._set("optional", tuple(self.optional))
+        self._set("anchors", {_level(name): text for name, text in self.anchors.items()})
+        check_known(f"level of {where}", self.levels, *self.anchors)
+        self._set("examples", _checked_examples(self.examples, self.levels, where))
+        if self.examples and self.form not in _WITH_LEVELS:
+            raise ConfigError(f"{where}: examples go with levels, and form is {self.form!r}")
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+    @property
+    def values(self) -> dict[str, float]:
+        """Return the levels that have a value."""
+        return {name: value for name, value in self.levels.items() if value is not None}
+
+    @property
+    def shows(self) -> frozenset[str]:
+        """Return the parts of the material that a judge sees."""
+        answer = ["answer"] if self.about == "answer" else []
+        return frozenset((*self.needs, *self.optional, *answer))
+
+    @property
+    def is_own(self) -> bool:
+        """Return True unless this is a built-in criterion."""
+        return BUILT_IN.get(self.name) is not self
+
+    @property
+    def measure(self) -> Measure:
+        """Return the measure of this criterion's scores."""
+        meaning = self.meaning or self.question.partition("?")[0].partition(". ")[0].strip()
+        of_scale = self.form in _WITH_LEVELS and self.function is None
+        bounds = (min(self.values.values()), max(self.values.values())) if of_scale else (0.0, 1.0)
+        return Measure(
+            f"llm_{self.name}",
+            perspective="judge",
+            level="answer" if self.about == "answer" else "context",
+            meaning=meaning or self.name,
+            source="a criterion of the user",
+            bounds=bounds,
+            higher_is_better=self.higher_is_better,
+            labels=tuple(
+                {"reference": "reference_answer", "facts": "gold_facts"}[need]
+                for need in self.needs
+                if need != "contexts"
+            ),
+            judged=True,
+        )
+
+    @property
+    def declaration(self) -> dict[str, Any]:
+        """Return the criterion as plain data, as the tables of a file have it; of a function its name
+        and the SHA-256 of its source.
+        """
+        plain: dict[str, Any] = {}
+        for part in fields(self):
+            value = getattr(self, part.name)
+            if part.name == "function":
+                value = value and _described(value)
+            elif isinstance(value, Mapping):
+                value = dict(value)
+            elif isinstance(value, tuple):
+                value = [dict(each) if isinstance(each, Mapping) else each for each in value]
+            if value not in (None, "", [], {}):
+                plain[part.name] = value
+        return plain
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of everything that decides a verdict."""
+        text = json.dumps(self.declaration, sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _level(name: object) -> str:
+    """Return the name of a level as a judge writes it.
+
+    >>> _level(True), _level(3), _level("partly ")
+    ('true', '3', 'partly')
+    """
+    return str(name).lower() if isinstance(name, bool) else str(name).strip()
+
+
+def _checked_levels(levels: Mapping[Any, Any], where: str) -> dict[str, float | None]:
+    if not isinstance(levels, Mapping) or not levels:
+        raise ConfigError(
+            f"{where}: levels is {levels!r}; expected verdicts with their values, such as "
+            '{"yes": 1, "no": 0}'
+        )
+    checked: dict[str, float | None] = {}
+    for given, value in levels.items():
+        name = _level(given)
+        if not name or "\n" in name or len(name) > 80:
+            raise ConfigError(f"{where}: a level cannot be named {given!r}; write a word or two")
+        if name.casefold() in {other.casefold() for other in checked}:
+            raise ConfigError(f"{where} has the level {name!r} twice")
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            checked[name] = None
+            continue
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 <= value <= 1:
+            raise ConfigError(
+                f"{where}: level {name!r} is {value!r}; expected a number from 0 to 1 (of a scale to "
+                "5, 4 is 0.8), or None for no value"
+            )
+        checked[name] = float(value)
+    if len({value for value in checked.values() if value is not None}) < 2:
+        raise ConfigError(f"{where} has one value only; give two or more levels of different value")
+    return checked
+
+
+def _checked_examples(
+    examples: Any, levels: Mapping[str, float | None], where: str
+) -> tuple[dict[str, str], ...]:
+    checked = []
+    if isinstance(examples, Mapping | str) or not isinstance(examples, Iterable):
+        raise ConfigError(f"{where}: examples is {examples!r}; expected a list of tables")
+    for number, example in enumerate(examples, 1):
+        place = f"{where}, example {number}"
+        if not isinstance(example, Mapping):
+            raise ConfigError(f"{place} is {example!r}; expected fields such as answer, verdict")
+        check_known(f"field of {place}", _OF_EXAMPLES, *example)
+        texts = {
+            name: _level(text) if name == "verdict" else str(text) for name, text in example.items()
+        }
+        if "verdict" not in texts:
+            raise ConfigError(f"{place} has no verdict; expected one of {', '.join(levels)}")
+        check_known(f"verdict of {place}", levels, texts["verdict"])
+        checked.append(texts)
+    return tuple(checked)
+
+
+def _described(function: Any) -> str:
+    """Return the name of a function with the digest of its source, as far as there is one."""
+    module = getattr(function, "__module__", "") or ""
+    name = f"{module}:{object_name(function)}"
+    try:
+        source = inspect.getsource(function)
+    except (OSError, TypeError):
+        return name
+    return f"{name} {hashlib.sha256(source.encode()).hexdigest()[:16]}"
+
+
+def criterion_of(name: str, table: Any, where: str = "") -> Criterion:
+    """Return the criterion that a table describes, as in a file or a grid.
+
+    >>> criterion_of("politeness", {"question": "Is it polite?", "levels": {"yes": 1.0, "no": 0.0}}).needs
+    ()
+
+    Raises:
+        ConfigError: a field that is not known, or as `Criterion`.
+    """
+    if isinstance(table, Criterion):
+        return table
+    prefix = f"{where}: " if where else ""
+    if not isinstance(table, Mapping):
+        raise ConfigError(
+            f"{prefix}[{name}] is {table!r}; expected a table with question and levels"
+        )
+    known = [part.name for part in fields(Criterion) if part.name not in ("name", "function")]
+    for key in table:
+        if key not in known:
+            raise ConfigError(f"{prefix}[{name}] {unknown('field', key, known)}")
+    try:
+        return Criterion(name, **table)
+    except ConfigError as exc:
+        raise ConfigError(f"{prefix}{exc}") from exc
+
+
+BUILT_IN: Mapping[str, Criterion] = {
+    name: criterion_of(name, table) for name, table in bundled(__file__, "criteria.toml").items()
+}
+"""The criteria of criteria.toml, by name; "document" is of a document that was retrieved."""
+
+CRITERIA = tuple(name for name in BUILT_IN if name != "document")
+"""The names of the built-in criteria of answers and contexts."""
+
+_own: dict[str, Criterion] = {}
+
+
+def load_criteria(given: Any, *, folder: str | Path = "") -> tuple[Criterion, ...]:
+    """Return criteria in the forms in which users name them, each once, and make those of the user
+    known to the registry of measures.
+
+    Args:
+        given: the name of a built-in criterion, a `Criterion`, a function, a TOML file of criteria,
+            "package.module:attribute", a table name -> fields, or a list or comma-separated text of
+            these. A function is the criterion of its name.
+        folder: where a file is looked for; "" means the working directory.
+
+    >>> [criterion.name for criterion in load_criteria("relevance, correctness")]
+    ['relevance', 'correctness']
+
+    Raises:
+        ConfigError: nothing has this name, or it cannot be used; two criteria have one name.
+    """
+    criteria: dict[str, Criterion] = {}
+    for criterion in _loaded(given, folder):
+        before = criteria.setdefault(criterion.name, criterion)
+        if before.digest != criterion.digest:
+            raise ConfigError(
+                f"two criteria have the name {criterion.name!r}; give each a name of its own"
+            )
+    for criterion in criteria.values():
+        declare_criterion(criterion)
+    return tuple(criteria.values())
+
+
+def _loaded(given: Any, folder: str | Path) -> list[Criterion]:
+    if isinstance(given, Criterion):
+        return [given]
+    if isinstance(given, str):
+        names = [name.strip() for name in given.split(",")]
+        return [each for name in names if name for each in _named(name, folder)]
+    if isinstance(given, Mapping):
+        return [criterion_of(str(name), table) for name, table in given.items()]
+    if isinstance(given, Path):
+        return _of_file(given)
+    if callable(given):
+        meaning = (inspect.getdoc(given) or "").partition("\n")[0]
+        return [Criterion(object_name(given), function=given, meaning=meaning)]
+    if isinstance(given, Iterable):
+        return [each for item in given for each in _loaded(item, folder)]
+    raise ConfigError(
+        f"{given!r} is not a criterion; expected a name, rb.Criterion(name, question), a function, "
+        "or a TOML file"
+    )
+
+
+def _named(name: str, folder: str | Path) -> list[Criterion]:
+    if name in CRITERIA:
+        return [BUILT_IN[name]]
+    if name.endswith(".toml"):
+        return _of_file(Path(folder) / expanded(name))
+    if ":" in name:
+        return _loaded(_not_text(imported(name, "criterion", folder), name), folder)
+    if name in _own:
+        return [_own[name]]
+    raise ConfigError(unknown("criterion", name, [*CRITERIA, *_own]))
+
+
+def _not_text(value: Any, name: str) -> Any:
+    if isinstance(value, str):
+        raise ConfigError(f"criterion {name!r} is a text; expected rb.Criterion or a function")
+    return value
+
+
+def _of_file(path: Path) -> list[Criterion]:
+    tables = read_toml(
+        as_at_start(path), _HINT, missing=f"there is no file of criteria {path}; {_HINT}"
+    )
+    if not tables:
+        raise ConfigError(f"{path} has no criterion; {_HINT}")
+    return [criterion_of(name, table, str(path)) for name, table in tables.items()]
+
+
+def declare_criterion(criterion: Criterion) -> None:
+    """Make a criterion of the user known by its name, and its measure; a later one replaces it.
+
+    Raises:
+        ConfigError: it has the name of a built-in criterion and is another one.
+    """
+    if not criterion.is_own:
+        return
+    check_own(criterion)
+    _own[criterion.name] = criterion
+    declare(criterion.measure)
+
+
+def check_own(criterion: Criterion) -> None:
+    """Refuse a criterion of the user with the name of a built-in one."""
+    if criterion.name in BUILT_IN:
+        raise ConfigError(
+            f"{criterion.name!r} is a criterion of ragbench; give yours another name, such as "
+            f"'my_{criterion.name}'"
+        )
+
+
+def find_criterion(name: str) -> Criterion | None:
+    """Return the built-in or the user's criterion of this name; None where there is none."""
+    return BUILT_IN.get(name) or _own.get(name)
