@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import ragbench as rb
+from ragbench import registry
 from ragbench.cli import app
 from ragbench.errors import ConfigError, DataError
 from ragbench.judges import load_criteria
@@ -61,7 +62,7 @@ def own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that these tests declare stays."""
     monkeypatch.setattr("ragbench.judges.criterion._own", {})
     monkeypatch.setattr("ragbench.registry._own", {})
-    find_measure.cache_clear()
+    registry._registered.cache_clear()
 
 
 @pytest.fixture
@@ -81,7 +82,7 @@ def judged(criterion: Any, reply: Any, answers: Any = ANSWERS[:1]) -> list[rb.Ju
 
 def by_evaluate(place: Path, criteria: Any) -> float:
     result = rb.evaluate(DATA, ANSWERS, judge="my_criteria:judge", criteria=criteria)
-    return float(result.scores.set_index("measure").loc["llm_politeness", "value"].mean())
+    return float(result.wide["llm_politeness"].mean())
 
 
 def test_an_own_criterion_gives_one_number_in_every_surface(place: Path) -> None:
@@ -124,7 +125,7 @@ def test_an_own_criterion_gives_one_number_in_every_surface(place: Path) -> None
 
 
 def test_a_grid_table_and_a_file_give_the_number_of_the_library(place: Path) -> None:
-    grid = {
+    grid: dict[str, Any] = {
         "fixed": {
             "dataset": "set.yaml",
             "retriever": "bm25",
@@ -141,7 +142,7 @@ def test_a_grid_table_and_a_file_give_the_number_of_the_library(place: Path) -> 
     (place / "mine.toml").write_text(FILE.replace("polite?", "kind?"))
     assert sources_of(read_grid(grid))[name]["criteria_sha256"] != before, "another question"
     table = {"politeness": {"question": "Is the answer polite?", "levels": LEVELS}}
-    grid["fixed"]["criteria"] = table  # type: ignore[assignment]
+    grid["fixed"]["criteria"] = table
     del grid["axes"]
     [(other, parameters)] = read_grid(grid).runs.items()
     assert parameters["criteria"] == table
@@ -406,7 +407,7 @@ def test_a_saved_result_tells_what_its_criteria_are(tmp_path: Path) -> None:
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         patch.setattr("ragbench.judges.criterion._own", {})
         patch.setattr("ragbench.registry._own", {})
-        find_measure.cache_clear()
+        registry._registered.cache_clear()
         again = rb.load_result(tmp_path / "out")
         assert not higher_is_better("llm_toxicity")
         assert scale_of("toxicity").question == "Is it toxic?"
