@@ -467,6 +467,7 @@ def _settings(plan: EvaluationPlan, targets: Targets) -> dict[str, Any]:
         "embedder": getattr(plan.embedder, "name", plan.embedder),
         "support_model": plan.support_model,
         "judge": getattr(spec.judge, "name", spec.judge),
+        "preset": targets.preset,
         "targets": dict(targets.measures),
         "cases": dict(targets.cases),
         "weights": {name: weight for name, weight in targets.weights.items() if weight},
@@ -481,6 +482,7 @@ def _settings(plan: EvaluationPlan, targets: Targets) -> dict[str, Any]:
     optional = {
         "categories": "categories",
         "limit": "limit",
+        "preset": "preset",
         "seed": "limit",
         "criteria": "criteria",
         "own_criteria": "own_criteria",

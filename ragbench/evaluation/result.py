@@ -310,7 +310,9 @@ class Result(Decisions):
         if not self.queries:
             return ""
         counts = self.counts
-        text = f"{counts['passed']} of {len(self.queries)} questions passed"
+        # the design whose interface is named Phase 4 calls questions test cases
+        noun = "test cases" if self.settings.get("preset") == "phase4" else "questions"
+        text = f"{counts['passed']} of {len(self.queries)} {noun} passed"
         if counts["failed"]:
             text += f", {counts['failed']} failed"
         if counts["undecided"]:

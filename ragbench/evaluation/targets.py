@@ -37,7 +37,7 @@ class Targets:
 
     `gates` are the measures that `--fail-under` names: they must be measured, and they must be
     reachable. `defaults` are the measures whose target is ragbench's own and not one that the user
-    named.
+    named. `preset` is the published design whose targets these are, "" for ragbench's own.
     """
 
     measures: Mapping[str, float]
@@ -45,6 +45,7 @@ class Targets:
     gates: frozenset[str] = frozenset()
     defaults: frozenset[str] = frozenset()
     weights: Mapping[str, float] = field(default_factory=lambda: WEIGHTS)
+    preset: str = ""
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -100,6 +101,7 @@ def load_targets(
     """
     tables = _tables(bundled(__file__, "targets.toml"), "targets.toml")
     defaults = set(tables["targets"])
+    preset = ""
     if path is not None:
         presets = bundled(__file__, "presets.toml")
         if isinstance(path, Mapping):
@@ -110,7 +112,8 @@ def load_targets(
             expected = f"expected a TOML file of targets, or one of {', '.join(presets)}"
             data = dict(read_toml(Path(path), expected))
         if "preset" in data:
-            base = _preset(data.pop("preset"), presets, str(path))
+            base = _preset(data["preset"], presets, str(path))
+            preset = str(data.pop("preset"))
             tables["targets"], defaults = {}, set()
             tables = {name: tables[name] | base[name] for name in _TABLES}
         changes = _tables(data, str(path))
@@ -126,7 +129,8 @@ def load_targets(
         )
     check_thresholds(cases)
     builtin = frozenset(defaults & measures.keys())
-    return Targets(measures, cases, defaults=builtin, weights=weights).gated(fail_under)
+    targets = Targets(measures, cases, defaults=builtin, weights=weights, preset=preset)
+    return targets.gated(fail_under)
 
 
 def verdict(
