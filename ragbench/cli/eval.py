@@ -228,9 +228,13 @@ def _record(result: evaluation.Result, path: Path) -> None:
     the same run.
     """
     folder = path if path.is_dir() else None
-    service.record_finished(
-        lambda: [(evaluation.load_result(folder) if folder else result, folder)]
-    )
+
+    def recorded() -> list[tuple[evaluation.Result, Path | None]]:
+        if folder is None:
+            return [(result, None)]
+        return [(replace(evaluation.load_result(folder), output=result.output), folder)]
+
+    service.record_finished(recorded)
 
 
 def _show(result: evaluation.Result, path: Path | None, *, verbose: bool, as_json: bool) -> None:

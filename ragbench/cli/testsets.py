@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,7 +15,16 @@ from ragbench import generation, llms
 from ragbench.cli.console import command, shown
 from ragbench.cli.help import Commands
 from ragbench.cli.init import path_from, text_of_testset
-from ragbench.cli.options import AtLeast1, Concurrency, Corpus, Force, Model, Requests, print_plan
+from ragbench.cli.options import (
+    AtLeast0,
+    AtLeast1,
+    Concurrency,
+    Corpus,
+    Force,
+    Model,
+    Requests,
+    print_plan,
+)
 from ragbench.errors import ConfigError, check_known, printable
 from ragbench.files import expanded, write_durably
 from ragbench.types import Case, Dataset
@@ -33,6 +43,7 @@ def generate(
     llm: Model = "env",
     checker: str = "",
     chunks: AtLeast1 = 50,
+    questions: AtLeast0 = 0,
     per_chunk: Annotated[int, typer.Option(min=1, max=10)] = 2,
     sample: str = "random",
     seed: int = 0,
@@ -55,6 +66,8 @@ def generate(
         output: Folder of the test set.
         checker: Who checks the answers; '' means the same model.
         chunks: Chunks to ask about.
+        questions: The number of accepted questions, in place of --chunks: further chunks are asked
+            about where drafts are rejected.
         per_chunk: Questions to ask for per chunk.
         sample: random, diverse or recent.
         seed: Of the sampling.
@@ -74,6 +87,8 @@ def generate(
             check_free(output, force)
         data = load_corpus(corpus)
         pieces = chunk(data)
+        if questions:
+            chunks = math.ceil(questions / per_chunk)
         sampled = generation.sample_chunks(data, pieces, chunks, sample, seed=seed)
         typer.echo(
             f"{len(sampled)} of {len(pieces)} chunks, {per_chunk} questions each, by {model.name}."
@@ -88,15 +103,20 @@ def generate(
                 generation.generate_drafts(data, sampled, model, checker=judge, per_chunk=per_chunk)
             print_plan(plan)
             return 0
-        drafts = generation.generate_drafts(
-            data, sampled, model, checker=judge, per_chunk=per_chunk, concurrency=concurrency
-        )
+        asking: Any = {"checker": judge, "per_chunk": per_chunk, "concurrency": concurrency}
+        if questions:
+            drafts = generation.draft_questions(
+                data, pieces, questions, model, how=sample, seed=seed, **asking
+            )
+        else:
+            drafts = generation.generate_drafts(data, sampled, model, **asking)
         about = generation.identity(output, name=name, client=client)
         parameters = {
             "llm": model.name,
             "checker": judge.name,
             "sample": sample,
             "chunks": chunks,
+            **({"questions": questions} if questions else {}),
             "seed": seed,
             "per_chunk": per_chunk,
             "chunker": "recursive",
@@ -106,6 +126,11 @@ def generate(
         dataset = generation.as_dataset(data, drafts, name=about["name"])
         folder = generation.save_drafts(
             dataset, drafts, output, parameters=parameters, about=about, force=force
+        )
+    if len(dataset.cases) < questions:
+        typer.echo(
+            f"That is {len(dataset.cases)} of {questions} questions: the other drafts were rejected, "
+            "or no chunk is left to ask about."
         )
     return _print_drafts(drafts, len(dataset.cases), folder)
 

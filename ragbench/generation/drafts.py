@@ -4,6 +4,7 @@ made of them.
 
 import datetime
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -20,6 +21,7 @@ from ragbench.datasets.passages import NOWHERE, Texts
 from ragbench.datasets.records import testset_record
 from ragbench.errors import ConfigError, DataError, FailureKind, ModelError
 from ragbench.files import expanded
+from ragbench.generation.chunk_sample import sample_chunks
 from ragbench.generation.prompts import (
     LABELLING_SYSTEM,
     QUESTIONS,
@@ -141,6 +143,7 @@ MAX_SIMILARITY = 0.92
 """Cosine (minilm) from which two questions are the same. From SQuAD: at 0.93 they are, at 0.90 not.
 """
 
+_ROUNDS = 5  # of further chunks in place of rejected drafts
 _PER_QUESTION_TOKENS = 300
 _CHECK_TOKENS = 250
 _TIMEOUT_S = 300.0
@@ -270,6 +273,53 @@ def generate_drafts(
     return drafts
 
 
+def draft_questions(
+    dataset: Dataset,
+    chunks: Sequence[Chunk],
+    n: int,
+    llm: LLMLike,
+    *,
+    how: str = "random",
+    seed: int = 0,
+    per_chunk: int = 2,
+    **options: Any,
+) -> list[Draft]:
+    """Draft until `n` questions are accepted: more chunks are asked about in place of rejected
+    drafts, in at most five rounds.
+
+    Accepted drafts beyond `n` get the state "surplus". Fewer than `n` are accepted where the chunks
+    or the rounds are used up.
+
+    Args:
+        chunks: all that may be asked about; `how` and `seed` choose of them, as in `sample_chunks`.
+        per_chunk: questions to ask for per chunk.
+        options: as for `generate_drafts`.
+
+    Raises:
+        ConfigError, DataError, ModelError: as `sample_chunks` and `generate_drafts`.
+    """
+    drafts: list[Draft] = []
+    cases = list(dataset.cases)
+    n_sampled = n_accepted = 0
+    for _ in range(_ROUNDS):
+        n_wanted = n_sampled + math.ceil((n - n_accepted) / per_chunk)
+        sampled = sample_chunks(dataset, chunks, n_wanted, how, seed=seed)[n_sampled:]
+        if not sampled:
+            break
+        known = replace(dataset, cases=tuple(cases))
+        for draft in generate_drafts(known, sampled, llm, per_chunk=per_chunk, **options):
+            if draft.state == "accepted":
+                n_accepted += 1
+                cases.append(Case(draft.query_id, draft.question))
+                if n_accepted > n:
+                    draft = replace(draft, state="surplus", reason=STATES["surplus"])
+            drafts.append(draft)
+        n_sampled += len(sampled)
+        if n_accepted >= n:
+            break
+    return drafts
+
+
 def prompts_name() -> str:
     """Return the prompts of this stage with a digest of their texts, which may change between versions."""
     return f"questions@{store.digest(QUESTIONS, SUPPORT, LABELLING_SYSTEM)[:8]}"
@@ -367,6 +417,7 @@ STATES: Mapping[str, str] = {
     "unquoted": "the quoted evidence is not in the chunk",
     "unsupported": "the chunk does not support the answer",
     "duplicate": "the same as another question",
+    "surplus": "good, but more than the number of questions asked for",
     "unchecked": "the check failed or could not be read",
     "nothing": "the model found nothing worth asking in the chunk",
     "unreadable": "the reply could not be read",

@@ -1,6 +1,7 @@
 """/api/v1: data sets, runs and jobs, metrics over time, schedules and alerts."""
 
 import shutil
+from pathlib import Path
 from typing import Annotated
 
 import pandas as pd
@@ -10,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from ragbench.errors import ConfigError
 from ragbench.evaluation import own_version
-from ragbench.service import alert_rules, conclusions, items, job_queue, scheduler, trends
+from ragbench.service import alert_rules, conclusions, datasets, items, job_queue, scheduler, trends
 from ragbench.service.access import LINE, Session, needs
 from ragbench.service.bodies import RunBody
 from ragbench.service.folders import CASES, NAME, cases_in, described
@@ -87,7 +88,12 @@ async def create_dataset(
         content = await session.request.body()
         path = session.folder.new_testset(name)
         await uploads.save(path, content, form)
-    return await run_in_threadpool(described, path)
+    return await run_in_threadpool(_created, session, path)
+
+
+def _created(session: Session, path: Path) -> Json:
+    datasets.dataset_row(session, path, created_by=session.key.name)
+    return described(path)
 
 
 @router.get("/datasets/{name}")

@@ -4,7 +4,6 @@ functions.
 
 import os
 import re
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -18,9 +17,9 @@ from ragbench.service import items
 from ragbench.service.access import Session
 from ragbench.service.api import Limit, Reader, Runner, run_job, submit
 from ragbench.service.bodies import Body, RunBody, Text
-from ragbench.service.folders import clients_in, described, load, testset_name
-from ragbench.service.history_database import Json, canonical, connected, read_rows, timestamp
-from ragbench.service.records import number_of_dataset
+from ragbench.service.datasets import dataset_row, dataset_rows, iso_time
+from ragbench.service.folders import load, testset_name
+from ragbench.service.history_database import Json, read_rows
 from ragbench.service.responses import waited
 from ragbench.service.tables import dataset
 
@@ -28,7 +27,9 @@ Wait = Annotated[
     int,
     Query(ge=0, le=600, description="Seconds to wait; 504 with the job's id if it takes longer."),
 ]
-_COLUMNS = "dataset_id precision_at_k recall_at_k mrr faithfulness k created_at".split()
+_COLUMNS = (
+    "dataset_id precision_at_k recall_at_k mrr faithfulness claim_support k created_at"
+).split()
 _RUNS = table("evaluation_runs", *map(column, ("id", "record", "client_id", *_COLUMNS)))
 
 router = APIRouter(prefix="/api/v1/evaluation", tags=["evaluation of the guide"])
@@ -56,12 +57,20 @@ async def generate(session: Runner, body: GuideDataset, wait: Wait = 300) -> Jso
     """Generate a data set of question-answer pairs.
 
     The model that RAG_EVAL_* names for the server writes them; without one they are known-item
-    questions, which have no reference answers, and the strategy is random.
+    questions, whose answers are sentences of the documents, and the strategy is random. sample_size
+    is the number of pairs; `note` tells why there are fewer.
     """
     session = session.of(body.client_id if body.client_id is not None else session.client)
     job = await run_in_threadpool(_start_generation, session, body)
     _check_done(await waited(session, job, wait))
-    return await run_in_threadpool(_dataset, session, session.folder.testset(job["series"]))
+    path = session.folder.testset(job["series"])
+    row = await run_in_threadpool(dataset_row, session, path, created_by=session.key.name)
+    if row["qa_count"] < body.sample_size:
+        row["note"] = (
+            f"{row['qa_count']} of {body.sample_size} pairs: the documents hold no other passage "
+            "that gives a question which can be answered from it alone"
+        )
+    return row
 
 
 def _start_generation(session: Session, body: GuideDataset) -> Json:
@@ -74,7 +83,7 @@ def _start_generation(session: Session, body: GuideDataset) -> Json:
     options = ["--seed=0", f"--name={body.name}"]
     if os.environ.get("RAG_EVAL_PROVIDER"):
         command = ["generate", str(corpus), f"--output={path.with_suffix('')}", "--llm=env"]
-        command += [f"--chunks={size}", f"--sample={strategy}"]
+        command += [f"--questions={size}", f"--sample={strategy}"]
     elif strategy == "random":
         output = f"--output={path.with_suffix('.yaml')}"
         command = ["draft", f"--docs={corpus}", f"--limit={size}", output]
@@ -88,22 +97,17 @@ def _start_generation(session: Session, body: GuideDataset) -> Json:
 
 @router.get("/datasets")
 def list_datasets(session: Reader) -> list[Json]:
-    """List the data sets of a client; a key of every client that names none sees those of all."""
-    clients = clients_in(session.root) if session.client is None else [session.client]
-    return [
-        _dataset(owner, path)
-        for owner in map(session.of, clients)
-        for path in owner.folder.testsets().values()
-    ]
+    """List the data sets of a client; an all-clients key without a client sees every client's."""
+    return dataset_rows(session)
 
 
 @router.post("/runs")
 async def create_run(session: Runner, body: GuideRun, wait: Wait = 300) -> Json:
     """Evaluate the default system of the data set's client at depth k, by the targets of the guide.
 
-    mrr is the mean reciprocal rank of the first relevant document; faithfulness the judge's where
-    RAG_EVAL_PROVIDER names one for the server, else claim support by wording, a heuristic. null =
-    not measured.
+    mrr is the mean reciprocal rank of the first relevant document; faithfulness the judge's, null
+    unless RAG_EVAL_PROVIDER names one for the server; claim_support a heuristic by wording, which is
+    no faithfulness. null = not measured.
     """
     owner, path = await run_in_threadpool(_testset, session, body.dataset_id)
     fields = {"dataset": testset_name(path), "ks": [body.k], "preset": "guide"}
@@ -135,19 +139,6 @@ def _check_done(job: Json) -> None:
         raise HTTPException(422, job["output"].strip()[-500:])
 
 
-def _dataset(session: Session, path: Path) -> Json:
-    """Return a data set with its number, and keep its pairs for the view of the database."""
-    data, created = load(path), described(path)["created_at"]
-    pairs = [{"question": case.text, "answer": case.reference_answer} for case in data.cases]
-    at = timestamp(datetime.fromisoformat(created))
-    with connected(session.database, write=True) as connection:
-        number = number_of_dataset(
-            connection, session.owner, data.name, created_at=at, qa_pairs=canonical(pairs)
-        )
-    about = {"client_id": session.owner, "qa_count": len(pairs), "created_at": created}
-    return {"dataset_id": number, "name": data.name, **about}
-
-
 def _testset(session: Session, number: int) -> tuple[Session, Path]:
     """Return the session of the client of the test set with a number, and its path."""
     query = select(dataset.c.client_id, dataset.c.name).where(dataset.c.id == number)
@@ -165,4 +156,5 @@ def _testset(session: Session, number: int) -> tuple[Session, Path]:
 def _runs(session: Session, *where: Any, limit: int = 1) -> list[Json]:
     query = select(_RUNS.c.id.label("run_id"), *(_RUNS.c[name] for name in _COLUMNS)).where(*where)
     query = query.order_by(_RUNS.c.created_at.desc(), _RUNS.c.id).limit(limit)
-    return [row._asdict() for row in read_rows(session.database, query)]
+    rows = [row._asdict() for row in read_rows(session.database, query)]
+    return [{**row, "created_at": iso_time(row["created_at"])} for row in rows]

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,10 @@ from ragbench.service.history_database import (
     timestamp,
     write,
 )
-from ragbench.service.records import rows_of, store
+from ragbench.service.records import number_of_dataset, pairs_of, rows_of, store
 from ragbench.service.tables import job, schedule, series_of
+from ragbench.testsets.forms import load_testset
+from ragbench.types import Dataset
 
 LEASE_S = 60.0
 _ATTEMPTS = 5
@@ -215,12 +218,38 @@ def complete_job(
     failed = exit_code not in (0, 1) or (folder is not None and not complete)
     run_id = rows and rows.run["id"]
     values = {"state": "failed" if failed else "done", "exit_code": exit_code, "run_id": run_id}
+    testset = None if failed else _testset_of(claimed)
     with connected(database, write=True) as connection:
         if not connection.execute(lease.values(**values, output=output, ended_at=now())).rowcount:
             return None  # another worker took it over: what this one made is not the result
+        if testset is not None:
+            number_of_dataset(
+                connection,
+                claimed.client_id,
+                testset.name,
+                created_at=now(),
+                created_by=f"ragbench {json.loads(claimed.command)[0]}",
+                pairs=pairs_of(testset.cases),
+                is_read=True,
+            )
         if rows and store(connection, rows):
             raise_alerts(connection, rows.run)
     return RunOutcome(series, claimed.due_at, exit_code, output)
+
+
+def _testset_of(claimed: Row[Any]) -> Dataset | None:
+    """Return the test set that a command made, or evaluated from a file; None where it cannot be
+    read here.
+    """
+    command = json.loads(claimed.command)
+    option = "--output" if command[0] == "testset" else "--test-set"
+    paths = [word.partition("=")[2] for word in command if word.startswith(f"{option}=")]
+    paths += [after for word, after in pairwise(command) if word == option]
+    if not paths or not Path(claimed.folder, paths[0]).exists():
+        return None
+    with suppress(RagbenchError):
+        return load_testset(Path(claimed.folder, paths[0]))
+    return None
 
 
 @contextmanager

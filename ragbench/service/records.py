@@ -29,6 +29,7 @@ from ragbench.service.history_database import (
     now,
     timestamp,
 )
+from ragbench.types import Case
 
 _NAME = 190
 # Settings of an evaluation that change numbers, so that runs with others are not compared.
@@ -48,11 +49,14 @@ class ImportCounts(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The row of a run, its questions as JSON, and the rows of its scores."""
+    """The row of a run, its questions as JSON, the rows of its scores, and its questions with
+    reference answers as from `pairs_of`.
+    """
 
     run: Json
     cases: str
     scores: list[Json]
+    pairs: str
 
 
 def record(
@@ -92,26 +96,63 @@ def store(connection: Connection, rows: Rows) -> bool:
     add_once(connection, tables.case_set, {"id": run["case_set"], "cases": rows.cases})
     if not add_once(connection, tables.run, run):
         return False
-    number_of_dataset(connection, run["client_id"], run["dataset"], created_at=run["made_at"])
+    number_of_dataset(
+        connection,
+        run["client_id"],
+        run["dataset"],
+        created_at=run["made_at"],
+        created_by=f"ragbench {run['kind']}",
+        pairs=rows.pairs,
+    )
     connection.execute(insert(tables.run_number), {"run_id": run["id"]})
     if rows.scores:
         connection.execute(insert(tables.score), rows.scores)
     return True
 
 
-def number_of_dataset(connection: Connection, client: str, name: str, **about: str) -> int:
-    """Return the number of a dataset; a new one where it has none. `about` are further columns of
-    its row.
+def number_of_dataset(
+    connection: Connection,
+    client: str,
+    name: str,
+    *,
+    created_at: str,
+    created_by: str,
+    pairs: str,
+    is_read: bool = False,
+) -> int:
+    """Return the number of a dataset, which is added where it is not known.
+
+    Args:
+        created_at, created_by: of a dataset that is added: when, and by which key or command.
+        pairs: as from `pairs_of`.
+        is_read: the pairs come from the test set itself, and replace those that are recorded; a run
+            may know the questions only.
     """
     columns = tables.dataset.c
     same = and_(columns.client_id == client, columns.name == name)
     number = select(columns.id).where(same)
     if connection.execute(number).first() is None:
+        row = {
+            "client_id": client,
+            "name": name,
+            "created_at": created_at,
+            "created_by": created_by[:_NAME],
+            "qa_pairs": pairs,
+        }
         with suppress(IntegrityError), connection.begin_nested():  # another process may be faster
-            connection.execute(insert(tables.dataset), {"client_id": client, "name": name, **about})
-    if "qa_pairs" in about:
-        connection.execute(update(tables.dataset).where(same).values(about))
+            connection.execute(insert(tables.dataset), row)
+    if is_read:
+        connection.execute(update(tables.dataset).where(same).values(qa_pairs=pairs))
     return int(connection.execute(number.with_for_update()).scalar_one())
+
+
+def pairs_of(cases: Iterable[Case]) -> str:
+    """Return the questions of a dataset with their reference answers (null where there is none), as
+    JSON.
+    """
+    return canonical(
+        [{"question": case.text, "answer": case.reference_answer or None} for case in cases]
+    )
 
 
 def import_results(folder: str | Path, *, client: str = "", database: str = "") -> ImportCounts:
@@ -185,7 +226,9 @@ def rows_of(result: Result, folder: Path | None, client: str, series: str) -> Ro
         ),
         "location": "" if folder is None else folder.absolute().as_posix(),
     }
-    return Rows(run, canonical(texts), _scores(run["id"], result, values))
+    questions = [Case(query_id, text) for query_id, text in result.queries.items()]
+    asked = questions if result.output is None else result.output.dataset.cases
+    return Rows(run, canonical(texts), _scores(run["id"], result, values), pairs_of(asked))
 
 
 def _names(result: Result, folder: Path | None, series: str) -> dict[str, str]:

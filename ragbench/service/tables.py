@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import SchemaItem
 
-VERSION = "0003"
+VERSION = "0004"
 """The version of these tables."""
 
 metadata = MetaData()
@@ -75,7 +75,8 @@ dataset = _table(
         name=NAME,
         created_at=TIME,  # of one that no server holds the first run that was recorded
     ),
-    Column("qa_pairs", LONG),  # JSON: questions with reference answers, of one that a server holds
+    Column("qa_pairs", LONG),  # JSON: questions with reference answers, null where not known
+    Column("created_by", NAME),  # the name of the key, or the command or schedule, that made it
     UniqueConstraint("client_id", "name", name="dataset_once"),
 )
 run = _table(
@@ -220,12 +221,13 @@ item = _table(
 )
 
 # A measure at another depth than 5, of which there is one, is that of the depth that was asked for.
+# faithfulness is the judge's; the heuristic has a column under its own name.
 _RUNS = """
 CREATE {view} evaluation_runs AS
 SELECT i.id, n.id AS dataset_id, p.mean AS precision_at_k, r.mean AS recall_at_k, m.mean AS mrr,
-       COALESCE(f.mean, c.mean) AS faithfulness, CAST(SUBSTR(p.measure, 3) AS {integer}) AS k,
+       f.mean AS faithfulness, c.mean AS claim_support, CAST(SUBSTR(p.measure, 3) AS {integer}) AS k,
        (SELECT {json_object}(s.measure, s.mean) FROM score s WHERE s.run_id = run.id) AS detailed_results,
-       run.made_at AS created_at, run.id AS record, run.client_id
+       {time_of_run} AS created_at, run.id AS record, run.client_id
 FROM run
 JOIN run_number i ON i.run_id = run.id
 JOIN dataset n ON n.client_id = run.client_id AND n.name = run.dataset
@@ -239,25 +241,42 @@ LEFT JOIN score c ON c.run_id = run.id AND c.measure = 'claim_support'
 """
 _DATASETS = """
 CREATE {view} evaluation_datasets AS
-SELECT n.id, n.name, n.client_id, COALESCE(n.qa_pairs, (
-           SELECT c.cases FROM case_set c JOIN run ON run.case_set = c.id
-           WHERE run.client_id = n.client_id AND run.dataset = n.name ORDER BY run.made_at DESC LIMIT 1
-       )) AS qa_pairs, n.created_at, NULL AS created_by
+SELECT n.id, n.name, n.client_id, n.qa_pairs, {time_of_dataset} AS created_at, n.created_by
 FROM dataset n
 """
-_DIALECTS = {  # view, integer, json_object
-    "sqlite": ("VIEW IF NOT EXISTS", "INTEGER", "json_group_object"),
-    "postgresql": ("OR REPLACE VIEW", "INTEGER", "json_object_agg"),
-    "mysql": ("OR REPLACE VIEW", "SIGNED", "JSON_OBJECTAGG"),
+_DIALECTS = {  # view, integer, json_object, time; SQLite has no type for times, and compares texts
+    "sqlite": (
+        "VIEW IF NOT EXISTS",
+        "INTEGER",
+        "json_group_object",
+        "strftime('%Y-%m-%d %H:%M:%f', {})",
+    ),
+    "postgresql": (
+        "OR REPLACE VIEW",
+        "INTEGER",
+        "json_object_agg",
+        "CAST({} AS TIMESTAMP WITH TIME ZONE)",
+    ),
+    "mysql": (
+        "OR REPLACE VIEW",
+        "SIGNED",
+        "JSON_OBJECTAGG",
+        "CAST(REPLACE(REPLACE({}, 'T', ' '), 'Z', '') AS DATETIME(3))",
+    ),
 }
 
 
 @event.listens_for(metadata, "after_create")
 def _create_views(metadata: MetaData, connection: Connection, **options: Any) -> None:
-    view, integer, json_object = _DIALECTS[connection.dialect.name.replace("mariadb", "mysql")]
+    dialect = connection.dialect.name.replace("mariadb", "mysql")
+    view, integer, json_object, time = _DIALECTS[dialect]
+    times = {
+        "time_of_run": time.format("run.made_at"),
+        "time_of_dataset": time.format("n.created_at"),
+    }
     for query in (_RUNS, _DATASETS):
-        words = query.format(view=view, integer=integer, json_object=json_object)
-        connection.execute(text(words))
+        words = query.format(view=view, integer=integer, json_object=json_object, **times)
+        connection.execute(text(words.replace(":", r"\:")))
 
 
 def series_of(schedule: Row[Any]) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -26,6 +27,6 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return invoke
 
 
-def write_lines(path: Path, *records: dict[str, object]) -> None:
+def write_lines(path: Path, *records: Mapping[str, Any]) -> None:
     """Write records as JSON Lines."""
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")

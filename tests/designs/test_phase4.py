@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
 
 def write_cases(folder: Path, n: int, n_wrong: int) -> None:
     """Write test cases under the design's names, and recorded answers of which some are wrong."""
-    cases, answers = [], []
+    cases: list[dict[str, Any]] = []
+    answers: list[dict[str, Any]] = []
     for number in range(n):
         text = f"Form {number} is signed in office {number + 40}."
         case_id = f"case-{number}"

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from ragbench.service import (
     trends,
 )
 from ragbench.service.automatic import record_finished
+from ragbench.service.datasets import iso_time
 from ragbench.service.history_database import connected, database_url
 from ragbench.service.trends import overview, scores_of
 from ragbench.statistics import Drift, drift
@@ -285,12 +287,20 @@ def test_runs_and_datasets_have_numbers_in_views(database: str) -> None:
         )
         [data] = connection.execute(text("SELECT * FROM evaluation_datasets")).mappings().all()
     assert (data["name"], data["client_id"]) == ("docs", "acme")
-    assert set(json.loads(data["qa_pairs"]).values()) == set(one.queries.values())
+    pairs = json.loads(data["qa_pairs"])
+    assert [pair["question"] for pair in pairs] == [*one.queries.values()]
+    assert {pair["answer"] for pair in pairs} == {None}  # a result has no reference answers
+    assert data["created_by"] == "ragbench eval"
+    times = [data["created_at"], *(run["created_at"] for run in runs)]
+    if "sqlite" not in database:  # which has no type for times
+        assert all(isinstance(at, datetime) for at in times)
+    assert all(iso_time(at).endswith("Z") for at in times)
     assert [run["dataset_id"] for run in runs] == [data["id"], data["id"]]
     assert runs[0]["id"] < runs[1]["id"]
-    names = ("precision_at_k", "recall_at_k", "mrr", "faithfulness", "k")
+    names = ("precision_at_k", "recall_at_k", "mrr", "claim_support", "k")
     assert [runs[0][name] for name in names] == [0.25, 0.75, 0.5, 0.9, 3]
     assert [runs[1][name] for name in names] == [None] * 5
+    assert runs[0]["faithfulness"] is None  # the judge's; claim_support is a heuristic
     details = runs[0]["detailed_results"]
     assert (json.loads(details) if isinstance(details, str) else details) == values
 

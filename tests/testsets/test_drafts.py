@@ -16,6 +16,7 @@ from ragbench.generation import (
     STATES,
     Draft,
     as_dataset,
+    draft_questions,
     drafts_table,
     generate_drafts,
     identity,
@@ -298,3 +299,59 @@ def test_the_table_counts_every_draft_once() -> None:
     assert list(table["state"]) == list(STATES)
     assert table["drafts"].sum() == len(drafts)
     assert table["share"].sum() == pytest.approx(1)
+
+
+PLANTS = ("oak", "birch", "maple", "willow", "cedar", "poplar", "hazel", "elder", "rowan", "larch")
+
+
+def plants() -> tuple[Dataset, list[Chunk]]:
+    """A corpus of ten documents, each with facts of its own."""
+    texts = {
+        name: f"The {name} in the northern yard was planted by the gardener {name.title()}son in "
+        f"spring {1900 + i}, and it has been watered every week from the well since then."
+        for i, name in enumerate(PLANTS)
+    }
+    data = Dataset(
+        "x", "test", {name: Document(name, text) for name, text in texts.items()}, (), {}
+    )
+    return data, chunk(data, "document")
+
+
+def about_plants(n_questions: int, rejected: frozenset[str] = frozenset()) -> Any:
+    """Return a model that writes so many questions about a plant; those on `rejected` plants are not
+    supported.
+    """
+    asks = ("Who planted the {} of the yard?", "In which spring did the {} get its place?")
+
+    def reply(prompt: str) -> Any:
+        name = next(name for name in PLANTS if f" {name} " in prompt or f" {name}?" in prompt)
+        if "Decide two things" in prompt:
+            return {**YES, "supported": name not in rejected}
+        quote = f"The {name} in the northern yard was planted by the gardener {name.title()}son"
+        parts = {"quote": quote, "answer": f"{name.title()}son."}
+        return {"cases": [{**parts, "question": ask.format(name)} for ask in asks[:n_questions]]}
+
+    return ScriptedLLM(reply)
+
+
+@pytest.mark.parametrize(
+    ("n", "n_questions", "rejected", "expected"),
+    [
+        (3, 2, (), 3),  # two chunks of two questions: one is left out
+        (4, 1, (), 4),  # a model that writes fewer questions than it may
+        (5, 2, PLANTS[:5], 5),  # further chunks in place of rejected drafts
+        (50, 2, (), 20),  # all that there are
+        (3, 2, PLANTS, 0),
+    ],
+)
+def test_the_number_of_accepted_questions_is_the_number_asked_for(
+    n: int, n_questions: int, rejected: tuple[str, ...], expected: int
+) -> None:
+    data, chunks = plants()
+    llm = about_plants(n_questions, frozenset(rejected))
+    drafts = draft_questions(data, chunks, n, llm, per_chunk=2, embedder="wordllama")
+    accepted = [draft for draft in drafts if draft.state == "accepted"]
+    assert len(accepted) == expected
+    assert len({draft.question for draft in accepted}) == expected
+    asked = [prompt for prompt in llm.prompts if "Decide two things" not in prompt]
+    assert len(asked) == len({draft.doc_id for draft in drafts}) <= 10

@@ -339,15 +339,15 @@ def test_the_guide_generates_and_evaluates(filled: Call, monkeypatch: pytest.Mon
         "chunk_sample_strategy": "random",
     }
     made = filled("POST", "/api/v1/evaluation/generate", body)
-    assert (made["dataset_id"], made["name"], made["client_id"]) == (1, "First set", "acme")
+    assert (made["dataset_id"], made["name"], made["client_id"]) == (2, "First set", "acme")
     assert set(made) == {"dataset_id", "name", "client_id", "qa_count", "created_at"}
     assert made["qa_count"] >= 1
     listed = filled("GET", "/api/v1/evaluation/datasets?client_id=acme")
     assert [(row["dataset_id"], row["name"]) for row in listed] == [
-        (1, "First set"),
-        (2, "support"),
+        (2, "First set"),
+        (1, "support"),
     ]
-    run = filled("POST", "/api/v1/evaluation/runs", {"dataset_id": 2, "k": 7})
+    run = filled("POST", "/api/v1/evaluation/runs", {"dataset_id": 1, "k": 7})
     assert set(run) == {
         "run_id",
         "dataset_id",
@@ -355,16 +355,19 @@ def test_the_guide_generates_and_evaluates(filled: Call, monkeypatch: pytest.Mon
         "recall_at_k",
         "mrr",
         "faithfulness",
+        "claim_support",
         "k",
         "created_at",
     }
-    assert (run["dataset_id"], run["k"], run["recall_at_k"], run["mrr"]) == (2, 7, 1, 1)
+    assert run["faithfulness"] is None  # without a judge; the heuristic has its own name
+    assert 0 < run["claim_support"] <= 1
+    assert (run["dataset_id"], run["k"], run["recall_at_k"], run["mrr"]) == (1, 7, 1, 1)
     assert isinstance(run["run_id"], int)
     assert run["precision_at_k"] == pytest.approx(1 / 7, abs=1e-5)
-    drafted = filled("POST", "/api/v1/evaluation/runs", {"dataset_id": 1, "k": 5})
-    assert (drafted["dataset_id"], drafted["k"]) == (1, 5)
+    drafted = filled("POST", "/api/v1/evaluation/runs", {"dataset_id": 2, "k": 5})
+    assert (drafted["dataset_id"], drafted["k"]) == (2, 5)
     assert filled("GET", "/api/v1/evaluation/runs?limit=50") == [drafted, run]
-    assert filled("GET", "/api/v1/evaluation/runs?dataset_id=2&limit=50") == [run]
+    assert filled("GET", "/api/v1/evaluation/runs?dataset_id=1&limit=50") == [run]
     assert filled("GET", "/api/v1/evaluation/runs?dataset_id=99&limit=50") == []
     filled(
         "POST",
@@ -381,8 +384,44 @@ def test_the_guide_generates_and_evaluates(filled: Call, monkeypatch: pytest.Mon
     )
     filled("POST", "/api/v1/evaluation/generate", {**body, "name": "support"}, status=409)
     filled("POST", "/api/v1/evaluation/runs", {"dataset_id": 99, "k": 5}, status=404)
-    filled("POST", "/api/v1/evaluation/runs", {"dataset_id": 2, "k": 5}, key="other", status=404)
+    filled("POST", "/api/v1/evaluation/runs", {"dataset_id": 1, "k": 5}, key="other", status=404)
     assert filled("GET", "/api/v1/evaluation/runs", key="other") == []
+
+
+@pytest.fixture
+def writer(loopback: Any, wire: Any, llm_environment: pytest.MonkeyPatch) -> Any:
+    """A model that writes two questions about each document, and finds every draft good."""
+    asks = {
+        "password": ("How is a new password confirmed?", "After which time does the mail come?"),
+        "billing": ("Which file holds my past payments?", "How long does a transfer take?"),
+    }
+
+    def reply(asked: Any) -> Any:
+        prompt = asked.body["messages"][-1]["content"]
+        if "Decide two things" in prompt:
+            return wire.Answered(
+                wire.openai(json.dumps({"reason": "", "clear": True, "supported": True}))
+            )
+        name = "password" if "reset your password" in prompt else "billing"
+        quote = DOCUMENTS[name].split(".")[1].strip() + "."
+        cases = [{"quote": quote, "question": ask, "answer": quote} for ask in asks[name]]
+        return wire.Answered(wire.openai(json.dumps({"cases": cases})))
+
+    server = loopback(reply)
+    judge_at(server.url, llm_environment)
+    return server
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 9])
+def test_the_sample_size_of_the_guide_is_the_number_of_pairs(
+    filled: Call, writer: Any, size: int
+) -> None:
+    body = {"name": f"set of {size}", "sample_size": size}
+    made = filled("POST", "/api/v1/evaluation/generate", body)
+    assert made["qa_count"] == min(size, 4)
+    assert ("note" in made) is (size > 4)
+    cases = filled("GET", f"/api/v1/datasets/set-of-{size}")["cases"]
+    assert len(cases) == made["qa_count"]
 
 
 @pytest.mark.parametrize("k", [1, 3, 4, 5, 10])
@@ -413,6 +452,7 @@ def test_faithfulness_of_the_guide_is_the_judges_where_a_provider_is_configured(
     record_answers(root, reset=RIGHT, invoice=invented)
     run = filled("POST", "/api/v1/evaluation/runs", {"dataset_id": dataset_of(filled), "k": 5})
     assert run["faithfulness"] == 0.75
+    assert run["claim_support"] not in (None, 0.75)
     assert len(judge.asked) >= 2
 
 
@@ -426,11 +466,14 @@ def test_the_tables_of_the_guide_can_be_queried(filled: Call, database: str) -> 
         connection.row_factory = sqlite3.Row
         [row] = connection.execute(
             "SELECT r.id, r.dataset_id, r.precision_at_k, r.recall_at_k, r.mrr, r.faithfulness, "
-            "r.k, r.detailed_results, r.created_at, d.name, d.client_id, d.qa_pairs, "
+            "r.claim_support, r.k, r.detailed_results, r.created_at, d.name, d.client_id, d.qa_pairs, "
             "d.created_by FROM evaluation_runs r JOIN evaluation_datasets d ON r.dataset_id = "
             "d.id WHERE d.client_id = 'acme' ORDER BY r.created_at"
         )
-    assert {name: row[name] for name in run if name != "run_id"} | {"run_id": row["id"]} == run
+    named = {name: row[name] for name in run if name not in ("run_id", "created_at")}
+    assert named | {"run_id": row["id"], "created_at": run["created_at"]} == run
+    assert row["created_at"] == run["created_at"].replace("T", " ").removesuffix("Z")
+    assert row["created_by"] == "runner"  # the name of the key that sent it
     assert (row["name"], row["client_id"]) == ("support", "acme")
     assert {pair["question"]: pair["answer"] for pair in json.loads(row["qa_pairs"])} == {
         case["question"]: case["expectedAnswer"] for case in CASES
