@@ -127,6 +127,14 @@ async def _refused(request: Request, exc: Exception) -> JSONResponse:
 
 def _invalid(request: Request, exc: RequestValidationError) -> JSONResponse:
     """Answer what a route cannot take: in one sentence, without the values that were sent."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip()
+    is_json = kind == "application/json" or kind.endswith("+json")
+    whole = [error["type"] for error in exc.errors() if error["loc"] == ("body",)]
+    if whole and not is_json:
+        sent = f"was sent as {kind!r}" if kind else "was sent without a Content-Type"
+        problem = "is missing" if whole == ["missing"] else sent
+        detail = f"the body {problem}; send JSON with the header Content-Type: application/json"
+        return JSONResponse({"detail": _one_line(detail)}, 422)
     problems = [
         f"{'.'.join(filter(_WORD.fullmatch, map(str, error['loc'])))}: {error['msg']}"
         for error in exc.errors()[:5]

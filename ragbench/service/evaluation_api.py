@@ -50,10 +50,8 @@ _MEASURES = {
     "averageCitationAccuracy": "expected_document",
     "passRate": "pass_rate",
 }
-_HALLUCINATION = (
-    "overall_llm_hallucination",
-    "overall_hallucination",
-)  # by a judge, by a heuristic
+_HALLUCINATION = {"judge": "overall_llm_hallucination", "heuristic": "overall_hallucination"}
+_FACTS = {"judge": "invented_claims", "heuristic": "unsupported_claims"}
 _CASE_MEASURES = {
     "semanticSimilarityScore": "semantic_similarity",
     "keywordMatchScore": "required_keywords",
@@ -62,11 +60,11 @@ _CASE_MEASURES = {
 }
 _MEANING = """averageAccuracy is the mean of overallScore, the weighted overall of each answer (measure `overall`); \
 averageSemanticSimilarity is `semantic_similarity` to the expected answer, uncalibrated; averageKeywordMatch the \
-fraction of required keywords in the answer; averageCitationAccuracy the fraction of answers whose context held the \
-expected document; hallucinationRate the mean of 1 - faithfulness by the judge where one was asked, else of 1 - claim \
-support, a heuristic; hallucinatedFacts are the claims that the judge, or else the heuristic, found unsupported; costs \
-are US dollars, null where a price is not known; averageResponseTimeMs is the time until the answer. null = not \
-measured."""
+fraction of required keywords in the answer; averageCitationAccuracy the fraction of answers whose context held \
+the expected document; hallucinationRate the mean of 1 - faithfulness by the judge (hallucinationSource "judge") \
+where one was asked, else of 1 - claim support ("heuristic"), and a mean over runs is of one source only; \
+hallucinatedFacts are the claims that the judge, or else the heuristic, found unsupported; costs are US dollars, \
+null where a price is not known; averageResponseTimeMs is the time until the answer. null = not measured."""
 
 router = APIRouter(tags=["evaluation"])
 
@@ -216,7 +214,7 @@ async def create_run(session: Runner, body: EvaluationBody, wait: Wait = 300) ->
 
 def _job_summary(session: Session, job: Json) -> Json:
     if job["run"]:
-        return _summary(run_row(session, job["run"])[0])
+        return _summary(session, run_row(session, job["run"])[0])
     return {
         "id": job["id"],
         "name": job["series"],
@@ -226,10 +224,11 @@ def _job_summary(session: Session, job: Json) -> Json:
         "message": job["output"].strip() or f"the job is {job['state']}",
         "startedAt": job["due_at"],
         "completedAt": job["ended_at"],
+        **dict.fromkeys(("averageResponseTimeMs", "averageCostPerQuery", "totalCost")),
     }
 
 
-def _summary(row: Json) -> Json:
+def _summary(session: Session, row: Json) -> Json:
     total, passed = row["questions"], row["questions_passed"] or 0
     started = datetime.fromisoformat(row["made_at"]) - timedelta(seconds=row["seconds"] or 0)
     return {
@@ -243,14 +242,15 @@ def _summary(row: Json) -> Json:
         "message": f"Evaluation completed: {passed}/{total} passed",
         "startedAt": timestamp(started),
         "completedAt": row["made_at"],
+        **_spent(row, _response_ms(session, row)),
     }
 
 
 @router.get("/evaluation/runs")
 def list_runs(session: Reader, limit: Limit = 50) -> list[Json]:
     """List the newest runs."""
-    runs = trends.history(limit=limit, **session.scope)
-    return [_summary(row) for row in records(runs.rename(columns={"run": "id"}))]
+    runs = [row for row, _ in trends.newest_means([], limit=limit, **session.scope)]
+    return [_summary(session, row) for row in runs]
 
 
 @router.get(
@@ -265,7 +265,7 @@ def read_run(session: Reader, run_id: str) -> Json:
         if not job["run"]:
             return {**_job_summary(session, job), "metrics": None, "results": []}
         row, scores = run_row(session, job["run"])
-    result, (measure, facts) = result_of_run(session, row), _hallucination(row)
+    result, source = result_of_run(session, row), _source(row)
     times = _times(result)
     owner = session.of(row["client_id"])
     cases = map(json.loads, items.lines(owner, items.CASE) if row["dataset"] == CASES else ())
@@ -277,8 +277,8 @@ def read_run(session: Reader, run_id: str) -> Json:
             "expectedAnswer": references.get(case["query_id"]),
             "actualAnswer": case["answer"],
             **{field: case["scores"].get(name) for field, name in _CASE_MEASURES.items()},
-            "hallucinationScore": case["scores"].get(measure),
-            "hallucinatedFacts": case.get(facts, []),
+            "hallucinationScore": case["scores"].get(_HALLUCINATION[source]),
+            "hallucinatedFacts": case.get(_FACTS[source], []),
             "passed": case["passed"],
             "failureReason": "; ".join(case.get("reasons", ())) or None,
             "responseTimeMs": times.get(case["query_id"]),
@@ -287,16 +287,13 @@ def read_run(session: Reader, run_id: str) -> Json:
     ]
     means = {score["measure"]: score["mean"] for score in records(scores)}
     metrics = _metrics(row, means, _mean(times))
-    return {**_summary(row), "metrics": metrics, "results": results}
+    return {**_summary(session, row), "metrics": metrics, "results": results}
 
 
-def _hallucination(row: Json) -> tuple[str, str]:
-    """Return the measure of hallucination, and the field of a case with the facts: the judge's
-    where one was asked.
-    """
-    if json.loads(row["parameters"])["settings"].get("judge"):
-        return _HALLUCINATION[0], "invented_claims"
-    return _HALLUCINATION[1], "unsupported_claims"
+def _source(row: Json) -> str:
+    """Return who measured the hallucination of a run: "judge" where one was asked, else "heuristic"."""
+    is_judged = json.loads(row["parameters"])["settings"].get("judge")
+    return "judge" if is_judged else "heuristic"
 
 
 def _times(result: Result | None) -> dict[str, float]:
@@ -320,14 +317,30 @@ def _mean_time(folder: Path, content: str) -> float | None:
 
 
 def _metrics(row: Json, means: Json, response_ms: float | None) -> Json:
-    cost = row["cost_usd"]
     return {
         **{field: means.get(name) for field, name in _MEASURES.items()},
-        "hallucinationRate": means.get(_hallucination(row)[0]),
+        "hallucinationRate": means.get(_HALLUCINATION[_source(row)]),
+        "hallucinationSource": _source(row),
+        **_spent(row, response_ms),
+    }
+
+
+def _spent(row: Json, response_ms: float | None) -> Json:
+    """Return what the answers of a run took: time, and US dollars, null where they are not known."""
+    cost = row["cost_usd"]
+    return {
         "averageResponseTimeMs": response_ms,
         "averageCostPerQuery": None if cost is None else cost / max(1, row["questions"]),
         "totalCost": cost,
     }
+
+
+def _response_ms(session: Session, row: Json) -> float | None:
+    """Return the mean time until an answer of a run, where its files are there."""
+    with suppress(DataError, OSError):
+        if folder := files_of_run(session, row):
+            return _mean_time(folder, row["content"])
+    return None
 
 
 @router.get(
@@ -336,20 +349,24 @@ def _metrics(row: Json, means: Json, response_ms: float | None) -> Json:
 )
 def metrics(session: Reader) -> Json:
     """Read metrics over runs."""
-    runs, measures = [], [*_MEASURES.values(), *_HALLUCINATION]
-    for row, means in trends.newest_means(measures, limit=50, **session.scope):
-        folder, time = files_of_run(session, row), None
-        with suppress(DataError, OSError):
-            time = _mean_time(folder, row["content"]) if folder else None
-        runs.append(_metrics(row, means, time))
-    frame = pd.DataFrame(runs, dtype=float)
-    means = records(frame.mean().to_frame().T)[0] if runs else {}
-    total = frame["totalCost"].sum() if runs else 0.0
+    measures = [*_MEASURES.values(), *_HALLUCINATION.values()]
+    newest = trends.newest_means(measures, limit=50, **session.scope)
+    runs = [_metrics(row, means, _response_ms(session, row)) for row, means in newest]
+    if not runs:
+        return {"totalRuns": 0, "totalCost": 0.0, "latest": None}
+    frame = pd.DataFrame(runs)
+    numbers = frame.drop(columns="hallucinationSource").astype(float)
+    by_source = numbers["hallucinationRate"].groupby(frame["hallucinationSource"])
+    rates = records(by_source.agg(rate="mean", runs="count").reset_index())
+    source = "judge" if "judge" in set(frame["hallucinationSource"]) else "heuristic"
+    numbers.loc[frame["hallucinationSource"] != source, "hallucinationRate"] = None
     return {
         "totalRuns": len(runs),
-        **means,
-        "totalCost": total,
-        "latest": runs[0] if runs else None,
+        **records(numbers.mean().to_frame().T)[0],
+        "hallucinationSource": source,
+        "hallucinationBySource": {row.pop("hallucinationSource"): row for row in rates},
+        "totalCost": numbers["totalCost"].sum(),
+        "latest": runs[0],
     }
 
 

@@ -10,20 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 
 from ragbench.sweep.notebooks import packaged
 from tests.service.server.conftest import CASES, DOCUMENTS, Call
 
+SPENT = {"averageResponseTimeMs", "averageCostPerQuery", "totalCost"}
 METRICS = {
     "averageAccuracy",
     "averageSemanticSimilarity",
     "averageKeywordMatch",
     "averageCitationAccuracy",
     "hallucinationRate",
-    "averageResponseTimeMs",
-    "averageCostPerQuery",
-    "totalCost",
+    "hallucinationSource",
     "passRate",
+    *SPENT,
 }
 RESULT = {
     "testCaseId",
@@ -106,6 +107,11 @@ def test_a_run_has_the_fields_of_the_design(call: Call) -> None:
     assert found["metrics"]["averageResponseTimeMs"] > 0
     assert found["results"][0]["expectedAnswer"] == CASES[0]["expectedAnswer"]
     assert [run["id"] for run in call("GET", "/evaluation/runs")] == [done["id"]]
+    for run in (done, found, *call("GET", "/evaluation/runs")):
+        assert {name: run[name] for name in SPENT} == {
+            name: found["metrics"][name] for name in SPENT
+        }
+    assert (done["totalCost"], done["averageCostPerQuery"]) == (0, 0)  # without a model
     strict = {**CONFIG, "minSemanticSimilarity": 1, "useKeywordEvaluation": False}
     missed = call(
         "POST", "/evaluation/run", {"name": "strict", "category": "billing", "config": strict}
@@ -281,6 +287,51 @@ def test_with_a_judge_hallucination_is_the_judges_and_half_invented_answers_fail
         cased("POST", "/evaluation/run", {"name": "lenient", "config": config})["passedTestCases"]
         == 2
     )
+
+
+def test_a_mean_of_hallucination_over_runs_is_of_one_source(
+    cased: Call, root: Path, judge: Any
+) -> None:
+    assert cased("GET", "/evaluation/metrics") == {"totalRuns": 0, "totalCost": 0, "latest": None}
+    invented = {
+        "answer": "Invoices are listed in billing, free of charge.",
+        "contexts": [context("billing")],
+    }
+    record_answers(root, reset=RIGHT, invoice=invented)
+    cased("POST", "/evaluation/run", {"name": "by wording"})
+    by_wording = cased("GET", "/evaluation/metrics")
+    assert by_wording["hallucinationSource"] == "heuristic"
+    assert by_wording["hallucinationRate"] == by_wording["latest"]["hallucinationRate"]
+    cased("POST", "/evaluation/run", {"name": "judged", "config": {"useLlmAsJudge": True}})
+    both = cased("GET", "/evaluation/metrics")
+    assert (both["totalRuns"], both["hallucinationSource"]) == (2, "judge")
+    assert both["hallucinationRate"] == both["latest"]["hallucinationRate"] == 0.25
+    assert both["hallucinationBySource"] == {
+        "judge": {"rate": 0.25, "runs": 1},
+        "heuristic": {"rate": by_wording["hallucinationRate"], "runs": 1},
+    }
+    assert both["averageSemanticSimilarity"] == by_wording["averageSemanticSimilarity"]
+
+
+@pytest.mark.parametrize("kind", [None, "application/x-www-form-urlencoded", "text/plain"])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/evaluation/run", {"name": "A"}),
+        ("/evaluation/test-cases", {"question": "Why?"}),
+        ("/ingest", {"documentId": "d", "text": "Text."}),
+        ("/api/v1/evaluation/generate", {"name": "x"}),
+        ("/api/v1/evaluation/runs", {"dataset_id": 1}),
+    ],
+)
+def test_a_body_without_its_content_type_names_the_header(
+    client: TestClient, keys: dict[str, str], path: str, body: dict[str, Any], kind: str | None
+) -> None:
+    headers = {"X-API-Key": keys["acme runner"]} | ({"Content-Type": kind} if kind else {})
+    answer = client.post(path, content=json.dumps(body), headers=headers)
+    assert answer.status_code == 422
+    assert "send JSON with the header Content-Type: application/json" in answer.json()["detail"]
+    assert (kind or "without a Content-Type") in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(
