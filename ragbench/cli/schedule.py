@@ -97,19 +97,30 @@ def remove(name: str, *, client: str = "", database: Database = "") -> None:
 
 @schedule_app.register("import")
 def import_file(
-    file: Path, *, to: list[str] | None = None, client: str = "", database: Database = ""
+    file: Path,
+    *,
+    docs: str = "",
+    to: list[str] | None = None,
+    client: str = "",
+    database: Database = "",
 ) -> None:
-    """Add the schedules of a file, and an alert for each alert_threshold; one error, and nothing is
-    added.
+    """Add the schedules of a file, with alerts for each alert_threshold: below it, and for a job that
+    fails.
+
+    Test sets and documents are loaded: one error, and nothing is added. Exit status: 0 added, 2 an
+    error.
 
     Args:
         file: YAML: cron: jobs: a list of id, schedule, handler, config.
+        docs: The documents of jobs whose config names no corpus.
         to: '${NAME}': where alerts are sent, as in `alert add`; may be repeated.
         client: Whose they are.
 
     Example: ragbench schedule import cron.yaml
     """
-    names = service.import_schedules(file, to=to or (), client=client, database=database)
+    names = service.import_schedules(
+        file, to=to or (), corpus=docs, client=client, database=database
+    )
     typer.echo(f"added: {', '.join(names)}")
     rules = service.alerts(client=client, database=database)
     for row in rules[rules["series"].isin(names)].to_dict("records"):

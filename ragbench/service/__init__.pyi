@@ -8,6 +8,9 @@ from .alert_rules import (
 from .automatic import (
     record_finished,
 )
+from .cron_file import (
+    import_schedules,
+)
 from .history_database import (
     database_url,
 )
@@ -22,7 +25,6 @@ from .records import (
 )
 from .scheduler import (
     add_schedule,
-    import_schedules,
     next_due,
     pause_schedule,
     remove_schedule,

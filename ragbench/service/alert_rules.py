@@ -124,19 +124,27 @@ def replace_threshold(
     database: str = "",
 ) -> None:
     """Add the rule that the pass rate is at least `limit`, in place of those for it that a series
-    has.
+    has, and the rule "failed" for a job that cannot run.
 
-    It is sent `to` these targets; none = to those of the rules that it replaces.
+    They are sent `to` these targets; none = to those of the rules that they replace.
 
     Raises:
         ConfigError, DataError: as `add_alert`.
     """
-    column, rule = alert_rule.c, "pass_rate<"
-    same = column.client_id == client, column.series == series, column.rule.startswith(rule)
-    before = read_rows(database, select(column.targets).where(*same))
-    write(database, delete(alert_rule).where(*same))
-    to = to or [target for row in before for target in json.loads(row.targets)]
-    add_alert(f"{rule}{limit}", to=to, series=series, point=True, client=client, database=database)
+    column = alert_rule.c
+    of_series = column.client_id == client, column.series == series
+
+    def targets_of(is_rule: Any) -> list[str]:
+        before = read_rows(database, select(column.targets).where(*of_series, is_rule))
+        return [target for row in before for target in json.loads(row.targets)]
+
+    is_threshold = column.rule.startswith("pass_rate<")
+    to = to or targets_of(is_threshold)
+    failed_to = to or targets_of(column.rule == "failed")
+    write(database, delete(alert_rule).where(*of_series, is_threshold))
+    scope = {"series": series, "client": client, "database": database}
+    add_alert(f"pass_rate<{limit}", to=to, point=True, **scope)
+    add_alert("failed", to=failed_to, **scope)
 
 
 def _measure(connection: Connection, name: str, limit: float) -> str:

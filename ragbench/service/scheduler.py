@@ -10,17 +10,14 @@ import shlex
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 from sqlalchemy import Row, and_, delete, func, select, update
 
-from ragbench.errors import ConfigError, DataError, require
-from ragbench.service.alert_rules import check_alerts, check_targets, replace_threshold
+from ragbench.errors import ConfigError, require
+from ragbench.service.alert_rules import check_alerts
 from ragbench.service.history_database import (
     add_once,
     chosen_row,
@@ -99,80 +96,6 @@ def add_schedule(
     }
     with connected(database, write=True) as connection:
         replace_row(connection, schedule, row)
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
-
-
-class _Config(_Part):
-    """What `ragbench eval` evaluates; the pass rate below which an alert is sent."""
-
-    test_set: str = ""
-    corpus: str = ""
-    system: str = ""
-    judge: str = ""
-    k: str = ""
-    baseline: str = ""
-    zone: str = "UTC"
-    alert_threshold: float | None = Field(None, ge=0, le=1, strict=True)
-
-    def command(self) -> list[str]:
-        """Return the arguments of ragbench."""
-        named = {"test-set": self.test_set, "docs": self.corpus, "judge": self.judge}
-        named |= {"k": self.k, "baseline": self.baseline}
-        options = [f"--{name}={value}" for name, value in named.items() if value]
-        return ["eval", *filter(None, [self.system]), *options]
-
-
-class _Job(_Part):
-    id: str
-    schedule: str
-    handler: Literal["rag.evaluate"]
-    config: _Config = Field(default_factory=lambda: _Config.model_validate({}))
-
-
-def import_schedules(
-    file: str | Path, *, to: Sequence[str] = (), client: str = "", database: str = ""
-) -> list[str]:
-    """Add the schedules of a YAML file: `cron: jobs: [{id, schedule, handler: rag.evaluate, config:
-    {...}}]`.
-
-    `config` holds test_set, corpus, system, judge, k, baseline, and alert_threshold: an alert below
-    this pass rate, which is sent `to` these targets (see `add_alert`), or to those that the
-    schedule's rule has already. Relative paths are meant from the file's folder. One error, and
-    nothing is added. Returns the names.
-
-    Raises:
-        ConfigError: a cron line, zone or target that cannot be used.
-        DataError: the file is not what it should be, or the database cannot be used.
-    """
-    file = Path(file)
-    try:
-        content = YAML(typ="safe").load(file.read_text(encoding="utf-8"))["cron"]["jobs"]
-        jobs = TypeAdapter(list[_Job]).validate_python(content)
-    except ValidationError as exc:
-        problem = exc.errors()[0]
-        where = ".".join(map(str, ("jobs", *problem["loc"])))
-        raise DataError(
-            f"{file}: {where} is {problem['input']!r}; expected: {problem['msg']}"
-        ) from exc
-    except (OSError, ValueError, KeyError, TypeError, YAMLError) as exc:
-        raise DataError(
-            f"{file}: expected cron: jobs: a list of id, schedule, handler, config ({exc!r})"
-        ) from exc
-    for entry in jobs:
-        due_before(entry.schedule, entry.config.zone, datetime.now(UTC))
-    check_targets(to)
-    scope: dict[str, Any] = {"client": client, "database": database}
-    for entry in jobs:
-        config, folder = entry.config, file.absolute().parent
-        add_schedule(
-            entry.id, entry.schedule, config.command(), zone=config.zone, folder=folder, **scope
-        )
-        if config.alert_threshold is not None:
-            replace_threshold(entry.id, config.alert_threshold, to=to, **scope)
-    return [entry.id for entry in jobs]
 
 
 def schedules(*, client: str | None = None, database: str = "") -> pd.DataFrame:

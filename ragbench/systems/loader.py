@@ -91,6 +91,29 @@ def load_system(spec: str | Path, dataset: Dataset) -> System:
     return _resolve(str(spec), "")(dataset)
 
 
+def reads_documents(spec: str, folder: str | Path = "") -> bool:
+    """Return True if a system is ragbench's own pipeline, which searches the documents of a dataset.
+
+    Args:
+        spec: as in `load_system`; "" is bm25.
+        folder: where relative paths are looked for.
+
+    Raises:
+        ConfigError, DataError: a file that it names is not there, or describes no system.
+    """
+    if spec.endswith(RECORDED):
+        if not (Path(folder) / expanded(spec)).is_file():
+            raise ConfigError(f"the system {spec} is not there; expected a file of answers")
+        return False
+    if spec.endswith(".toml"):
+        kind, _ = read_table(Path(folder) / expanded(spec))
+        return kind == "pipeline"
+    if is_object_name(spec) or spec.startswith(_ADDRESS):
+        return False
+    _resolve(spec or "bm25", folder)
+    return True
+
+
 def check_system(spec: str, *, folder: str | Path = "", reachable: bool = False) -> None:
     """Refuse a system that `load_system` could not load, without documents and without asking it
     anything.

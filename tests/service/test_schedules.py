@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -262,22 +263,38 @@ def test_a_job_runs_its_evaluation_and_its_run_is_in_the_history(
     printed("schedule", "remove", "nightly", *mine)
 
 
-def test_schedules_of_a_yaml_file(tmp_path: Path) -> None:
-    database, file = str(tmp_path / "runs.sqlite"), tmp_path / "cron.yaml"
-    file.write_text(
-        "cron:\n  jobs:\n    - id: nightly-rag\n      schedule: '0 3 * * *'\n      handler: "
-        "rag.evaluate\n      config: {test_set: tests/set.yaml, alert_threshold: 0.8}\n"
+CRON = (
+    "cron:\n  jobs:\n    - id: rag-eval\n      schedule: '0 0 * * 0'\n      handler: "
+    "rag.evaluate\n      config: {test_set: tests/set.yaml, alert_threshold: 0.8}\n"
+)
+"""The block as a design prints it: nothing names the documents."""
+
+
+@pytest.fixture
+def cron_file(tmp_path: Path) -> Path:
+    """A file with one job, next to the test set that it names and its documents in docs/."""
+    file = tmp_path / "cron.yaml"
+    file.write_text(CRON)
+    for folder in ("tests", "docs"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "docs" / "cats.md").write_text("Cats sleep most of the day.")
+    (tmp_path / "tests" / "set.yaml").write_text(
+        "cases:\n  - {id: q1, question: When do cats sleep?, expected_chunks: [cats.md]}\n"
     )
-    assert import_schedules(file, database=database) == ["nightly-rag"]
+    return file
+
+
+def test_schedules_of_a_yaml_file(cron_file: Path, tmp_path: Path) -> None:
+    database, file = str(tmp_path / "runs.sqlite"), cron_file
+    assert import_schedules(file, corpus=str(tmp_path / "docs"), database=database) == ["rag-eval"]
     [row] = schedules(database=database).to_dict("records")
-    assert row["command"] == "eval --test-set=tests/set.yaml"
-    config = file.read_text()
-    file.write_text(config.replace("test_set:", "system: my.toml, corpus: docs, test_set:"))
+    assert row["command"] == f"eval --test-set=tests/set.yaml --docs={tmp_path / 'docs'}"
+    (tmp_path / "my.toml").write_text('[pipeline]\nretriever = "bm25"\n')
+    file.write_text(CRON.replace("test_set:", "system: my.toml, corpus: docs, test_set:"))
     import_schedules(file, database=database)
     [row] = schedules(database=database).to_dict("records")
     assert row["command"] == "eval my.toml --test-set=tests/set.yaml --docs=docs"
-    file.write_text(config)
-    file.write_text(file.read_text().replace("rag.evaluate", "rag.evalaute"))
+    file.write_text(CRON.replace("rag.evaluate", "rag.evalaute"))
     with pytest.raises(
         DataError, match=r"jobs\.0\.handler is 'rag\.evalaute'; expected: .*'rag\.evaluate'"
     ):
@@ -287,31 +304,66 @@ def test_schedules_of_a_yaml_file(tmp_path: Path) -> None:
         import_schedules(file, database=database)
 
 
-def test_the_threshold_of_an_imported_schedule_is_an_alert(
-    tmp_path: Path, printed: Callable[..., str]
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        ("test_set: tests/set.yaml", "holds no documents, in which bm25 searches; name them"),
+        ("test_set: tests/no.yaml, corpus: docs", "tests/no.yaml"),
+        ("test_set: tests/set.yaml, corpus: no_docs", "no_docs"),
+        ("test_set: tests/set.yaml, corpus: docs, system: no.toml", "no.toml"),
+        ("test_set: tests/set.yaml, corpus: docs, system: no.jsonl", "no.jsonl is not there"),
+        ("test_set: tests/set.yaml, corpus: docs, system: bm52", "unknown retriever 'bm52'"),
+        ("test_set: tests/set.yaml, corpus: docs, baseline: results/no", "the baseline results/no"),
+        ("test_set: docs/cats.md, corpus: docs", "cats.md"),
+    ],
+)
+def test_an_imported_job_that_could_not_run_is_not_added(
+    cron_file: Path, tmp_path: Path, config: str, problem: str
 ) -> None:
-    file = tmp_path / "cron.yaml"
-    text = (
-        "cron:\n  jobs:\n    - id: rag-eval\n      schedule: '0 0 * * 0'\n      handler: "
-        "rag.evaluate\n      config: {test_set: set.yaml, alert_threshold: 0.8}\n"
-    )
+    database = str(tmp_path / "runs.sqlite")
+    good = CRON + CRON.partition("jobs:\n")[2].replace("rag-eval", "other")
+    cron_file.write_text(good.replace("test_set: tests/set.yaml", config, 1))
+    expected = f"these jobs could not run: rag-eval: .*{re.escape(problem)}"
+    with pytest.raises(DataError, match=expected):
+        import_schedules(cron_file, database=database)
+    assert schedules(database=database).empty
+    assert alerts(database=database).empty
+
+
+def test_an_imported_job_of_a_service_needs_no_documents(cron_file: Path, tmp_path: Path) -> None:
+    cron_file.write_text(CRON.replace("test_set:", "system: 'http://127.0.0.1:9/ask', test_set:"))
+    database = str(tmp_path / "runs.sqlite")
+    assert import_schedules(cron_file, database=database) == ["rag-eval"]
+
+
+def test_the_threshold_of_an_imported_schedule_is_an_alert(
+    cron_file: Path, tmp_path: Path, printed: Callable[..., str]
+) -> None:
+    file, text = cron_file, CRON.replace("test_set:", "corpus: docs, test_set:")
     file.write_text(text)
     shown = printed("schedule", "import", str(file))
     assert "alert of rag-eval: pass_rate<0.8, sent to the log only" in shown
+    assert "alert of rag-eval: failed, sent to the log only" in shown  # it cannot run
     shown = printed("schedule", "import", str(file), "--to", "${TEAM_URL}")
     assert "alert of rag-eval: pass_rate<0.8, sent to ${TEAM_URL}" in shown
+    assert "alert of rag-eval: failed, sent to ${TEAM_URL}" in shown
     file.write_text(text.replace("0.8", "0.7"))
     shown = printed("schedule", "import", str(file))
     assert "alert of rag-eval: pass_rate<0.7, sent to ${TEAM_URL}" in shown
-    [rule] = alerts().to_dict("records")
-    assert (rule["rule"], rule["series"], rule["point"]) == ("pass_rate<0.7", "rag-eval", True)
+    rules = alerts().set_index("rule")
+    assert set(rules.index) == {"pass_rate<0.7", "failed"}
+    assert set(rules["series"]) == {"rag-eval"}
+    assert set(rules["to"]) == {"${TEAM_URL}"}
+    assert rules.loc["pass_rate<0.7", "point"]
     file.write_text(text.replace("0.8", "80"))
     assert "alert_threshold is 80" in printed("schedule", "import", str(file), status=2)
     file.write_text(text)
     refused = printed("schedule", "import", str(file), "--to", "slack://token", status=2)
     assert "token" not in refused
-    [rule] = alerts().to_dict("records")
-    assert rule["rule"] == "pass_rate<0.7"
+    assert set(alerts()["rule"]) == {"pass_rate<0.7", "failed"}
+    file.write_text(CRON)
+    shown = printed("schedule", "import", str(file), "--docs", str(tmp_path / "docs"))
+    assert "added: rag-eval" in shown
 
 
 def test_an_imported_threshold_is_crossed_by_the_mean(database: str, tmp_path: Path) -> None:

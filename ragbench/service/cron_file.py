@@ -1,0 +1,137 @@
+"""Schedules of a YAML file: `cron: jobs: [{id, schedule, handler: rag.evaluate, config: {...}}]`."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from ragbench.datasets import is_collection
+from ragbench.errors import DataError, RagbenchError
+from ragbench.service.alert_rules import check_targets, replace_threshold
+from ragbench.service.scheduler import add_schedule, due_before
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
+
+
+class _Config(_Part):
+    """What `ragbench eval` evaluates; the pass rate below which an alert is sent."""
+
+    test_set: str = ""
+    corpus: str = ""
+    system: str = ""
+    judge: str = ""
+    k: str = ""
+    baseline: str = ""
+    zone: str = "UTC"
+    alert_threshold: float | None = Field(None, ge=0, le=1, strict=True)
+
+    def command(self) -> list[str]:
+        """Return the arguments of ragbench."""
+        named = {"test-set": self.test_set, "docs": self.corpus, "judge": self.judge}
+        named |= {"k": self.k, "baseline": self.baseline}
+        options = [f"--{name}={value}" for name, value in named.items() if value]
+        return ["eval", *filter(None, [self.system]), *options]
+
+    def problem(self, folder: Path) -> str:
+        """Return why an evaluation in a folder cannot run; "" where its files are there."""
+        from ragbench.systems.loader import reads_documents
+        from ragbench.testsets.loader import load_dataset
+
+        def named(text: str) -> str:
+            path = folder / Path(text).expanduser()
+            return str(path) if path.exists() else text
+
+        try:
+            is_pipeline = reads_documents(self.system, folder)
+            if not self.test_set or is_collection(self.test_set):
+                return ""  # with documents of its own, which may have to be downloaded first
+            corpus = named(self.corpus) if self.corpus else ""
+            data = load_dataset(named(self.test_set), corpus=corpus)
+        except RagbenchError as exc:
+            return str(exc)
+        if self.baseline and not (folder / self.baseline).exists():
+            return f"the baseline {self.baseline} is not there; expected the folder of a result"
+        if not data.cases:
+            return f"{self.test_set} has no questions"
+        if is_pipeline and not data.corpus:
+            return (
+                f"{self.test_set} holds no documents, in which {self.system or 'bm25'} searches; "
+                "name them: config: {corpus: docs}, or `ragbench schedule import --docs docs`"
+            )
+        return ""
+
+
+class _Job(_Part):
+    id: str
+    schedule: str
+    handler: Literal["rag.evaluate"]
+    config: _Config = Field(default_factory=lambda: _Config.model_validate({}))
+
+
+def import_schedules(
+    file: str | Path,
+    *,
+    to: Sequence[str] = (),
+    corpus: str = "",
+    client: str = "",
+    database: str = "",
+) -> list[str]:
+    """Add the schedules of a YAML file: `cron: jobs: [{id, schedule, handler: rag.evaluate, config:
+    {...}}]`.
+
+    `config` holds test_set, corpus, system, judge, k, baseline, and alert_threshold: an alert below
+    this pass rate, and one for a job that fails, which are sent `to` these targets (see
+    `add_alert`), or to those that the schedule's rules have already. Relative paths are meant from
+    the file's folder. Each test set is loaded with its documents. One error, and nothing is added.
+    Returns the names.
+
+    Args:
+        corpus: the documents of jobs that name none.
+
+    Raises:
+        ConfigError: a cron line, zone or target that cannot be used.
+        DataError: the file is not what it should be, a test set, documents or a system that it
+            names are not there, or the database cannot be used.
+    """
+    file = Path(file)
+    folder = file.absolute().parent
+    try:
+        content = YAML(typ="safe").load(file.read_text(encoding="utf-8"))["cron"]["jobs"]
+        jobs = TypeAdapter(list[_Job]).validate_python(content)
+    except ValidationError as exc:
+        problem = exc.errors()[0]
+        where = ".".join(map(str, ("jobs", *problem["loc"])))
+        raise DataError(
+            f"{file}: {where} is {problem['input']!r}; expected: {problem['msg']}"
+        ) from exc
+    except (OSError, ValueError, KeyError, TypeError, YAMLError) as exc:
+        raise DataError(
+            f"{file}: expected cron: jobs: a list of id, schedule, handler, config ({exc!r})"
+        ) from exc
+    problems = []
+    for entry in jobs:
+        due_before(entry.schedule, entry.config.zone, datetime.now(UTC))
+        if corpus and entry.config.test_set and not entry.config.corpus:
+            entry.config.corpus = str(Path(corpus).expanduser().absolute())
+        if problem := entry.config.problem(folder):
+            problems.append(f"{entry.id}: {problem}")
+    if problems:
+        raise DataError(
+            f"{file}: nothing is added; these jobs could not run: {'; '.join(problems)}"
+        )
+    check_targets(to)
+    scope: dict[str, Any] = {"client": client, "database": database}
+    for entry in jobs:
+        config = entry.config
+        add_schedule(
+            entry.id, entry.schedule, config.command(), zone=config.zone, folder=folder, **scope
+        )
+        if config.alert_threshold is not None:
+            replace_threshold(entry.id, config.alert_threshold, to=to, **scope)
+    return [entry.id for entry in jobs]
