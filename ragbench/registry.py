@@ -39,6 +39,8 @@ PERSPECTIVES: dict[str, str] = _DATA["perspectives"]
 """Perspectives in the order of a report, with the question that each answers."""
 
 ALIASES: dict[str, str] = _DATA["aliases"]
+DESIGN_NAMES: dict[str, str] = _DATA["design_names"]
+"""Name in the design of a pipeline -> measure."""
 """What others call the ranking measures; results carry the name on the right. The mean of RR over
 queries is MRR.
 """
@@ -172,7 +174,7 @@ _FAMILIES = tuple(
     if part in measure.name
 )
 _SINGLE = {measure.name.casefold(): measure for measure in _BUILT_IN if "{" not in measure.name}
-_ALIASES = {other.casefold(): name for other, name in ALIASES.items()}
+_ALIASES = {other.casefold(): name for other, name in {**ALIASES, **DESIGN_NAMES}.items()}
 _declared: ContextVar[Mapping[str, Measure]] = ContextVar("declared", default=MappingProxyType({}))
 _UNKNOWN = Measure("", perspective="", bounds=(None, None))
 

@@ -33,6 +33,7 @@ def eval_command(
     *,
     test_set: TestSetName = "pydoc",
     corpus: Corpus = "",
+    auto_generate_datasets: bool = False,
     split: str = "test",
     query: str = "",
     expected_doc: list[str] | None = None,
@@ -65,6 +66,9 @@ def eval_command(
     Questions:
         test_set: A test-set file, a folder, or a dataset's name.
         corpus: The documents: a folder, a corpus.jsonl or a dataset's name.
+        auto_generate_datasets: Evaluate the newest data set in testsets/; one that is older than 7
+            days, or missing, is generated first from --docs, or what was sent to the server:
+            EVALUATION_DEFAULT_SAMPLE_SIZE pairs, by the model of RAG_EVAL_PROVIDER.
         split: Of a dataset that has several: train, dev, test.
         query: Ask this one question instead of a test set's.
         expected_doc: With --query: the document that answers it.
@@ -91,6 +95,17 @@ def eval_command(
     Example: ragbench eval --suite smoke --fail-under "nDCG@5=0.3"
     """
     expected = expected_doc or []
+    if auto_generate_datasets:
+        if test_set != "pydoc" or query:
+            raise ConfigError(
+                "--auto-generate-datasets chooses the test set itself; leave --test-set and --query out"
+            )
+        from ragbench.cli.fresh import fresh_testset
+
+        path_of_set, corpus = fresh_testset(corpus, requests)
+        test_set = str(path_of_set)
+        if requests.dry_run and not path_of_set.exists():
+            return 0
     with requests.settings():
         if expected and not query:
             raise ConfigError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,8 +23,8 @@ schedule_app = Commands(
 def add(
     ctx: typer.Context,
     name: str,
-    cron: str,
-    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...")],
+    cron: Annotated[str, typer.Argument(metavar="[CRON]")],
+    command: Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND...")] = None,
     *,
     zone: str = "UTC",
     client: str = "",
@@ -37,19 +36,37 @@ def add(
 
     Args:
         name: What the schedule is called; also its runs in the history.
-        cron: As in crontab; "" = EVALUATION_SCHEDULE_CRON.
-        command: eval or sweep, with options.
+        cron: As in crontab; left out: EVALUATION_SCHEDULE_CRON, else 0 2 * * *.
+        command: eval, sweep, testset generate or testset draft, with options.
         zone: Of the times, such as Europe/Vienna.
-        client: Whose it is; '*': it runs for each client in clients/ of this folder.
+        client: Whose it is; '*': it runs for each client in clients/ of this folder, eval
+            --auto-generate-datasets for each with documents.
 
     Example: ragbench schedule add nightly "0 2 * * *" --zone Europe/Vienna -- eval
     """
-    program: Any = ctx.find_root()
-    if scheduled := program.command.get_command(program, command[0]):
-        scheduled.make_context(command[0], command[1:], parent=program)
-    service.add_schedule(name, cron, command, zone=zone, client=client, database=database)
-    due = f": next due {service.next_due(cron, zone, datetime.now(UTC))}" if cron else " added"
-    typer.echo(f"{name}{due}")
+    if cron in ("eval", "sweep", "testset"):  # the time is left out
+        command, cron = [cron, *(command or ())], ""
+    _check_command(ctx, command or [])
+    service.add_schedule(name, cron, command or [], zone=zone, client=client, database=database)
+    table = service.schedules(client=client, database=database)
+    [due] = table.loc[table["name"] == name, "next_due"]
+    typer.echo(f"{name}: next due {due}")
+
+
+def _check_command(ctx: typer.Context, command: list[str]) -> None:
+    """Refuse a command that ragbench does not have, or an option that the command does not have."""
+    context: Any = ctx.find_root()
+    words = list(command)
+    while words and hasattr(context.command, "get_command"):
+        name = words.pop(0)
+        found = context.command.get_command(context, name)
+        if found is None:
+            return  # `add_schedule` names what a schedule may run
+        if hasattr(found, "get_command"):
+            context = type(context)(found, info_name=name, parent=context)
+        else:
+            found.make_context(name, words, parent=context)
+            return
 
 
 @schedule_app.register("list")
@@ -134,8 +151,9 @@ def run_due_jobs(*, database: Database = "") -> int:
     many machines.
 
     A time that was missed is run once. EVALUATION_ENABLED=false turns it off, EVALUATION_DEFAULT_K
-    gives evaluations their --k, EVALUATION_DEFAULT_SAMPLE_SIZE their --limit. Exit status: that of
-    the worst job, as of `ragbench eval`; 0 where nothing was due.
+    gives evaluations their --k, EVALUATION_DEFAULT_SAMPLE_SIZE data sets that are generated their
+    number of pairs. Exit status: that of the worst job, as of `ragbench eval`; 0 where nothing was
+    due.
 
     Example: ragbench schedule run-due
     """

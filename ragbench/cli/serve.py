@@ -37,7 +37,9 @@ def serve_command(
     """Serve the API (/api/v1) and the dashboard to everyone who has a key of `ragbench key add`.
 
     Where there is no key yet, it listens on loopback only and prints an admin key that holds until
-    it ends. Its log is server.log in the root, of 20 MB at most. Stopped, it puts jobs that do not
+    it ends. With EVALUATION_ENABLED=true every client with documents is evaluated at
+    EVALUATION_SCHEDULE_CRON (0 2 * * *), on a data set that is generated anew when it is older than
+    7 days. Its log is server.log in the root, of 20 MB at most. Stopped, it puts jobs that do not
     finish in time back into the queue. Exit status: 0 stopped, 2 it could not start.
 
     Args:
@@ -56,6 +58,7 @@ def serve_command(
     uvicorn = require("uvicorn", "server")
     require("fastapi", "server")
     from ragbench.service.app import create_app
+    from ragbench.service.scheduler import add_automatic_schedule, automatic_enabled
     from ragbench.service.workers import Queue
 
     if not root.is_dir():
@@ -71,6 +74,8 @@ def serve_command(
         typer.echo(f"No key yet. Admin key, with which to log in: {admin_key}")
     address = f"[{host}]" if ":" in host else host
     typer.echo(f"http://{address}:{listener.getsockname()[1]}/ and /api/v1")
+    if automatic_enabled():
+        add_automatic_schedule(root.absolute(), database)
     queue = Queue(
         database,
         workers=jobs,

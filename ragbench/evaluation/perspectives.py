@@ -239,7 +239,12 @@ def _retrieval(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
 
 def _context(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
     scores = output.context_scores
-    return Measurement(scores[~scores["measure"].isin(_REACHED)])
+    rows = []
+    if "coherence" in plan.named:  # of the chunks themselves, whatever is asked
+        value, n = chunk_statistics(output).get("coherence"), len(output.dataset.cases)
+        row = MeasureResult("coherence", "context", value, None, None, n if value else 0, n)
+        rows.append(compare_with_target(row, plan.deciding))
+    return Measurement(scores[~scores["measure"].isin(_REACHED)], rows)
 
 
 def _groundedness(plan: EvaluationPlan, output: SystemOutput) -> Measurement:

@@ -142,7 +142,7 @@ def replace_threshold(
     to = to or targets_of(is_threshold)
     failed_to = to or targets_of(column.rule == "failed")
     write(database, delete(alert_rule).where(*of_series, is_threshold))
-    scope = {"series": series, "client": client, "database": database}
+    scope: dict[str, Any] = {"series": series, "client": client, "database": database}
     add_alert(f"pass_rate<{limit}", to=to, point=True, **scope)
     add_alert("failed", to=failed_to, **scope)
 

@@ -12,6 +12,7 @@ from ruamel.yaml.error import YAMLError
 from ragbench.datasets import is_collection
 from ragbench.errors import DataError, RagbenchError
 from ragbench.service.alert_rules import check_targets, replace_threshold
+from ragbench.service.job_queue import AUTOMATIC
 from ragbench.service.scheduler import add_schedule, due_before
 
 
@@ -28,6 +29,7 @@ class _Config(_Part):
     judge: str = ""
     k: str = ""
     baseline: str = ""
+    auto_generate_datasets: bool = False
     zone: str = "UTC"
     alert_threshold: float | None = Field(None, ge=0, le=1, strict=True)
 
@@ -36,6 +38,8 @@ class _Config(_Part):
         named = {"test-set": self.test_set, "docs": self.corpus, "judge": self.judge}
         named |= {"k": self.k, "baseline": self.baseline}
         options = [f"--{name}={value}" for name, value in named.items() if value]
+        if self.auto_generate_datasets:
+            options.append(AUTOMATIC)
         return ["eval", *filter(None, [self.system]), *options]
 
     def problem(self, folder: Path) -> str:
@@ -55,6 +59,8 @@ class _Config(_Part):
             data = load_dataset(named(self.test_set), corpus=corpus)
         except RagbenchError as exc:
             return str(exc)
+        if self.auto_generate_datasets:
+            return "auto_generate_datasets chooses the test set itself; leave test_set out"
         if self.baseline and not (folder / self.baseline).exists():
             return f"the baseline {self.baseline} is not there; expected the folder of a result"
         if not data.cases:
@@ -85,11 +91,11 @@ def import_schedules(
     """Add the schedules of a YAML file: `cron: jobs: [{id, schedule, handler: rag.evaluate, config:
     {...}}]`.
 
-    `config` holds test_set, corpus, system, judge, k, baseline, and alert_threshold: an alert below
-    this pass rate, and one for a job that fails, which are sent `to` these targets (see
-    `add_alert`), or to those that the schedule's rules have already. Relative paths are meant from
-    the file's folder. Each test set is loaded with its documents. One error, and nothing is added.
-    Returns the names.
+    `config` holds test_set (or auto_generate_datasets: true), corpus, system, judge, k, baseline,
+    and alert_threshold: an alert below this pass rate, and one for a job that fails. They are sent
+    `to` these targets (see `add_alert`), or to those that the schedule's rules have already.
+    Relative paths are meant from the file's folder. Each test set is loaded with its documents. One
+    error, and nothing is added. Returns the names.
 
     Args:
         corpus: the documents of jobs that name none.
@@ -105,11 +111,9 @@ def import_schedules(
         content = YAML(typ="safe").load(file.read_text(encoding="utf-8"))["cron"]["jobs"]
         jobs = TypeAdapter(list[_Job]).validate_python(content)
     except ValidationError as exc:
-        problem = exc.errors()[0]
-        where = ".".join(map(str, ("jobs", *problem["loc"])))
-        raise DataError(
-            f"{file}: {where} is {problem['input']!r}; expected: {problem['msg']}"
-        ) from exc
+        error = exc.errors()[0]
+        where = ".".join(map(str, ("jobs", *error["loc"])))
+        raise DataError(f"{file}: {where} is {error['input']!r}; expected: {error['msg']}") from exc
     except (OSError, ValueError, KeyError, TypeError, YAMLError) as exc:
         raise DataError(
             f"{file}: expected cron: jobs: a list of id, schedule, handler, config ({exc!r})"

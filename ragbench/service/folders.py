@@ -20,14 +20,13 @@ from fastapi import HTTPException
 
 from ragbench.errors import DataError, unknown
 from ragbench.retrieval.retrievers import RETRIEVERS
+from ragbench.service.sent_files import CASES as CASES
 from ragbench.testsets.cases import case_line, entry_of_case
 from ragbench.testsets.forms import SUFFIXES, form_of, load_testset
 from ragbench.types import Dataset
 
 NAME = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,78}[A-Za-z0-9_-])?"
 """The names of test sets, systems, series and clients: never a path."""
-CASES = "test-cases"
-"""The data set of the cases that were sent one by one."""
 _LOG = logging.getLogger("ragbench.service")
 _TESTSETS = 200  # that a client may have
 

@@ -6,14 +6,13 @@ from typing import Any
 from fastapi import HTTPException
 from sqlalchemy import delete, func, select, update
 
-from ragbench.datasets.jsonl import json_line
-from ragbench.files import locked, write_durably
 from ragbench.service.access import Session
-from ragbench.service.folders import CASES
 from ragbench.service.history_database import add_once, connected, content_id, read_rows, write
+from ragbench.service.sent_files import CASE as CASE
+from ragbench.service.sent_files import DOCUMENT as DOCUMENT
+from ragbench.service.sent_files import write_sent
 from ragbench.service.tables import item
 
-CASE, DOCUMENT = "case", "document"
 MAX_ITEMS = 100_000
 """Cases, and documents, that are kept of each client."""
 
@@ -59,17 +58,8 @@ def remove(session: Session, kind: str, item_id: str = "") -> int:
 
 def export(session: Session) -> None:
     """Write the files of a client that hold the records of now, where they hold others."""
-    folder = session.folder.sent
-    head = json_line({"testset": CASES, "split": "test"})
-    for kind, name, first in ((CASE, CASES, head), (DOCUMENT, "corpus", "")):
-        path = folder / f"{name}.jsonl"
-        with locked(folder / ".lock", timeout_s=60):
-            records = lines(session, kind)
-            text = "".join([first, *records])
-            if not records:
-                path.unlink(missing_ok=True)
-            elif not path.exists() or path.read_text(encoding="utf-8") != text:
-                write_durably(path, text)
+    with connected(session.database) as connection:
+        write_sent(connection, session.owner, session.folder.sent)
 
 
 def _of(session: Session, kind: str, item_id: str = "") -> tuple[Any, ...]:

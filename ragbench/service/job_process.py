@@ -40,11 +40,18 @@ def run_command(
     names = {word.partition("=")[0] for word in command}
     owner = {"RAGBENCH_SERIES": series_of(claimed), "RAGBENCH_CLIENT": claimed.client_id}
     environment = {**os.environ, **owner}
+    size = os.environ.get("EVALUATION_DEFAULT_SAMPLE_SIZE")
+    if command[:2] == ["testset", "generate"]:
+        if size and names.isdisjoint(("--questions", "--chunks")):
+            command.append(f"--questions={size}")
+        if "--force" not in names:
+            command.append("--force")  # the set of the time before is replaced
+    if command[:2] == ["testset", "draft"] and size and "--limit" not in names:
+        command.append(f"--limit={size}")
     if command[0] == "eval":
-        defaults = {"k": "EVALUATION_DEFAULT_K", "limit": "EVALUATION_DEFAULT_SAMPLE_SIZE"}
-        for option, name in defaults.items():
-            if (value := os.environ.get(name)) and f"--{option}" not in names:
-                command.append(f"--{option}={value}")
+        depth = os.environ.get("EVALUATION_DEFAULT_K")
+        if depth and "--k" not in names:
+            command.append(f"--k={depth}")
         result = place_of(claimed)
         result.parent.mkdir(parents=True, exist_ok=True)
         command += ["--output", str(result), "--force"]

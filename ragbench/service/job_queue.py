@@ -36,9 +36,12 @@ from ragbench.service.history_database import (
 )
 from ragbench.service.records import number_of_dataset, pairs_of, rows_of, store
 from ragbench.service.tables import job, schedule, series_of
-from ragbench.testsets.forms import load_testset
+from ragbench.testsets.loader import load_dataset
+from ragbench.testsets.newest import newest_testset
 from ragbench.types import Dataset
 
+AUTOMATIC = "--auto-generate-datasets"
+"""The option of an evaluation that a schedule of every client runs for those with documents."""
 LEASE_S = 60.0
 _ATTEMPTS = 5
 _OUTPUT = 4000  # characters of a job's output that are kept
@@ -245,10 +248,12 @@ def _testset_of(claimed: Row[Any]) -> Dataset | None:
     option = "--output" if command[0] == "testset" else "--test-set"
     paths = [word.partition("=")[2] for word in command if word.startswith(f"{option}=")]
     paths += [after for word, after in pairwise(command) if word == option]
+    if AUTOMATIC in command and (newest := newest_testset(Path(claimed.folder, "testsets"))):
+        paths.append(str(newest[0]))
     if not paths or not Path(claimed.folder, paths[0]).exists():
         return None
     with suppress(RagbenchError):
-        return load_testset(Path(claimed.folder, paths[0]))
+        return load_dataset(Path(claimed.folder, paths[0]))
     return None
 
 

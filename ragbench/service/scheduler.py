@@ -14,7 +14,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pandas as pd
-from sqlalchemy import Row, and_, delete, func, select, update
+from sqlalchemy import Connection, Row, and_, delete, func, select, update
 
 from ragbench.errors import ConfigError, require
 from ragbench.service.alert_rules import check_alerts
@@ -30,6 +30,7 @@ from ragbench.service.history_database import (
 )
 from ragbench.service.job_process import run_command
 from ragbench.service.job_queue import (
+    AUTOMATIC,
     LEASE_S,
     RunOutcome,
     Work,
@@ -39,9 +40,13 @@ from ragbench.service.job_queue import (
     new_holder,
 )
 from ragbench.service.keys import EVERY_CLIENT
+from ragbench.service.sent_files import clients_with_documents
 from ragbench.service.tables import job, schedule
 
-COMMANDS = ("eval", "sweep")
+COMMANDS = ("eval", "sweep", "testset generate", "testset draft")
+"""What a schedule may run."""
+DEFAULT_CRON = "0 2 * * *"
+"""When schedules without a time are due, unless EVALUATION_SCHEDULE_CRON is set."""
 
 
 def add_schedule(
@@ -58,23 +63,25 @@ def add_schedule(
     """Add a schedule, or replace the one of this name.
 
     Args:
-        cron: five fields, as in crontab (0 = Sunday); "" = EVALUATION_SCHEDULE_CRON.
+        cron: five fields, as in crontab (0 = Sunday); "" = EVALUATION_SCHEDULE_CRON, else 02:00
+            every day.
         command: arguments of ragbench, such as ["eval", "--test-set", "t.yaml"].
         zone: of the times, such as "Europe/Vienna"; "" = UTC.
         client: whose it is; "*" = it runs for each client in `clients/` of the folder, in the
-            client's own folder.
+            client's own folder; with --auto-generate-datasets for each who has documents.
         folder: where it runs; "" = here.
 
     Raises:
         ConfigError: a cron line, zone or command that cannot be used.
         DataError: the database cannot be used.
     """
-    cron, zone = cron or os.environ.get("EVALUATION_SCHEDULE_CRON", ""), zone or "UTC"
+    cron = cron or os.environ.get("EVALUATION_SCHEDULE_CRON", "") or DEFAULT_CRON
+    zone = zone or "UTC"
     now = now or datetime.now(UTC)
     due_before(cron, zone, now)
-    if not command or command[0] not in COMMANDS:
+    if not command or not {command[0], " ".join(command[:2])}.intersection(COMMANDS):
         raise ConfigError(
-            f"a schedule runs {' or '.join(COMMANDS)}; got {shlex.join(command) or 'no command'}"
+            f"a schedule runs {', '.join(COMMANDS)}; got {shlex.join(command) or 'no command'}"
         )
     if not name.strip():
         raise ConfigError("a schedule needs a name")
@@ -96,6 +103,25 @@ def add_schedule(
     }
     with connected(database, write=True) as connection:
         replace_row(connection, schedule, row)
+
+
+def add_automatic_schedule(root: Path, database: str = "") -> None:
+    """Add the schedule "auto_generate_datasets", unless it is there: for each client with documents a
+    data set that is at most seven days old, evaluated by the targets of the guide.
+
+    It is due by EVALUATION_SCHEDULE_CRON, else at 02:00 UTC. The model of RAG_EVAL_PROVIDER, where
+    one is set, writes the pairs and judges.
+
+    Raises:
+        ConfigError: EVALUATION_SCHEDULE_CRON is not a cron line.
+        DataError: the database cannot be used.
+    """
+    name = AUTOMATIC.lstrip("-").replace("-", "_")
+    command = ["eval", AUTOMATIC, "--targets=guide"]
+    if os.environ.get("RAG_EVAL_PROVIDER"):
+        command += ["--judge=env", "--criteria=faithfulness"]
+    if name not in set(schedules(client=EVERY_CLIENT, database=database)["name"]):
+        add_schedule(name, "", command, client=EVERY_CLIENT, folder=root, database=database)
 
 
 def schedules(*, client: str | None = None, database: str = "") -> pd.DataFrame:
@@ -223,6 +249,11 @@ def evaluation_enabled() -> bool:
     return os.environ.get("EVALUATION_ENABLED", "").lower() not in ("false", "0", "no", "off")
 
 
+def automatic_enabled() -> bool:
+    """Return True if a server evaluates every client by itself: where EVALUATION_ENABLED is "true"."""
+    return os.environ.get("EVALUATION_ENABLED", "").lower() in ("true", "1", "yes", "on")
+
+
 def plan_due(database: str = "", now: datetime | None = None) -> None:
     """Put what is due now into the queue; of a schedule for every client a job for each of them."""
     now = now or datetime.now(UTC)
@@ -238,7 +269,7 @@ def plan_due(database: str = "", now: datetime | None = None) -> None:
             if row.client_id != EVERY_CLIENT:
                 insert_job(connection, row.id, due)
                 continue
-            clients = list(_each_client(row))
+            clients = list(_each_client(connection, row))
             for each in clients:
                 add_once(connection, schedule, each)
                 insert_job(connection, each["id"], due)
@@ -248,19 +279,35 @@ def plan_due(database: str = "", now: datetime | None = None) -> None:
             insert_job(connection, row.id, due, **done)
 
 
-def _each_client(row: Row[Any]) -> Iterator[dict[str, Any]]:
-    """Yield a schedule without times for each client who has a folder in `clients/`."""
-    for folder in sorted(Path(row.folder, "clients").glob("*")):
-        if folder.is_dir():
-            parts = folder.name, row.id, row.command
-            schedule_id = content_id("schedule", *parts)
-            yield {
-                **row._asdict(),
-                "id": schedule_id,
-                "client_id": folder.name,
-                "name": f"{row.name} {schedule_id[:12]}",
-                "cron": "",
-                "folder": folder.as_posix(),
-                "options": json.dumps({"series": row.name}),
-                "enabled": False,
-            }
+def _each_client(connection: Connection, row: Row[Any]) -> Iterator[dict[str, Any]]:
+    """Yield a schedule without times for each client who has a folder in `clients/`; with
+    --auto-generate-datasets for each who has documents.
+    """
+    root = Path(row.folder)
+    command = json.loads(row.command)
+    clients = {path.name: path for path in root.glob("clients/*") if path.is_dir()}
+    if AUTOMATIC in command:
+        clients = clients_with_documents(connection, root, clients)
+    for client, folder in sorted(clients.items()):
+        schedule_id = content_id("schedule", client, row.id, row.command)
+        yield {
+            **row._asdict(),
+            "id": schedule_id,
+            "client_id": client,
+            "name": f"{row.name} {schedule_id[:12]}",
+            "cron": "",
+            "folder": folder.as_posix(),
+            "command": json.dumps(_of_client(command, root, folder)),
+            "options": json.dumps({"series": row.name}),
+            "enabled": False,
+        }
+
+
+def _of_client(command: Sequence[str], root: Path, folder: Path) -> list[str]:
+    """Return the command for a client; an automatic evaluation is of its default system."""
+    if AUTOMATIC not in command or not all(word.startswith("-") for word in command[1:]):
+        return [*command]
+    places = [place / "systems" for place in (folder, root)]
+    systems = (place / f"default{suffix}" for place in places for suffix in (".toml", ".jsonl"))
+    system = next((str(path) for path in systems if path.is_file()), "bm25")
+    return [command[0], system, *command[1:]]

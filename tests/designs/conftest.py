@@ -17,8 +17,11 @@ Run = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run `ragbench` in an empty folder; return the exit status and what it printed, in one line."""
+    """Run `ragbench` in an empty folder; return the exit status and what it printed, in one line. Its
+    runs are in a database of the test.
+    """
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGBENCH_DATABASE", str(tmp_path / "runs.sqlite"))
 
     def invoke(*arguments: str) -> tuple[int, str]:
         done = CliRunner().invoke(app, list(arguments))

@@ -5,11 +5,12 @@ from typing import Any
 
 from ragbench.evaluation import Result
 from ragbench.evaluation.formats import plain
+from ragbench.registry import DESIGN_NAMES
 
 
 def report_json(result: Result) -> str:
     """Return the text of report.json: fields in their order, numbers to 6 decimals, never NaN."""
-    decided = result.decisions
+    decided, settings = result.decisions, result.settings
     del decided["rows"], decided["verdicts"]
     record = {
         "ragbench": "report",
@@ -21,6 +22,7 @@ def report_json(result: Result) -> str:
         "settings": result.settings,
         "facts": result.facts,
         "counts": result.counts,
+        **({"metrics": _design_metrics(result)} if settings.get("preset") == "pipeline" else {}),
         "measures": result.rows,
         "questions": result.cases,
         "categories": result.categories,
@@ -31,6 +33,12 @@ def report_json(result: Result) -> str:
     if result.judged_bounds:
         record["judged_bounds"] = result.judged_bounds
     return json_text(record)
+
+
+def _design_metrics(result: Result) -> dict[str, float | None]:
+    """Return the measures of the design of a pipeline under its names; None where not measured."""
+    values = {**result.facts, **{row.measure: row.value for row in result.rows}}
+    return {name: values.get(measure) for name, measure in DESIGN_NAMES.items()}
 
 
 def json_text(record: dict[str, Any]) -> str:

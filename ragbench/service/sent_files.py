@@ -1,0 +1,55 @@
+"""The files of what clients sent one by one: cases and documents as rows, which commands get as
+files.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from sqlalchemy import Connection, select
+
+from ragbench.datasets.jsonl import json_line
+from ragbench.files import locked, write_durably
+from ragbench.service.tables import item
+
+CASE, DOCUMENT = "case", "document"
+CASES = "test-cases"
+"""The data set of the cases that were sent one by one."""
+
+
+def write_sent(connection: Connection, client: str, folder: Path) -> None:
+    """Write the files in a client's folder `sent/` that hold the records of now, where they hold
+    others.
+    """
+    head = json_line({"testset": CASES, "split": "test"})
+    for kind, name, first in ((CASE, CASES, head), (DOCUMENT, "corpus", "")):
+        path = folder / f"{name}.jsonl"
+        with locked(folder / ".lock", timeout_s=60):
+            query = select(item.c.record).where(item.c.client_id == client, item.c.kind == kind)
+            records = connection.execute(query.order_by(item.c.number)).scalars().all()
+            text = "".join([first, *records])
+            if not records:
+                path.unlink(missing_ok=True)
+            elif not path.exists() or path.read_text(encoding="utf-8") != text:
+                write_durably(path, text)
+
+
+def clients_with_documents(
+    connection: Connection, root: Path, folders: Mapping[str, Path]
+) -> dict[str, Path]:
+    """Return client -> folder of those who sent documents or have a folder `documents/`; the files of
+    what they sent are written.
+
+    `folders` are those of the clients that have one; "" is the client of the commands, in `root`.
+    """
+    query = select(item.c.client_id).where(item.c.kind == DOCUMENT).distinct()
+    sent = {client: _folder(root, client) for client in connection.execute(query).scalars()}
+    for client, folder in sent.items():
+        (folder / "sent").mkdir(parents=True, exist_ok=True)
+        write_sent(connection, client, folder / "sent")
+    known = {"": root, **folders}
+    others = {client: path for client, path in known.items() if (path / "documents").is_dir()}
+    return {**others, **sent}
+
+
+def _folder(root: Path, client: str) -> Path:
+    return root / "clients" / client if client else root
