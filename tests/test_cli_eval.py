@@ -504,7 +504,17 @@ def test_the_designs_name_of_the_context_perspective(place: Path) -> None:
     ]
     done = runner.invoke(app, ["eval", *options, "--perspective", "context_quality"])
     assert done.exit_code == 0, done.output
-    assert read_report(place / "r.json")["settings"]["perspectives"] == ["context"]
+    settings = read_report(place / "r.json")["settings"]
+    assert settings["perspectives"] == ["context"]
+    assert settings["shown_names"] == {"context": "context_quality"}
+    for suffix in ("md", "html"):
+        options[-1] = f"r.{suffix}"
+        runner.invoke(app, ["eval", *options, "--perspective", "context_quality"])
+        text = (place / f"r.{suffix}").read_text(encoding="utf-8")
+        assert "context_quality" in text
+        assert "context |" not in text
+        runner.invoke(app, ["eval", *options, "--perspective", "context", "--force"])
+        assert "context_quality" not in (place / f"r.{suffix}").read_text(encoding="utf-8")
 
 
 def test_the_targets_of_a_published_design_are_named(

@@ -332,6 +332,11 @@ class Result(Decisions):
             rows.append(CategoryResult(name, len(cases), n, rate, low, high))
         return rows
 
+    def shown_name(self, perspective: str) -> str:
+        """Return the name of a perspective as the user wrote it, such as context_quality."""
+        names: Mapping[str, str] = self.settings.get("shown_names") or {}
+        return names.get(perspective, perspective)
+
     @property
     def missed(self) -> tuple[str, ...]:
         """Return the measures whose target is missed."""

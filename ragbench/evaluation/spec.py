@@ -66,10 +66,12 @@ def split_words(value: Any) -> Any:
 
 
 def _check_perspectives(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the perspectives of these names, in the order of a report; () means all, and stays ()."""
-    names = [_ALIASES.get(name, name) for name in names]
-    check_known("perspective", MEASURED, *names)
-    return tuple(name for name in MEASURED if name in names)
+    """Return these names of perspectives as written, in the order of a report; () means all, and stays
+    ().
+    """
+    written = {_ALIASES.get(name, name): name for name in names}
+    check_known("perspective", MEASURED, *written)
+    return tuple(written[name] for name in MEASURED if name in written)
 
 
 def _to_criteria(value: Any) -> tuple[Any, ...]:
@@ -294,8 +296,21 @@ class EvaluationSpec(BaseModel):
 
     @property
     def perspective_names(self) -> tuple[str, ...]:
-        """Return the perspectives that are looked at; all where none is named."""
-        return self.perspectives or MEASURED
+        """Return the perspectives that are looked at, by ragbench's names; all where none is named."""
+        return tuple(_ALIASES.get(name, name) for name in self.perspectives) or MEASURED
+
+    @property
+    def shown_names(self) -> dict[str, str]:
+        """Return perspective -> the name by which the user named it, where that is another one.
+
+        >>> EvaluationSpec(perspectives="answer, context_quality").shown_names
+        {'context': 'context_quality'}
+        """
+        return {
+            name: written
+            for name, written in zip(self.perspective_names, self.perspectives, strict=False)
+            if name != written
+        }
 
     def loaded_criteria(self, folder: str | Path = "") -> tuple[Criterion, ...]:
         """Return the criteria of the evaluation; without a judge those that are functions.
