@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,32 @@ def test_imports_go_down_only() -> None:
                     f"(floor {FLOOR_OF[other]})"
                 )
     assert not wrong, "\n".join(wrong)
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_modules(path: Path, modules: set[str]) -> set[str]:
+    """The modules of ragbench that a file imports, also those that only annotations need."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                submodule = f"{node.module}.{alias.name}"
+                found.add(submodule if submodule in modules else str(node.module))
+    return (found & modules) - {module_of(path)}
+
+
+def test_no_file_needs_a_file_that_needs_it() -> None:
+    modules = {module_of(path) for path in SOURCES}
+    graph = {module_of(path): imported_modules(path, modules) for path in SOURCES}
+    assert tuple(
+        TopologicalSorter(graph).static_order()
+    )  # raises CycleError, which names the circle
 
 
 def test_no_grab_bags_and_no_base_classes() -> None:

@@ -26,6 +26,7 @@ from .folder import (
     save,
     save_roles,
 )
+from .output import SystemOutput
 from .parameters import (
     WHERE,
     check_models,
@@ -37,12 +38,12 @@ from .parameters import (
     pipeline_settings,
     typed,
 )
+from .plan import EvaluationPlan
 from .records import (
     cost_facts,
     costs_of,
 )
 from .requests import (
-    SystemOutput,
     answer_all,
     ask_all,
     system_of,
@@ -57,7 +58,6 @@ from .results import Results
 from .spec import (
     CRITERIA,
     SUITES,
-    EvaluationPlan,
     EvaluationSpec,
     select_categories,
     select_questions,

@@ -13,10 +13,10 @@ from typing import Any
 import pandas as pd
 
 from ragbench.evaluation.causes import CAUSES
+from ragbench.evaluation.output import SystemOutput
 from ragbench.evaluation.perspectives import KINDS
 from ragbench.evaluation.recommendations import recommend
 from ragbench.evaluation.records import Advice, Cost, added, costs_of
-from ragbench.evaluation.requests import SystemOutput
 from ragbench.evaluation.result import Result
 from ragbench.evaluation.rows import compare_with_target
 from ragbench.evaluation.targets import Targets

@@ -16,13 +16,15 @@ from ragbench.evaluation import cases, diagnose
 from ragbench.evaluation import perspectives as views
 from ragbench.evaluation.comparison import check_comparable, compare_results
 from ragbench.evaluation.folder import load_result
+from ragbench.evaluation.output import SystemOutput
 from ragbench.evaluation.parameters import OF_PIPELINE
+from ragbench.evaluation.plan import EvaluationPlan
 from ragbench.evaluation.records import BUILT_IN, MeasureResult, Perspective, cost_facts
-from ragbench.evaluation.requests import SystemOutput, ask_all
+from ragbench.evaluation.requests import ask_all
 from ragbench.evaluation.result import Result, judge_failures, name_of, new_result
 from ragbench.evaluation.results import Results
 from ragbench.evaluation.rows import bound_of, compare_with_target, latency_of, rows_of
-from ragbench.evaluation.spec import MEASURED, EvaluationPlan, EvaluationSpec, select_questions
+from ragbench.evaluation.spec import MEASURED, EvaluationSpec, select_questions
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
 from ragbench.judges.criterion import load_criteria
 from ragbench.llms import check_servers, load_llm

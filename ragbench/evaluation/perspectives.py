@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from ragbench.evaluation.output import SystemOutput
+from ragbench.evaluation.plan import EvaluationPlan
 from ragbench.evaluation.records import (
     MeasureResult,
     SafetyFigure,
     SampleResult,
 )
-from ragbench.evaluation.requests import SystemOutput
 from ragbench.evaluation.result import judge_failures
 from ragbench.evaluation.rows import compare_with_target, latency_rows
 from ragbench.evaluation.safety import safety_results, safety_rows, score_leaks
-from ragbench.evaluation.spec import EvaluationPlan
 from ragbench.metrics import (
     score_answers,
     score_chunks,

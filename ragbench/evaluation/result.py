@@ -42,7 +42,7 @@ from ragbench.statistics.unreadable import bounds_of_mean
 from ragbench.types import Answer, Dataset, Judgement, Run, grouped
 
 if TYPE_CHECKING:
-    from ragbench.evaluation.requests import SystemOutput
+    from ragbench.evaluation.output import SystemOutput
 
 _QUESTION = ["query_id", "question", "category", "answer", "outcome", "passed", "reasons", "cause"]
 _DOUBTS = {

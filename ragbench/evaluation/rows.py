@@ -23,7 +23,7 @@ from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import means
 
 if TYPE_CHECKING:
-    from ragbench.evaluation.requests import SystemOutput
+    from ragbench.evaluation.output import SystemOutput
 
 _NO_TARGETS = Targets({}, {})
 

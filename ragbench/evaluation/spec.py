@@ -7,8 +7,8 @@ validated by them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
@@ -26,14 +26,12 @@ from pydantic.fields import FieldInfo
 from ragbench.errors import ConfigError, check_known, unknown
 from ragbench.judges.criterion import CRITERIA as ALL_CRITERIA
 from ragbench.judges.criterion import Criterion, find_criterion, load_criteria
-from ragbench.registry import KS, PERSPECTIVES, Measure
+from ragbench.registry import KS, PERSPECTIVES
 from ragbench.types import Dataset, SafetySample, evenly
 
 if TYPE_CHECKING:
     from ragbench.evaluation.options import EvaluationOptions
-    from ragbench.evaluation.result import Result
-    from ragbench.evaluation.targets import Targets
-    from ragbench.types import Dataset, Embedder
+    from ragbench.types import Dataset
 
 CRITERIA = ("correctness", "faithfulness", "relevance")
 """What a judge is asked about each answer, unless other criteria are named."""
@@ -422,39 +420,6 @@ def spec_of_texts(options: Iterable[str]) -> EvaluationSpec:
                 f"{text!r} is not an option; write NAME=VALUE, such as criteria=relevance"
             )
     return EvaluationSpec(**values)
-
-
-@dataclass(frozen=True, eq=False)
-class EvaluationPlan:
-    """A spec with all that it names loaded, for one dataset: what `check_evaluation` gives.
-
-    `dataset` holds the questions that take part. `targets` are those that the user sees, `deciding`
-    those that count here; `criteria` are what the judge is asked, `depths` the measures at the
-    depths of the spec, `measures` those of the user, `chosen` the names of the only ones to report
-    (() = all).
-    """
-
-    spec: EvaluationSpec
-    dataset: Dataset
-    targets: Targets
-    deciding: Targets
-    criteria: tuple[Criterion, ...]
-    depths: tuple[str, ...]
-    embedder: str | Embedder
-    detector: Callable[[str], float] | None
-    measures: tuple[Measure, ...]
-    chosen: tuple[str, ...]
-    baseline: Result | None
-
-    @property
-    def named(self) -> tuple[str, ...]:
-        """Return the measures that are reported in addition to the usual ones."""
-        return (*self.depths, *self.chosen, *self.deciding.named)
-
-    @property
-    def support_model(self) -> str:
-        """Return what measures whether contexts support claims."""
-        return self.spec.support_model or "minilm"
 
 
 SMOKE_QUESTIONS = 40

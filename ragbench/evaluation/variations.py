@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from ragbench.errors import ConfigError, DataWarning
+from ragbench.evaluation.output import SystemOutput, Variation
 from ragbench.generation import context_chunks
 from ragbench.systems import Pipeline, RecordedSystem, ask
 from ragbench.testsets.interventions import (
@@ -17,21 +17,7 @@ from ragbench.testsets.interventions import (
     contexts_of,
     intervene,
 )
-from ragbench.types import Answer, Case, Chunk, System
-
-if TYPE_CHECKING:
-    from ragbench.evaluation.requests import SystemOutput
-
-
-@dataclass(frozen=True, eq=False)
-class Variation:
-    """Changed questions with the labels that the answers must meet, the answers, and the chunks that
-    they were made from.
-    """
-
-    cases: Sequence[Case]
-    answers: Sequence[Answer]
-    chunks: Sequence[Chunk] = ()
+from ragbench.types import Chunk, System
 
 
 def check_interventions(names: Sequence[str], system: System) -> None:

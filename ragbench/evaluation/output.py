@@ -1,0 +1,99 @@
+"""What a system gave for one configuration: its answers, what they were made from, and their judgements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from ragbench.metrics.context import score_context
+from ragbench.types import Answer, Case, Chunk, Dataset, Judgement, Passage, Run
+
+
+@dataclass(frozen=True, eq=False)
+class Variation:
+    """Changed questions with the labels that the answers must meet, the answers, and the chunks that
+    they were made from.
+    """
+
+    cases: Sequence[Case]
+    answers: Sequence[Answer]
+    chunks: Sequence[Chunk] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class SystemOutput:
+    """The answers of one system with what they were made from.
+
+    `documents` ranks documents and `ranking` the ids of the passages that the system retrieved,
+    both query_id -> id -> score; `documents` is a lower bound where several documents hold the text
+    of a passage without id (see `match_passages`). `chunks` are the texts behind these ids that are
+    in documents of the dataset. `has_contexts` states whether what the system retrieved is known at
+    all, `has_texts` whether the texts of the contexts are, from `chunks` or from the answers' own
+    passages, and `has_answers` whether the system answers at all or only retrieves. `latency` holds
+    answers with their milliseconds per stage, measured with `concurrency` questions at a time
+    (None: not known). `safety_answers` is sample_id -> answer to the safety inputs that the system
+    was asked. `system` describes in plain data what was asked. `seconds` has what each stage took,
+    `search_ms` what one question alone waits for its chunks (the median), where that is known;
+    `depth` is how deep the ranking goes at most, and `tokenizer` counts its tokens.
+
+    `variations` are intervention -> the changed questions with their answers. A judge adds
+    `judgements` and those of the variations.
+    """
+
+    dataset: Dataset
+    answers: Sequence[Answer]
+    documents: Run
+    ranking: Run
+    chunks: Sequence[Chunk]
+    latency: Sequence[Answer]
+    system: Mapping[str, Any]
+    has_contexts: bool = True
+    has_texts: bool = True
+    has_answers: bool = True
+    concurrency: int | None = None
+    safety_answers: Mapping[str, Answer] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    search_ms: float | None = None
+    depth: int = 100
+    tokenizer: str = "minilm"
+    judgements: Sequence[Judgement] = ()
+    variations: Mapping[str, Variation] = field(default_factory=dict)
+    variation_judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)
+
+    @cached_property
+    def texts(self) -> Sequence[Chunk]:
+        """Return a chunk for every id in the answers' contexts, be its text a chunk's, a
+        passage's, or (then "") not known.
+        """
+        texts = {chunk.chunk_id: chunk for chunk in self.chunks}
+        for answer in self.answers:
+            passages = answer.passage_of
+            for context in answer.contexts:
+                passage = passages.get(context, Passage(context, ""))
+                texts.setdefault(
+                    context, Chunk(context, passage.doc_id, 0, len(passage.text), passage.text)
+                )
+        return list(texts.values())
+
+    @property
+    def has_documents(self) -> bool:
+        """Return True unless no passage is in a document of the dataset."""
+        return not self.system.get("is_foreign")
+
+    @cached_property
+    def chunk_run(self) -> Run:
+        """Return the ranking of the passages whose texts are in `chunks`."""
+        ids = {chunk.chunk_id for chunk in self.chunks}
+        return {
+            query_id: {chunk_id: value for chunk_id, value in ranked.items() if chunk_id in ids}
+            for query_id, ranked in self.ranking.items()
+        }
+
+    @cached_property
+    def context_scores(self) -> pd.DataFrame:
+        """Return `score_context` of the answers, which two perspectives show."""
+        return score_context(self.dataset, self.answers, self.texts)
