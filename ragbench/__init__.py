@@ -17,6 +17,25 @@ import lazy_loader
 
 __version__ = "0.1.0"
 
+_CALLS = {
+    "leaderboard": "rb.load_results(folder).leaderboard()",
+    "conclude": "rb.load_results(folder).conclude(), or rb.compare(a, b)",
+    "score": "rb.score_run(qrels, run), or rb.evaluate(data, system)",
+    "run": "rb.evaluate(data, system)",
+    "benchmark": "rb.evaluate(data, system), or rb.sweep(grid)",
+    "metric": "rb.Measure(name, function)",
+    "Evaluator": "rb.evaluate(data, system)",
+    "Experiment": "rb.evaluate(data, system), or rb.sweep(grid)",
+    "plot": "rb.write_report(result, 'report.html')",
+    "BM25": "rb.retrieval.BM25(chunks), or rb.make_retriever('bm25', chunks)",
+    "Dense": "rb.retrieval.Dense(chunks, embedder), or rb.make_retriever('dense:minilm', chunks)",
+    "bootstrap": "rb.compare(a, b), whose intervals hold for small samples too",
+    "ttest": "rb.compare(a, b)",
+    "is_better": "rb.compare(a, b).decision of files or tables",
+    "read_csv": "rb.compare('a.csv', 'b.csv')",
+}
+"""What people expect at the root -> the call that does it."""
+
 _attached, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
@@ -25,4 +44,6 @@ def __getattr__(name: str) -> Any:
         return _attached(name)
     near = get_close_matches(name, __all__, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
+    if name in _CALLS:
+        hint = f"; use {_CALLS[name]}"
     raise AttributeError(f"module 'ragbench' has no attribute {name!r}{hint}")

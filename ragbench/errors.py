@@ -24,11 +24,11 @@ import difflib
 import re
 import sys
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from enum import StrEnum
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 __all__ = [
     "ComparisonError",
@@ -45,6 +45,9 @@ __all__ = [
     "SweepError",
     "SystemsError",
 ]
+
+
+Record = TypeVar("Record")
 
 
 class FailureKind(StrEnum):
@@ -180,6 +183,41 @@ def nearest(value: object, known: Iterable[str], cutoff: float = 0.6) -> str:
     names = {name.casefold(): name for name in known}
     near = difflib.get_close_matches(str(value).casefold(), names, n=1, cutoff=cutoff)
     return names[near[0]] if near else ""
+
+
+def suggesting(**calls: str) -> Callable[[type[Record]], type[Record]]:
+    """Make a class name the nearest of its attributes where one does not exist, as modules do.
+
+    Args:
+        calls: attributes that people expect -> the call that does what they mean.
+
+    >>> @suggesting(plot="rb.write_report(result, 'report.html')")
+    ... class Result:
+    ...     scores = 1
+    >>> Result().score
+    Traceback (most recent call last):
+    AttributeError: Result has no attribute 'score'; did you mean 'scores'?
+    >>> Result().plot
+    Traceback (most recent call last):
+    AttributeError: Result has no attribute 'plot'; use rb.write_report(result, 'report.html')
+    """
+
+    def decorated(cls: type[Record]) -> type[Record]:
+        def missing(record: Record, name: str) -> Any:
+            if name.startswith("_") or name in dir(cls):  # the error is one of a property
+                return object.__getattribute__(record, name)
+            hint = f"; use {calls[name]}" if name in calls else ""
+            near = nearest(name, [each for each in dir(record) if not each.startswith("_")])
+            if near and not hint:
+                hint = f"; did you mean {near!r}?"
+            raise AttributeError(
+                f"{cls.__name__} has no attribute {name!r}{hint}", name=name, obj=None
+            )
+
+        cls.__getattr__ = missing  # type: ignore[attr-defined]
+        return cls
+
+    return decorated
 
 
 def unknown(what: str, value: object, known: Iterable[str], shown: str = "") -> str:

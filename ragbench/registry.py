@@ -257,7 +257,22 @@ def measures() -> pd.DataFrame:
     """
     import pandas as pd
 
-    table = pd.DataFrame([*_BUILT_IN, *_own.values()]).rename(columns={"name": "measure"})
+    class MeasureTable(pd.DataFrame):
+        """All measures; `table["nDCG@10"]` is one of them."""
+
+        def __getitem__(self, key: Any) -> Any:
+            if isinstance(key, str) and key not in self.columns:
+                return _described([measure_of(key)]).iloc[0]
+            return super().__getitem__(key)
+
+    return MeasureTable(_described([*_BUILT_IN, *_own.values()]))
+
+
+def _described(measures: Sequence[Measure]) -> pd.DataFrame:
+    """Return a row per measure, with the columns of `measures`."""
+    import pandas as pd
+
+    table = pd.DataFrame(list(measures)).rename(columns={"name": "measure"})
     table[["low", "high"]] = [*table["bounds"]]
     table["better"] = table["higher_is_better"].map({True: "higher", False: "lower"})
     table["labels"] = table["labels"].map(", ".join)

@@ -17,7 +17,7 @@ from functools import cached_property
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
-from ragbench.errors import DataError, FailureKind, abridged
+from ragbench.errors import DataError, FailureKind, abridged, suggesting
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,6 +54,10 @@ Run = dict[str, dict[str, float]]
 """query_id -> doc_id or chunk_id -> score; higher is better."""
 
 
+@suggesting(
+    content="document.text",
+    id="document.doc_id",
+)
 @dataclass(frozen=True, slots=True)
 class Document:
     """A document of the corpus."""
@@ -73,6 +77,7 @@ class Document:
         return f"{self.title}\n\n{self.text}" if self.title else self.text
 
 
+@suggesting()
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
     """Gold evidence: the characters `start` (inclusive) to `end` (exclusive) of a document's
@@ -102,6 +107,13 @@ LATENCY_BUDGETS = (*LATENCY_STAGES, "search", *LATENCY_FIGURES)
 """All that a question can have a latency budget for."""
 
 
+@suggesting(
+    question="case.text",
+    query="case.text",
+    id="case.query_id",
+    answer="case.reference_answer",
+    reference="case.reference_answer",
+)
 @dataclass(frozen=True, slots=True)
 class Case:
     """A question with what is known about its right answer; every label is optional.
@@ -220,6 +232,12 @@ class DatasetSource:
     corpus: str = ""
 
 
+@suggesting(
+    questions="dataset.cases, or dataset.queries for their texts",
+    documents="dataset.corpus",
+    labels="dataset.qrels",
+    relevance="dataset.qrels",
+)
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """A corpus, the questions of one split, and what is relevant to them.
@@ -377,6 +395,14 @@ class Dataset:
 
     def __iter__(self) -> Iterator[Case]:
         return iter(self.cases)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per question, with the fields of its case."""
+        import pandas as pd
+
+        return pd.DataFrame(list(self.cases))
+
+    to_pandas = to_frame
 
     def head(self, n: int = 5) -> Dataset:
         """Return the first `n` questions."""
@@ -682,6 +708,10 @@ Queries = Mapping[str, str] | Dataset | Sequence[str]
 """Questions to search with: by id, those of a dataset, or texts, which are their own ids then."""
 
 
+@suggesting(
+    content="chunk.text",
+    id="chunk.chunk_id",
+)
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """A piece of a document: `text == corpus[doc_id].full_text[start:end]`, always.
@@ -718,6 +748,7 @@ def chunk_places(chunks: Sequence[Chunk]) -> Mapping[str, int]:
     return getattr(chunks, "places", None) or {c.chunk_id: i for i, c in enumerate(chunks)}
 
 
+@suggesting()
 @dataclass(frozen=True, slots=True)
 class Passage:
     """What a system with documents of its own retrieved; `doc_id` is "" until it is matched to a
@@ -752,6 +783,7 @@ class Call:
     contexts: tuple[str, ...] = ()
 
 
+@suggesting()
 @dataclass(frozen=True, slots=True)
 class Completion:
     """What a language model replied.
@@ -772,6 +804,10 @@ class Completion:
     failure: FailureKind | None = None
 
 
+@suggesting(
+    answer="answer.text",
+    response="answer.text",
+)
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A system's answer to a question. `contexts` and `citations` are chunk ids, contexts in rank
@@ -832,6 +868,10 @@ class Answer:
         return not (self.failed or self.abstained) and bool(self.text.strip())
 
 
+@suggesting(
+    score="judgement.value",
+    reason="judgement.explanation",
+)
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """A verdict on an answer: `value` in [0, 1], or None where it could not be had (unscored is not

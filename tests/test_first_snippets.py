@@ -134,6 +134,15 @@ def answer(question: str) -> dict[str, Any]:
 Qrel = namedtuple("Qrel", "query_id doc_id relevance iteration")
 
 
+def failing() -> rb.Result:
+    """The second answer is wrong."""
+    corpus = {doc_id: rb.Document(doc_id, text) for doc_id, text in CORPUS.items()}
+    facts = {"q1": ("most of the day",), "q2": ("at night",)}
+    cases = [rb.Case(name, text, gold_facts=(facts[name],)) for name, text in QUERIES.items()]
+    pets = rb.Dataset("pets", "test", corpus, cases, QRELS)
+    return rb.evaluate(pets, answer)
+
+
 def evaluated() -> rb.Result:
     return rb.evaluate(data(), retriever="bm25", perspectives="retrieval")
 
@@ -291,6 +300,35 @@ WORKS: dict[str, Callable[[], Any]] = {
     "a result as a frame": lambda: retrieved().to_frame()["nDCG@10"].tolist() == [1.0, 1.0],
     "pandas on a result": lambda: list(pd.DataFrame(retrieved())["query_id"]) == ["q1", "q2"],
     "a short repr": lambda: len(repr(retrieved()).splitlines()) < 24,
+    "the mean of a result": lambda: retrieved().mean()["nDCG@10"] == 1.0,
+    "a measure of a result": lambda: retrieved()["ndcg@10"].to_dict() == {"q1": 1.0, "q2": 1.0},
+    "a column of a result": lambda: retrieved()["question"]["q1"] == QUERIES["q1"],
+    "failures of a result": lambda: list(failing().failures["query_id"]) == ["q2"],
+    "the worst of a result": lambda: (
+        list(failing().worst(1, "gold_fact_coverage")["query_id"]) == ["q2"]
+        and len(retrieved().worst(1)) == 1
+    ),
+    "compare a list": lambda: set(rb.compare([retrieved(), retrieved()])["difference"]) == {0},
+    "compare by name": lambda: (
+        rb.compare({"a": frame(0.5), "b": frame(1.0)})["name"].tolist() == ["b"]
+    ),
+    "compare several": lambda: len(rb.compare(frame(0.5), frame(1.0), frame(0.7))) == 2,
+    "compare results of several systems": lambda: (
+        len(rb.compare(retrieved({"a": "bm25", "b": "bm25"}))) == 1
+    ),
+    "diagnose a result": lambda: set(rb.diagnose(failing())["query_id"]) == {"q1", "q2"},
+    "a dataset in pandas": lambda: data().to_pandas()["text"].tolist() == list(QUERIES.values()),
+    "a measure by name": lambda: rb.measures()["ndcg@10"]["better"] == "higher",
+    "a column of the measures": lambda: "nDCG@{k}" in set(rb.measures()["measure"]),
+    "an embedder as retriever": lambda: rb.make_retriever(SentenceModel(), chunks()).search(
+        QUERIES, 2
+    )["q1"],
+    "an embedder of LangChain as retriever": lambda: rb.make_retriever(
+        LangChainEmbeddings(), chunks()
+    ).search(QUERIES, 2)["q1"],
+    "a retriever with an embedder": lambda: rb.make_retriever(
+        "hybrid", chunks(), embedder=SentenceModel()
+    ).search(QUERIES, 2)["q1"],
     # a dataset as a sequence
     "cases of a dataset": lambda: (
         (len(data()), data()[0].query_id, data()[-1:].queries) == (2, "q1", {"q2": QUERIES["q2"]})
@@ -359,6 +397,26 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.sweep({"retriever": ["bm25"]}),
         "unknown key 'retriever'. Known: sweep, fixed, axes",
     ),
+    "a run as system": (
+        lambda: rb.evaluate(data(), run()),  # type: ignore[arg-type]
+        "rb.score_run(data.qrels, run, measures) scores it",
+    ),
+    "an embedder of bm25": (
+        lambda: rb.make_retriever("bm25", chunks(), embedder="minilm"),
+        "takes no embedder",
+    ),
+    "the causes of a dataset": (
+        lambda: rb.diagnose(data()),  # type: ignore[call-overload]
+        "or the result of rb.evaluate alone",
+    ),
+    "an unknown measure of a result": (
+        lambda: retrieved()["ndgc@10"],
+        "did you mean 'nDCG@10'",
+    ),
+    "an unknown measure by name": (
+        lambda: rb.measures()["nDCGG@10"],
+        "did you mean 'nDCG@10'",
+    ),
     "k of one's own system": (lambda: rb.evaluate(data(), answer, k=3), "set it in your system"),
     "a retriever in capitals": (lambda: rb.evaluate(data(), "BM25"), "did you mean 'bm25'?"),
     "texts to index": (
@@ -387,3 +445,44 @@ def test_it_is_refused_with_one_sentence(name: str) -> None:
     with pytest.raises(rb.RagbenchError, match=re.escape(message)) as refused:
         snippet()
     assert "\n" not in str(refused.value)
+
+
+MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
+    "a leaderboard": (
+        lambda: rb.leaderboard,  # type: ignore[attr-defined]
+        "module 'ragbench' has no attribute 'leaderboard'; use rb.load_results(folder).leaderboard()",
+    ),
+    "a plot of a result": (
+        lambda: retrieved().plot(),
+        "Result has no attribute 'plot'; use rb.write_report(result, 'report.html')",
+    ),
+    "the winner of several": (
+        lambda: retrieved({"a": "bm25", "b": "bm25"}).winner,
+        "Results has no attribute 'winner'; use results.conclude().choice",
+    ),
+    "the scores of a result": (lambda: retrieved().score, "did you mean 'scores'?"),
+    "the corpus of a dataset": (lambda: data().corpuss, "did you mean 'corpus'?"),  # type: ignore[attr-defined]
+    "the question of a case": (lambda: data()[0].question, "use case.text"),
+    "the id of a chunk": (lambda: chunks()[0].id, "use chunk.chunk_id"),  # type: ignore[attr-defined]
+    "the decisions of a conclusion": (
+        lambda: rb.compare({"q1": 1.0}, {"q1": 0.5}).decisions,
+        "Conclusion has no attribute 'decisions'; did you mean 'decision'?",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISNAMED)
+def test_an_attribute_that_does_not_exist_names_the_right_one(name: str) -> None:
+    snippet, message = MISNAMED[name]
+    with pytest.raises(AttributeError, match=re.escape(message)) as refused:
+        snippet()
+    assert "\n" not in str(refused.value)
+
+
+def test_records_are_copied_and_pickled_as_before() -> None:
+    import copy
+    import pickle
+
+    for record in (data(), data()[0], chunks()[0], rb.compare({"q1": 1.0}, {"q1": 0.5})):
+        assert copy.deepcopy(record) is not None
+        assert repr(pickle.loads(pickle.dumps(record))) == repr(record)

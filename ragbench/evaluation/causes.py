@@ -9,11 +9,11 @@ is the suspect.
 import re
 from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, overload
 
 import pandas as pd
 
-from ragbench.errors import DataError, unknown_chunk
+from ragbench.errors import ConfigError, DataError, unknown_chunk
 from ragbench.metrics.answers import squad_words, stated_facts, token_f1
 from ragbench.metrics.overall import THRESHOLDS, failure_reasons, requirements_missed
 from ragbench.metrics.retrieval import ranking
@@ -143,6 +143,16 @@ class _Question(NamedTuple):
         return [doc_id for doc_id, grade in grades.items() if grade >= 1]
 
 
+class Diagnosed(Protocol):
+    """A result, which holds its diagnosis."""
+
+    @property
+    def diagnosis(self) -> pd.DataFrame | None: ...
+
+
+@overload
+def diagnose(dataset: Diagnosed) -> pd.DataFrame: ...
+@overload
 def diagnose(
     dataset: Dataset,
     run: Run,
@@ -152,9 +162,19 @@ def diagnose(
     chunks: Sequence[Chunk],
     *,
     depth: int = 100,
+) -> pd.DataFrame: ...
+def diagnose(
+    dataset: Dataset | Diagnosed,
+    run: Run | None = None,
+    answers: Sequence[Answer] = (),
+    judgements: Sequence[Judgement] = (),
+    scores: pd.DataFrame | None = None,
+    chunks: Sequence[Chunk] = (),
+    *,
+    depth: int = 100,
 ) -> pd.DataFrame:
     """Return the first cause of each failed question, with its evidence; one row per question, in
-    the order of the dataset.
+    the order of the dataset. Of a result it is what the evaluation found: its `diagnosis`.
 
     A question has failed if it did not pass: where `scores` has pass_rate, its value is 0; else
     `ragbench.metrics.overall.failure_reasons` finds a reason by the default thresholds. Questions that
@@ -209,8 +229,17 @@ def diagnose(
 
     Raises:
         DataError: two answers to one question, or one to a question that the dataset lacks; `run`
-            or an answer names what is neither among `chunks` nor a passage.
+            or an answer names what is neither among `chunks` nor a passage; a result in which nothing
+            was diagnosed.
+        ConfigError: a dataset alone.
     """
+    if not isinstance(dataset, Dataset):
+        return _diagnosis_of(dataset)
+    if run is None or scores is None:
+        raise ConfigError(
+            "the causes of failures follow from a run, answers, judgements, scores and chunks; give all "
+            "of them, or the result of rb.evaluate alone"
+        )
     answer_of, by_id = answers_by_query(dataset, answers), chunks_by_id(chunks)
     _check_chunking(run, answers, by_id)
     by_document = grouped(chunks, lambda chunk: chunk.doc_id)
@@ -238,6 +267,17 @@ def diagnose(
     return pd.DataFrame(rows, columns=_COLUMNS).astype(
         {"failed": bool, "value": "Float64", "held": "Float64"}
     )
+
+
+def _diagnosis_of(result: Diagnosed) -> pd.DataFrame:
+    """Return the diagnosis of a result."""
+    table: pd.DataFrame | None = getattr(result, "diagnosis", None)
+    if table is None:
+        raise DataError(
+            f"{type(result).__name__} has no diagnosis; expected the result of an evaluation with "
+            "answers, or a dataset with a run, answers, judgements, scores and chunks"
+        )
+    return table
 
 
 def _failed(question: _Question) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from ragbench.errors import suggesting
 from ragbench.registry import higher_is_better, meaning_of
 from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import MIN_QUESTIONS, with_interval
@@ -29,6 +30,7 @@ DRAFTS_ALONE = (
 _MANY = 1_000_000  # questions; more are never asked
 
 
+@suggesting()
 @dataclass(frozen=True, slots=True)
 class Arm:
     """One configuration next to the baseline, by the ranking measure.
@@ -84,6 +86,15 @@ class DecidingQuestions:
     not_possible: str = ""
 
 
+@suggesting(
+    winner="conclusion.choice",
+    best="conclusion.choice",
+    p_value="the p_adjusted of one of conclusion.arms",
+    difference="the difference of one of conclusion.arms",
+    text="str(conclusion)",
+    to_json="conclusion.to_dict()",
+    is_better="conclusion.decision",
+)
 @dataclass(frozen=True, slots=True)
 class Conclusion:
     """What several results show, and the one next step that follows.

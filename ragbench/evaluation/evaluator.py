@@ -109,6 +109,11 @@ def evaluate(
             "is one argument, evaluate((corpus, queries, qrels), system); score_run(qrels, run) "
             "scores a run"
         )
+    if _is_run(system):
+        raise ConfigError(
+            "the system is a run, query -> document -> score; rb.score_run(data.qrels, run, measures) scores it, "
+            "and rb.compare(scores, others) compares it"
+        )
     several: list[tuple[Any, dict[str, Any]]] = []
     if isinstance(system, Mapping):
         several = [(each, {"name": name}) for name, each in system.items()]
@@ -140,6 +145,17 @@ def evaluate(
 
 _GIVEN = {"answer", "contexts", "error", "flags", "outcome"}
 """The fields of a row that a system gave."""
+
+
+def _is_run(system: Any) -> bool:
+    """Return True for a ranking of documents, which maps each query to the scores of documents."""
+    if not isinstance(system, Mapping) or not system:
+        return False
+    return all(
+        isinstance(scores, Mapping)
+        and all(isinstance(score, int | float) for score in scores.values())
+        for scores in system.values()
+    )
 
 
 def _recorded(data: Any) -> RecordedSystem:

@@ -20,7 +20,7 @@ import pandas as pd
 
 from ragbench.datasets.records import testset_record
 from ragbench.datasets.safety import load_safety_samples
-from ragbench.errors import printable
+from ragbench.errors import printable, suggesting
 from ragbench.evaluation.checksums import EDITED
 from ragbench.evaluation.formats import shortened
 from ragbench.evaluation.parameters import configuration
@@ -36,8 +36,14 @@ from ragbench.evaluation.spec import select_suite
 from ragbench.metrics.pipeline import outcome_of
 from ragbench.metrics.rates import wilson_interval
 from ragbench.metrics.safety.leakage import masked, masked_id
-from ragbench.registry import BRIEF, leaderboard_measures
+from ragbench.registry import (
+    BRIEF,
+    higher_is_better,
+    leaderboard_measures,
+    named_among,
+)
 from ragbench.statistics.columns import known_number
+from ragbench.statistics.ranking import main_measure_of
 from ragbench.statistics.unreadable import bounds_of_mean
 from ragbench.types import Answer, Dataset, Judgement, Run, grouped
 
@@ -98,6 +104,20 @@ def judge_failures(judgements: Sequence[Judgement]) -> JudgeFailures:
     return JudgeFailures(n_requested, n_failed, printable(masked(failed[0].explanation)), lost)
 
 
+@suggesting(
+    plot="rb.write_report(result, 'report.html'), or rb.explore(result)",
+    summary="result.measures, or print(result)",
+    metrics="result.measures",
+    report="rb.write_report(result, 'report.html')",
+    save="rb.save(result, folder)",
+    to_csv="result.to_frame().to_csv(path)",
+    compare="rb.compare(other, result)",
+    leaderboard="rb.load_results(folder).leaderboard()",
+    conclude="rb.load_results(folder).conclude()",
+    explore="rb.explore(result)",
+    trace="result.answer_of[query_id]",
+    errors="result.failures",
+)
 @dataclass(frozen=True, eq=False)
 class Result(Decisions):
     """One system's results on one dataset: what `evaluate` returns, `save` writes and `load_result`
@@ -415,6 +435,42 @@ class Result(Decisions):
         return self.questions[_QUESTION].join(self.wide, on="query_id")
 
     to_pandas = to_frame
+
+    def __getitem__(self, name: str) -> pd.Series[Any]:
+        """Return a measure of each question, in any case, or another column of `to_frame`.
+
+        Raises:
+            ConfigError: none of them.
+        """
+        frame = self.to_frame().set_index("query_id")
+        return frame[named_among(name, map(str, frame))]
+
+    def mean(self) -> pd.Series[float]:
+        """Return the mean of each measure over the questions that are scored; `measures` has its interval."""
+        return self.wide.mean()
+
+    @property
+    def failures(self) -> pd.DataFrame:
+        """Return the rows of `questions` that did not pass, with the reasons why and the first cause."""
+        questions = self.questions
+        return questions[questions["passed"].eq(False).fillna(False).astype(bool)]
+
+    def worst(self, n: int = 10, measure: str = "") -> pd.DataFrame:
+        """Return the questions with the worst values of a measure, the worst first.
+
+        Args:
+            n: how many, at most.
+            measure: any that was scored; "" means the one that ranks a leaderboard.
+
+        Raises:
+            ConfigError: a measure that was not scored.
+        """
+        n_scored = {str(name): int(count) for name, count in self.wide.count().items()}
+        named = named_among(measure or main_measure_of(n_scored), n_scored)
+        frame = self.to_frame().dropna(subset=[named])
+        ordered = frame.sort_values(named, ascending=higher_is_better(named), kind="stable")
+        columns = dict.fromkeys([*_QUESTION, named])
+        return ordered[list(columns)].head(n)
 
     def __len__(self) -> int:
         return len(self.queries)

@@ -10,7 +10,7 @@ from typing import Any, overload
 
 import pandas as pd
 
-from ragbench.errors import ConfigError, check_known
+from ragbench.errors import ConfigError, check_known, suggesting
 from ragbench.evaluation.conclusion import conclusion_of
 from ragbench.evaluation.configurations import (
     PER_QUESTION,
@@ -40,6 +40,20 @@ _COSTS = ("cost_usd", "generator_cost_usd", "judge_cost_usd", "generate_ms")
 _RANKS = {"rank_equal_k": "span_recall@5", "rank_equal_budget": "span_recall@500tok"}
 
 
+@suggesting(
+    plot="rb.write_report(results, 'report.html')",
+    report="rb.write_report(results, 'report.html')",
+    save="rb.save(result, folder) for each result",
+    best="results.leaderboard(), whose first row is the best, or results.conclude().choice",
+    winner="results.conclude().choice",
+    failures="results['name'].failures",
+    measures="results['name'].measures",
+    summary="print(results.conclude())",
+    to_frame="results.scores",
+    to_pandas="results.scores",
+    conclusion="results.conclude()",
+    decision="results.conclude().decision",
+)
 class Results(Sequence[Result]):
     """Several results on the same data: what `load_results` gives.
 

@@ -112,6 +112,8 @@ def compare(
         ConfigError: a measure that is not there, bounds that do not hold the values, or what is no table.
         DataError: a file or a table without scores of questions.
     """
+    if contender is None and hasattr(baseline, "leaderboard"):  # results of a sweep
+        return baseline.compare(measures=measures or (), margin=margin, not_possible=not_possible)
     sources, names = _sources(baseline, contender, others)
     options = {"measures": measures, "alpha": alpha, "margin": margin}
     if all(map(_is_tidy, sources)) and len(sources) > 1:

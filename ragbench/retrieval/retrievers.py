@@ -100,20 +100,25 @@ from ragbench.retrieval.dense import Dense, Hybrid
 from ragbench.retrieval.disk import BM25Disk
 from ragbench.retrieval.embedders import check_embedder
 from ragbench.retrieval.ranks import best
-from ragbench.types import Chunk, Retriever, Run
+from ragbench.types import Chunk, EmbedderLike, Retriever, Run
 
 RETRIEVERS = ("bm25", "bm25@disk", "dense", "hybrid")
 FORMS = ("bm25", "bm25@disk", "dense:<embedder>", "hybrid:<embedder>")
 
 
 def make_retriever(
-    name: str | Retriever | Callable[[Sequence[Chunk]], Retriever],
+    name: str | Retriever | Callable[[Sequence[Chunk]], Retriever] | EmbedderLike,
     chunks: Sequence[Chunk],
     *,
+    embedder: EmbedderLike | None = None,
     language: str = "",
     fusion: str | Callable[..., Any] = "",
 ) -> Retriever:
     """Index `chunks` with the retriever of that name, default settings.
+
+    `embedder` is that of "dense" or "hybrid": a name or an object, as `load_embedder` takes it. An object
+    that embeds texts, in place of the name, is that of "dense".
+
 
     `language` is that of the chunks: a code such as "de", "none", or "" to detect it. `fusion` is
     how a hybrid puts its two rankings together (`Hybrid`); others have one ranking.
@@ -131,8 +136,17 @@ def make_retriever(
 
     Raises ConfigError for an unknown name, and where there is nothing to index.
     """
-    user_object = user_retriever(name)
-    kind, model = ("", "") if user_object is not None else _parse(name)
+    if _embeds(name):
+        name, embedder = "dense", name
+    if embedder is not None and name not in ("dense", "hybrid"):
+        raise ConfigError(f"retriever {name!r} takes no embedder; write 'dense' or 'hybrid'")
+    user_object = None if embedder is not None else user_retriever(name)
+    kind: str = ""
+    model: Any = ""
+    if embedder is not None:
+        kind, model = str(name), embedder
+    elif user_object is None:
+        kind, model = _parse(name)
     if not chunks:
         raise ConfigError(
             "there are no chunks to index: every document is empty; name a corpus that holds texts"
@@ -157,6 +171,13 @@ def make_retriever(
     if kind == "hybrid":
         return Hybrid(chunks, model, language=language, fusion=fusion)
     return Dense(chunks, model, language=language)
+
+
+def _embeds(candidate: Any) -> bool:
+    """Return True for an object that embeds texts, and does not search."""
+    if isinstance(candidate, str) or inspect.isclass(candidate) or hasattr(candidate, "search"):
+        return False
+    return hasattr(candidate, "encode") or hasattr(candidate, "embed_documents")
 
 
 def check_retriever(name: str | Retriever | Callable[[Sequence[Chunk]], Retriever]) -> None:

@@ -98,7 +98,7 @@ def test_a_model_without_a_score_function(data: Dataset) -> None:
             return {query_id: dict.fromkeys(list(corpus)[:top_k], 1.0) for query_id in queries}
 
     chunks = rb.chunk(data, "document")
-    run = rb.make_retriever(Lexical(), chunks).search({"q": "cats"}, 2)  # type: ignore[arg-type]
+    run = rb.make_retriever(Lexical(), chunks).search({"q": "cats"}, 2)
     assert run == {"q": {chunks[0].chunk_id: 1.0, chunks[1].chunk_id: 1.0}}
     with pytest.raises(ConfigError, match="expected a name"):
-        rb.make_retriever(object(), chunks)  # type: ignore[arg-type]
+        rb.make_retriever(object(), chunks)
