@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html.parser
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 
 import ragbench as rb
 from ragbench.registry import find_measure
+from tests.committed import guide_pages
 
 ROOT = Path(__file__).parents[1]
 GUIDE = ROOT / "notebooks" / "guide"
@@ -120,6 +122,18 @@ def test_the_reading_path_names_files_and_functions_that_exist() -> None:
         r"`([a-z]+/[a-z_]*(?:\.py)?)`", text.split("Answers:")[1].split("##")[0]
     ):
         assert (ROOT / "ragbench" / file).exists(), file
+
+
+def test_stories_are_stored_without_outputs_and_open_with_their_question() -> None:
+    stories = [path for path in guide_pages() if path.suffix == ".ipynb"]
+    assert len(stories) >= 4
+    for path in stories:
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        assert set(notebook["metadata"]) <= {"kernelspec", "language_info"}
+        cells = notebook["cells"]
+        assert [cell for cell in cells if cell.get("outputs") or cell.get("execution_count")] == []
+        opening = "".join(cells[0]["source"])
+        assert re.match(r"# .+\n\n\*\*[^*]+\?\*\*", opening), path.name
 
 
 # --- the site

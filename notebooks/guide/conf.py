@@ -13,6 +13,7 @@ sys.path.insert(0, str(HERE))
 import reference
 
 import ragbench
+from ragbench.report import publish
 
 project = "ragbench"
 author = "ragbench"
@@ -25,9 +26,11 @@ exclude_patterns = ["_build", "**/.ipynb_checkpoints"]
 # Pages
 myst_enable_extensions = ["colon_fence", "deflist", "attrs_inline"]
 myst_heading_anchors = 3
+smartquotes = False  # "--option" stays as it is typed
 myst_url_schemes = {"http": None, "https": None, "gallery": "gallery/{{path}}"}
 nb_execution_mode = "cache"
 nb_execution_raise_on_error = True
+nb_execution_show_tb = True
 nb_execution_timeout = 120
 nb_merge_streams = True
 nb_render_markdown_format = "myst"
@@ -49,12 +52,21 @@ html_theme_options = {
     "logo": {"text": "ragbench"},
 }
 
-reference.write(HERE / "generated")
+GENERATED = HERE / "generated"
+html_extra_path = ["generated/extra"]
+exclude_patterns += ["generated/extra"]
 
 
 def linked(app: object, name: str, text: list[str]) -> None:
-    """Lead links to executed notebooks of `results/` to their pages in the gallery."""
-    text[0] = re.sub(r"\]\((?:\.\./)+results/([\w/.-]+)\.ipynb\)", r"](gallery:\1.html)", text[0])
+    """Lead links to `results/`, its folders and executed notebooks, to their pages in the gallery."""
+    notebook = re.sub(r"\]\((?:\.\./)+results/([\w/.-]+)\.ipynb\)", r"](gallery:\1.html)", text[0])
+    text[0] = re.sub(r"\]\((?:\.\./)+results/([\w-]+)/\)", r"](gallery:\1/index.html)", notebook)
+
+
+def write_gallery(folder: Path) -> None:
+    """Publish every committed sweep and study."""
+    for results in ("quickstart", "chunking", "judges"):
+        publish(HERE.parents[1] / "results" / results, folder / results, force=True)
 
 
 def without_templates(app: Any, problem: Exception | None) -> None:
@@ -63,6 +75,8 @@ def without_templates(app: Any, problem: Exception | None) -> None:
 
 
 def setup(app: Any) -> None:
-    """Connect what Sphinx calls."""
+    """Write the pages that are made from the code and from results, and connect what Sphinx calls."""
+    reference.write(GENERATED)
+    write_gallery(GENERATED / "extra" / "gallery")
     app.connect("source-read", linked)
     app.connect("build-finished", without_templates)

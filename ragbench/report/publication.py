@@ -40,7 +40,7 @@ _STYLE = """
 nav{font-size:.9rem;margin-bottom:1rem}
 main{overflow-wrap:break-word}
 pre{overflow-x:auto;padding:.6rem .8rem;background:#8882;border-radius:6px;font-size:.85rem;line-height:1.4}
-.cell{margin:0 0 1rem}.output_area{overflow-x:auto}.dataframe{font-size:.85rem}.anchor-link{display:none}
+.cell{margin:0 0 1rem}.output_area{overflow-x:auto}.dataframe{font-size:.85rem}
 img{background:#fff}summary{cursor:pointer}
 @media (max-width:600px){.output_area img{max-width:none}}
 """
@@ -134,7 +134,10 @@ def notebook_html(path: Path) -> str:
     from pygments.formatters import HtmlFormatter
 
     exporter: Any = HTMLExporter(  # type: ignore[no-untyped-call]
-        template_name="basic", exclude_input_prompt=True, exclude_output_prompt=True
+        template_name="basic",
+        exclude_input_prompt=True,
+        exclude_output_prompt=True,
+        exclude_anchor_links=True,
     )
     try:
         text = path.read_text(encoding="utf-8")
