@@ -166,7 +166,7 @@ def evaluation_costs(answered: SystemOutput) -> tuple[Cost, ...]:
     """Return `costs_of`; a system that answers without reporting tokens has an unknown cost, not 0."""
     other = [answer for variation in answered.variations.values() for answer in variation.answers]
     judged = chain(answered.judgements, *answered.variation_judgements.values())
-    costs = costs_of(answered.answers, [*judged], other)
+    costs = costs_of(answered.answers, [*judged], other, answered.step_usage)
     if _has_known_cost(answered) or not answered.answers or not answered.has_answers:
         return costs
     failed = sum(answer.failed for answer in answered.answers)

@@ -9,6 +9,7 @@ is the suspect.
 import re
 from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, overload
 
 import pandas as pd
@@ -24,10 +25,14 @@ from ragbench.types import Answer, Case, Chunk, Dataset, Judgement, Run, Span, c
 # in the order in which data flows: cause -> its words, and the stage that has to change
 _CAUSES = {
     "not_in_corpus": ("not in the corpus", "retrieval"),
+    "filtered": ("kept from the question by the filter", "retrieval"),
     "rewritten": ("query rewritten wrongly", "retrieval"),
     "not_retrieved": ("not retrieved", "retrieval"),
+    "lost_by_reranker": ("found by search, lost by the reranker", "retrieval"),
+    "lost_by_diversity": ("found by search, lost for variety", "retrieval"),
     "below_cut": ("retrieved below the cut", "retrieval"),
     "cut_by_budget": ("cut by the token budget", "chunking"),
+    "cut_after_expanding": ("found, but beyond the budget after expanding", "chunking"),
     "split_by_border": ("split by a chunk border", "chunking"),
     "request_failed": ("request failed", "generation"),
     "fabricated": ("not supported by its context", "generation"),
@@ -72,6 +77,9 @@ SUPPORTED = 0.5
 RELEVANT = 0.75
 """From this relevance by the judge on, an answer addresses the question."""
 
+_UNCHANGED = ("last", "question")
+"""Calls that a pipeline which rewrites questions makes without doing so."""
+
 _CONFLICT = 0.5  # half of the numbers and names of either text are others, or one negates the other
 _DETAIL = re.compile(r"\d[\w.,]*|(?<![.!?] )(?<!^)\b[A-Z][\w-]+")
 _NEGATION = re.compile(r"(?i)\b(?:not?|never|none|neither|nor|without|cannot)\b|n['’]t\b")
@@ -104,6 +112,8 @@ class _Reach(NamedTuple):
     split: bool = False
     documents: int = 0
     located: bool = True
+    allowed: float = 1.0
+    stages: Mapping[str, float] = MappingProxyType({})
 
     def holds(self, fraction: float) -> bool:
         return fraction > 0 if self.documents else fraction >= HOLDS
@@ -162,6 +172,8 @@ def diagnose(
     chunks: Sequence[Chunk],
     *,
     depth: int = 100,
+    stages: Mapping[str, Run] = ...,
+    filtered: Mapping[str, Sequence[str]] = ...,
 ) -> pd.DataFrame: ...
 def diagnose(
     dataset: Dataset | Diagnosed,
@@ -172,6 +184,8 @@ def diagnose(
     chunks: Sequence[Chunk] = (),
     *,
     depth: int = 100,
+    stages: Mapping[str, Run] = MappingProxyType({}),
+    filtered: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> pd.DataFrame:
     """Return the first cause of each failed question, with its evidence; one row per question, in
     the order of the dataset. Of a result it is what the evaluation found: its `diagnosis`.
@@ -189,8 +203,11 @@ def diagnose(
     supports every claim. "unanswerable_answered": a question without an answer got one. A list of
     chunks holds the evidence if it covers `HOLDS` (0.8) of its characters. A passage that occurs
     word for word in several places counts once; either copy will do. "rewritten": the query that
-    was made of a question and its history finds less than that, and the last question alone would
-    have found it (both are in the answer's `calls`). "split_by_border": the
+    was made of a question, or of it and its history, finds less than that, and the question alone
+    would have found it (both are in the answer's `calls`). "filtered": the documents that the filter
+    allows do not hold it. "lost_by_reranker" and "lost_by_diversity": the best chunks before that
+    step hold it, as many as were handed over, and those after it do not. "cut_after_expanding": the
+    budget cut what was expanded. "split_by_border": the
     contexts hold a part of a span that no single chunk holds whole. An answer is unsupported where
     faithfulness by the judge, or else claim support, is below 0.5, or a forbidden claim is made. It
     is "fabricated" where the evidence is not known to be in the context; where it is, the answer
@@ -213,6 +230,8 @@ def diagnose(
             claim_support.
         chunks: that `run` and `answers` name.
         depth: how deep "not retrieved" looks.
+        stages: the runs after each step of a search, in their order; the last is `run`.
+        filtered: query_id -> relevant documents that the filter keeps from the question.
 
     Returns:
         query_id, category, question, failed (bool), cause ("" where not failed), evidence (a
@@ -254,7 +273,10 @@ def diagnose(
         decisive = next((name for name in _RIGHT if name in measures), "")
         question = _Question(dataset, case, answer, measures, decisive, None, depth, is_english)
         deep = ranking(run.get(case.query_id, {}))[:depth]
-        question = question._replace(reach=_reach(question, deep, by_id, by_document))
+        ranked = {name: ranking(each.get(case.query_id, {})) for name, each in stages.items()}
+        kept_back = filtered.get(case.query_id, ())
+        reach = _reach(question, deep, by_id, by_document, ranked, kept_back)
+        question = question._replace(reach=reach)
         failed = _failed(question)
         cause, evidence = _cause(question) if failed else _doubt_about_label(question)
         criterion = "correctness" if cause in DISPUTED else "faithfulness"
@@ -379,14 +401,32 @@ def _lost(question: _Question, reach: _Reach) -> tuple[str, str]:
         ids = ", ".join(dict.fromkeys([*question.relevant, *evidence]))
         return "not_in_corpus", f"none of its relevant documents ({ids}) is in the corpus"
     present = f"{reach.shown(reach.context)} in the context"
+    if not reach.holds(reach.allowed):
+        return (
+            "filtered",
+            f"{present}; the filter allows documents with {reach.shown(reach.allowed)}",
+        )
     if reach.holds(reach.uncut):
         n_cut = len(question.answer.cut)
         chunks = f"{n_cut} {'chunk' if n_cut == 1 else 'chunks'}"
         more = f"{reach.shown(reach.uncut)} with the {chunks} that the budget cut"
-        return "cut_by_budget", f"{present}, {more}"
+        cause = "cut_after_expanding" if "expand" in reach.stages else "cut_by_budget"
+        return cause, f"{present}, {more}"
     if reach.holds(reach.last):
-        alone = f"{reach.shown(reach.last)} by the last question alone"
-        return "rewritten", f"{present} by the query {question.answer.calls[0].query!r}, {alone}"
+        calls = question.answer.calls
+        asked = [call for call in calls if call.name not in _UNCHANGED]
+        is_last = any(call.name == "last" for call in calls)
+        which = "last question" if is_last else "question"
+        queries = ", ".join(repr(call.query) for call in asked)
+        noun = "query" if len(asked) == 1 else "queries"
+        alone = f"{reach.shown(reach.last)} by the {which} alone"
+        return "rewritten", f"{present} by the {noun} {queries}, {alone}"
+    held = reach.stages.get("search", 0.0)
+    for step, name in (("reranker", "reranker"), ("diversity", "step for variety")):
+        after = reach.stages.get(step, held)
+        if reach.holds(held) and not reach.holds(after):
+            return f"lost_by_{step}", f"{present}, {reach.shown(held)} before the {name}"
+        held = after
     if reach.split:
         return "split_by_border", f"{present}; no single chunk holds all of the passage"
     cause = "below_cut" if reach.holds(reach.deep) else "not_retrieved"
@@ -409,12 +449,15 @@ def _reach(
     deep: Sequence[str],
     by_id: Mapping[str, Chunk],
     by_document: Mapping[str, Sequence[Chunk]],
+    ranked: Mapping[str, Sequence[str]],
+    filtered: Sequence[str],
 ) -> _Reach | None:
     """Return how far the evidence came; None where no label names the evidence."""
     answer, spans = question.answer, question.spans
     # what a pipeline that rewrites questions would have found without doing so
-    unchanged = next((call.contexts for call in answer.calls if call.name == "last"), ())
+    unchanged = next((call.contexts for call in answer.calls if call.name in _UNCHANGED), ())
     lists = ((*deep, *answer.contexts), (*answer.contexts, *answer.cut), answer.contexts, unchanged)
+    n_handed_over = len(answer.contexts) + len(answer.cut)
     chunks = [by_id[i] for i in answer.contexts if i in by_id]
     if not spans or answer.passages:
         passages = answer.passage_of
@@ -425,8 +468,11 @@ def _reach(
         # A system with documents of its own has no corpus here: then the corpus cannot be checked.
         corpus = question.dataset.corpus
         is_there = not corpus.keys().isdisjoint(relevant) or bool(not corpus and passages)
-        documents = [{sources[i].doc_id for i in ids if i in sources} for ids in lists]
-        deep_part, uncut, context, last = (len(ids & relevant) / len(relevant) for ids in documents)
+
+        def documents(ids: Sequence[str]) -> float:
+            return len({sources[i].doc_id for i in ids if i in sources} & relevant) / len(relevant)
+
+        deep_part, uncut, context, last = map(documents, lists)
         return _Reach(
             float(is_there),
             deep_part,
@@ -435,9 +481,12 @@ def _reach(
             last,
             documents=len(relevant),
             located=_is_located(question, relevant, chunks),
+            allowed=len(relevant.difference(filtered)) / len(relevant),
+            stages={step: documents(ids[:n_handed_over]) for step, ids in ranked.items()},
         )
     # the same words twice are one passage
     copies = grouped(spans, lambda span: _text_of(question.dataset, span))
+    n_characters = sum(map(len, copies))
 
     def fraction(ids: Sequence[str]) -> float:
         listed = [by_id[i] for i in dict.fromkeys(ids) if i in by_id]
@@ -445,8 +494,11 @@ def _reach(
             len(text) * max(evidence_recall(listed, [span]) for span in copies[text])
             for text in copies
         )
-        return sum(covered) / sum(map(len, copies))
+        return sum(covered) / n_characters
 
+    allowed = sum(
+        len(text) for text in copies if not all(span.doc_id in filtered for span in copies[text])
+    )
     is_split = any(
         evidence_recall(chunks, [span])
         and not any(
@@ -456,7 +508,16 @@ def _reach(
         for span in spans
     )
     deep_part, uncut, context, last = map(fraction, lists)
-    return _Reach(1.0, deep_part, uncut, context, last, is_split)
+    return _Reach(
+        1.0,
+        deep_part,
+        uncut,
+        context,
+        last,
+        is_split,
+        allowed=allowed / n_characters,
+        stages={step: fraction(ids[:n_handed_over]) for step, ids in ranked.items()},
+    )
 
 
 def _is_located(question: _Question, relevant: Collection[str], chunks: Sequence[Chunk]) -> bool:

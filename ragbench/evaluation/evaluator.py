@@ -461,8 +461,10 @@ def _diagnosed(
         output.answers,
         output.judgements,
         scores,
-        output.texts,
+        [*{chunk.chunk_id: chunk for chunk in (*output.searched, *output.texts)}.values()],
         depth=output.depth,
+        stages=output.stages,
+        filtered=output.filtered,
     )
 
 

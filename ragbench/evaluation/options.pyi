@@ -38,6 +38,10 @@ class PipelineOptions(EvaluationOptions, total=False):
     """What `evaluate` accepts: also the arguments of a `Pipeline`."""
 
     retriever: str
+    index_text: str | Callable[..., Any]
+    rewrite: str | Callable[..., Any]
+    rewrite_llm: LLMLike
+    filter: str | Callable[..., Any]
     fusion: str | Callable[..., Any]
     chunker: str | Callable[..., Any]
     chunk_size: int
@@ -47,6 +51,7 @@ class PipelineOptions(EvaluationOptions, total=False):
     reranker: str | Callable[..., Any]
     rerank_depth: int
     diversity: str | Callable[..., Any]
+    expand: str | Callable[..., Any]
     depth: int
     llm: LLMLike
     prompt: str

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from ragbench.metrics.context import score_context
-from ragbench.types import Answer, Case, Chunk, Dataset, Judgement, Passage, Run
+from ragbench.types import Answer, Case, Chunk, Completion, Dataset, Judgement, Passage, Run
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,10 @@ class SystemOutput:
     (None: not known). `safety_answers` is sample_id -> answer to the safety inputs that the system
     was asked. `system` describes in plain data what was asked. `seconds` has what each stage took,
     `search_ms` what one question alone waits for its chunks (the median), where that is known;
-    `depth` is how deep the ranking goes at most, and `tokenizer` counts its tokens.
+    `depth` is how deep the ranking goes at most, and `tokenizer` counts its tokens. `searched` are
+    the chunks of ragbench's own pipeline, of which `chunks` are expansions where it has that step;
+    `stages` are the rankings after each step, `filtered` the relevant documents that its filter keeps
+    from a question, `step_usage` the replies of language models to steps, by part.
 
     `variations` are intervention -> the changed questions with their answers. A judge adds
     `judgements` and those of the variations.
@@ -60,6 +63,10 @@ class SystemOutput:
     search_ms: float | None = None
     depth: int = 100
     tokenizer: str = "minilm"
+    searched: Sequence[Chunk] = ()
+    stages: Mapping[str, Run] = field(default_factory=dict)
+    filtered: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    step_usage: Mapping[str, Sequence[Completion]] = field(default_factory=dict)
     judgements: Sequence[Judgement] = ()
     variations: Mapping[str, Variation] = field(default_factory=dict)
     variation_judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)

@@ -21,7 +21,7 @@ from ragbench.llms import check_llm, check_servers
 from ragbench.registry import load_measures
 from ragbench.retrieval.chunkers import check_chunker
 from ragbench.retrieval.retrievers import RETRIEVERS
-from ragbench.retrieval.steps.search import STEP_PARAMETERS, check_steps
+from ragbench.retrieval.steps.search import STEP_PARAMETERS, check_steps, summary_llm
 from ragbench.systems.loader import check_system, pipeline_options
 from ragbench.types import Answer, Completion, Judgement
 
@@ -36,9 +36,10 @@ OMITTED = ("measures", "language", "interventions", "history", *STEP_PARAMETERS)
 DRAWS = "race_draws"
 """The parameter of a configuration that answers a part of the questions in a race."""
 
-OF_PIPELINE = tuple(
-    "retriever fusion reranker rerank_depth diversity chunker chunk_size chunk_overlap tokenizer language depth "
-    "k llm prompt max_context_tokens max_tokens temperature history".split()
+OF_PIPELINE = (
+    *"retriever reranker chunker chunk_size chunk_overlap tokenizer language depth".split(),
+    *"k llm prompt max_context_tokens max_tokens temperature history".split(),
+    *STEP_PARAMETERS,
 )
 """Parameters of ragbench's own pipeline; another `system` has none of them."""
 
@@ -257,7 +258,7 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         ConfigError: if a value is not plain data (text, number, truth value, list or table of
-            such).
+            such), or a step of a search is set for a system that is not the pipeline.
 
     >>> configuration({"chunk_size": 128, "results_dir": "results/mine"})
     {'chunk_size': 128}
@@ -279,6 +280,11 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
         kept |= {"retriever": system} if system else {}
         del kept["system"]
     elif system:
+        if steps := [name for name in STEP_PARAMETERS if name in kept]:
+            raise ConfigError(
+                f"{steps[0]} is {kept[steps[0]]!r}, a step of ragbench's own pipeline, and has no "
+                f"effect on the system {system!r}; leave it out, or set it in your system"
+            )
         kept = {key: value for key, value in kept.items() if key not in OF_PIPELINE}
     for key, value in kept.items():
         try:
@@ -380,7 +386,8 @@ def check_models(parameters: Mapping[str, Any], *, folder: str | Path = "") -> N
         ConfigError, ModelError: as `ragbench.llms.check_servers`.
     """
     parameters = configuration(parameters)
-    check_servers(*(str(parameters.get(name, "")) for name in ("llm", "judge")))
+    named = [str(parameters.get(name, "")) for name in ("llm", "judge", "rewrite_llm")]
+    check_servers(*named, summary_llm(parameters))
     if system := parameters.get("system"):
         check_system(system, folder=folder, reachable=True)
 

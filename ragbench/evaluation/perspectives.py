@@ -138,7 +138,7 @@ def chunk_statistics(answered: SystemOutput) -> dict[str, float]:
     Of more than 5,000 chunks the statistics are those of evenly chosen documents with about as
     many.
     """
-    chunks = answered.chunks
+    chunks = answered.searched
     if answered.system.get("kind") != "Pipeline" or not chunks:
         return {}
     step = math.ceil(len(chunks) / _MANY_CHUNKS)

@@ -4,6 +4,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import Any
 
 from ragbench.llms import cost_of
@@ -321,6 +322,7 @@ def costs_of(
     answers: Sequence[Answer],
     judgements: Sequence[Judgement] = (),
     interventions: Sequence[Answer] = (),
+    steps: Mapping[str, Sequence[Completion]] = MappingProxyType({}),
 ) -> tuple[Cost, ...]:
     """Return what was asked of language models and what that costs, one `Cost` per part and model.
 
@@ -332,13 +334,15 @@ def costs_of(
         judgements: the part "judge".
         interventions: answers that were generated for comparison only, such as those from oracle
             contexts.
+        steps: replies to steps of a search, by part: "index", "rewriter".
 
     >>> reply = Completion("", "anthropic:claude-haiku-4-5", input_tokens=1_000, output_tokens=200)
     >>> [cost] = costs_of([Answer("q1", "Yes.")], [Judgement("q1", "correctness", 1.0, usage=(reply,))])
     >>> cost.part, cost.model, cost.requests, cost.usd
     ('judge', 'anthropic:claude-haiku-4-5', 1, 0.002)
     """
-    parts: dict[str, list[Completion | None]] = {
+    parts: dict[str, Sequence[Completion | None]] = {
+        **steps,
         "generator": [answer.usage for answer in answers],
         "judge": [reply for judgement in judgements for reply in judgement.usage],
         "interventions": [answer.usage for answer in interventions],
@@ -364,8 +368,9 @@ def cost_facts(costs: Sequence[Cost], answers: Sequence[Answer]) -> dict[str, fl
     of a result.
 
     `cost_usd` is the sum of `costs`; `generator_cost_usd` and `judge_cost_usd` are two of its
-    parts. Each is 0 without a language model and None where a price is unknown. `generate_ms` is
-    the median time of the replies that were waited for, None where all came from the store.
+    parts, and so is `rewriter_cost_usd` where questions were rewritten. Each is 0 without a language
+    model and None where a price is unknown. `generate_ms` is the median time of the replies that
+    were waited for, None where all came from the store.
 
     >>> cost_facts([], [Answer("q1", "Yes.")])
     {'cost_usd': 0.0, 'generator_cost_usd': 0.0, 'judge_cost_usd': 0.0, 'generate_ms': None}
@@ -375,7 +380,10 @@ def cost_facts(costs: Sequence[Cost], answers: Sequence[Answer]) -> dict[str, fl
         for answer in answers
         if answer.usage is not None and "generate" in answer.latency_ms
     ]
+    is_rewritten = any(cost.part == "rewriter" for cost in costs)
+    rewriter = {"rewriter_cost_usd": total_cost(costs, "rewriter")} if is_rewritten else {}
     return {
+        **rewriter,
         "cost_usd": total_cost(costs),
         "generator_cost_usd": total_cost(costs, "generator"),
         "judge_cost_usd": total_cost(costs, "judge"),

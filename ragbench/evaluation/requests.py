@@ -372,12 +372,21 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
         answers = ask(system, dataset, known=alone)
     searched = [answer.latency_ms["search"] for answer in alone.values() if answer.latency_ms]
     ranking = {query_id: system.run.get(query_id, {}) for query_id in dataset.queries}
+    lost = {
+        case.query_id: tuple(
+            doc_id
+            for doc_id in _relevant(dataset, case)
+            if not system.allows(case.query_id, case.text, doc_id)
+        )
+        for case in dataset.cases
+    }
+    passages = system.passages(span.doc_id for case in dataset.cases for span in case.evidence)
     return SystemOutput(
         dataset,
         answers,
-        to_documents(ranking, system.chunks),
+        to_documents(ranking, passages),
         ranking,
-        system.chunks,
+        passages,
         latency=list(alone.values()),
         system={
             "name": system.name,
@@ -391,7 +400,19 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
         search_ms=round(median(searched), 3) if searched else None,
         depth=system.depth,
         tokenizer=system.tokenizer,
+        searched=system.chunks,
+        stages=dict(system.stages),
+        filtered={query_id: doc_ids for query_id, doc_ids in lost.items() if doc_ids},
+        step_usage={part: tuple(replies) for part, replies in system.usage.items()},
     )
+
+
+def _relevant(dataset: Dataset, case: Case) -> list[str]:
+    """Return the documents of the corpus that a label of a question names."""
+    grades = dataset.qrels.get(case.query_id, {})
+    named = [span.doc_id for span in case.evidence]
+    named += [doc_id for doc_id, grade in grades.items() if grade >= 1]
+    return [doc_id for doc_id in dict.fromkeys(named) if doc_id in dataset.corpus]
 
 
 def _asked_alone(dataset: Dataset, timed: int, answers: Mapping[str, Answer]) -> Iterator[Case]:

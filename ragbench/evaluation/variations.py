@@ -56,8 +56,8 @@ def answer_variations(
     """
     dataset = output.dataset
     if isinstance(system, Pipeline):
-        ranked = context_chunks(dataset, output.ranking, system.chunks, max(1, output.depth))
-        contexts_by_query = contexts_of(dataset, ranked, system.chunks, system.k)
+        ranked = context_chunks(dataset, output.ranking, output.chunks, max(1, output.depth))
+        contexts_by_query = contexts_of(dataset, ranked, output.chunks, system.k)
     else:
         empty = Contexts(others=dataset.cases)
         contexts_by_query = {case.query_id: empty for case in dataset.cases if case.answerable}

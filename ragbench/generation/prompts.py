@@ -68,17 +68,6 @@ Question:
 
 Answer:"""
 
-# Origin: conversational query rewriting, as of QReCC (Anantha et al. 2021).
-REWRITE = """Rewrite the last question of this conversation so that it can be understood without it.
-Keep its language and its meaning, name what its pronouns stand for, and reply with the question alone.
-
-{context}
-
-Last question:
-{question}
-
-Question that can be understood alone:"""
-
 PROMPTS: Mapping[str, str] = {"cited": CITED, "concise": CONCISE, "plain": PLAIN}
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")

@@ -47,20 +47,20 @@ class Dense:
     def __init__(
         self, chunks: Sequence[Chunk], embedder: EmbedderLike = "minilm", *, language: str = ""
     ) -> None:
-        self._embedder = load_embedder(embedder)
-        self.name = f"dense:{self._embedder.name}"
+        self.embedder = load_embedder(embedder)
+        self.name = f"dense:{self.embedder.name}"
         effect = "dense and hybrid search with it rank them worse than 'bm25' does"
-        warn_of_language(self._embedder, language_of(chunks, language), effect)
+        warn_of_language(self.embedder, language_of(chunks, language), effect)
         self.chunks = chunks
         self._chunk_ids = checked_ids(chunks)
         if isinstance(chunks, LargeChunks):
-            self._vectors = _on_disk(chunks, self._embedder)
+            self._vectors = _on_disk(chunks, self.embedder)
         else:
-            encoded = self._embedder.encode([chunk.text for chunk in chunks])
-            self._vectors = _checked(encoded, len(chunks), self._embedder)
+            encoded = self.embedder.encode([chunk.text for chunk in chunks])
+            self._vectors = _checked(encoded, len(chunks), self.embedder)
 
     def __repr__(self) -> str:
-        return f"Dense({counted(self._chunk_ids)}, {self._embedder.name!r})"
+        return f"Dense({counted(self._chunk_ids)}, {self.embedder.name!r})"
 
     def search(self, queries: Queries, k: int = 10) -> Run:
         """Return for each query the `k` chunks of the highest cosine, best first."""
@@ -68,8 +68,8 @@ class Dense:
         queries = as_queries(queries)
         if not queries or not self._chunk_ids:
             return {query_id: {} for query_id in queries}
-        encode = getattr(self._embedder, "encode_queries", self._embedder.encode)
-        vectors = _checked(encode(list(queries.values())), len(queries), self._embedder)
+        encode = getattr(self.embedder, "encode_queries", self.embedder.encode)
+        vectors = _checked(encode(list(queries.values())), len(queries), self.embedder)
 
         def candidates(start: int, end: int) -> Candidates:
             part = vectors[start:end]
@@ -126,7 +126,7 @@ class Hybrid:
         language: str = "",
         fusion: str | Callable[..., Any] = "",
     ) -> None:
-        check_fusion(fusion, 2, 1)
+        check_fusion(fusion, is_hybrid=True, is_rewritten=False)
         self.chunks = chunks
         lexical = BM25(chunks, language=language)
         dense = Dense(chunks, embedder, language=lexical.language.code)

@@ -8,6 +8,8 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragbench.types import Chunk
@@ -28,10 +30,17 @@ class LargeChunks(Sequence[Chunk]):
 
     def __init__(self, corpus: LargeCorpus) -> None:
         self._corpus = corpus
+        self._text_of: Callable[[Chunk], str] | None = None
         self._documents, self._starts, self._ends = array("q"), array("q"), array("q")
         self.ids = _Ids(self)
         self.places: Mapping[str, int] = _ByChunkId(self, int)
         self.by_id: Mapping[str, Chunk] = _ByChunkId(self, self.__getitem__)
+
+    def with_texts(self, text_of: Callable[[Chunk], str]) -> LargeChunks:
+        """Return the same chunks, each with the text that `text_of` gives for it."""
+        other = copy(self)
+        other._text_of = text_of
+        return other
 
     def extend(self, pieces: Iterable[Chunk]) -> None:
         """Add the chunks of the next document."""
@@ -62,7 +71,14 @@ class LargeChunks(Sequence[Chunk]):
                 last = self._documents[i]
                 document = self._corpus.at(last)
                 doc_id, text = document.doc_id, document.full_text
-            yield Chunk.cut(doc_id, text, self._starts[i], self._ends[i])
+            chunk = Chunk.cut(doc_id, text, self._starts[i], self._ends[i])
+            yield replace(chunk, text=self._text_of(chunk)) if self._text_of else chunk
+
+    def of_document(self, doc_id: str) -> list[Chunk]:
+        """Return the chunks of a document."""
+        document = self._corpus.number(doc_id)
+        first = bisect_left(self._documents, document)
+        return [*self._cut(range(first, bisect_right(self._documents, document)))]
 
     def number(self, chunk_id: object) -> int:
         """Return the place of a chunk; KeyError where there is none of that id."""

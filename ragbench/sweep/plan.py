@@ -22,7 +22,7 @@ from ragbench.llms import (
 )
 from ragbench.llms.batch_interface import FORGET
 from ragbench.llms.environment import in_force
-from ragbench.retrieval.steps.search import STEP_PARAMETERS
+from ragbench.retrieval.steps.search import STEP_PARAMETERS, summary_llm
 from ragbench.sweep import budget
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.grid import (
@@ -202,6 +202,8 @@ def _asking(grid: Grid, names: Iterable[str]) -> tuple[list[dict[str, Any]], str
         if parameters.get("system")
         or parameters.get("judge")
         or parameters.get("llm", "extractive") != "extractive"
+        or parameters.get("rewrite_llm")
+        or summary_llm(parameters)
     ]
     return asking, next((name for name in NEEDED if name not in grid.notebook.defaults), "")
 
@@ -230,7 +232,10 @@ def _dry_run(folder: Path, asking: Sequence[Mapping[str, Any]], settings: Settin
 
 
 def _retrieval(parameters: Mapping[str, Any]) -> str:
-    return str([parameters.get(name) for name in ("system", *_RETRIEVAL)])
+    names = ["system", *_RETRIEVAL]
+    if parameters.get("expand") == "merge":
+        names.append("k")  # whose best chunks are joined
+    return str([parameters.get(name) for name in names])
 
 
 def _from_here(name: str, value: Any, folder: Path) -> Any:

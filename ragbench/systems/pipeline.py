@@ -1,10 +1,11 @@
 """ragbench's own pipeline as a system under test: chunks, a retriever, a generator."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import replace
+from itertools import zip_longest
 from time import perf_counter
 from typing import Any, Self
 
@@ -13,11 +14,12 @@ from ragbench.errors import ConfigError, check_known
 from ragbench.extension import object_name
 from ragbench.generation import check_llm, generate_answers
 from ragbench.generation.answers import read_reply
-from ragbench.generation.prompts import GENERATION_SYSTEM, REWRITE, check_prompt, closed_book, fill
+from ragbench.generation.prompts import GENERATION_SYSTEM, check_prompt, closed_book
 from ragbench.language import language_of
 from ragbench.llms import check_servers, generate_many, load_llm
 from ragbench.retrieval.chunkers import chunk
 from ragbench.retrieval.retrievers import BeirRetriever
+from ragbench.retrieval.steps.rewrite import standalone, wordings
 from ragbench.retrieval.steps.search import STEP_PARAMETERS, Search, check_steps
 from ragbench.systems.function import Message
 from ragbench.systems.templates import as_text
@@ -26,6 +28,7 @@ from ragbench.types import (
     Call,
     Case,
     Chunk,
+    Completion,
     Corpus,
     Dataset,
     LLMLike,
@@ -60,17 +63,21 @@ class Pipeline:
 
     The arguments are those of `chunk`, `make_retriever`, `retrieve`, `rerank` and
     `generate_answers`, and the steps of a search (`ragbench.retrieval.steps`; `ragbench list steps`):
-    `fusion`, `rerank_depth`, `diversity`. Constructing it is indexing. `chunks` are its chunks, which the ids in
-    `contexts` of its answers name (its answers carry no passages: the texts are stored once,
-    there). `run` is what was retrieved for the questions asked so far, query_id -> chunk_id ->
-    score, `depth` deep: deeper than the `k` that reached the answer. `seconds` has what the stages
-    "chunk", "index", "search" and "generate" took, the last two for all questions asked in a batch.
+    `index_text`, `rewrite` (by `rewrite_llm`, or else `llm`), `filter`, `fusion`, `rerank_depth`,
+    `diversity`, `expand`. Constructing it is indexing. `chunks` are its
+    chunks, which the ids in `contexts` of its answers name (its answers carry no passages: the texts
+    are stored once, there); with `expand` these ids are of `passages`. `run` is what was retrieved
+    for the questions asked so far, query_id -> chunk_id -> score, `depth` deep: deeper than the `k`
+    that reached the answer. `stages` are the runs of each step, `usage` what language models replied
+    to the steps, by part: "index", "rewriter". `seconds` has what the stages "chunk", "index",
+    "search" and "generate" took, the last two for all questions asked in a batch.
     `language` is the code of the corpus' language, detected unless given. Threads may share it.
 
     In a conversation `history` states what is searched for and answered: "last" (or "") the last
     question alone, "all" it and all turns before it, "rewrite" a question that the language model
     writes from them; the answer has it as a call of that name, and after it what the last question
-    alone would have found, as a call "last".
+    alone would have found, as a call "last". Where `rewrite` made other texts of a question they are
+    calls of its name, and what the question itself would have found is a call "question".
 
     Retriever, chunker, reranker and language model may be of your own, as objects or as
     "package.module:attribute". `name` is made of them unless given.
@@ -96,10 +103,15 @@ class Pipeline:
         chunk_overlap: int = 0,
         tokenizer: str = "minilm",
         language: str = "",
+        index_text: str | Callable[..., Any] = "",
+        rewrite: str | Callable[..., Any] = "",
+        rewrite_llm: LLMLike = "",
+        filter: str | Callable[..., Any] = "",
         fusion: str | Callable[..., Any] = "",
         reranker: str | Callable[..., Any] = "",
         rerank_depth: int = 0,
         diversity: str | Callable[..., Any] = "",
+        expand: str | Callable[..., Any] = "",
         depth: int = 100,
         llm: LLMLike = "extractive",
         prompt: str = "cited",
@@ -117,19 +129,24 @@ class Pipeline:
                 f"k is {k} and depth {depth}; expected k of 1 or more, and a depth of at least k"
             )
         steps = {
+            "index_text": index_text,
+            "rewrite": rewrite,
+            "rewrite_llm": rewrite_llm,
+            "filter": filter,
             "fusion": fusion,
             "reranker": reranker,
             "rerank_depth": rerank_depth,
             "diversity": diversity,
+            "expand": expand,
         }
-        check_steps({"retriever": retriever, **steps})
+        check_known("history", HISTORIES, history)
+        others = {"retriever": retriever, "chunker": chunker, "history": history, "llm": llm}
+        check_steps({**others, **steps})
         check_llm(llm)
         check_servers(llm)
         check_prompt(prompt)
-        check_known("history", HISTORIES, history)
-        if history == "rewrite" and llm == "extractive":
-            raise ConfigError("history 'rewrite' asks a language model; name one as llm")
-        self._history = history
+        check_servers(rewrite_llm)
+        self._history, self._rewrite, self._rewrite_llm = history, rewrite, rewrite_llm
         self._generation: dict[str, Any] = {
             "prompt": prompt,
             "k": k,
@@ -146,6 +163,8 @@ class Pipeline:
             tokenizer=tokenizer,
         )
         self.run: Run = {}
+        self.stages: dict[str, Run] = {}
+        self._rewritten: dict[str, tuple[tuple[str, ...], Completion | None]] = {}
         self.depth, self.tokenizer = depth, tokenizer
         chunked = perf_counter()
         llm = llm if isinstance(llm, str) else load_llm(llm)
@@ -153,7 +172,15 @@ class Pipeline:
         self._dataset = dataset
         self.language = language_of(self.chunks, language, [*dataset.queries.values()]).code
         self._search = Search(
-            self.chunks, retriever, language=self.language, depth=depth, steps=steps
+            self.chunks,
+            dataset.corpus,
+            dataset.case_of,
+            retriever,
+            language=self.language,
+            depth=depth,
+            k=k,
+            tokenizer=tokenizer,
+            steps=steps,
         )
         self.index = self._search.index
         self.is_timed = not isinstance(self.index, BeirRetriever)  # it encodes all in each search
@@ -166,8 +193,24 @@ class Pipeline:
 
     def retrieve(self, queries: Mapping[str, str]) -> Run:
         """Return query_id -> chunk_id -> score for these questions, best first."""
-        *_, run = self._search.stages(queries).values()
+        *_, run = self._search.stages(queries, self._wordings(queries)).values()
         return run
+
+    @property
+    def usage(self) -> dict[str, list[Completion]]:
+        """Return what language models replied to the steps so far: part -> completions."""
+        rewriter = [reply for _, reply in self._rewritten.values() if reply is not None]
+        return {"index": self._search.usage, "rewriter": rewriter}
+
+    def allows(self, query_id: str, text: str, doc_id: str) -> bool:
+        """Return True if the filter lets a question find a document."""
+        return self._search.allows(query_id, text, doc_id)
+
+    def passages(self, doc_ids: Iterable[str] = ()) -> Sequence[Chunk]:
+        """Return what the ids of `run` name: `chunks`, or where a search expands them all passages of
+        these documents and those that were handed over so far.
+        """
+        return self._search.passages(doc_ids)
 
     def answer(self, query_id: str, query: str, *, history: Sequence[Message] = ()) -> Answer:
         """Answer one question; `latency_ms` has "search", "generate" and "total", as a user would
@@ -244,6 +287,7 @@ class Pipeline:
         other = copy(self)
         model = llm if isinstance(llm, str) else load_llm(llm)
         other.llm, other.run, other._lock = model, {}, threading.Lock()
+        other.stages, other._rewritten = {}, {}
         other._generation, other.seconds = {**self._generation, **generation}, dict(self.seconds)
         return other
 
@@ -257,36 +301,79 @@ class Pipeline:
         start = perf_counter()
         new = self._standalone(queries, histories)
         texts = {**queries, **new}
+        wordings = self._wordings(texts)
         with around_search:
-            run = self.retrieve(texts)
+            stages = self._search.stages(texts, wordings)
+        *_, run = stages.values()
         searched = perf_counter()
         with self._lock:
             self.run = {**self.run, **run}
+            for name, found in stages.items():
+                self.stages[name] = {**self.stages.get(name, {}), **found}
         cases = [Case(query_id, query) for query_id, query in texts.items()]
         dataset = replace(self._dataset, cases=cases, qrels={})
-        answers = generate_answers(dataset, run, self.chunks, self.llm, **self._generation)
+        answers = generate_answers(dataset, run, self.passages(), self.llm, **self._generation)
         seconds = {"search": searched - start, "generate": perf_counter() - searched}
-        plain = self.retrieve({query_id: queries[query_id] for query_id in new}) if new else {}
-        calls = {
-            q: (
-                Call(self._history, text),
-                Call("last", queries[q], (*plain[q],)[: self.k]),
-            )
-            for q, text in new.items()
-        }
+        calls = self._calls(queries, new, wordings)
         return [replace(each, calls=calls.get(each.query_id, ())) for each in answers], seconds
+
+    def _calls(
+        self,
+        queries: Mapping[str, str],
+        new: Mapping[str, str],
+        wordings: Mapping[str, Sequence[str]],
+    ) -> dict[str, tuple[Call, ...]]:
+        """Return query_id -> what was asked in the place of a question, and what the question itself
+        would have found.
+        """
+        changed = {query_id: queries[query_id] for query_id in {**new, **wordings}}
+        if not changed:
+            return {}
+        *_, plain = self._search.stages(changed, {}).values()
+        name = self._rewrite if isinstance(self._rewrite, str) else object_name(self._rewrite)
+        calls: dict[str, tuple[Call, ...]] = {}
+        for query_id, query in changed.items():
+            asked = [Call(self._history, new[query_id])] if query_id in new else []
+            asked += [Call(name, text) for text in wordings.get(query_id, ())]
+            alone = "last" if query_id in new else "question"
+            found = tuple(plain[query_id])[: self.k]
+            calls[query_id] = (*asked, Call(alone, query, found))
+        return calls
+
+    @property
+    def _rewriter(self) -> LLMLike:
+        return self._rewrite_llm or self.llm
 
     def _standalone(
         self, queries: Mapping[str, str], histories: Mapping[str, Sequence[Message]]
     ) -> dict[str, str]:
         """Return what is searched for and answered in place of each question that has a history."""
-        how = self._history
         before = {q: as_text([*histories[q]]) for q in queries if histories.get(q)}
-        if how == "all":
+        if self._history == "all":
             return {query_id: f"{text}\n{queries[query_id]}" for query_id, text in before.items()}
-        if how != "rewrite" or not before:
+        if self._history != "rewrite":
             return {}
-        prompts = [fill(REWRITE, queries[query_id], [text]) for query_id, text in before.items()]
-        replies = generate_many(load_llm(self.llm), prompts, label="questions")
-        texts = (reply.text.strip() for reply in replies)
-        return {q: text or queries[q] for q, text in zip(before, texts, strict=True)}
+        keys = {query_id: f"{before[query_id]}\n{queries[query_id]}" for query_id in before}
+        left = {
+            query_id: before[query_id]
+            for query_id in before
+            if keys[query_id] not in self._rewritten
+        }
+        if left:
+            texts, replies = standalone(queries, left, self._rewriter)
+            for query_id, reply in zip(left, replies, strict=True):
+                self._rewritten[keys[query_id]] = (texts[query_id],), reply
+        return {query_id: self._rewritten[keys[query_id]][0][0] for query_id in before}
+
+    def _wordings(self, queries: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+        """Return what is searched for in place of each question; {} without a step that rewrites.
+        Each question is rewritten once.
+        """
+        if not self._rewrite:
+            return {}
+        left = {query_id: text for query_id, text in queries.items() if text not in self._rewritten}
+        if left:
+            texts, replies = wordings(left, self._rewrite, self._rewriter)
+            for (query_id, question), reply in zip_longest(left.items(), replies):
+                self._rewritten[question] = texts[query_id], reply
+        return {query_id: self._rewritten[text][0] for query_id, text in queries.items()}

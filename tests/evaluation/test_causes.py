@@ -56,6 +56,8 @@ def row_of(
     judgements: tuple[Judgement, ...] = (),
     qrels: dict[str, int] | None = None,
     depth: int = 100,
+    stages: dict[str, Run] | None = None,
+    filtered: tuple[str, ...] = (),
     **values: float,
 ) -> dict[str, object]:
     data = Dataset("tiny", "test", CORPUS, (one,), {"q": qrels} if qrels else {})
@@ -67,6 +69,8 @@ def row_of(
         scores(**values),
         CHUNKS,
         depth=depth,
+        stages=stages or {},
+        filtered={"q": filtered},
     )
     assert len(table) == 1
     return {str(name): value for name, value in table.iloc[0].items()}
@@ -133,6 +137,62 @@ def test_a_rewritten_query_that_finds_less_than_the_question_alone() -> None:
     assert cause_of(case(), answer, gold_fact_coverage=0.0) == "not_used"
     answer = dataclasses.replace(ASTRAY, calls=rewritten, cut=("rail#0",))
     assert cause_of(case(), answer, gold_fact_coverage=0.0) == "cut_by_budget"
+
+
+def test_a_question_that_was_rewritten_into_several() -> None:
+    several = (Call("several:2", "When?"), Call("several:2", "Tea?"))
+    answer = dataclasses.replace(ASTRAY, calls=(*several, Call("question", "When?", ("rail#0",))))
+    row = row_of(case(), answer, gold_fact_coverage=0.0)
+    assert row["cause"] == "rewritten"
+    assert str(row["evidence"]).endswith(
+        "by the queries 'When?', 'Tea?', 100% of the evidence by the question alone"
+    )
+
+
+@pytest.mark.parametrize("by_documents", [False, True])
+def test_the_step_that_lost_the_evidence(by_documents: bool) -> None:
+    first: Run = {"q": {"rail#0": 3.0, "tea#0": 2.0}}
+    last: Run = {"q": {"tea#0": 3.0, "rail#0": 2.0}}
+    labels = {"evidence": (), "gold_facts": ()} if by_documents else {}
+    qrels = {"rail": 1}
+    known = {"run": last, "qrels": qrels, "gold_fact_coverage": 0.0}
+    reranked = {"search": first, "reranker": last}
+    row = row_of(case(**labels), ASTRAY, stages=reranked, **known)  # type: ignore[arg-type]
+    assert row["cause"] == "lost_by_reranker"
+    assert str(row["evidence"]).endswith("before the reranker")
+    for stages, cause in (
+        ({"search": first, "diversity": last}, "lost_by_diversity"),
+        ({"search": first, "reranker": first, "diversity": last}, "lost_by_diversity"),
+        ({"search": last, "reranker": last}, "below_cut"),
+        ({"search": first, "reranker": last, "diversity": first}, "lost_by_reranker"),
+    ):
+        assert cause_of(case(**labels), ASTRAY, stages=stages, **known) == cause
+    # as many as were handed over: with two of them both steps hold it
+    both = dataclasses.replace(ASTRAY, cut=("tea#0",))
+    assert cause_of(case(**labels), both, stages=reranked, **known) == "below_cut"
+
+
+def test_a_filter_that_keeps_the_evidence_back() -> None:
+    known = {"run": {"q": {"tea#0": 1.0}}, "gold_fact_coverage": 0.0}
+    row = row_of(case(), ASTRAY, filtered=("rail",), **known)  # type: ignore[arg-type]
+    assert (row["cause"], CAUSES["filtered"]) == (
+        "filtered",
+        "kept from the question by the filter",
+    )
+    assert str(row["evidence"]).endswith("the filter allows documents with 0% of the evidence")
+    documents = case(evidence=(), gold_facts=())
+    assert cause_of(documents, ASTRAY, filtered=("rail",), qrels={"rail": 1}, **known) == "filtered"
+    one_of_two = {"rail": 1, "tea": 1, "other": 1}
+    cause = cause_of(documents, ASTRAY, filtered=("rail",), qrels=one_of_two, **known)
+    assert cause != "filtered", "what is allowed would have done"
+
+
+def test_evidence_beyond_the_budget_after_expanding() -> None:
+    answer = Answer("q", "In 1900.", ("tea#0",), outcome="success", cut=("rail#0",))
+    stages: dict[str, Run] = {"search": {"q": {"rail#0": 1.0}}, "expand": {"q": {"rail#0": 1.0}}}
+    row = row_of(case(), answer, stages=stages, gold_fact_coverage=0.0)
+    assert row["cause"] == "cut_after_expanding"
+    assert CAUSES["cut_after_expanding"] == "found, but beyond the budget after expanding"
 
 
 def test_a_passage_split_at_a_chunk_boundary() -> None:

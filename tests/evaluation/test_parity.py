@@ -21,7 +21,7 @@ from ragbench.service.bodies import RunBody
 from ragbench.service.folders import Folder
 from ragbench.systems import HttpSystem, Pipeline
 from ragbench.testsets.writer import save_dataset
-from ragbench.types import Dataset
+from ragbench.types import Case, Dataset, Document
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "evaluate.ipynb"
 CONFIGURATIONS = [
@@ -35,13 +35,27 @@ CONFIGURATIONS = [
     },
     {
         "retriever": "hybrid:wordllama",
+        "index_text": "headings",
+        "rewrite": "tests.evaluation.test_parity:both",
+        "filter": "tests.evaluation.test_parity:is_short",
         "fusion": "weights:0.7",
         "diversity": "mmr:0.5",
+        "expand": "parent:512",
         "k": 3,
         "limit": 10,
     },
     pytest.param({"retriever": "bm25"}, marks=pytest.mark.simulation, id="whole set"),
 ]
+
+
+def both(question: str) -> list[str]:
+    """Return a question, and its last words."""
+    return [question, " ".join(question.split()[-4:])]
+
+
+def is_short(case: Case, document: Document) -> bool:
+    """Return True unless a document is long."""
+    return len(document.full_text) < 60_000
 
 
 def notebook_scores(**parameters: Any) -> pd.DataFrame:

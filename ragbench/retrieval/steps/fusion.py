@@ -1,11 +1,12 @@
 """Fusion: one ranking of several, for a hybrid's two searches and for several wordings of a question."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from ragbench.errors import ConfigError
 from ragbench.retrieval.ranks import best
-from ragbench.retrieval.steps.values import StepValue, read_step
+from ragbench.retrieval.steps.values import read_step
 from ragbench.types import Retriever, Run
 
 Ranking = Mapping[str, float]
@@ -103,6 +104,9 @@ def fused_search(
                 rankings[query_id].append(run[query_id])
     fused: Run = {}
     for query_id, texts in wordings.items():
+        if len(rankings[query_id]) == 1:
+            fused[query_id] = dict(islice(rankings[query_id][0].items(), k))
+            continue
         weights: list[float] = []
         if step.name == "weights" and len(retrievers) == 2:
             pair = [(1 - step.number) / len(texts), step.number / len(texts)]
@@ -120,22 +124,21 @@ def _checked(fused: Any, rankings: Sequence[Ranking]) -> dict[str, float]:
     )
 
 
-def check_fusion(fusion: str | Callable[..., Any], n_retrievers: int, n_wordings: int) -> StepValue:
-    """Return the fusion that was read.
+def check_fusion(fusion: str | Callable[..., Any], *, is_hybrid: bool, is_rewritten: bool) -> None:
+    """Refuse a fusion that no search could use.
 
     Raises:
         ConfigError: it is unknown, or has nothing to fuse: one search for one wording gives one
             ranking.
     """
     step = read_step("fusion", fusion)
-    if step.name and n_retrievers * n_wordings == 1:
+    if step.name and not (is_hybrid or is_rewritten):
         raise ConfigError(
             f"fusion is {fusion!r}, which has no effect: this search gives one ranking; name a "
             "retriever such as 'hybrid:minilm', or leave fusion out"
         )
-    if step.name == "weights" and n_retrievers == 1:
+    if step.name == "weights" and not is_hybrid:
         raise ConfigError(
             f"fusion is {fusion!r}, a weight of the dense search of a hybrid; name a retriever such "
             "as 'hybrid:minilm', or fuse the wordings by 'rrf:60'"
         )
-    return step

@@ -1,18 +1,42 @@
 """All steps of a search in a row."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ragbench.errors import ConfigError
+from ragbench.llms import check_llm
 from ragbench.retrieval.dense import Dense, Hybrid
 from ragbench.retrieval.retrievers import check_retriever, make_retriever
 from ragbench.retrieval.search import retrieve
-from ragbench.retrieval.steps.fusion import check_fusion
+from ragbench.retrieval.steps.expand import Expansion
+from ragbench.retrieval.steps.filter import Filter, FilteredRetriever
+from ragbench.retrieval.steps.fusion import check_fusion, fused_search
+from ragbench.retrieval.steps.index_text import index_texts
 from ragbench.retrieval.steps.order import check_reranker, diversify, rerank
 from ragbench.retrieval.steps.values import read_step
-from ragbench.types import Chunk, Retriever, Run
+from ragbench.types import (
+    Case,
+    Chunk,
+    Completion,
+    Document,
+    Queries,
+    Retriever,
+    Run,
+    as_queries,
+    chunk_places,
+    chunks_by_id,
+)
 
-STEP_PARAMETERS = ("fusion", "rerank_depth", "diversity")
+STEP_PARAMETERS = (
+    "index_text",
+    "rewrite",
+    "rewrite_llm",
+    "filter",
+    "fusion",
+    "rerank_depth",
+    "diversity",
+    "expand",
+)
 """Parameters of the pipeline that set a step and are no part of a configuration where they are "" or
 0.
 """
@@ -26,67 +50,192 @@ def check_steps(parameters: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: naming the parameter, its value and what was expected.
     """
-    retriever = parameters.get("retriever", "bm25")
-    check_retriever(retriever)
-    is_hybrid = isinstance(retriever, str) and retriever.partition(":")[0] == "hybrid"
-    check_fusion(parameters.get("fusion", ""), 1 + is_hybrid, 1)
-    reranker, rerank_depth = parameters.get("reranker", ""), parameters.get("rerank_depth", 0)
+    values: dict[str, Any] = {"retriever": "bm25", "chunker": "", "history": "", "reranker": ""}
+    values |= {"llm": "extractive", **dict.fromkeys(STEP_PARAMETERS, ""), "rerank_depth": 0}
+    values |= parameters
+    rewrite, rewrite_llm = values["rewrite"], values["rewrite_llm"]
+    reranker, rerank_depth, expand = values["reranker"], values["rerank_depth"], values["expand"]
+
+    def without_effect(name: str, way_out: str) -> ConfigError:
+        text = f"{name} is {values[name]!r}, which has no effect {way_out}, or leave {name} out"
+        return ConfigError(text)
+
+    check_retriever(values["retriever"])
+    if writer := read_step("index_text", values["index_text"]).text:
+        check_llm(writer)
+    rewriting = read_step("rewrite", rewrite)
+    asks_model = values["history"] == "rewrite" or (rewriting.name and not rewriting.function)
+    if rewrite_llm and not asks_model:
+        raise without_effect("rewrite_llm", "without a step that asks it; name a rewrite")
+    if rewrite_llm and isinstance(rewrite_llm, str):
+        check_llm(rewrite_llm)
+    if asks_model and not rewrite_llm and values["llm"] == "extractive":
+        name = "rewrite" if rewriting.name else "history"
+        raise ConfigError(
+            f"{name} {values[name]!r} asks a language model; name one as llm or rewrite_llm"
+        )
+    read_step("filter", values["filter"])
+    is_hybrid = str(values["retriever"]).partition(":")[0] == "hybrid"
+    is_rewritten = bool(rewriting.name) and rewriting.name != "hyde"
+    check_fusion(values["fusion"], is_hybrid=is_hybrid, is_rewritten=is_rewritten)
     if reranker:
         check_reranker(reranker)
     if rerank_depth < 0:
         raise ConfigError(f"rerank_depth is {rerank_depth}; expected 0 (all chunks) or more")
     if rerank_depth and not reranker:
-        raise ConfigError(
-            f"rerank_depth is {rerank_depth}, which has no effect without a reranker; name one, or "
-            "leave rerank_depth out"
+        raise without_effect("rerank_depth", "without a reranker; name one")
+    read_step("diversity", values["diversity"])
+    if read_step("expand", expand).name and values["chunker"] == "document":
+        raise without_effect(
+            "expand",
+            "with the chunker 'document', whose chunks are whole documents; name another chunker",
         )
-    read_step("diversity", parameters.get("diversity", ""))
+
+
+def summary_llm(parameters: Mapping[str, Any]) -> str:
+    """Return the language model that writes texts for the index; "" if none does."""
+    return read_step("index_text", parameters.get("index_text", "")).text
 
 
 class Search:
     """Chunks that are indexed, and the steps from a question to what is handed over, in a row.
 
+    `index` is the retriever; `usage` are the replies of a model that wrote texts for the index.
+
     Args:
         chunks: of the corpus.
+        corpus: doc_id -> document.
+        cases: query_id -> what is known about a question, for the filter.
         retriever: as `make_retriever` takes it.
         language: of the chunks: a code.
         depth: number of chunks per question.
+        k: number of chunks that an answer is made from.
+        tokenizer: counts the tokens of what is handed over.
         steps: the values of `STEP_PARAMETERS` and the reranker, checked by `check_steps`.
     """
 
     def __init__(
         self,
         chunks: Sequence[Chunk],
+        corpus: Mapping[str, Document],
+        cases: Mapping[str, Case],
         retriever: str | Retriever | Callable[[Sequence[Chunk]], Retriever],
         *,
         language: str,
         depth: int,
+        k: int,
+        tokenizer: str,
         steps: Mapping[str, Any],
     ) -> None:
-        self.index = make_retriever(
-            retriever, chunks, language=language, fusion=steps.get("fusion", "")
-        )
         self._chunks, self._depth, self._steps = chunks, depth, steps
-        self._vectors = self._vectors_of(language) if steps.get("diversity") else None
+        indexed: Sequence[Chunk] = chunks
+        self.usage: list[Completion] = []
+        if index_text := steps["index_text"]:
+            writer = summary_llm(steps)
+            indexed, self.usage = index_texts(chunks, corpus, index_text, writer)
+        fusion = steps["fusion"]
+        is_hybrid = str(retriever).partition(":")[0] == "hybrid"
+        self.index = make_retriever(
+            retriever, indexed, language=language, fusion=fusion if is_hybrid else ""
+        )
+        self._filter: Filter | None = None
+        if steps["filter"]:
+            self._filter = Filter(steps["filter"], cases, corpus)
+        self._expansion: Expansion | None = None
+        if steps["expand"]:
+            self._expansion = Expansion(chunks, corpus, steps["expand"], k=k, tokenizer=tokenizer)
+        self._vectors: Dense | None = None
+        if steps["diversity"]:
+            self._vectors = self._vectors_of(language)
 
-    def stages(self, queries: Mapping[str, str]) -> dict[str, Run]:
-        """Return step -> its run, query_id -> id -> score, best first; the last is handed over."""
+    def stages(
+        self, queries: Mapping[str, str], wordings: Mapping[str, Sequence[str]]
+    ) -> dict[str, Run]:
+        """Return step -> its run, query_id -> id -> score, best first; the last is handed over.
+
+        Args:
+            queries: query_id -> question.
+            wordings: query_id -> the texts that are searched for in the place of the question.
+        """
         steps, chunks = self._steps, self._chunks
-        run = retrieve(self.index, queries, chunks, depth=self._depth)
+        retriever: Retriever = self.index
+        if wordings or self._filter is not None:
+            retriever = _SearchForWordings(self, queries, wordings)
+        run = retrieve(retriever, queries, chunks, depth=self._depth)
         stages = {"search": run}
-        if reranker := steps.get("reranker"):
-            depth = steps.get("rerank_depth", 0)
+        if reranker := steps["reranker"]:
+            depth = steps["rerank_depth"]
             run = rerank(run, queries, chunks, reranker, k=len(chunks), depth=depth)
             stages["reranker"] = run
         if self._vectors is not None:
             vectors = self._vectors.vectors_of
             run = diversify(run, queries, chunks, steps["diversity"], vectors, depth=self._depth)
             stages["diversity"] = run
+        if self._expansion is not None:
+            stages["expand"] = self._expansion.run(run)
         return stages
 
+    def retrievers(self, queries: Mapping[str, str]) -> list[Retriever]:
+        """Return what is searched for each wording, each within the documents that are allowed."""
+        parts: list[Retriever] = [self.index]
+        if isinstance(self.index, Hybrid):
+            parts = [*self.index.retrievers]
+        if self._filter is None:
+            return parts
+        by_id, allows = chunks_by_id(self._chunks), self._filter.allows
+        return [
+            FilteredRetriever(part, by_id, lambda q, doc_id: allows(q, queries[q], doc_id))
+            for part in parts
+        ]
+
+    def allows(self, query_id: str, text: str, doc_id: str) -> bool:
+        """Return True if the filter lets a question find a document."""
+        return self._filter is None or self._filter.allows(query_id, text, doc_id)
+
+    def passages(self, doc_ids: Iterable[str]) -> Sequence[Chunk]:
+        """Return what the ids of the last stage name: the chunks, or where they are expanded the
+        passages that were handed over so far, after all that these documents could give.
+        """
+        if self._expansion is None:
+            return self._chunks
+        return self._expansion.passages(doc_ids)
+
+    @property
+    def places(self) -> Mapping[str, int]:
+        """Return chunk_id -> its place among the chunks."""
+        return chunk_places(self._chunks)
+
+    @property
+    def fusion(self) -> str | Callable[..., Any]:
+        """Return how several rankings become one."""
+        fusion: str | Callable[..., Any] = self._steps["fusion"]
+        return fusion
+
     def _vectors_of(self, language: str) -> Dense:
-        """Return the vectors that tell how alike chunks are: those of the search, where it has any."""
+        """Return the vectors that tell how alike chunks are: those of the search, where it has any of
+        the chunks' own texts.
+        """
         index = self.index.retrievers[1] if isinstance(self.index, Hybrid) else self.index
-        if isinstance(index, Dense):
-            return index
-        return Dense(self._chunks, _VARIETY_EMBEDDER, language=language)
+        if not isinstance(index, Dense):
+            return Dense(self._chunks, _VARIETY_EMBEDDER, language=language)
+        if self._steps["index_text"]:
+            return Dense(self._chunks, index.embedder, language=language)
+        return index
+
+
+class _SearchForWordings:
+    """A search for the wordings of questions, as a retriever that takes the questions."""
+
+    def __init__(
+        self, search: Search, queries: Mapping[str, str], wordings: Mapping[str, Sequence[str]]
+    ) -> None:
+        self._retrievers, self._places = search.retrievers(queries), search.places
+        self._wordings, self._fusion = wordings, search.fusion
+
+    def search(self, queries: Queries, k: int) -> Run:
+        """Return for each query the `k` best chunks, best first."""
+        texts = {
+            query_id: self._wordings.get(query_id, (text,))
+            for query_id, text in as_queries(queries).items()
+        }
+        return fused_search(self._retrievers, texts, k, self._places, self._fusion)

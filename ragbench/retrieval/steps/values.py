@@ -10,7 +10,7 @@ from ragbench.extension import FORM, imported, is_import
 
 class Form(NamedTuple):
     """A value of a step: `name`, after a colon its `argument` ("": it has none), what it does, and
-    the bounds of an argument that is a number.
+    the bounds of an argument that is a number; `is_text`: it is a name.
     """
 
     name: str
@@ -19,6 +19,7 @@ class Form(NamedTuple):
     low: float = -math.inf
     high: float = math.inf
     is_whole: bool = True
+    is_text: bool = False
 
     @property
     def text(self) -> str:
@@ -27,6 +28,18 @@ class Form(NamedTuple):
 
 
 STEPS: Mapping[str, tuple[Form, ...]] = {
+    "index_text": (
+        Form("title", "", "the title of the document before the chunk"),
+        Form("headings", "", "title and headings above the chunk before it"),
+        Form("summary", "llm", "a sentence of context by a language model before it", is_text=True),
+    ),
+    "rewrite": (
+        Form("hyde", "", "a passage that could answer the question, in its place"),
+        Form("several", "N", "the question and N other wordings of it", 1, 10),
+        Form("step_back", "", "the question and a more general one"),
+        Form("decompose", "", "the question and the simpler ones that it is made of"),
+    ),
+    "filter": (),
     "fusion": (
         Form("rrf", "k", "sum of 1 / (k + rank) over the rankings; rrf:60 is the default", 0),
         Form(
@@ -48,29 +61,41 @@ STEPS: Mapping[str, tuple[Form, ...]] = {
             is_whole=False,
         ),
     ),
+    "expand": (
+        Form("window", "N", "the chunk with N neighbours before and after it", 1),
+        Form("parent", "", "the section that holds the chunk, between two headings"),
+        Form("parent", "N", "neighbouring chunks that have N tokens together, at most", 1),
+        Form("document", "", "the whole document"),
+        Form("merge", "", "neighbours among the best k chunks, joined"),
+    ),
 }
 """Parameter of the pipeline -> the values that it takes in addition to "" and a function."""
 
 FUNCTIONS: Mapping[str, str] = {
+    "index_text": "a function: chunk, document -> the text that is indexed",
+    "rewrite": "a function: question -> the text, or texts, that are searched for",
+    "filter": "a function: case, document -> True if the document may be found",
     "fusion": "a function: list of rankings {chunk_id: score} -> one such ranking",
     "diversity": "a function: question, its chunks best first -> the chunks in another order",
+    "expand": "a function: chunk, document -> first and last character + 1 of what is handed over",
 }
 """Parameter -> the function that a user may give in place of a value."""
 
 
 class StepValue(NamedTuple):
-    """A value that was read: the name of its form and its number, or a user's function."""
+    """A value that was read: the name of its form with its number or text, or a user's function."""
 
     name: str = ""
     number: float = 0
     function: Callable[..., Any] | None = None
+    text: str = ""
 
 
 def read_step(parameter: str, value: Any) -> StepValue:
     """Return what a value of a step's parameter means; an empty name for "".
 
     >>> read_step("fusion", "rrf:1")
-    StepValue(name='rrf', number=1, function=None)
+    StepValue(name='rrf', number=1, function=None, text='')
     >>> read_step("diversity", "mrm:0.5")
     Traceback (most recent call last):
     ragbench.errors.ConfigError: unknown diversity 'mrm'; did you mean 'mmr'? Known: mmr:<w>, package.module:attribute
@@ -80,7 +105,7 @@ def read_step(parameter: str, value: Any) -> StepValue:
             cannot be called.
     """
     forms = STEPS[parameter]
-    names = {form.name: form for form in forms}
+    names = [form.name for form in forms]
     if isinstance(value, str) and is_import(value, names):
         value = imported(value, parameter)
     if callable(value):
@@ -91,9 +116,12 @@ def read_step(parameter: str, value: Any) -> StepValue:
     if name not in names:
         known = ", ".join([*(form.text for form in forms), FORM])
         raise ConfigError(unknown(parameter, name or value, names, known))
-    form = names[name]
-    if bool(argument) != bool(form.argument) or (colon and not argument):
+    fitting = [form for form in forms if form.name == name]
+    form = next((form for form in fitting if bool(form.argument) == bool(colon)), fitting[0])
+    if bool(argument) != bool(form.argument):
         raise ConfigError(f"{parameter} is {value!r}; write {form.text}, such as {_example(form)}")
+    if form.is_text:
+        return StepValue(name, text=argument)
     return StepValue(name, _number(parameter, value, argument, form) if argument else 0)
 
 
@@ -115,5 +143,7 @@ def _number(parameter: str, value: str, argument: str, form: Form) -> float:
 def _example(form: Form) -> str:
     if not form.argument:
         return repr(form.name)
+    if form.is_text:
+        return repr(f"{form.name}:env")
     number = max(1, int(form.low)) if form.is_whole else 0.5
     return repr(f"{form.name}:{number}")

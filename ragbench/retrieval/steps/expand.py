@@ -1,0 +1,208 @@
+"""Expansion: what is handed over for a chunk that was found."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ragbench.errors import ConfigError
+from ragbench.retrieval.large_chunks import LargeChunks
+from ragbench.retrieval.steps.values import read_step
+from ragbench.testsets.outline import find_headings, lines_of
+from ragbench.text import token_offsets, token_ranges, trim
+from ragbench.types import Chunk, Document, Run, chunks_by_id, grouped
+
+Range = tuple[int, int]
+"""First character and one after the last."""
+
+
+class Expansion:
+    """Rankings of chunks, turned into rankings of passages: pieces of the same documents, under ids
+    of the same form, that hold the chunks.
+
+    With the chunks of a document in their order, the passage of a chunk is, `expand` being
+
+    - "window:N": from the start of the chunk that is N before it to the end of the chunk that is N
+      after it; fewer at the ends of a document;
+    - "parent": the section that holds it: from a heading of any level (or the start of the document)
+      up to the next one. A chunk that lies in several sections has all of them;
+    - "parent:N": the group of neighbouring chunks that holds it. Groups are made from the first
+      chunk on: the next chunk joins as long as the passage from the first one's start to its own end
+      has at most N tokens;
+    - "document": the whole document;
+    - "merge": itself, but of the best `k` chunks of a question those that are neighbours are joined;
+    - a function of a chunk and its document: the first character and the one after the last.
+
+    White space at the ends is left out. A passage stands where the best of its chunks stood, and one
+    that lies within a passage before it is left out; scores are 1 / rank. Text in two passages that
+    overlap is handed over twice. Tokens are those of the document, as in the measures at a budget.
+
+    >>> text = "One. Two. Three. Four."
+    >>> chunks = [Chunk.cut("d", text, *ends) for ends in ((0, 4), (5, 9), (10, 16), (17, 22))]
+    >>> expansion = Expansion(chunks, {"d": Document("d", text)}, "window:1", k=5, tokenizer="minilm")
+    >>> expansion.run({"q": {"d#17-22": 3.0, "d#5-9": 2.0, "d#10-16": 1.0}})
+    {'q': {'d#10-22': 1.0, 'd#0-16': 0.5, 'd#5-22': 0.3333333333333333}}
+    >>> joined = Expansion(chunks, {"d": Document("d", text)}, "merge", k=2, tokenizer="minilm")
+    >>> joined.run({"q": {"d#17-22": 3.0, "d#10-16": 2.0, "d#0-4": 1.0}})
+    {'q': {'d#10-22': 1.0, 'd#0-4': 0.5}}
+    """
+
+    def __init__(
+        self,
+        chunks: Sequence[Chunk],
+        corpus: Mapping[str, Document],
+        expand: str | Callable[..., Any],
+        *,
+        k: int,
+        tokenizer: str,
+    ) -> None:
+        self._step = read_step("expand", expand)
+        self._corpus, self._k, self._tokenizer = corpus, k, tokenizer
+        self._by_id = chunks_by_id(chunks)
+        self._of_document: Callable[[str], Sequence[Chunk]]
+        if isinstance(chunks, LargeChunks):
+            self._of_document = chunks.of_document
+        else:
+            by_document = grouped(chunks, lambda chunk: chunk.doc_id)
+            self._of_document = lambda doc_id: by_document.get(doc_id, ())
+        self._known: dict[str, dict[str, Chunk]] = {}
+        self._found: dict[str, Chunk] = {}
+
+    def run(self, run: Run) -> Run:
+        """Return query_id -> passage_id -> score, best first."""
+        expanded: Run = {}
+        for query_id, scores in run.items():
+            passages: list[Chunk] = []
+            for passage in self._ranked([self._by_id[chunk_id] for chunk_id in scores]):
+                if not any(_holds(other, passage) for other in passages):
+                    passages.append(passage)
+            self._found |= {passage.chunk_id: passage for passage in passages}
+            expanded[query_id] = {
+                passage.chunk_id: 1 / rank for rank, passage in enumerate(passages, start=1)
+            }
+        return expanded
+
+    def passages(self, doc_ids: Iterable[str]) -> list[Chunk]:
+        """Return all passages of these documents, then what was handed over so far."""
+        listed: dict[str, Chunk] = {}
+        for doc_id in doc_ids:
+            listed |= {each.chunk_id: each for each in self._passage_of(doc_id).values()}
+        return [*(listed | self._found).values()]
+
+    def _ranked(self, chunks: Sequence[Chunk]) -> list[Chunk]:
+        """Return the passage of each chunk of a question, best first."""
+        if self._step.name == "merge":
+            return [*self._merged(chunks[: self._k]), *chunks[self._k :]]
+        return [self._passage_of(chunk.doc_id)[chunk.chunk_id] for chunk in chunks]
+
+    def _merged(self, chunks: Sequence[Chunk]) -> list[Chunk]:
+        """Return chunks with neighbours joined, where the best of them stood."""
+        joined: list[list[Chunk]] = []
+        for doc_id, found in grouped(chunks, lambda chunk: chunk.doc_id).items():
+            found_ids = {chunk.chunk_id for chunk in found}
+            is_open = False
+            for chunk in self._in_order(doc_id):
+                if chunk.chunk_id not in found_ids:
+                    is_open = False
+                elif is_open:
+                    joined[-1].append(chunk)
+                else:
+                    joined.append([chunk])
+                    is_open = True
+        rank = {chunk.chunk_id: number for number, chunk in enumerate(chunks)}
+        joined.sort(key=lambda group: min(rank[chunk.chunk_id] for chunk in group))
+        return [
+            self._cut(group[0].doc_id, group[0].start, max(chunk.end for chunk in group))
+            for group in joined
+        ]
+
+    def _passage_of(self, doc_id: str) -> Mapping[str, Chunk]:
+        """Return chunk_id -> passage, for the chunks of one document."""
+        if doc_id not in self._known:
+            chunks = self._in_order(doc_id)
+            ranges = self._ranges(chunks, self._corpus[doc_id]) if chunks else []
+            self._known[doc_id] = {
+                chunk.chunk_id: self._cut(doc_id, *ends)
+                for chunk, ends in zip(chunks, ranges, strict=True)
+            }
+        return self._known[doc_id]
+
+    def _ranges(self, chunks: Sequence[Chunk], document: Document) -> list[Range]:
+        """Return the characters that are handed over for each chunk of a document."""
+        text, number = document.full_text, int(self._step.number)
+        if self._step.function:
+            return [_checked(self._step.function(chunk, document), text) for chunk in chunks]
+        match self._step.name:
+            case "document":
+                return [(0, len(text))] * len(chunks)
+            case "window":
+                return [
+                    _around(chunks[max(0, i - number) : i + number + 1]) for i in range(len(chunks))
+                ]
+            case "parent" if number:
+                return _groups(chunks, text, number, self._tokenizer)
+            case "parent":
+                return _sections(chunks, text)
+        return [(chunk.start, chunk.end) for chunk in chunks]
+
+    def _in_order(self, doc_id: str) -> list[Chunk]:
+        """Return the chunks of a document in the order of its text."""
+        return sorted(self._of_document(doc_id), key=lambda chunk: (chunk.start, chunk.end))
+
+    def _cut(self, doc_id: str, start: int, end: int) -> Chunk:
+        text = self._corpus[doc_id].full_text
+        return Chunk.cut(doc_id, text, *trim(text, start, end))
+
+
+def _around(chunks: Sequence[Chunk]) -> Range:
+    return chunks[0].start, max(chunk.end for chunk in chunks)
+
+
+def _groups(chunks: Sequence[Chunk], text: str, size: int, tokenizer: str) -> list[Range]:
+    """Return for each chunk the range of its group, of at most `size` tokens where it has several."""
+    [offsets] = token_offsets([text], tokenizer)
+    starts, ends = [chunk.start for chunk in chunks], [chunk.end for chunk in chunks]
+    firsts, lasts = (each.tolist() for each in token_ranges(offsets, starts, ends))
+    groups: list[list[int]] = []
+    for i in range(len(chunks)):
+        if groups and lasts[i] - firsts[groups[-1][0]] <= size:
+            groups[-1].append(i)
+        else:
+            groups.append([i])
+    ranges: list[Range] = []
+    for group in groups:
+        ranges += [_around([chunks[i] for i in group])] * len(group)
+    return ranges
+
+
+def _sections(chunks: Sequence[Chunk], text: str) -> list[Range]:
+    """Return for each chunk the range of the sections that it lies in."""
+    lines = lines_of(text)
+    headings = [lines[first].start for first, _, _ in find_headings(lines)]
+    borders = sorted({0, *headings, len(text)})
+    ranges: list[Range] = []
+    for chunk in chunks:
+        first = bisect_right(borders, chunk.start) - 1
+        last = bisect_left(borders, chunk.end)
+        ranges.append((borders[first], borders[last]))
+    return ranges
+
+
+def _holds(passage: Chunk, other: Chunk) -> bool:
+    """Return True if a passage holds another one."""
+    return (
+        passage.doc_id == other.doc_id and passage.start <= other.start and other.end <= passage.end
+    )
+
+
+def _checked(ends: Any, text: str) -> Range:
+    """Return the range that a user's function gave."""
+    try:
+        start, end = (int(edge) for edge in ends)
+    except (TypeError, ValueError):
+        start = end = -1
+    if 0 <= start < end <= len(text):
+        return start, end
+    raise ConfigError(
+        f"expand returned {ends!r:.80} for a document of {len(text)} characters; expected the first "
+        "character and the one after the last"
+    )

@@ -1,0 +1,73 @@
+"""What may be found: documents that a user's function allows for a question."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ragbench.retrieval.steps.values import read_step
+from ragbench.types import Case, Chunk, Document, Queries, Retriever, Run, as_queries
+
+
+class Filter:
+    """A function of a question (a `Case`, with its user_roles and metadata) and a document (a
+    `Document`, with its metadata) that is true if the document may be found; asked once for each
+    pair.
+    """
+
+    def __init__(
+        self,
+        function: str | Callable[..., Any],
+        cases: Mapping[str, Case],
+        corpus: Mapping[str, Document],
+    ) -> None:
+        self._function = read_step("filter", function).function
+        self._cases, self._corpus = cases, corpus
+        self._known: dict[tuple[str, str, str], bool] = {}
+
+    def allows(self, query_id: str, text: str, doc_id: str) -> bool:
+        """Return True if a document may be found for a question."""
+        if self._function is None:
+            return True
+        key = (query_id, text, doc_id)
+        if key not in self._known:
+            asked = query_id if query_id in self._cases else query_id.rpartition("~")[0]
+            case = self._cases.get(asked, Case(query_id, text))  # "~": of an intervention
+            allowed = self._function(replace(case, text=text), self._corpus[doc_id])
+            self._known[key] = bool(allowed)
+        return self._known[key]
+
+
+class FilteredRetriever:
+    """A retriever of which each search gives the `k` best chunks among those that are allowed.
+
+    It is searched deeper, four times each round, until k of them are found or nothing more matches:
+    the same as a search in an index of the allowed chunks alone, but that scores stay (those of BM25
+    count words in all chunks).
+    """
+
+    def __init__(
+        self,
+        retriever: Retriever,
+        by_id: Mapping[str, Chunk],
+        allows: Callable[[str, str], bool],
+    ) -> None:
+        self._retriever, self._by_id, self._allows = retriever, by_id, allows
+
+    def search(self, queries: Queries, k: int) -> Run:
+        """Return for each query the `k` best chunks that are allowed, best first."""
+        left, depth = dict(as_queries(queries)), k
+        found: Run = {query_id: {} for query_id in left}
+        while left:
+            run = self._retriever.search(left, depth)
+            for query_id in [*left]:
+                allowed = {
+                    chunk_id: score
+                    for chunk_id, score in run[query_id].items()
+                    if self._allows(query_id, self._by_id[chunk_id].doc_id)
+                }
+                found[query_id] = dict([*allowed.items()][:k])
+                is_whole = len(run[query_id]) < depth or depth >= len(self._by_id)
+                if len(allowed) >= k or is_whole:
+                    del left[query_id]
+            depth = min(4 * depth, len(self._by_id))
+        return found

@@ -1,0 +1,165 @@
+"""What is indexed for a chunk: its text, or more than that. What is handed over stays the chunk."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from ragbench.errors import ConfigError
+from ragbench.llms.fences import fence, fence_code
+from ragbench.retrieval.large_chunks import LargeChunks
+from ragbench.retrieval.steps.model import ask_model, reply_text
+from ragbench.retrieval.steps.values import read_step
+from ragbench.testsets.outline import Line, find_headings, lines_of
+from ragbench.types import Chunk, Completion, Document, LLMLike
+
+# Origin: a context for each chunk that a model writes from the whole document, as in Anthropic's
+# "Introducing Contextual Retrieval" (2024); the wording is ours.
+SITUATE = """Below are a document and one passage of it. Write one or two sentences that tell a search what the passage
+is about: name the document's subject, and whatever the passage refers to without naming it. Write in the language of
+the document, and reply with these sentences alone.
+
+Document:
+{document}
+
+Passage:
+{passage}
+
+Context of the passage:"""
+
+_SHOWN = 20_000  # characters of a document that the model reads
+_LONGEST = 600  # characters of a reply that are indexed
+_SIGNS = re.compile(r"^\s*#{1,6}\s+|\s+#+\s*$")
+
+
+def index_texts(
+    chunks: Sequence[Chunk],
+    corpus: Mapping[str, Document],
+    index_text: str | Callable[..., Any],
+    llm: LLMLike = "",
+) -> tuple[Sequence[Chunk], list[Completion]]:
+    """Return the chunks with the texts that are indexed in the place of theirs, and what a model
+    replied for them.
+
+    Before the text of a chunk, and an empty line, is put, `index_text` being
+
+    - "title": the title of its document, or where it has none its first heading;
+    - "headings": that title, where there is one, and the headings above the chunk, from the highest
+      level down, with " > " between them. A heading is above a chunk if it ends before the chunk
+      begins and no heading of its level or a higher one comes between, nor begins the chunk;
+    - "summary:<llm>": one or two sentences by a language model, which reads the document (of one
+      with more than 20,000 characters those around the chunk);
+    - a function of a chunk and its document: it gives the whole text that is indexed.
+
+    A title or heading that the chunk itself holds is left out, and a chunk without any keeps its
+    text. Ids and ends of the chunks stay.
+
+    >>> text = "# Rails\\n\\nIt opened in 1881.\\n\\n## Gauge\\n\\nIt is narrow."
+    >>> chunks = [Chunk.cut("d", text, 9, 27), Chunk.cut("d", text, 39, 52)]
+    >>> [chunk.text for chunk in index_texts(chunks, {"d": Document("d", text)}, "headings")[0]]
+    ['Rails\\n\\nIt opened in 1881.', 'Rails > Gauge\\n\\nIt is narrow.']
+    """
+    step = read_step("index_text", index_text)
+    if step.name == "summary":
+        if isinstance(chunks, LargeChunks):
+            raise ConfigError(
+                f"index_text is {index_text!r}, one request for each of {len(chunks):,} chunks of a "
+                "corpus that is read from the disk; expected title, headings or a smaller corpus"
+            )
+        replies = ask_model(
+            llm, [_situate(chunk, corpus[chunk.doc_id]) for chunk in chunks], "contexts of chunks"
+        )
+        texts = [
+            _joined(reply_text(reply, _LONGEST), chunk)
+            for chunk, reply in zip(chunks, replies, strict=True)
+        ]
+        return [replace(c, text=text) for c, text in zip(chunks, texts, strict=True)], replies
+
+    if step.function:
+        text_of: Callable[[Chunk], str] = _OwnText(step.function, corpus)
+    else:
+        text_of = _Prefixes(corpus, with_headings=step.name == "headings")
+    if isinstance(chunks, LargeChunks):
+        return chunks.with_texts(text_of), []
+    return [replace(chunk, text=text_of(chunk)) for chunk in chunks], []
+
+
+class _OwnText:
+    """The texts that a user's function gives."""
+
+    def __init__(self, function: Callable[..., Any], corpus: Mapping[str, Document]) -> None:
+        self._function, self._corpus = function, corpus
+
+    def __call__(self, chunk: Chunk) -> str:
+        text = self._function(chunk, self._corpus[chunk.doc_id])
+        if isinstance(text, str):
+            return text
+        raise ConfigError(f"index_text returned {text!r:.80}; expected the text that is indexed")
+
+
+class _Prefixes:
+    """Titles and headings of documents before the texts of their chunks; documents come one after
+    the other, so one is read at a time.
+    """
+
+    def __init__(self, corpus: Mapping[str, Document], *, with_headings: bool) -> None:
+        self._corpus, self._with_headings = corpus, with_headings
+        self._doc_id: str | None = None
+
+    def __call__(self, chunk: Chunk) -> str:
+        document = self._corpus[chunk.doc_id]
+        if chunk.doc_id != self._doc_id:
+            self._doc_id = chunk.doc_id
+            self._headings = [*_headings(document.full_text)]
+        above = [_Heading(0, len(document.title), 0, document.title)] if document.title else []
+        if self._with_headings:
+            above += _open(self._headings, chunk)
+        elif not above:
+            above = self._headings[:1]
+        parts = [heading.text for heading in above if heading.end <= chunk.start]
+        return _joined(" > ".join(dict.fromkeys(parts)), chunk)
+
+
+class _Heading(NamedTuple):
+    start: int
+    end: int
+    level: int
+    text: str
+
+
+def _headings(text: str) -> Iterator[_Heading]:
+    lines = lines_of(text)
+    for first, last, level in find_headings(lines):
+        yield _Heading(lines[first].start, lines[last].end, level, _words(lines[first : last + 1]))
+
+
+def _words(lines: Sequence[Line]) -> str:
+    """Return the title in the lines of a heading, without its signs."""
+    titles = [line.text for line in lines if any(map(str.isalnum, line.text))]
+    return _SIGNS.sub("", titles[0]).strip() if titles else ""
+
+
+def _open(headings: Sequence[_Heading], chunk: Chunk) -> list[_Heading]:
+    """Return the headings above a chunk, the highest first."""
+    above: list[_Heading] = []
+    for heading in headings:
+        if heading.start > chunk.start:
+            break
+        above = [each for each in above if each.level < heading.level]
+        if heading.end <= chunk.start:
+            above.append(heading)
+    return [heading for heading in above if heading.text]
+
+
+def _joined(prefix: str, chunk: Chunk) -> str:
+    return f"{prefix}\n\n{chunk.text}" if prefix else chunk.text
+
+
+def _situate(chunk: Chunk, document: Document) -> str:
+    text = document.full_text
+    if len(text) > _SHOWN:
+        start = max(0, min((chunk.start + chunk.end - _SHOWN) // 2, len(text) - _SHOWN))
+        text = text[start : start + _SHOWN]
+    code = fence_code([text, chunk.text])
+    parts = {"document": text, "passage": chunk.text}
+    return SITUATE.format(**{name: fence(name, part, code) for name, part in parts.items()})

@@ -1,0 +1,171 @@
+"""What is asked: the question, or what a language model makes of it."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ragbench.errors import ConfigError
+from ragbench.llms.fences import fence, fence_code, numbered
+from ragbench.llms.reply_text import without_thoughts
+from ragbench.retrieval.steps.model import ask_model, reply_text
+from ragbench.retrieval.steps.values import read_step
+from ragbench.types import Completion, LLMLike
+
+# Origin: conversational query rewriting, as of QReCC (Anantha et al. 2021).
+STANDALONE = """Rewrite the last question of this conversation so that it can be understood without it.
+Keep its language and its meaning, name what its pronouns stand for, and reply with the question alone.
+
+{context}
+
+Last question:
+{question}
+
+Question that can be understood alone:"""
+
+# Origin: hypothetical document embeddings (Gao et al. 2022, "Precise Zero-Shot Dense Retrieval
+# without Relevance Labels").
+HYDE = """Write a short passage, as a document would have it, that answers the question. Where you do not know the
+answer, write a likely one. Keep the language of the question, and reply with the passage alone.
+
+Question:
+{question}
+
+Passage:"""
+
+# Origin: several queries for one question, as LangChain's MultiQueryRetriever and RAG-Fusion
+# (Rackauckas 2024) ask for.
+SEVERAL = """Write {count} other wordings of the question for a search: each asks for the same thing in other words, or
+names it as a document would. Keep the language of the question. Reply with one wording per line and nothing else.
+
+Question:
+{question}
+
+Wordings, one per line:"""
+
+# Origin: step-back prompting (Zheng et al. 2023, "Take a Step Back").
+STEP_BACK = """Write the more general question that one has to understand in order to answer the question below.
+Keep its language, and reply with the general question alone.
+
+Question:
+{question}
+
+General question:"""
+
+# Origin: decomposition of questions that need several facts (Press et al. 2022, "Measuring and
+# Narrowing the Compositionality Gap").
+DECOMPOSE = """Split the question into at most {count} simpler questions that together answer it, each of which can be
+understood alone. If it asks for one thing only, reply with the question itself. Keep its language. Reply with one
+question per line and nothing else.
+
+Question:
+{question}
+
+Simpler questions, one per line:"""
+
+_PROMPTS = {
+    "hyde": HYDE,
+    "several": SEVERAL,
+    "step_back": STEP_BACK,
+    "decompose": DECOMPOSE,
+}
+_PARTS = 4  # questions that one is split into, at most
+_LONGEST = 2_000  # characters of a wording
+_BULLET = re.compile(r"^\s*(?:[-*•]|\(?\d{1,2}[.):])\s+")
+
+
+def wordings(
+    questions: Mapping[str, str], rewrite: str | Callable[..., Any], llm: LLMLike = ""
+) -> tuple[dict[str, tuple[str, ...]], list[Completion]]:
+    """Return query_id -> the texts that are searched for, and what a model replied.
+
+    - "": the question.
+    - "hyde": a passage that could answer it, in its place.
+    - "several:N": the question, then N other wordings of it.
+    - "step_back": the question, then a more general one.
+    - "decompose": the question, then at most 4 simpler ones.
+    - a function of a question: a text, or several, in its place.
+
+    A wording that is the question again, or another one, in other letters or blanks counts once. Where a
+    reply is empty the question alone is searched for. The rankings of several texts become one by
+    the step `fusion`; rerankers, diversity and answers take the question itself.
+
+    >>> from ragbench.llms import ScriptedLLM
+    >>> wordings({"q": "When did it open?"}, "several:2", ScriptedLLM(["1. Opening date?\\n2. when did it  open?"]))[0]
+    {'q': ('When did it open?', 'Opening date?')}
+
+    Raises:
+        ModelError: a request failed.
+    """
+    step = read_step("rewrite", rewrite)
+    if not step.name:
+        return {query_id: (text,) for query_id, text in questions.items()}, []
+    if step.function:
+        return {
+            query_id: _checked(step.function(text), text) for query_id, text in questions.items()
+        }, []
+    count = int(step.number) or _PARTS
+    prompts = [_filled(_PROMPTS[step.name], text, count) for text in questions.values()]
+    replies = ask_model(llm, prompts, "rewritten questions")
+    texts: dict[str, tuple[str, ...]] = {}
+    for (query_id, question), reply in zip(questions.items(), replies, strict=True):
+        searched = _lines(reply, count)
+        if step.name in ("hyde", "step_back"):  # one text, of several lines maybe
+            searched = [reply_text(reply, _LONGEST)]
+        if step.name != "hyde":
+            searched.insert(0, question)
+        texts[query_id] = _distinct(searched) or (question,)
+    return texts, replies
+
+
+def standalone(
+    questions: Mapping[str, str], conversations: Mapping[str, str], llm: LLMLike
+) -> tuple[dict[str, str], list[Completion]]:
+    """Return questions that can be understood without the conversation before them, for those that
+    have one, and what a model replied; the question itself where a reply is empty.
+    """
+    prompts = []
+    for query_id, conversation in conversations.items():
+        code = fence_code([questions[query_id], conversation])
+        context = numbered([conversation], code)
+        prompts.append(
+            STANDALONE.format(
+                question=fence("question", questions[query_id], code), context=context
+            )
+        )
+    replies = ask_model(llm, prompts, "questions")
+    texts = {
+        query_id: reply_text(reply, _LONGEST) or questions[query_id]
+        for query_id, reply in zip(conversations, replies, strict=True)
+    }
+    return texts, replies
+
+
+def _filled(template: str, question: str, count: int) -> str:
+    return template.format(
+        question=fence("question", question, fence_code([question])), count=count
+    )
+
+
+def _lines(reply: Completion, count: int) -> list[str]:
+    """Return the first lines of a reply, without the signs of a list."""
+    if reply.failure is not None:
+        return []
+    lines = (_BULLET.sub("", line).strip() for line in without_thoughts(reply.text).splitlines())
+    return [line[:_LONGEST] for line in lines if any(map(str.isalnum, line))][:count]
+
+
+def _distinct(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the texts that are not empty, each once whatever its letters and blanks."""
+    first: dict[str, str] = {}
+    for text in texts:
+        if text.strip():
+            first.setdefault(" ".join(text.casefold().split()), text)
+    return tuple(first.values())
+
+
+def _checked(given: Any, question: str) -> tuple[str, ...]:
+    """Return the texts that a user's function gave."""
+    texts = [given] if isinstance(given, str) else given
+    if isinstance(texts, Sequence) and all(isinstance(text, str) for text in texts):
+        return _distinct(texts) or (question,)
+    raise ConfigError(f"rewrite returned {given!r:.80}; expected a text or a list of texts")
