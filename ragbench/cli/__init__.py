@@ -10,6 +10,7 @@ import typer
 
 from ragbench.cli.alert import alert_app
 from ragbench.cli.answers import answers_command
+from ragbench.cli.audit import audit_command
 from ragbench.cli.cache import cache_app
 from ragbench.cli.compare import compare_command
 from ragbench.cli.eval import eval_command
@@ -70,6 +71,7 @@ for function in (
     probe_command,
     compare_command,
     label_command,
+    audit_command,
     score_command,
     explore_command,
     publish_command,

@@ -26,6 +26,7 @@ from ragbench.evaluation.results import Results
 from ragbench.evaluation.rows import bound_of, compare_with_target, latency_of, rows_of
 from ragbench.evaluation.spec import MEASURED, EvaluationSpec, select_questions
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
+from ragbench.judges.card import find_card
 from ragbench.judges.criterion import load_criteria
 from ragbench.llms import check_servers, load_llm
 from ragbench.metrics import score_interventions
@@ -421,10 +422,22 @@ def decide(
         costs=costs,
         output=output,
     )
+    if cards := _judge_cards(plan):
+        result = replace(result, config={**result.config, "judge_cards": cards})
     comparison = None if plan.baseline is None else compare_results(plan.baseline, result)
     return replace(
         result, advice=cases.advice_for(result, output, plan.targets), comparison=comparison
     )
+
+
+def _judge_cards(plan: EvaluationPlan) -> list[dict[str, Any]]:
+    """Return what audits have shown of the judge by the criteria of the plan."""
+    if not plan.spec.judge:
+        return []
+    judge = load_llm(plan.spec.judge).name
+    asked = [criterion for criterion in plan.criteria if criterion.function is None]
+    cards = [find_card(judge, criterion) for criterion in asked]
+    return [card for card in cards if card is not None]
 
 
 def _rows(

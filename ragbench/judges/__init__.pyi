@@ -1,4 +1,5 @@
-from .audit import AUDIT_BOUNDS, judge_audit
+from .audit import AUDIT_BOUNDS, audit_findings, judge_audit
+from .card import save_card
 from .criteria import judge
 from .criterion import Criterion, load_criteria
 from .parser import rank_weighted_precision
@@ -6,8 +7,10 @@ from .parser import rank_weighted_precision
 __all__ = [
     "AUDIT_BOUNDS",
     "Criterion",
+    "audit_findings",
     "judge",
     "judge_audit",
     "load_criteria",
     "rank_weighted_precision",
+    "save_card",
 ]

@@ -365,10 +365,13 @@ def verdicts(
     llm: LLM,
     *,
     n_samples: int = 1,
+    temperature: float | None = None,
 ) -> list[list[float | None]]:
-    """Return for each material the values of its samples; every material is sent to the judge."""
+    """Return for each material the values of its samples; every material is sent to the judge.
+    `temperature` None means 0 for a single sample, else SAMPLING_TEMPERATURE.
+    """
     groups = [(i, (criterion,)) for i in range(len(materials))]
-    judged = _ask(llm, groups, materials, n_samples)
+    judged = _ask(llm, groups, materials, n_samples, temperature)
     return [
         [judged[i, criterion.name, sample].value for sample in range(n_samples)] for i, _ in groups
     ]
@@ -473,10 +476,13 @@ def _ask(
     groups: Sequence[tuple[int, tuple[Criterion, ...]]],
     materials: Sequence[Material],
     n_samples: int = 1,
+    temperature: float | None = None,
 ) -> _Judged:
     """Return the judgements of each (number of a material, criteria), after one repair of the replies
     that could not be read.
     """
+    if temperature is None:
+        temperature = SAMPLING_TEMPERATURE if n_samples > 1 else 0.0
     judged: _Judged = {}
     requests = [
         _Request(i, sample, criteria, write_request(criteria, materials[i]))
@@ -493,7 +499,7 @@ def _ask(
                 system=JUDGE_SYSTEM,
                 # A reply that was cut would be cut again at the same length.
                 max_tokens=sum(criterion.max_tokens for criterion in criteria) * longer,
-                temperature=SAMPLING_TEMPERATURE if n_samples > 1 else 0.0,
+                temperature=temperature,
                 schema=reply_schema(criteria),
                 samples=[request.sample for request in group],
                 timeout_s=TIMEOUT_S,

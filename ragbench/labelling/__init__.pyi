@@ -1,3 +1,4 @@
+from .agreement import sheet_agreement
 from .draws import PROXIES, draw_items, open_items, trust
 from .items import LABELLED, LabelItem
 from .questions import QuestionWidget
@@ -23,5 +24,6 @@ __all__ = [
     "open_items",
     "read_sheet",
     "save_label",
+    "sheet_agreement",
     "trust",
 ]

@@ -317,11 +317,20 @@ def _check_items(rows: Sequence[Mapping[str, str]], places: Sequence[str]) -> No
 _NUMBER = re.compile(r"(?:\A|\n\n)\[\d+\] ")
 
 
+def contexts_of(cell: str) -> list[str]:
+    """Return the texts that a cell of the column `context` holds.
+
+    >>> contexts_of("[1] One.\\n\\n[2] Two.")
+    ['One.', 'Two.']
+    """
+    return _NUMBER.split(cell)[1:]
+
+
 def _made_id(row: Mapping[str, str]) -> str:
     """Return the id that the texts of a row give; another one where a spreadsheet changed or cut them."""
     documents = []
     if scale_of(row["criterion"]).by_documents:
-        documents = _NUMBER.split(row.get("context", ""))[1:]
+        documents = contexts_of(row.get("context", ""))
     return item_id_of(row["query_id"], row["criterion"], [row.get("answer", ""), *documents])
 
 

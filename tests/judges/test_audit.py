@@ -12,11 +12,10 @@ import pandas as pd
 import pytest
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.judges import AUDIT_BOUNDS, audit, judge_audit
+from ragbench.judges import AUDIT_BOUNDS, audit, audit_findings, judge_audit
 from ragbench.llms import ScriptedLLM, dry_run
 from ragbench.testsets.interventions import OF_ANSWERS
-from ragbench.types import Answer, Case, Completion, Dataset
-from tests.judge_audit import audit as built_in_audit
+from ragbench.types import Answer, Case, Chunk, Completion, Dataset
 
 CASES = tuple(
     Case(f"q{i}", f"What comes after {i}?", reference_answer=f"It is {i + 1}.")
@@ -24,6 +23,8 @@ CASES = tuple(
 )
 DATA = Dataset("numbers", "test", {}, CASES, {})
 ANSWERS = [Answer(case.query_id, f"After {i} comes {i + 1}.") for i, case in enumerate(CASES, 100)]
+
+OF_CORRECTNESS = [probe for probe in AUDIT_BOUNDS if probe != "documents reversed"]
 
 Judge = Callable[[str, str], bool]  # answer and reference -> verdict
 
@@ -73,16 +74,18 @@ class Dice:
 
 def test_an_honest_judge_passes() -> None:
     audit = audited(scripted(right))
-    assert audit["probe"].tolist() == list(AUDIT_BOUNDS)
-    assert audit["verdict"].tolist() == ["pass"] * 7
+    assert audit["probe"].tolist() == OF_CORRECTNESS
+    assert audit["verdict"].tolist() == ["pass"] * 10
     shown = audit[audit["probe"] != "truncated"]
     assert (shown["ci_high"] > shown["bound"]).all(), (
         "ten questions without a fault do not prove that there is none"
     )
-    assert audit["value"].tolist() == [0.0, -0.5, 0.0, 0.0, 0.0, 0.0, 0.0], (
+    values = dict(zip(audit["probe"], audit["value"], strict=True))
+    assert values == {**dict.fromkeys(OF_CORRECTNESS, 0.0), "truncated": -0.5}, (
         "half of it is not enough"
     )
-    assert audit["n"].tolist() == [10, 20, 20, 20, 20, 10, 10]
+    assert audit["n"].tolist() == [10, 10, 10, 10, 20, 20, 20, 20, 20, 8]
+    assert audit_findings(audit) == []
     assert audit["n_unscored"].sum() == 0
 
 
@@ -145,7 +148,9 @@ def test_a_judge_that_accepts_everything_is_consistent_and_fails() -> None:
 def test_relevance_may_fall_with_reason() -> None:
     def reply(prompt: str) -> Mapping[str, Any]:
         answer, question = part(prompt, "answer"), part(prompt, "question")
-        near = bool(answer) and question.rstrip("?").split()[-1] in answer.split()
+        number = int(question.rstrip("?").split()[-1])
+        words = answer.replace(".", "").split()
+        near = str(number) in words or str(number + 1) in words
         return {"reason": "", "score": 0 if not near else 0.75 if len(answer) > 60 else 1}
 
     audit = judge_audit(ANSWERS, "relevance", ScriptedLLM(reply), dataset=DATA, n=10).set_index(
@@ -157,10 +162,10 @@ def test_relevance_may_fall_with_reason() -> None:
 
 def test_a_judge_that_cannot_be_read_is_unscored_not_passed() -> None:
     audit = audited(ScriptedLLM(lambda prompt: Completion("I like it.", "m")))
-    assert audit["verdict"].tolist() == ["unscored"] * 7
+    assert audit["verdict"].tolist() == ["unscored"] * 10
     assert audit["value"].isna().all()
     assert audit["ci_low"].isna().all()
-    assert audit["n_unscored"].tolist() == [10, 20, 20, 20, 20, 10, 10]
+    assert audit["n_unscored"].tolist() == [10, 10, 10, 10, 20, 20, 20, 20, 20, 8]
 
 
 def test_a_dry_run_counts_what_is_sent() -> None:
@@ -170,14 +175,16 @@ def test_a_dry_run_counts_what_is_sent() -> None:
     assert judge.prompts == []
     audited(judge)
     (model,) = plan.models
-    assert model.to_send == len(judge.prompts) == 10 * 3 + 100 + 10
+    # each answer three times; right and wrong ones as they are, in four versions and with the levels
+    # reversed; right and empty ones; those in other languages
+    assert model.to_send == len(judge.prompts) == 10 * 3 + 20 * 6 + 20 + 8
 
 
 def test_only_answers_that_can_be_judged_are_taken_evenly() -> None:
     silent = [Answer(answer.query_id, "") for answer in ANSWERS[:4]]
     judge = scripted(right)
     audit = judge_audit([*silent, *ANSWERS[4:]], "correctness", judge, dataset=DATA, n=3)
-    assert audit["n"].tolist() == [3, 6, 6, 6, 6, 3, 3]
+    assert audit["n"].tolist() == [3, 3, 3, 3, 6, 6, 6, 6, 6, 8]
 
 
 def test_unsuitable_audits_are_refused_before_any_request() -> None:
@@ -186,6 +193,8 @@ def test_unsuitable_audits_are_refused_before_any_request() -> None:
         judge_audit(ANSWERS, "context_recall", judge, dataset=DATA)
     with pytest.raises(ConfigError, match="did you mean 'correctness'"):
         judge_audit(ANSWERS, "correctnes", judge, dataset=DATA)
+    with pytest.raises(ConfigError, match="an audit takes one criterion"):
+        judge_audit(ANSWERS, "correctness,relevance", judge, dataset=DATA)
     with pytest.raises(DataError, match="1 of 1 can be judged"):
         judge_audit(ANSWERS[:1], "correctness", judge, dataset=DATA)
     same = Dataset(
@@ -226,8 +235,75 @@ def test_a_fair_judge_with_random_errors_hardly_ever_fails_and_a_biased_one_does
     )
 
 
-def test_the_script_audits_a_judge_with_the_built_in_questions() -> None:
-    table = built_in_audit(scripted(right), criteria=("correctness",), n=2)
-    assert list(table.index.unique()) == ["correctness"]
-    assert set(table["probe"]) == set(AUDIT_BOUNDS)
-    assert table["n_unscored"].eq(0).all()
+def six_judges(seed: int) -> dict[str, ScriptedLLM]:
+    """Judges with one vice each; where they throw dice, by the seed."""
+    rng = np.random.default_rng(seed)
+
+    def position(prompt: str) -> Mapping[str, Any]:
+        first = re.search(r'"verdict": "<(\w+)', prompt)
+        assert first is not None
+        return {"verdict": first[1]}
+
+    typical = int(np.median([len(str(case.reference_answer)) for case in CASES]))
+    judges: dict[str, Judge] = {
+        "right": right,
+        "always yes": lambda answer, reference: True,
+        "always no": lambda answer, reference: False,
+        "length": lambda answer, reference: len(answer) > typical * rng.uniform(0.9, 1.1) + 40,
+        "random": lambda answer, reference: bool(rng.random() < 0.5),
+    }
+    return {
+        **{name: scripted(judge) for name, judge in judges.items()},
+        "position": ScriptedLLM(position),
+    }
+
+
+GRAVEST = {
+    "right": "",
+    "always yes": "its verdict is 1 on right and on wrong answers",
+    "always no": "its verdict is 0 on right and on wrong answers",
+    "length": "it follows the length of the answer",
+    "random": "it does not repeat itself at temperature 0",
+    "position": "it follows the order in which the levels are listed",
+}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_audit_separates_judges_by_their_vice(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ScriptedLLM, "max_concurrency", 1)
+    cases = [
+        Case(f"q{i}", f"What comes after {i}?", reference_answer=f"It is {i + 1}.")
+        for i in range(100, 120)
+    ]
+    data = Dataset("numbers", "test", {}, cases, {})
+    many = [Answer(case.query_id, f"After {i} comes {i + 1}.") for i, case in enumerate(cases, 100)]
+    found = {}
+    for name, judge in six_judges(seed).items():
+        audit = judge_audit(many, "correctness", judge, dataset=data, n=20)
+        findings = audit_findings(audit)
+        found[name] = findings[0] if findings else ""
+    assert found == GRAVEST
+
+
+def test_a_judge_that_prefers_the_first_document_is_found() -> None:
+    texts = {f"d{i}": f"After {i} comes {i + 1}." for i in range(100, 112)}
+    chunks = [Chunk(name, name, 0, len(text), text) for name, text in texts.items()]
+    answers = [
+        Answer(f"q{i}", f"After {i} comes {i + 1}.", (f"d{i}", f"d{i + 1}"))
+        for i in range(100, 110)
+    ]
+
+    def first_only(prompt: str) -> Mapping[str, Any]:
+        words = part(prompt, "document")
+        claim = part(prompt, "answer")
+        check = {"number": 1, "document": 1, "quote": words, "supported": words == claim}
+        return {"claims": [claim], "checks": [check]}
+
+    audit = judge_audit(
+        answers, "faithfulness", ScriptedLLM(first_only), dataset=DATA, chunks=chunks, n=10
+    ).set_index("probe")
+    assert audit.loc["documents reversed", "verdict"] == "fail"
+    assert "levels reversed" not in audit.index
+    assert "other language" not in audit.index

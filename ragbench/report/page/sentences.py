@@ -21,6 +21,7 @@ from ragbench.evaluation.records import (
     PassFail,
     total_cost,
 )
+from ragbench.judges.card import card_sentence, is_card
 from ragbench.judges.criteria import writer_among
 from ragbench.registry import BRIEF, HEADLINE, find_measure, is_ranking_measure
 from ragbench.statistics import p_text
@@ -201,7 +202,10 @@ def _judge_sentence(result: Result) -> str:
     parts = [judge]
     if writer_among(result.answers, judge):
         parts.append("it also wrote the answers, and models prefer their own")
-    parts.append("not audited here: `ragbench.judges.judge_audit` tests it")
+    cards = [card for card in result.config.get("judge_cards", ()) if is_card(card)]
+    parts += [card_sentence(card) for card in cards]
+    if not cards:
+        parts.append("not audited here: `ragbench audit` tests it")
     for criterion, judgements in grouped(requested, lambda each: each.criterion).items():
         values = [each.value for each in judgements if each.value is not None]
         if len(values) > 1 and len(set(values)) == 1:

@@ -1,0 +1,152 @@
+"""`ragbench audit`: the card of a judge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ragbench.cli.options import AtLeast1, Corpus, Json, Requests, print_plan
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ragbench.judges import Criterion
+
+
+def audit_command(
+    judge: str,
+    *,
+    criteria: str = "correctness,faithfulness",
+    n: AtLeast1 = 20,
+    labels: Annotated[list[Path] | None, typer.Option()] = None,
+    test_set: str = "pydoc",
+    corpus: Corpus = "",
+    as_json: Json = False,
+    requests: Requests,
+) -> int:
+    """Test a judge before it decides: probes with answers that are right, wrong, truncated, padded,
+    or give it orders, in other languages, and with levels and documents in another order; each
+    answer also three times at temperature 0.
+
+    The answers are the reference answers of the test set. The cost is shown before anything is
+    sent. What was found is kept on this machine, and shown in every report of a result that this
+    judge decides from then on. Exit status: 0 no fault was found, 1 a probe failed, 2 the judge
+    could not be asked.
+
+    Args:
+        judge: anthropic:<model>, ollama:<model>, openai:<model>, env, or package.module:attribute.
+        criteria: Criteria that look at the answer; also your own, as for eval.
+        n: Answers of each probe.
+        labels: Label sheets by people, whose answers the judge then judges, too: its agreement.
+        test_set: A test set with reference answers.
+        as_json: Print the tables as JSON.
+
+    Example: ragbench audit openai:gpt-5-mini --criteria correctness --max-cost 1
+    """
+    import json
+
+    from ragbench import llms
+    from ragbench.errors import printable
+    from ragbench.judges import audit_findings, load_criteria, save_card
+
+    chosen = load_criteria(criteria)
+    with requests.settings():
+        name = llms.check_llm(judge).name
+        answers, options = _right_answers(test_set, corpus, chosen)
+
+        def ask(criterion: Criterion) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
+            return _audited(criterion, judge, answers, {**options, "n": n}, labels or [])
+
+        with llms.dry_run() as plan:
+            for criterion in chosen:
+                ask(criterion)
+        if not as_json:
+            print_plan(plan)
+        if requests.dry_run:
+            return 0
+        llms.check_servers(judge)
+        records = {}
+        failed, unscored = False, False
+        for criterion in chosen:
+            audit, agreement = ask(criterion)
+            path = save_card(name, criterion, audit, agreement)
+            findings = audit_findings(audit)
+            states = [*audit["verdict"]]
+            failed = failed or "fail" in states
+            unscored = unscored or {*states} == {"unscored"}
+            records[criterion.name] = {
+                "probes": json.loads(audit.to_json(orient="records")),
+                "findings": findings,
+                "agreement": agreement,
+            }
+            if as_json:
+                continue
+            typer.echo(f"\n{printable(name)} by {criterion.name}")
+            typer.echo(audit.round(3).to_string(index=False))
+            for row in agreement:
+                typer.echo(f"agreement with people: {row}")
+            for finding in findings or ["no fault was found"]:
+                typer.echo(f"- {finding}")
+            typer.echo(f"kept in {path}")
+        if as_json:
+            typer.echo(json.dumps({"judge": name, "criteria": records}, indent=1))
+    if unscored:
+        return 2
+    return 1 if failed else 0
+
+
+def _right_answers(
+    test_set: str, corpus: str, criteria: tuple[Criterion, ...]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return the reference answers of a test set as answers, with contexts where there are documents,
+    and the dataset and chunks that an audit takes.
+    """
+    from ragbench.errors import DataError
+    from ragbench.systems import Pipeline
+    from ragbench.testsets.loader import load_dataset
+    from ragbench.types import Answer, Chunk
+
+    dataset = load_dataset(test_set, corpus=corpus)
+    cases = [case for case in dataset.cases if (case.reference_answer or "").strip()]
+    if not cases:
+        raise DataError(f"{dataset.name!r} has no reference answer; an audit needs right answers")
+    dataset = dataset.select([case.query_id for case in cases])
+    contexts: dict[str, tuple[str, ...]] = {}
+    chunks: list[Chunk] = []
+    if dataset.corpus and any("contexts" in criterion.shows for criterion in criteria):
+        pipeline = Pipeline(dataset, "bm25")
+        chunks = pipeline.chunks
+        for case in cases:
+            contexts[case.query_id] = pipeline.answer(case.query_id, case.text).contexts
+    answers = [
+        Answer(
+            case.query_id,
+            case.reference_answer or "",
+            contexts.get(case.query_id, ()),
+            outcome="success",
+        )
+        for case in cases
+    ]
+    return answers, {"dataset": dataset, "chunks": chunks}
+
+
+def _audited(
+    criterion: Criterion,
+    judge: str,
+    answers: list[Any],
+    options: dict[str, Any],
+    labels: list[Path],
+) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
+    """Return the probes of a criterion, and rows of the agreement with labels."""
+    import json
+
+    from ragbench.judges import judge_audit
+    from ragbench.labelling import sheet_agreement
+
+    audit = judge_audit(answers, criterion, judge, **options)
+    if not labels:
+        return audit, []
+    table = sheet_agreement(labels, criterion, judge)
+    return audit, json.loads(table.to_json(orient="records"))

@@ -1,0 +1,60 @@
+"""How far a judge agrees with the labels in sheets, by asking it about the labelled answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ragbench import llms
+from ragbench.errors import DataError
+from ragbench.judges.criteria import Material, verdicts
+from ragbench.judges.criterion import load_criteria
+from ragbench.labelling.sheet import contexts_of, read_sheet
+from ragbench.statistics.agreement import judge_agreement
+from ragbench.types import Judgement, LLMLike
+
+
+def sheet_agreement(
+    sheets: str | Path | Sequence[str | Path], criterion: Any, llm: LLMLike
+) -> pd.DataFrame:
+    """Have a judge judge the labelled answers of sheets, and compare it with the people who labelled
+    them: the rows of `ragbench.statistics.judge_agreement`.
+
+    The sheets hold questions, references, answers and contexts, so nothing else is needed; one
+    request for each labelled answer.
+
+    Raises:
+        DataError: the sheets have no label by this criterion.
+    """
+    [loaded] = load_criteria(criterion)
+    paths = [sheets] if isinstance(sheets, str | Path) else sheets
+    labels = pd.concat([read_sheet(path) for path in paths]).dropna(subset="value")
+    labels = labels[labels["criterion"] == loaded.name]
+    if labels.empty:
+        raise DataError(
+            f"{', '.join(Path(path).name for path in paths)}: no label is by {loaded.name}; label some "
+            f"answers, or name another criterion"
+        )
+    items = labels.drop_duplicates("item")
+    materials = []
+    for row in items.to_dict("records"):
+        documents = tuple(contexts_of(str(row.get("context", ""))))
+        names = tuple(str(number) for number, _ in enumerate(documents, 1))
+        reference = str(row.get("reference", "")) or None
+        question, answer = str(row.get("question", "")), str(row.get("answer", ""))
+        materials.append(
+            Material(str(row["query_id"]), question, answer, reference, documents, names)
+        )
+    judged = verdicts(materials, loaded, llms.load_llm(llm))
+    judgements = {}
+    for item, material, [value] in zip(items["item"], materials, judged, strict=True):
+        state = "judge_failed" if value is None else "scored"
+        judgements[str(item)] = [
+            Judgement(material.query_id, loaded.name, value, state=state, samples=(value,))
+        ]
+    columns = ["query_id", "criterion", "value", "annotator", "picked"]
+    human = labels[columns].assign(configuration=labels["item"])
+    return judge_agreement(judgements, human)
