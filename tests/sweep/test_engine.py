@@ -277,6 +277,39 @@ print(loaded, threading.active_count(), before == dict(os.environ))
     assert (done.stdout, done.stderr) == ("[0, 1] 1 True\n", "")
 
 
+BURNS = """
+import os, resource, time
+from ragbench.sweep.processes import LocalExecutor
+
+def burn():
+    while time.process_time() < 3:
+        pass
+
+if __name__ == "__main__":
+    context = LocalExecutor((), side_by_side=1)._context
+    process = context.Process(target=burn)
+    process.start()
+    process.join()
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    print(own.ru_utime + own.ru_stime)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="runs are forks on Linux only")
+def test_what_runs_cost_is_counted_as_the_cost_of_the_command(tmp_path: Path) -> None:
+    script = tmp_path / "burns.py"
+    script.write_text(BURNS, encoding="utf-8")
+    process = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    with process.stdout as printed:
+        own = float(printed.read())
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    of_runs = usage.ru_utime + usage.ru_stime - own
+    assert of_runs >= 3
+
+
 def test_a_script_that_guards_nothing_runs_its_sweep_once(tmp_path: Path) -> None:
     write_notebook(tmp_path / "n.ipynb", "print(x)")
     script = tmp_path / "script.py"
