@@ -26,6 +26,7 @@ from ragbench.cli.publish import publish_command
 from ragbench.cli.schedule import schedule_app
 from ragbench.cli.score import score_command
 from ragbench.cli.serve import serve_command
+from ragbench.cli.skill import skill_command
 from ragbench.cli.sweep import sweep_command, verify_command
 from ragbench.cli.testsets import testset_app
 
@@ -77,9 +78,10 @@ for function in (
     publish_command,
     list_command,
     notebooks_command,
-    serve_command,
+    skill_command,
 ):
     app.register()(function)
+app.register(ends=False)(serve_command)
 for name, group in {
     "testset": testset_app,
     "history": history_app,

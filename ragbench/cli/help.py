@@ -11,8 +11,11 @@ from __future__ import annotations
 import functools
 import gc
 import inspect
+import io
 import re
+import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from copy import copy
 from dataclasses import is_dataclass
 from itertools import zip_longest
@@ -22,7 +25,8 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ragbench.cli.console import clean_errors
+from ragbench.cli.console import clean_errors, print_json
+from ragbench.errors import printable
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -113,8 +117,10 @@ class Commands(typer.Typer):
             **{"cls": Group, "no_args_is_help": True, **options},
         )
 
-    def register(self, name: str = "") -> Callable[[Function], Function]:
-        """Make a command of a function, whose name it has unless another is given."""
+    def register(self, name: str = "", *, ends: bool = True) -> Callable[[Function], Function]:
+        """Make a command of a function, whose name it has unless another is given. One that `ends` has
+        --json: its own, or its lines as JSON.
+        """
 
         def add(function: Function) -> Function:
             doc = inspect.getdoc(function) or ""
@@ -124,7 +130,9 @@ class Commands(typer.Typer):
                 help=joined(doc),
                 epilog=doc[doc.rfind("Example: ") :],
             )
-            command(with_options(function))
+            takes_json = "as_json" in inspect.signature(function).parameters
+            options = with_options(function)
+            command(options if takes_json or not ends else with_json(options))
             return function
 
         return add
@@ -150,6 +158,43 @@ def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(**values)
 
     parameters = [parameter for group in options.values() for parameter in group]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
+
+
+def with_json(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command with an option --json, which prints its exit status and the lines of its output as
+    one JSON object.
+    """
+
+    @functools.wraps(function)
+    def command(as_json: bool, **values: Any) -> Any:
+        if not as_json:
+            return function(**values)
+        ending: typer.Exit | None = None
+        terminal, sys.stdin = sys.stdin, io.StringIO()  # nothing is asked
+        try:
+            with redirect_stdout(io.StringIO()) as printed:
+                status = function(**values)
+        except typer.Exit as exc:
+            ending, status = exc, exc.exit_code
+        finally:
+            sys.stdin = terminal
+        lines = printed.getvalue().splitlines()
+        print_json({"status": int(status or 0), "lines": [printable(line) for line in lines]})
+        if ending is not None:
+            raise ending
+        return status
+
+    signature = inspect.signature(function)
+    option = inspect.Parameter(
+        "as_json",
+        inspect.Parameter.KEYWORD_ONLY,
+        default=False,
+        annotation=Annotated[bool, typer.Option("--json", help="Print status and lines as JSON.")],
+    )
+    parameters = [*signature.parameters.values(), option]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command

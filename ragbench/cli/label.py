@@ -5,12 +5,14 @@ better.
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ragbench.cli.options import AtLeast1, Corpus, Database, results_at
+from ragbench.cli.console import print_json
+from ragbench.cli.options import AtLeast1, Corpus, Database, Json, results_at
 
 
 def label_command(
@@ -26,6 +28,7 @@ def label_command(
     test_set: str = "",
     corpus: Corpus = "",
     database: Database = "",
+    as_json: Json = False,
 ) -> None:
     """Label answers of A and B (by a ranking measure, documents) without knowing whose they are, and
     see what people's verdicts show of B minus A, with an interval that is valid when you stop.
@@ -73,6 +76,7 @@ def label_command(
         grades = judge_relevance(dataset, [arm.run for arm in arms], judge, measure=criterion)
     options: dict[str, Any] = {"criterion": criterion, "dataset": dataset, "grades": grades}
     is_over = False
+    n_pending = 0
     while True:
         rows = read_sheet(sheet) if sheet.exists() else pd.DataFrame(columns=["value", "annotator"])
         labels = sheet if rows["value"].count() else None
@@ -81,7 +85,7 @@ def label_command(
         if state.decision not in ("undecided", "mean") or (is_over and not is_pending):
             break
         if not is_pending:
-            typer.echo(printable(state.sentence))
+            typer.echo(printable(state.sentence), err=as_json)
             items = draw_items(
                 arms, chunks=chunks, sheet=sheet, annotator=annotator, n=batch, **options
             )
@@ -89,12 +93,16 @@ def label_command(
                 break
             label_sheet(items, sheet, annotator=annotator)
         pending = open_items(sheet, criterion, annotator=annotator)
-        if not sys.stdin.isatty():
-            typer.echo(f"{len(pending)} texts for {annotator} to label in {sheet}.")
+        if as_json or not sys.stdin.isatty():
+            n_pending = len(pending)
+            typer.echo(f"{n_pending} texts for {annotator} to label in {sheet}.", err=as_json)
             break
         for number, row in enumerate(pending.to_dict("records"), 1):
             _ask(row, f"{number} of {len(pending)}", sheet, annotator)
         is_over = not until_decided
+    if as_json:
+        print_json({**asdict(state), "sentence": state.sentence, "n_pending": n_pending})
+        return
     names = " against ".join(printable(arm.name) for arm in reversed(arms))
     typer.echo(f"{names}: {state.sentence}")
 

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from ragbench.cli.console import print_json
+from ragbench.cli.options import Json
 from ragbench.errors import check_known
 from ragbench.extension import FORM
 
@@ -129,6 +131,8 @@ KINDS: dict[str, Callable[[], Names]] = {
 
 def list_command(
     kind: Annotated[str, typer.Argument(autocompletion=lambda: [*KINDS])] = "",
+    *,
+    as_json: Json = False,
 ) -> None:
     """List the names that commands, grids and notebooks accept; without a kind the kinds.
 
@@ -144,6 +148,9 @@ def list_command(
     """
     check_known("kind", KINDS, *([kind] if kind else []))
     names = KINDS[kind]() if kind else dict.fromkeys(KINDS, "")
+    if as_json:
+        print_json({"kind": kind, "names": names})
+        return
     width = max(map(len, names))
     for name, meaning in names.items():
         typer.echo(f"{name:<{width}}  {meaning}".rstrip())

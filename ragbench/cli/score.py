@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ragbench import metrics, statistics
+from ragbench.cli.console import print_json
+from ragbench.cli.options import Json
 from ragbench.errors import check_known
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ def score_command(
     measure: str = "nDCG@10,RR@10,AP,R@100,P@10",
     baseline: str = "",
     split: str = "test",
+    as_json: Json = False,
 ) -> None:
     """Score runs of any retrieval tool: means with intervals, and the difference of each run from
     the first.
@@ -61,6 +65,10 @@ def score_command(
     }
     means = _means(scores, {*judged} - {*named})
     others = statistics.compare_all(scores, first, measures=named) if len(scores) > 1 else None
+    if as_json:
+        differences = [] if others is None else _records(others)
+        print_json({"means": _records(means), "baseline": first, "differences": differences})
+        return
     typer.echo(means.round(4).to_string(index=False))
     for name in sorted({*judged} & {*means["measure"]} - {*named}):
         typer.echo(f"{name} is below 1: what has no judgement counts as not relevant.")
@@ -68,6 +76,12 @@ def score_command(
         typer.echo(f"\nDifferences from {first}, paired by query; {named[0]} decides:")
         columns = "name measure difference ci_low ci_high p_value p_adjusted decision n".split()
         typer.echo(others[columns].round(4).to_string(index=False))
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a frame as JSON has them: null where a number is undefined."""
+    rows: list[dict[str, Any]] = json.loads(frame.to_json(orient="records", double_precision=15))
+    return rows
 
 
 def _means(scores: dict[str, pd.DataFrame], optional: set[str]) -> pd.DataFrame:
