@@ -34,22 +34,28 @@ once in 15,000 nights without autocorrelation, in 6,300 with .5 and in 5,500 wit
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from ragbench.array_types import Bools, Ints
 from ragbench.errors import ConfigError
+from ragbench.statistics.clusters import clusters_of
 from ragbench.statistics.columns import Floats
 
 RUN_LENGTH = 5000
+"""Runs for each false alarm of the test against the noise."""
+PAIRED_RUN_LENGTH = 1250
+"""Runs for each false alarm of the paired test: 1/5000 + 1/1250 = 1/1000."""
 MIN_EARLIER = 10
 _ENOUGH = 30  # nights from which their correlation can be estimated
 _WINDOWS = (3, 5, 7, 14, 21, 28)
 _MAX_CORRELATION = 0.98
 _BLOCK = 64  # nights that are tested at once after a change; twice as many each time
 _ROUNDS = 15  # of the least-squares fit where question sets differ
+_RECENT = 10  # different runs, of which one was repeated where runs repeat exactly
+_TIGHT = 3.1787  # 1 / (4 P(N > sqrt(2))), the smallest constant for which the bound holds
 
 
 @dataclass(frozen=True)
@@ -89,7 +95,9 @@ class Drift:
     `changes`: the alarms.
 
     `notice` is the number of runs after which a lasting `fall` would probably be noticed; None
-    where it would not, because `n` runs are too few or their noise is too large.
+    where it would not, because `n` runs are too few or their noise is too large. `repeats` states
+    that runs repeat exactly: then a fall is noticed at once, if it is shared by `n_alike` of the
+    `n_questions`.
     """
 
     path: pd.DataFrame
@@ -97,12 +105,25 @@ class Drift:
     fall: float
     notice: int | None
     n: int
+    repeats: bool
+    n_questions: int
+    n_alike: int
 
     @property
     def text(self) -> str:
         """Return the conclusion in one line; never "no change"."""
         if self.changes:
             return self.changes[-1].text
+        if self.repeats and self.notice is None:
+            return (
+                f"nothing shown; runs repeat exactly, and {self.n_questions} questions are too few "
+                f"for an alarm: {self.n_alike} must fall alike"
+            )
+        if self.repeats:
+            return (
+                f"nothing shown; runs repeat exactly, and a fall of {self.fall:.2g} or more is "
+                f"noticed at once if {self.n_alike} questions or more share it"
+            )
         if self.notice is not None:
             return (
                 f"nothing shown; a fall of {self.fall:.2g} or more would be noticed within "
@@ -138,33 +159,139 @@ def drift(values: pd.DataFrame, *, streams: int = 1, fall: float = 0.05) -> Drif
     >>> nights.loc[40:] -= 0.06
     >>> drift(nights, streams=20).text
     'fall from 0.698 to 0.645 since 40 (between 40 and 41)'
+    >>> same_answers = pd.concat([nights.loc[[0, 0, 0]], nights.loc[[0]] - 0.06], ignore_index=True)
+    >>> drift(same_answers, streams=20).text
+    'fall from 0.709 to 0.649 since 3'
 
     Raises:
-        ConfigError: `streams`, `run_length` or `fall` is not positive.
+        ConfigError: `streams` or `fall` is not positive.
     """
     for name, number in (("streams", streams), ("fall", fall)):
         if not number > 0:
             raise ConfigError(f"{name} is {number!r}; expected a number above 0")
     table = np.ascontiguousarray(values.to_numpy(dtype=float))
-    level, missing = 1 / (4 * RUN_LENGTH * streams), np.isnan(table)
-    empty, same = missing.all(axis=1), np.zeros(len(table), dtype=bool)
-    same[1:] = ((table[1:] == table[:-1]) | (missing[1:] & missing[:-1])).all(axis=1)
+    scored_runs = np.flatnonzero(~np.isnan(table).all(axis=1))
+    repeated = _repeated(table, scored_runs)
     path = pd.DataFrame({"mean": math.nan, "p": math.nan, "state": "nothing shown"}, values.index)
-    path.iloc[:1, 2], path.iloc[same, 2] = "first", "unchanged"
-    path.iloc[~empty, 0] = np.nanmean(table[~empty], axis=1)
-    runs, kept, block = np.flatnonzero(~(same | empty)), np.arange(0), _BLOCK
+    path.iloc[:1, 2] = "first"
+    path.iloc[np.flatnonzero(repeated), 2] = "unchanged"
+    path.iloc[scored_runs, 0] = np.nanmean(table[scored_runs], axis=1)
+    different = scored_runs[~repeated[scored_runs]]
+    paired_level = 1 / (PAIRED_RUN_LENGTH * streams)
+    level = 1 / (4 * RUN_LENGTH * streams)
     changes: list[Change] = []
+    begin = 0
+    for pair in _pairs_to_compare(different, np.flatnonzero(repeated)):
+        p, size = _p_of_pair(values.iloc[pair.before], values.iloc[pair.run])
+        path.iloc[pair.noticed, 1] = p
+        if p >= paired_level or abs(size) < fall / 2:
+            continue
+        end = int(np.searchsorted(different, pair.run))
+        earlier, _ = _changes_in_noise(values, different[begin:end], level, fall, path)
+        change = _paired_change(values, pair)
+        changes += [*earlier, change]
+        path.iloc[pair.noticed, 2] = change.direction
+        begin = end
+    latest, kept = _changes_in_noise(values, different[begin:], level, fall, path)
+    changes += latest
+    repeats = _is_repeated_recently(different, np.flatnonzero(repeated), len(table))
+    n_alike = _n_alike(paired_level)
+    n_questions = int((~np.isnan(table[different[-1]])).sum()) if len(different) else 0
+    notice = _notice(table[kept], level, fall)
+    if repeats:
+        notice = 1 if n_questions >= n_alike else None
+    return Drift(path, tuple(changes), fall, notice, len(kept), repeats, n_questions, n_alike)
+
+
+class _Pair(NamedTuple):
+    """Positions of a run, of the last different one before it, and of the run at which they are
+    compared: the run itself, or its first repetition where none of the runs before had one.
+    """
+
+    before: int
+    run: int
+    noticed: int
+
+
+def _repeated(table: Floats, scored_runs: Ints) -> Bools:
+    """Return True for each run whose every value is that of the scored run before."""
+    repeated = np.zeros(len(table), dtype=bool)
+    rows = table[scored_runs]
+    is_same = (rows[1:] == rows[:-1]) | (np.isnan(rows[1:]) & np.isnan(rows[:-1]))
+    repeated[scored_runs[1:]] = is_same.all(axis=1)
+    return repeated
+
+
+def _pairs_to_compare(different: Ints, repeated: Ints) -> list[_Pair]:
+    """Return the pairs of neighbouring different runs between which there is no noise."""
+    pairs = []
+    for position in range(1, len(different)):
+        before, run = int(different[position - 1]), int(different[position])
+        own = repeated[repeated > run]
+        is_last = position + 1 == len(different)
+        if not is_last:
+            own = own[own < different[position + 1]]
+        if _is_repeated_recently(different[:position], repeated, run):
+            pairs.append(_Pair(before, run, run))
+        elif len(own):
+            pairs.append(_Pair(before, run, int(own[0])))
+    return pairs
+
+
+def _is_repeated_recently(different: Ints, repeated: Ints, end: int) -> bool:
+    """Return True if one of the last different runs before the run `end` was repeated."""
+    recent = different[-_RECENT:]
+    return bool(len(recent) and ((repeated > recent[0]) & (repeated < end)).any())
+
+
+def _p_of_pair(before: pd.Series, after: pd.Series) -> tuple[float, float]:
+    """Bound the two-sided p of the difference of two runs by the questions that both have, and
+    return it with their mean difference.
+    """
+    from scipy.special import ndtr
+
+    differences = (after - before).astype(float).dropna()
+    if not differences.any():
+        return 1.0, 0.0
+    clusters = clusters_of(differences.index, {})
+    sums = differences.groupby(clusters).sum() if clusters else differences
+    distance = abs(float(sums.sum())) / math.sqrt(float((sums**2).sum()))
+    return min(1.0, 2 * _TIGHT * float(ndtr(-distance))), float(differences.mean())
+
+
+def _n_alike(level: float) -> int:
+    """Return the smallest number of equal differences that raise an alarm."""
+    from scipy.special import ndtri
+
+    distance = -float(ndtri(level / (2 * _TIGHT)))
+    return math.floor(distance**2) + 1
+
+
+def _changes_in_noise(
+    values: pd.DataFrame, runs: Ints, level: float, fall: float, path: pd.DataFrame
+) -> tuple[list[Change], Ints]:
+    """Test different runs against the noise from run to run; write p and states of alarms into
+    `path`.
+
+    Returns:
+        the changes, and the runs since the last one.
+    """
+    table = np.ascontiguousarray(values.to_numpy(dtype=float))
+    changes: list[Change] = []
+    kept, block = np.arange(0), _BLOCK
     while len(runs):
         tried = np.append(kept, runs[:block])  # those since the last change, and the next ones
         p, alarms = _strongest(table[tried], len(kept), level, fall / 2)
         n_new = int(np.argmax(alarms)) + 1 if alarms.any() else len(p)
         new, runs = runs[:n_new], runs[n_new:]
-        path.iloc[new, 1], kept, block = p[:n_new], tried[: len(kept) + n_new], 2 * block
+        is_tested = ~np.isnan(p[:n_new])
+        path.iloc[new[is_tested], 1] = p[:n_new][is_tested]
+        kept, block = tried[: len(kept) + n_new], 2 * block
         if alarms.any():
             change, first = _change(values, kept, night_effects(table[kept]))
             changes.append(change)
             path.iloc[new[-1:], 2], kept, block = change.direction, kept[first:], _BLOCK
-    return Drift(path, tuple(changes), fall, _notice(table[kept], level, fall), len(kept))
+    return changes, kept
 
 
 def night_effects(table: Floats) -> Floats:
@@ -266,26 +393,35 @@ def _change(values: pd.DataFrame, kept: Ints, effects: Floats) -> tuple[Change, 
     best = int(np.argmax(gains))
     inside = np.flatnonzero(gains >= gains[best] + math.log(1 - math.sqrt(0.95)))
     table = values.iloc[kept].astype(float)
-    means = table.iloc[: best + 1].mean(), table.iloc[best + 1 :].mean()
-    shared = (means[1] - means[0]).dropna()
-    down = bool(moves[best] < 0)
-    moved = shared[(shared < 0) == down].sort_values(ascending=down, kind="stable")
     since, earliest, latest = (
         values.index[kept[int(i) + 1]] for i in (best, inside[0], inside[-1])
     )
-    before, after = (float(side[shared.index].mean()) for side in means)
-    most = {str(question): float(move) for question, move in moved.head(5).items()}
-    change = Change(
-        "fall" if down else "rise",
-        values.index[kept[-1]],
-        since,
-        earliest,
-        latest,
-        before,
-        after,
-        most,
+    dates = {"noticed": values.index[kept[-1]], "since": since}
+    dates |= {"earliest": earliest, "latest": latest}
+    before, after = table.iloc[: best + 1].mean(), table.iloc[best + 1 :].mean()
+    return _described(before, after, down=bool(moves[best] < 0), **dates), best + 1
+
+
+def _paired_change(values: pd.DataFrame, pair: _Pair) -> Change:
+    before, after = (values.iloc[run].astype(float) for run in (pair.before, pair.run))
+    since, noticed = values.index[pair.run], values.index[pair.noticed]
+    down = bool((after - before).mean() < 0)
+    return _described(
+        before, after, down=down, noticed=noticed, since=since, earliest=since, latest=since
     )
-    return change, best + 1
+
+
+def _described(before: pd.Series, after: pd.Series, *, down: bool, **dates: Any) -> Change:
+    """Return a change between the values of two states, by the questions that both have."""
+    shared = (after - before).dropna()
+    moved = shared[(shared < 0) == down].sort_values(ascending=down, kind="stable")
+    return Change(
+        direction="fall" if down else "rise",
+        before=float(before[shared.index].mean()),
+        after=float(after[shared.index].mean()),
+        questions={str(question): float(move) for question, move in moved.head(5).items()},
+        **dates,
+    )
 
 
 def _notice(earlier: Floats, level: float, fall: float) -> int | None:

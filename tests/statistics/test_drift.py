@@ -15,7 +15,7 @@ from scipy.stats import t
 
 from ragbench.errors import ConfigError
 from ragbench.statistics import drift
-from ragbench.statistics.drift import RUN_LENGTH, night_effects
+from ragbench.statistics.drift import RUN_LENGTH, _p_of_pair, night_effects
 
 Floats = npt.NDArray[np.floating]
 NIGHTS, QUESTIONS, STREAMS = 120, 97, 20
@@ -42,8 +42,9 @@ def test_a_run_with_the_same_values_is_unchanged_and_no_evidence() -> None:
     found = drift(runs)
     assert found.path["state"].tolist() == ["first"] + ["unchanged"] * 199
     assert found.path["p"].isna().all()
-    assert (
-        found.text == "nothing shown; too few runs to notice a fall of 0.05: 1 differ, it takes 10"
+    assert found.text == (
+        "nothing shown; runs repeat exactly, and 2 questions are too few for an alarm: 14 must "
+        "fall alike"
     )
 
 
@@ -281,3 +282,120 @@ def test_running_sums_give_the_p_of_the_formula_in_the_module(
     path = drift(pd.DataFrame(values), streams=STREAMS).path
     assert path["p"].iloc[[13, 45, 61, 89]].tolist() == pytest.approx(expected, rel=1e-9)
     assert path.index[path["state"] == "fall"].tolist() == [61]
+
+
+def repeated(*runs: tuple[Floats, int]) -> pd.DataFrame:
+    """Runs that repeat exactly: each of these values for so many nights."""
+    nights = [values for values, n in runs for _ in range(n)]
+    return pd.DataFrame(nights, columns=[f"q{i}" for i in range(len(nights[0]))])
+
+
+def test_a_collapse_of_a_system_that_repeats_is_an_alarm_on_the_first_night() -> None:
+    good = np.random.default_rng(0).random(93) * 0.75
+    nights = repeated((good, 6), (0 * good, 3), (good, 3))
+    found = drift(nights, streams=STREAMS)
+    assert [(change.direction, change.noticed) for change in found.changes] == [
+        ("fall", 6),
+        ("rise", 9),
+    ]
+    assert found.changes[0].before == pytest.approx(good.mean())
+    assert found.changes[0].after == 0
+    assert found.path["state"].tolist() == [
+        "first",
+        *["unchanged"] * 5,
+        "fall",
+        *["unchanged"] * 2,
+        "rise",
+        *["unchanged"] * 2,
+    ]
+
+
+@pytest.mark.parametrize("n_falling", [93, 40, 20])
+def test_a_fall_of_a_twentieth_that_the_questions_show_is_noticed_at_once(n_falling: int) -> None:
+    good = np.random.default_rng(0).random(93) * 0.5 + 0.3
+    worse = good.copy()
+    worse[:n_falling] -= 0.05 * 93 / n_falling
+    [change] = drift(repeated((good, 2), (worse, 1)), streams=STREAMS).changes
+    assert (change.direction, change.noticed) == ("fall", 2)
+    assert change.before - change.after == pytest.approx(0.05)
+
+
+def test_a_fall_of_few_questions_or_of_little_is_no_alarm() -> None:
+    good = np.random.default_rng(0).random(93) * 0.5 + 0.3
+    few, little = good.copy(), good - 0.024
+    few[:19] -= 0.3
+    for worse in (few, little):
+        found = drift(repeated((good, 5), (worse, 5)), streams=STREAMS)
+        assert not found.changes
+        assert "is noticed at once if 20 questions or more share it" in found.text
+
+
+def test_runs_are_compared_once_one_of_them_was_repeated() -> None:
+    good = np.full(93, 0.7)
+    first = drift(repeated((good, 1), (good - 0.3, 1)))
+    assert not first.changes, "whether runs repeat is not known yet"
+    [change] = drift(repeated((good, 1), (good - 0.3, 2))).changes
+    assert (change.since, change.noticed) == (1, 2)
+
+
+def test_a_night_without_any_score_ends_no_repetition() -> None:
+    good = np.full(93, 0.7)
+    nights = repeated((good, 1), (np.nan * good, 1), (good, 1), (good - 0.1, 1))
+    found = drift(nights)
+    assert found.path["state"].tolist() == ["first", "nothing shown", "unchanged", "fall"]
+
+
+def test_questions_of_a_conversation_count_once_for_a_paired_alarm() -> None:
+    good = np.full(93, 0.7)
+    nights = repeated((good, 3), (good - 0.1, 1))
+    assert drift(nights).changes
+    nights.columns = [f"talk{i % 10}<::>{i}" for i in range(93)]
+    assert not drift(nights).changes, "10 conversations cannot show it"
+
+
+def test_a_system_that_stopped_repeating_is_compared_with_its_noise() -> None:
+    rng = np.random.default_rng(0)
+    level, questions = 0.7, 93
+    noisy = level + rng.normal(0, 0.05, (40, 1)) + rng.normal(0, 0.01, (40, questions))
+    nights = pd.DataFrame(np.vstack([np.full((5, questions), level), noisy]))
+    alarms = [change.noticed for change in drift(nights, streams=STREAMS).changes]
+    assert all(night < 5 + 11 for night in alarms), "shocks are noise once ten runs did not repeat"
+
+
+@pytest.mark.parametrize("spread", ["equal", "uneven", "one large"])
+def test_the_paired_p_is_never_below_the_probability_of_the_signs(spread: str) -> None:
+    """Of 16 questions all 65,536 signs are tried, which are equally probable without a change."""
+    sizes = {
+        "equal": np.ones(16),
+        "uneven": np.random.default_rng(1).exponential(1, 16) ** 2,
+        "one large": np.r_[5.0, np.ones(15)],
+    }[spread]
+    signs = 1 - 2 * ((np.arange(2**16)[:, None] >> np.arange(16)) & 1)
+    sums = np.abs(signs @ sizes)
+    for at in np.unique(np.quantile(sums, [0.5, 0.9, 0.99, 0.999, 1.0])):
+        chosen = sizes * signs[int(np.argmin(np.abs(sums - at)))]
+        bound, _ = _p_of_pair(pd.Series(0 * sizes), pd.Series(chosen))
+        exact = float((sums >= abs(chosen.sum()) - 1e-9).mean())
+        assert bound >= exact
+
+
+@pytest.mark.simulation
+def test_paired_alarms_are_false_in_at_most_one_of_1000_runs() -> None:
+    """Every night of a history is repeated once, and each change of it is symmetric noise."""
+    rng, nights, histories = np.random.default_rng(0), 100, 100
+    kinds: dict[str, Callable[[], Floats]] = {
+        "normal": lambda: rng.normal(0, 0.3, (nights, QUESTIONS)),
+        "10 % flip": lambda: rng.choice([-1, 0, 1], (nights, QUESTIONS), p=[0.05, 0.9, 0.05]),
+        "heavy tails": lambda: rng.standard_t(2, (nights, QUESTIONS)),
+        "40 questions": lambda: rng.choice([-1, 0, 1], (nights, 40), p=[0.25, 0.5, 0.25]),
+    }
+    for name, noise_of in kinds.items():
+        n_alarms = 0
+        for _ in range(histories):
+            walk = np.repeat(np.cumsum(noise_of(), axis=0), 2, axis=0)
+            found = drift(pd.DataFrame(walk))
+            n_alarms += sum(change.since == change.noticed for change in found.changes)
+        print(f"{name:14} {n_alarms} false alarms in {nights * histories} compared runs")
+        assert n_alarms <= nights * histories / 1000 + 2 * math.sqrt(nights * histories / 1000), (
+            name
+        )
