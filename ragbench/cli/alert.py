@@ -23,10 +23,12 @@ def add(
     to: list[str] | None = None,
     series: str = "",
     point: bool = False,
+    remind_days: AtLeast0 = 7,
     client: str = "",
     database: Database = "",
 ) -> None:
-    """Add a rule, or replace the same one. Each alert is sent once per run and rule.
+    """Add a rule, or replace the same one. One message is sent when a breach begins (type failure), one
+    when it is over (success), and reminders between (warning).
 
     A threshold is crossed where the whole interval is beyond it; drift, where a headline measure or
     one with a target got worse; failed, where a run missed a target of its user or a job broke off.
@@ -37,12 +39,19 @@ def add(
             repeated. Without one it is a line in the log.
         series: Of this evaluation, sweep or schedule; default: all evaluations.
         point: The mean decides, not the whole 95 % interval.
+        remind_days: Days after which a breach that goes on is told again; 0 = never.
         client: Of the runs of this client.
 
     Example: ragbench alert add 'claim_support<0.8' --series nightly --to '${SLACK_URL}'
     """
     rule_id = service.add_alert(
-        rule, to=to or (), series=series, point=point, client=client, database=database
+        rule,
+        to=to or (),
+        series=series,
+        point=point,
+        remind_days=remind_days,
+        client=client,
+        database=database,
     )[:10]
     typer.echo(f"{rule_id} added; `ragbench alert test {rule_id}` sends a test message")
 

@@ -1,5 +1,9 @@
-"""Alerts: rules about runs, checked when a run is recorded and by `run_due`; each is sent once per
-run and rule.
+"""Alerts: rules about runs, checked when a run is recorded and by `run_due`.
+
+Alerts come in episodes: one message when a breach begins, a reminder after every `remind_days`, and
+one when it is over. An episode is that of one configuration in a series, or of one schedule. A
+breach of a whole interval is over once the mean is back at the limit, so that noise around the limit
+is one episode. Drift is compared within an epoch; another epoch begins without an episode.
 
 An alert is a row, written in the transaction that records its run. The process that takes the row
 over sends it: one that dies before leaves it to the next one; one that dies while it sends leaves
@@ -16,10 +20,10 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
-from sqlalchemy import Connection, Row, and_, delete, func, or_, select, update
+from sqlalchemy import Connection, Row, and_, delete, func, select, update
 
 from ragbench.errors import (
     ConfigError,
@@ -52,6 +56,8 @@ _THRESHOLD = re.compile(r"([^\s<>=]+)\s*([<>])\s*(-?\d*\.?\d+)")
 _TARGET = re.compile(r"\$\{[A-Za-z_]\w*\}")
 _EXPECTED = "'claim_support<0.8', 'pass_rate<0.8', 'drift' or 'failed'"
 _DAY = timedelta(days=1)
+_TYPES = {"breach": "failure", "reminder": "warning", "recovery": "success"}
+"""The kind of an alert -> the type that its receiver shows."""
 _Row = Row[Any]
 
 
@@ -61,6 +67,7 @@ def add_alert(
     to: Sequence[str] = (),
     series: str = "",
     point: bool = False,
+    remind_days: int = 7,
     client: str = "",
     database: str = "",
 ) -> str:
@@ -75,13 +82,16 @@ def add_alert(
         series: the evaluation, sweep or schedule; "" = every evaluation, and no sweep.
         client: whose runs; "*" = those of every client.
         point: the mean alone decides.
+        remind_days: days after which a breach that goes on is told again; 0 = never.
 
     Raises:
-        ConfigError: the rule, its measure or a target cannot be used.
+        ConfigError: the rule, its measure, a target or `remind_days` cannot be used.
         DataError: the database cannot be used.
     """
     rule = " ".join(rule.split())
     check_targets(to)
+    if remind_days < 0:
+        raise ConfigError(f"remind_days is {remind_days}; expected days, or 0 for no reminder")
     with connected(database, write=True) as connection:
         if match := _THRESHOLD.fullmatch(rule):
             limit = float(match[3])
@@ -95,6 +105,7 @@ def add_alert(
             "rule": rule,
             "point": point,
             "targets": json.dumps(list(dict.fromkeys(to))),
+            "remind_days": remind_days,
             "made_at": now(),
         }
         replace_row(connection, alert_rule, {"id": rule_id, **row})
@@ -159,9 +170,12 @@ def _measure(connection: Connection, name: str, limit: float) -> str:
 
 
 def alerts(*, client: str | None = None, database: str = "") -> pd.DataFrame:
-    """Return the rules: id, rule, series, client_id, point, to, raised (how often), last (when)."""
+    """Return the rules: id, rule, series, client_id, point, remind_days, to, raised (how often), last
+    (when).
+    """
+    names = ("id", "rule", "series", "client_id", "point", "remind_days")
     columns = [
-        *(alert_rule.c[name] for name in ("id", "rule", "series", "client_id", "point")),
+        *(alert_rule.c[name] for name in names),
         alert_rule.c.targets.label("to"),
     ]
     count, last = func.count(alert.c.id), func.coalesce(func.max(alert.c.made_at), "")
@@ -175,8 +189,10 @@ def alerts(*, client: str | None = None, database: str = "") -> pd.DataFrame:
 
 
 def raised_alerts(*, limit: int = 20, database: str = "") -> pd.DataFrame:
-    """Return the newest alerts: made_at, rule_id, subject (a run or a job), state, error, text."""
-    columns = [alert.c[name] for name in "made_at rule_id subject state error text".split()]
+    """Return the newest alerts: made_at, rule_id, subject (a run or a job), kind (breach, reminder,
+    recovery), state, error, text.
+    """
+    columns = [alert.c[name] for name in "made_at rule_id subject kind state error text".split()]
     return read_frame(database, select(*columns).order_by(alert.c.made_at.desc()).limit(limit))
 
 
@@ -206,6 +222,23 @@ def _rule(database: str, text: str) -> _Row:
     return chosen_row("alert", text, read_rows(database, query))
 
 
+class _Finding(NamedTuple):
+    """What a rule finds at a run or a job: `is_breach` is None where that is not known or between a
+    breach and its end; `title` says what is wrong, or is no longer, and `facts` are further lines.
+    """
+
+    is_breach: bool | None
+    title: str = ""
+    facts: Sequence[str] = ()
+
+
+class _Episode(NamedTuple):
+    """An episode that is not over: when its breach began, and when its last message was due."""
+
+    begun: str
+    last: str
+
+
 def raise_alerts(connection: Connection, run: Json) -> None:
     """Write the alerts of a new run, in the transaction that adds it."""
     query = select(alert_rule).where(
@@ -217,80 +250,174 @@ def raise_alerts(connection: Connection, run: Json) -> None:
     places = filter(None, [run["location"], f"ragbench history show {run['id'][:10]}"])
     about = f"{run['configuration']}{client}, {origin}", f"Look: {'; '.join(places)}"
     for rule in connection.execute(query).all():
-        if lines := [*_lines(connection, run, rule)]:
-            title = f"{run['series']}: {lines[0]}"
-            _raise(connection, rule, run["id"], title, [*lines[1:], *about])
+        finding = _finding(connection, run, rule)
+        if finding.is_breach is None:
+            continue
+        column = tables.run.c
+        names = ["client_id", "series", "configuration"]
+        names += ["epoch"] if rule.rule == "drift" else []
+        same = and_(*(column[name] == run[name] for name in names))
+        episode = _open_episode(connection, rule, column.id, column.made_at, same, run["made_at"])
+        times = select(column.made_at).where(same, column.made_at < run["made_at"])
+        finding = finding._replace(facts=[*finding.facts, *about])
+        _raise(connection, rule, run["id"], run["series"], run["made_at"], finding, episode, times)
 
 
-def _lines(connection: Connection, run: Json, rule: _Row) -> Iterator[str]:
-    """Yield a title and the facts where a run is one of which a rule warns."""
+def _open_episode(
+    connection: Connection, rule: _Row, id_: Any, time: Any, same: Any, before: str
+) -> _Episode | None:
+    """Return the episode of a rule that is open before a time; None where there is none.
+
+    `id_` and `time` are columns of the table of its subjects, of which those in `same` count.
+    """
+    query = select(alert.c.kind, time.label("time")).join_from(
+        alert, time.table, alert.c.subject == id_
+    )
+    query = query.where(alert.c.rule_id == rule.id, same, time < before).order_by(time.desc())
+    messages = connection.execute(query).all()
+    if not messages or messages[0].kind == "recovery":
+        return None
+    begun = next(message.time for message in messages if message.kind == "breach")
+    return _Episode(begun, messages[0].time)
+
+
+def _finding(connection: Connection, run: Json, rule: _Row) -> _Finding:
+    """Return what a rule finds at a run."""
     if rule.rule == "drift":
-        for number, (measure, change) in enumerate(trends.alarms(connection, run)):
-            moved = trends.moved_text(change)
-            if number:
-                yield f"Also {measure}: {change.text}; {moved}"
-            else:
-                yield f"drift: {measure}: {change.text}"
-                yield from _facts(connection, run, measure)
-                yield f"Questions that moved most: {moved}"
-    elif rule.rule == "failed":
-        if run["passed"] is False:
-            passed, count = run["questions_passed"], run["questions"]
-            yield "targets were missed" + ("" if passed is None else f" ({passed}/{count} pass)")
-            yield from _facts(connection, run, "pass_rate")
-    elif match := _THRESHOLD.fullmatch(rule.rule):
-        measure, sign, limit = match.groups()
-        score = _score(connection, run["id"], measure)
-        column = "mean" if rule.point else "ci_high" if sign == "<" else "ci_low"
-        value = getattr(score, column, None)
-        if value is not None and (value < float(limit) if sign == "<" else value > float(limit)):
-            subject = measure if rule.point else f"the whole interval of {measure}"
-            yield f"{subject} is {'below' if sign == '<' else 'above'} {limit}"
-            yield from _facts(connection, run, measure)
+        return _drift_finding(connection, run)
+    if rule.rule == "failed":
+        facts = [*_facts(connection, run, "pass_rate")]
+        if run["passed"]:
+            return _Finding(False, "targets are met", facts)
+        passed, count = run["questions_passed"], run["questions"]
+        title = "targets were missed" + ("" if passed is None else f" ({passed}/{count} pass)")
+        return _Finding(None if run["passed"] is None else True, title, facts)
+    match = _THRESHOLD.fullmatch(rule.rule)
+    if match is None:
+        return _Finding(None)
+    measure, sign, limit = match.groups()
+    score = _score(connection, run["id"], measure)
+    column = "mean" if rule.point else "ci_high" if sign == "<" else "ci_low"
+    decisive, mean = getattr(score, column, None), getattr(score, "mean", None)
+    if decisive is None or mean is None:
+        return _Finding(None)
+    facts = [*_facts(connection, run, measure)]
+    side = "below" if sign == "<" else "above"
+    if _is_beyond(decisive, sign, float(limit)):
+        subject = measure if rule.point else f"the whole interval of {measure}"
+        return _Finding(True, f"{subject} is {side} {limit}", facts)
+    if _is_beyond(mean, sign, float(limit)):
+        return _Finding(None)
+    return _Finding(False, f"{measure} is not {side} {limit}", facts)
+
+
+def _is_beyond(value: float, sign: str, limit: float) -> bool:
+    return value < limit if sign == "<" else value > limit
+
+
+def _drift_finding(connection: Connection, run: Json) -> _Finding:
+    found = trends.standing(connection, run)
+    changes = found.begun or found.worse
+    if not changes:
+        lines = [f"{measure}: {change.text}" for measure, change in found.ended.items()]
+        facts = [line for measure in found.ended for line in _facts(connection, run, measure)]
+        return _Finding(False, "; ".join(["no measure is worse than before", *lines]), facts)
+    (first, change), *others = changes.items()
+    facts = [*_facts(connection, run, first)]
+    facts.append(f"Questions that moved most: {trends.moved_text(change)}")
+    for measure, other in others:
+        facts.append(f"Also {measure}: {other.text}; {trends.moved_text(other)}")
+    return _Finding(True, f"drift: {first}: {change.text}", facts)
 
 
 def check_alerts(database: str = "", at: datetime | None = None) -> None:
-    """Write the alerts of jobs that failed within a day, after the rule was made; then send all. Of
+    """Write the alerts of jobs that ended within a day, after the rule was made; then send all. Of
     an evaluation that missed targets its run tells.
     """
     since = timestamp((at or datetime.now(UTC)) - _DAY)
-    job, schedule = tables.job.c, tables.schedule.c
-    columns = job.id.label("job_id"), job.due_at, job.ended_at, job.exit_code, job.output
+    job = tables.job.c
+    columns = job.id.label("job_id"), job.due_at, job.ended_at, job.exit_code, job.output, job.state
     query = select(*columns, tables.schedule).join_from(tables.job, tables.schedule)
-    missed = and_(schedule.command.like('["sweep"%'), job.exit_code > 0)
-    query = query.where(job.ended_at > since, or_(job.state == "failed", missed))
+    query = query.where(job.ended_at > since, job.state.in_(("failed", "done")))
     with connected(database, write=True) as connection:
         failed = select(alert_rule).where(alert_rule.c.rule == "failed")
         rules = connection.execute(failed).all()
-        for row in connection.execute(query).all() if rules else ():
+        ended = connection.execute(query.order_by(job.due_at)).all() if rules else ()
+        for row in ended:
             series, last_line = series_of(row), (row.output or "").strip().splitlines()[-1:]
-            title = (
-                f"{series}: the job due {row.due_at[:16]} UTC failed, exit status {row.exit_code}"
-            )
             lines = [*last_line, f"Look: {row.folder}; ragbench schedule list"]
+            title = f"the job due {row.due_at[:16]} UTC"
+            is_sweep = json.loads(row.command)[:1] == ["sweep"]
+            if row.state == "failed" or (is_sweep and row.exit_code > 0):
+                title = f"{title} failed, exit status {row.exit_code}"
+                finding = _Finding(True, title, lines)
+            else:
+                finding = _Finding(False, f"{title} ended", lines)
             for rule in rules:
                 is_of_client = rule.client_id in (EVERY_CLIENT, row.client_id)
                 if is_of_client and rule.series in ("", series) and row.ended_at > rule.made_at:
-                    _raise(connection, rule, row.job_id, title, lines)
+                    same = job.schedule_id == row.id
+                    due = row.due_at
+                    episode = _open_episode(connection, rule, job.id, job.due_at, same, due)
+                    times = select(job.due_at).where(same, job.due_at < due)
+                    _raise(connection, rule, row.job_id, series, due, finding, episode, times)
     send_alerts(database, again=True)
 
 
 def _raise(
-    connection: Connection, rule: _Row, subject: str, title: str, lines: Sequence[str]
+    connection: Connection,
+    rule: _Row,
+    subject: str,
+    series: str,
+    at: str,
+    finding: _Finding,
+    episode: _Episode | None,
+    times: Any,
 ) -> None:
-    """Write an alert, unless there is one about this subject."""
+    """Write the alert that a finding makes in its episode, if any, unless there is one about this
+    subject.
+
+    `times` selects the times of the earlier runs or jobs.
+    """
+    kind, title = "breach", finding.title
+    if episode:
+        nights = _nights(connection.execute(times).scalars().all(), episode.begun)
+        kind = "reminder" if finding.is_breach else "recovery"
+        title = f"still, after {nights}: {title}"
+        if kind == "recovery":
+            title = f"recovered after {nights}: {finding.title}"
+        due = datetime.fromisoformat(episode.last) + timedelta(days=rule.remind_days)
+        is_early = not rule.remind_days or datetime.fromisoformat(at) < due
+        if kind == "reminder" and is_early:
+            return
+    elif not finding.is_breach:
+        return
+    lines = [f"ragbench: {series}: {title}", *finding.facts]
     row = {
         "id": content_id("alert", rule.id, subject),
         "rule_id": rule.id,
         "subject": subject,
+        "kind": kind,
         "made_at": now(),
-        "text": "\n".join(printable(line)[:500] for line in (f"ragbench: {title}", *lines)),
+        "text": "\n".join(printable(line)[:500] for line in lines),
         "state": "waiting",
         "attempts": 0,
         "targets": rule.targets,
         "error": "",
     }
     add_once(connection, alert, row)
+
+
+def _nights(times: Sequence[str], begun: str) -> str:
+    """Return how many runs there were since a breach began: nights, where each was on another day.
+
+    >>> _nights(["2026-03-01T02:00", "2026-03-02T02:00"], "2026-03-01T02:00")
+    '2 nights'
+    """
+    since = [time for time in times if time >= begun]
+    days = {time[:10] for time in since}
+    unit = "night" if len(days) == len(since) else "run"
+    return f"{len(since)} {unit}{'s' * (len(since) != 1)}"
 
 
 def _score(connection: Connection, run_id: str, measure: str) -> _Row | None:
@@ -333,7 +460,10 @@ def send_alerts(database: str = "", *, again: bool = False) -> None:
         if row.state == "waiting":
             _LOG.warning("%s", row.text)
         targets = json.loads(row.targets)
-        failed = {target: error for target in targets if (error := _send(target, row.text))}
+        failed = {}
+        for target in targets:
+            if error := _send(target, row.text, _TYPES[row.kind]):
+                failed[target] = error
         for target, error in failed.items():
             _LOG.warning("an alert could not be sent to %s: %s", target, error)
         state = "failed" if failed else "sent" if targets else "logged"
@@ -352,9 +482,9 @@ def send_or_warn(database: str) -> None:
         _LOG.warning("alerts wait to be sent: %s", exc)
 
 
-def _send(target: str, text: str) -> str:
-    """Send a text; "" or why it could not be. No message of apprise is passed on: it names
-    addresses.
+def _send(target: str, text: str, notify_type: str = "info") -> str:
+    """Send a text of a type that receivers know (info, success, warning, failure); "" or why it
+    could not be. No message of apprise is passed on: it names addresses.
     """
     address = os.environ.get(target[2:-1], "")
     if not address:
@@ -366,7 +496,12 @@ def _send(target: str, text: str) -> str:
             if not sender.add(address):
                 return "not an address that apprise knows (github.com/caronc/apprise lists them)"
             title, _, body = text.partition("\n")
-            sent = sender.notify(body=body, title=title, body_format=apprise.NotifyFormat.TEXT)
+            sent = sender.notify(
+                body=body,
+                title=title,
+                body_format=apprise.NotifyFormat.TEXT,
+                notify_type=getattr(apprise.NotifyType, notify_type.upper()),
+            )
             return "" if sent else "could not be reached, or refused the message"
     except MissingExtraError as exc:
         return str(exc)

@@ -170,6 +170,7 @@ alert_rule = _table(
         rule=NAME,
         point=Boolean,  # the mean decides, not the whole interval
         targets=LONG,  # JSON: references to environment variables, never addresses
+        remind_days=Integer,  # between the messages of one episode; 0 = no reminder
         made_at=TIME,
     ),
 )
@@ -178,7 +179,8 @@ alert = _table(
     _id(),
     *_filled(
         rule_id=ID,  # stays when the rule is removed
-        subject=ID,  # the run, the job, or the run since which there is silence
+        subject=ID,  # the run or the job
+        kind=String(16),  # breach, reminder, recovery: what it says of its episode
         made_at=TIME,
         text=LONG,
         state=String(16),  # waiting, sending, sent, logged, failed

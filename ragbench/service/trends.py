@@ -140,18 +140,49 @@ def drifts(
         return {members[-1]["id"]: each for members, each in _drifts(connection, rows, streams)}
 
 
-def alarms(connection: Connection, run: _Row) -> list[tuple[str, Change]]:
-    """Return the watched measures that got worse with this run, each with its change."""
+class Standing(NamedTuple):
+    """The drift of a configuration at a run: `begun` are the measures that got worse with this run,
+    `ended` those that got better, `worse` all that are worse than before; measure -> change.
+    """
+
+    begun: dict[str, Change]
+    ended: dict[str, Change]
+    worse: dict[str, Change]
+
+
+def standing(connection: Connection, run: _Row) -> Standing:
+    """Return which watched measures of a run's epoch are worse at this run than they were.
+
+    A measure is worse from the run that raises an alarm until one at which a change for the better
+    makes up for at least half of the loss.
+    """
     streams = _streams(connection, newest_runs(connection, run["client_id"], run["series"]))
     of_run = tables.score.c.run_id == run["id"], _WATCHED
     query = select(tables.score.c.measure).where(*of_run).order_by(tables.score.c.measure)
-    changes = []
+    found = Standing({}, {}, {})
     for measure in connection.execute(query).scalars().all():
         rows = _measured(connection, measure, run["series"], run["client_id"], run["epoch"])
-        for members, _ in _drifts(connection, rows, streams):
-            alarms = [row["change"] for row in members if row["id"] == run["id"]]
-            changes += [(measure, change) for change in alarms if change]
-    return [each for each in changes if _worse(each[0], each[1].direction) == "worse"]
+        until = [row for row in rows if row["made_at"] <= run["made_at"]]
+        for members, _ in _drifts(connection, until, streams):
+            loss: Change | None = None
+            for row in members:
+                if (change := row["change"]) is None:
+                    continue
+                is_worse = _worse(measure, change.direction) == "worse"
+                if row["id"] == run["id"]:
+                    (found.begun if is_worse else found.ended)[measure] = change
+                if is_worse:
+                    loss = loss or change
+                elif loss and _makes_up(change, loss):
+                    loss = None
+            if loss:
+                found.worse[measure] = loss
+    return found
+
+
+def _makes_up(gain: Change, loss: Change) -> bool:
+    """Return True if a change takes back at least half of an earlier one."""
+    return (gain.after - loss.after) / (loss.before - loss.after) >= 0.5
 
 
 def moved_text(change: Change) -> str:

@@ -218,10 +218,10 @@ def test_two_processes_and_a_kill_send_each_alert_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     database = new_database(kind)
-    add_alert("R@5<0.9", to=["${HOOK}"], database=database)
+    add_alert("R@5<0.9", to=["${HOOK}"], database=database)  # of every evaluation
     with monkeypatch.context() as only_written:
         only_written.setattr(alert_rules, "send_or_warn", lambda database: None)
-        record([night(i, 0.5) for i in range(8)], database=database)
+        record([night(i, 0.5, name=f"series {i}") for i in range(8)], database=database)
     senders = [
         subprocess.Popen([sys.executable, "-c", SENDER, database], stderr=subprocess.PIPE)
         for _ in range(2)
@@ -312,3 +312,144 @@ def test_wrong_rules_are_refused(rule: str, message: str, tmp_path: Path) -> Non
         add_alert(rule, database=str(tmp_path / "runs.sqlite"))
     with pytest.raises(ConfigError, match="there is no alert yet"):
         remove_alert("drift", database=str(tmp_path / "runs.sqlite"))
+
+
+def repeating_night(
+    day: int, quality: float, *, passed: bool | None = None
+) -> tuple[rb.Result, None]:
+    """A night of a system that gives the same answers every night: 93 questions, nDCG@10."""
+    values = np.random.default_rng(0).random(93)
+    values *= quality / values.mean()
+    ids = [f"q{i:02}" for i in range(93)]
+    scores = pd.DataFrame({"query_id": ids, "measure": "nDCG@10", "value": values})
+    data = rb.Dataset(
+        "docs", "test", {}, tuple(rb.Case(each, f"Question {each}?") for each in ids), {}
+    )
+    result = new_result(name="search", parameters={}, dataset=data, run={}, scores=scores)
+    if passed is not None:
+        verdict = "passed" if passed else "missed"
+        rows = tuple(replace(row, target=0.2, verdict=verdict) for row in result.rows)
+        result = replace(result, rows=rows)
+    at = (START + timedelta(days=day)).isoformat()
+    config = {**result.config, "made_at": at, "series": "nightly"}
+    config |= {"settings": {"named": ["nDCG@10"]}} if passed is not None else {}
+    return replace(result, config=config), None
+
+
+SIXTEEN = [*[0.375] * 4, *[0.0] * 3, *[0.375] * 3, *[0.325] * 4, *[0.375] * 2]
+"""Mean nDCG@10: a collapse for three nights from night 4, a fall by .05 for four from night 10."""
+
+
+def test_sixteen_nights_tell_of_each_breach_once_and_when_it_is_over(
+    database: str, webhook: list[dict[str, Any]]
+) -> None:
+    for rule in ("drift", "nDCG@10<0.2", "failed"):
+        add_alert(rule, to=["${HOOK}"], series="nightly", database=database)
+    told: dict[int, list[tuple[str, str]]] = {}
+    for day, quality in enumerate(SIXTEEN):
+        webhook.clear()
+        record([repeating_night(day, quality, passed=quality > 0.2)], database=database)
+        check_alerts(database, START + timedelta(days=day, hours=1))
+        if webhook:
+            told[day] = sorted((each["type"], each["title"]) for each in webhook)
+    assert list(told) == [4, 7, 10, 14]
+    assert told[4] == [
+        (
+            "failure",
+            "ragbench: nightly: drift: nDCG@10: fall from 0.375 to 0.000 since 2026-03-05 02:00",
+        ),
+        ("failure", "ragbench: nightly: targets were missed"),
+        ("failure", "ragbench: nightly: the whole interval of nDCG@10 is below 0.2"),
+    ]
+    assert told[7] == [
+        ("success", "ragbench: nightly: recovered after 3 nights: nDCG@10 is not below 0.2"),
+        (
+            "success",
+            "ragbench: nightly: recovered after 3 nights: no measure is worse than before; "
+            "nDCG@10: rise from 0.000 to 0.375 since 2026-03-08 02:00",
+        ),
+        ("success", "ragbench: nightly: recovered after 3 nights: targets are met"),
+    ]
+    [(kind, title)] = told[10]
+    assert (kind, title) == (
+        "failure",
+        "ragbench: nightly: drift: nDCG@10: fall from 0.375 to 0.325 since 2026-03-11 02:00",
+    )
+    [(kind, title)] = told[14]
+    assert kind == "success"
+    assert title.startswith("ragbench: nightly: recovered after 4 nights: no measure is worse")
+    kinds = raised_alerts(limit=100, database=database)["kind"].value_counts()
+    assert kinds.to_dict() == {"breach": 4, "recovery": 4}
+
+
+@pytest.mark.parametrize(("remind_days", "reminders"), [(0, []), (3, [6, 9]), (7, [10])])
+def test_a_breach_that_goes_on_is_told_again_after_the_chosen_days(
+    tmp_path: Path, webhook: list[dict[str, Any]], remind_days: int, reminders: list[int]
+) -> None:
+    database = str(tmp_path / "runs.sqlite")
+    add_alert("nDCG@10<0.2", to=["${HOOK}"], remind_days=remind_days, database=database)
+    told = {}
+    for day in range(12):
+        record([repeating_night(day, 0.375 if day < 3 else 0.1)], database=database)
+        if webhook:
+            told[day] = webhook.pop()
+    assert list(told) == [3, *reminders]
+    for day in reminders:
+        assert told[day]["type"] == "warning"
+        assert f"nightly: still, after {day - 3} nights: the whole interval" in told[day]["title"]
+
+
+def test_noise_around_a_limit_is_one_episode(tmp_path: Path, webhook: list[dict[str, Any]]) -> None:
+    """The interval reaches the limit on some nights; it is over when the mean is back."""
+    database = str(tmp_path / "runs.sqlite")
+    add_alert("R@5<0.75", to=["${HOOK}"], database=database)
+    qualities = [0.9, 0.68, 0.735, 0.68, 0.735, 0.68, 0.8]
+    record([night(day, quality) for day, quality in enumerate(qualities)], database=database)
+    assert [message["type"] for message in webhook] == ["failure", "success"]
+    assert "recovered after 5 nights" in webhook[1]["title"]
+
+
+def test_a_rule_that_is_added_during_a_breach_tells_of_it(
+    tmp_path: Path, webhook: list[dict[str, Any]]
+) -> None:
+    database = str(tmp_path / "runs.sqlite")
+    record([repeating_night(day, 0.375 if day < 3 else 0.1) for day in range(5)], database=database)
+    for rule in ("drift", "nDCG@10<0.2"):
+        add_alert(rule, to=["${HOOK}"], database=database)
+    record([repeating_night(5, 0.1)], database=database)
+    assert [message["type"] for message in webhook] == ["failure", "failure"]
+
+
+def test_episodes_of_configurations_are_apart_and_unscored_nights_end_none(
+    tmp_path: Path, webhook: list[dict[str, Any]]
+) -> None:
+    database = str(tmp_path / "runs.sqlite")
+    add_alert("R@5<0.75", point=True, to=["${HOOK}"], database=database)
+    unscored, _ = night(1, 0.5)
+    unscored = replace(unscored, scores=unscored.scores.query("measure != 'R@5'"), rows=())
+    record([night(0, 0.5), (unscored, None), night(2, 0.5)], database=database)
+    record([night(3, 0.5, name="other")], database=database)
+    assert [message["title"].split(": ")[1] for message in webhook] == ["nightly", "other"]
+
+
+def test_jobs_that_fail_every_night_are_one_episode(
+    tmp_path: Path, webhook: list[dict[str, Any]]
+) -> None:
+    database = str(tmp_path / "runs.sqlite")
+    now = datetime.now(UTC)
+    add_alert("failed", to=["${HOOK}"], database=database)
+    minute = timedelta(minutes=1)
+    add_schedule("broken", "* * * * *", ["eval"], database=database, now=now - timedelta(days=1))
+    for number, status in enumerate((2, 2, 2, 0, 0)):
+        run_due(
+            database=database,
+            now=now + number * minute,
+            work=_ended_with(status),
+        )
+    assert [message["type"] for message in webhook] == ["failure", "success"]
+    assert "broken: the job due " in webhook[0]["title"]
+    assert "broken: recovered after 3 runs: the job due " in webhook[1]["title"]
+
+
+def _ended_with(status: int) -> Callable[[object, object], tuple[int, str, None]]:
+    return lambda claimed, lost: (status, "no such file: t.yaml", None)

@@ -381,9 +381,10 @@ def test_an_imported_threshold_is_crossed_by_the_mean(database: str, tmp_path: P
     ]
     runs = [replace(one, scores=one.scores.assign(measure="pass_rate")) for one in passed]
     record([(one, None) for one in runs], series="nightly", database=database)
-    [raised] = raised_alerts(database=database).to_dict("records")
-    assert "pass_rate is below 0.8" in raised["text"]
-    assert "0.750" in raised["text"]
+    raised = raised_alerts(database=database).set_index("kind")["text"].to_dict()
+    assert set(raised) == {"breach", "recovery"}
+    assert "pass_rate is below 0.8" in raised["breach"]
+    assert "0.750" in raised["breach"]
 
 
 def test_a_schedule_for_every_client_runs_for_each(database: str, tmp_path: Path) -> None:
