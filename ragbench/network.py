@@ -11,7 +11,8 @@ import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import lru_cache
 from importlib import import_module
 from ipaddress import ip_address
@@ -20,6 +21,20 @@ from typing import Any
 from ragbench.errors import FailureKind, RagbenchError
 
 MAX_REPLY_MB = 50.0
+_CHECK_S = 0.5
+_is_lost: ContextVar[Callable[[], bool] | None] = ContextVar("is_lost", default=None)
+
+
+@contextmanager
+def given_up_if(is_lost: Callable[[], bool]) -> Iterator[None]:
+    """Give up the requests that this thread sends inside once `is_lost` is true, also before their
+    time-out.
+    """
+    token = _is_lost.set(is_lost)
+    try:
+        yield
+    finally:
+        _is_lost.reset(token)
 
 
 def is_loopback(host: str) -> bool:
@@ -100,7 +115,7 @@ class Bounds:
 
         request.extensions |= {"trace": trace, "arrived": arrived, "late": late}
         threading.Thread(target=work, daemon=True).start()
-        if arrived.wait(wait_s):
+        if _arrives(arrived, wait_s):
             wait_s = max_s
             with suppress(TimeoutError):
                 return reply.result(begun + max_s - time.monotonic())
@@ -160,6 +175,20 @@ class Bounds:
                 raise OutOfBoundsError(message, FailureKind.UNREADABLE)
 
         response.stream = _stream_class(library)(response.stream, decoded, check_end)
+
+
+def _arrives(arrived: threading.Event, wait_s: float) -> bool:
+    """Wait for the headers of a reply; False where they do not come in time or the request is lost."""
+    is_lost = _is_lost.get()
+    if is_lost is None:
+        return arrived.wait(wait_s)
+    end = time.monotonic() + wait_s
+    while (left := end - time.monotonic()) > 0:
+        if arrived.wait(min(left, _CHECK_S)):
+            return True
+        if is_lost():
+            break
+    return arrived.is_set()
 
 
 @lru_cache

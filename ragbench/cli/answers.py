@@ -8,7 +8,7 @@ import typer
 
 from ragbench import llms
 from ragbench.cli.console import shown
-from ragbench.cli.options import AtLeast0, Concurrency, Model, Requests, print_plan
+from ragbench.cli.options import AtLeast0, Concurrency, Model, Requests, Timeout, print_plan
 from ragbench.errors import printable
 
 
@@ -22,6 +22,7 @@ def answers_command(
     limit: AtLeast0 = 0,
     replace: bool = False,
     concurrency: Concurrency = 8,
+    timeout_s: Timeout = llms.TIMEOUT_S,
     requests: Requests,
 ) -> int:
     """Write reference answers from the most relevant documents of each query into answers.jsonl.
@@ -61,7 +62,9 @@ def answers_command(
                 references.generate_references(data, sources, model)
             print_plan(plan)
             return 0
-        answers = references.write_references(folder, data, sources, model, concurrency=concurrency)
+        answers = references.write_references(
+            folder, data, sources, model, concurrency=concurrency, timeout_s=timeout_s
+        )
     failed = [answer for answer in answers if answer.error is not None]
     written = sum(answer.outcome == "success" for answer in answers)
     typer.echo(f"{written} written to {shown(folder / 'answers.jsonl')}")

@@ -38,7 +38,13 @@ Model = Annotated[
     str,
     typer.Option(help="anthropic:<model>, ollama:<model>, openai:<model>, or env."),
 ]
-Concurrency = Annotated[int, typer.Option(min=1, help="Concurrent requests.")]
+Concurrency = Annotated[int, typer.Option(min=1, help="Most concurrent requests.")]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout-s", min=0.001, help="Seconds that a reply may take; its queue does not count."
+    ),
+]
 
 
 def _confirmed(yes: bool) -> bool:

@@ -23,6 +23,7 @@ from ragbench.cli.options import (
     Force,
     Model,
     Requests,
+    Timeout,
     print_plan,
 )
 from ragbench.errors import ConfigError, check_known, printable
@@ -51,6 +52,7 @@ def generate(
     client: str = "",
     force: Force = False,
     concurrency: Concurrency = 8,
+    timeout_s: Timeout = llms.TIMEOUT_S,
     requests: Requests,
 ) -> int:
     """Sample chunks, ask for questions about them, check each, and write a BEIR folder with gold
@@ -103,7 +105,8 @@ def generate(
                 generation.generate_drafts(data, sampled, model, checker=judge, per_chunk=per_chunk)
             print_plan(plan)
             return 0
-        asking: Any = {"checker": judge, "per_chunk": per_chunk, "concurrency": concurrency}
+        asking: Any = {"checker": judge, "per_chunk": per_chunk}
+        asking |= {"concurrency": concurrency, "timeout_s": timeout_s}
         if questions:
             drafts = generation.draft_questions(
                 data, pieces, questions, model, how=sample, seed=seed, **asking

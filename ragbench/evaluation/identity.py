@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.evaluation.folder import FILES, VERDICTS
-from ragbench.evaluation.spec import EvaluationSpec
+from ragbench.evaluation.spec import REQUESTS, EvaluationSpec
 from ragbench.evaluation.targets import Targets
 from ragbench.systems.loader import system_digest
 from ragbench.types import Dataset
@@ -19,7 +19,7 @@ from ragbench.types import Dataset
 PARTS = {"test_set": "test set or documents", "system": "system", "options": "options"}
 """The keys of `made_from`, in words."""
 
-_NOT_COMPARED = ("name", "concurrency")  # what the result is called, and how fast it comes
+_NOT_COMPARED = ("name", *REQUESTS)  # what the result is called, and how fast it comes
 
 
 def made_from(
@@ -30,7 +30,7 @@ def made_from(
 
     A file that names the system or an option counts by its content, the folder of a baseline by the
     files of its result, "package.module:attribute" by the source of its module, and a service by
-    its address. The name of the result and the number of concurrent requests do not count.
+    its address. The name of the result and how requests are sent do not count.
     """
     options = {name: _plain(value) for name, value in sorted(spec) if name not in _NOT_COMPARED}
     # the questions to the judge, also those of ragbench, are a part of what was asked

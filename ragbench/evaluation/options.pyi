@@ -33,6 +33,7 @@ class EvaluationOptions(TypedDict, total=False):
     baseline: Any
     name: str
     concurrency: int
+    timeout_s: float
 
 class PipelineOptions(EvaluationOptions, total=False):
     """What `evaluate` accepts: also the arguments of a `Pipeline`."""

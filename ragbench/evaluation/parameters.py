@@ -13,7 +13,13 @@ from typing import Any
 import pandas as pd
 
 from ragbench.errors import ConfigError, FailureKind, ModelError, unknown, visible
-from ragbench.evaluation.spec import EvaluationSpec, option_name, parameter_types, spec_of
+from ragbench.evaluation.spec import (
+    REQUESTS,
+    EvaluationSpec,
+    option_name,
+    parameter_types,
+    spec_of,
+)
 from ragbench.generation import check_llm as check_generator
 from ragbench.generation.prompts import check_prompt
 from ragbench.language import find_language
@@ -250,8 +256,8 @@ def _check_injected(namespace: dict[str, Any], types: Iterable[str]) -> None:
 
 
 def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters that make a configuration: all but those that only say where results
-    go.
+    """Return the parameters that make a configuration: all but those that only say where results go
+    and how requests are sent.
 
     Where `system` is "" or the name of a retriever, the others describe ragbench's own pipeline;
     any other system has no parameters of the pipeline.
@@ -273,7 +279,7 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
         key: value
         for key, value in parameters.items()
         # "" and 0: the configuration, and its name, of before there were any of these
-        if key not in WHERE and not (key in OMITTED and value in ("", 0))
+        if key not in (*WHERE, *REQUESTS) and not (key in OMITTED and value in ("", 0))
     }
     system = kept.get("system", "")
     if "system" in kept and is_pipeline(system):

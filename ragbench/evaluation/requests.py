@@ -26,7 +26,7 @@ from ragbench.evaluation.variations import answer_variations, check_intervention
 from ragbench.judges import Criterion
 from ragbench.judges import judge as judge_answers
 from ragbench.language import folded
-from ragbench.llms import active_dry_run, check_llm
+from ragbench.llms import TIMEOUT_S, active_dry_run, check_llm
 from ragbench.progress import progress_bar
 from ragbench.retrieval.search import to_documents
 from ragbench.systems import (
@@ -112,13 +112,12 @@ def ask_all(
             dataset,
             opened,
             concurrency=spec.concurrency,
+            timeout_s=spec.timeout_s,
             attacks="safety" in spec.perspective_names,
         )
         if spec.interventions:
             start = time.perf_counter()
-            variations = answer_variations(
-                output, opened, spec.interventions, seed=spec.seed, concurrency=spec.concurrency
-            )
+            variations = answer_variations(output, opened, spec)
             seconds = {**output.seconds, "interventions": time.perf_counter() - start}
             output = replace(output, variations=variations, seconds=seconds)
         if isinstance(opened, JournaledSystem):
@@ -128,7 +127,7 @@ def ask_all(
         criteria = criteria or spec.loaded_criteria()
         if not criteria:
             return output
-        return _judged(output, criteria, judge, combine_criteria=spec.combine_criteria)
+        return _judged(output, criteria, judge, spec)
 
 
 @contextmanager
@@ -151,19 +150,20 @@ def _judged(
     output: SystemOutput,
     criteria: Sequence[Criterion],
     judge: LLM | None,
-    *,
-    combine_criteria: bool,
+    spec: EvaluationSpec,
 ) -> SystemOutput:
     """Return the output with all judgements; without a judge those by criteria that are functions."""
     start = time.perf_counter()
     chunks, dataset = output.texts, output.dataset
+    asking: dict[str, Any] = {"concurrency": spec.concurrency, "timeout_s": spec.timeout_s}
     judgements = judge_answers(
         output.answers,
         criteria,
         judge,
         dataset=dataset,
         chunks=chunks,
-        combine_criteria=combine_criteria,
+        combine_criteria=spec.combine_criteria,
+        **asking,
     )
     variations = {} if judge is None else output.variations
     verdicts: dict[str, Sequence[Judgement]] = {
@@ -174,6 +174,7 @@ def _judged(
             dataset=replace(dataset, cases=variation.cases, qrels={}),
             chunks=[*{each.chunk_id: each for each in (*chunks, *variation.chunks)}.values()],
             allow_same_model=True,
+            **asking,
         )
         for name, variation in variations.items()
     }
@@ -186,6 +187,7 @@ def answer_all(
     system: System,
     *,
     concurrency: int = 8,
+    timeout_s: float = TIMEOUT_S,
     timed: int = _TIMED,
     attacks: bool = False,
 ) -> SystemOutput:
@@ -195,6 +197,7 @@ def answer_all(
         dataset: the questions, and the documents where the system does not hold its own.
         system: asked one by one, or all at once where it has `answer_many`.
         concurrency: questions asked at a time.
+        timeout_s: seconds that a reply of the pipeline's language model may take.
         timed: questions that are asked one at a time, before the others, for the latency: this many
             within a minute, and every one that has a latency budget. What is asked at the same time
             waits in a queue. No question is asked twice, but for the pipeline without a language
@@ -204,7 +207,8 @@ def answer_all(
     """
     timed = 0 if active_dry_run() else timed
     if isinstance(system, Pipeline):
-        output = _pipeline(dataset, system, timed * system.is_timed)
+        asking = {"concurrency": concurrency, "timeout_s": timeout_s}
+        output = _pipeline(dataset, system, timed * system.is_timed, asking)
     else:
         output = _answers(dataset, system, concurrency, timed)
     output = _without_own_documents(output)
@@ -353,7 +357,10 @@ def _safety_queries(dataset: Dataset) -> dict[str, str]:
     }
 
 
-def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
+def _pipeline(
+    dataset: Dataset, system: Pipeline, timed: int, asking: Mapping[str, Any]
+) -> SystemOutput:
+    """Ask ragbench's own pipeline; `asking` are options of `ask`."""
     if timed:
         with store.bypassed():  # the first search loads a model
             system.retrieve(dict(islice(dataset.queries.items(), 1)))
@@ -361,15 +368,17 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> SystemOutput:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # one for each answer that failed
         for case in _asked_alone(dataset, timed, alone):
-            alone[case.query_id] = system.answer(case.query_id, case.text, history=case.history)
+            alone[case.query_id] = system.answer(
+                case.query_id, case.text, history=case.history, timeout_s=asking["timeout_s"]
+            )
     if system.llm == "extractive":
         answers = [
             replace(each, latency_ms=alone.get(each.query_id, each).latency_ms)
-            for each in ask(system, dataset)
+            for each in ask(system, dataset, **asking)
         ]
     else:
         warn_of_failures(system.name, list(alone.values()))
-        answers = ask(system, dataset, known=alone)
+        answers = ask(system, dataset, known=alone, **asking)
     searched = [answer.latency_ms["search"] for answer in alone.values() if answer.latency_ms]
     ranking = {query_id: system.run.get(query_id, {}) for query_id in dataset.queries}
     lost = {

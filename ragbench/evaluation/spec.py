@@ -26,6 +26,7 @@ from pydantic.fields import FieldInfo
 from ragbench.errors import ConfigError, check_known, unknown
 from ragbench.judges.criterion import CRITERIA as ALL_CRITERIA
 from ragbench.judges.criterion import Criterion, find_criterion, load_criteria
+from ragbench.llms.environment import TIMEOUT_S
 from ragbench.registry import KS, PERSPECTIVES
 from ragbench.types import Dataset, SafetySample, evenly
 
@@ -48,6 +49,9 @@ _ELSEWHERE = {
     "thresholds": "targets",
 }
 _ALIASES = {"context_quality": "context"}  # as published designs of such evaluations name it
+REQUESTS = ("concurrency", "timeout_s")
+"""The options that state how requests are sent; they change no number."""
+
 _QUESTIONS, _JUDGE = "Questions", "Judge"
 _MEASURES, _TARGETS = "System and measures", "Targets and baseline"
 
@@ -280,7 +284,16 @@ class EvaluationSpec(BaseModel):
     name: str = _option(
         "", "Of the result; default: made from the dataset and the system.", "Output"
     )
-    concurrency: int = _option(8, "Concurrent requests.", "Requests", ge=1)
+    concurrency: int = _option(
+        8, "Most concurrent requests; fewer are sent where they time out.", "Requests", ge=1
+    )
+    timeout_s: float = _option(
+        TIMEOUT_S,
+        "Seconds that a language model may take for a reply; its queue does not count.",
+        "Requests",
+        gt=0,
+        allow_inf_nan=False,
+    )
 
     def __init__(self, **options: Unpack[EvaluationOptions]) -> None:
         fields = type(self).model_fields

@@ -5,9 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from ragbench.errors import ConfigError, DataWarning
 from ragbench.evaluation.output import SystemOutput, Variation
+from ragbench.evaluation.spec import EvaluationSpec
 from ragbench.generation import context_chunks
 from ragbench.systems import Pipeline, RecordedSystem, ask
 from ragbench.testsets.interventions import (
@@ -44,12 +46,9 @@ def check_interventions(names: Sequence[str], system: System) -> None:
 def answer_variations(
     output: SystemOutput,
     system: System,
-    names: Sequence[str],
-    *,
-    seed: int,
-    concurrency: int,
+    spec: EvaluationSpec,
 ) -> dict[str, Variation]:
-    """Ask a system again after each intervention; name -> what came of it.
+    """Ask a system again after each intervention of a spec; name -> what came of it.
 
     Questions that are unanswerable, and those that an intervention does not apply to, are left out.
     The same seed changes the same questions in the same way.
@@ -62,19 +61,20 @@ def answer_variations(
         empty = Contexts(others=dataset.cases)
         contexts_by_query = {case.query_id: empty for case in dataset.cases if case.answerable}
     variations = {}
-    for name in names:
-        changed = intervene(name, dataset, contexts_by_query, seed=seed)
+    asking: dict[str, Any] = {"concurrency": spec.concurrency, "timeout_s": spec.timeout_s}
+    for name in spec.interventions:
+        changed = intervene(name, dataset, contexts_by_query, seed=spec.seed)
         cases, chunks = [case for case, _ in changed.values()], list[Chunk]()
         if isinstance(system, Pipeline) and name.partition(":")[0] not in OF_QUESTIONS:
             contexts = {query_id: ranked for query_id, (_, ranked) in changed.items()}
-            answers = system.answer_from(cases, contexts)
+            answers = system.answer_from(cases, contexts, **asking)
             chunks = [chunk for ranked in contexts.values() for chunk in ranked]
         else:
             other = system.with_llm(system.llm) if isinstance(system, Pipeline) else system
             # ids of their own, as answers may be kept
             renamed = [replace(case, query_id=f"{case.query_id}~{name}") for case in cases]
             questions = replace(dataset, cases=renamed, qrels={})
-            answers = ask(other, questions, concurrency=concurrency, label=name)
+            answers = ask(other, questions, label=name, **asking)
             pairs = zip(cases, answers, strict=True)
             answers = [replace(answer, query_id=case.query_id) for case, answer in pairs]
         variations[name] = Variation(cases, answers, chunks)

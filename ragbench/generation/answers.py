@@ -115,6 +115,7 @@ def generate_answers(
     max_context_tokens: int | None = None,
     embedder: str | Embedder = "wordllama",
     concurrency: int = 8,
+    timeout_s: float = llms.TIMEOUT_S,
     max_tokens: int = 512,
     temperature: float = 0.0,
 ) -> list[Answer]:
@@ -134,7 +135,8 @@ def generate_answers(
         max_context_tokens: maximum length of the context; chunks beyond it (`cut_to_budget`) are
             listed in `cut`.
         embedder: what the extractive baseline compares sentences with; a name or an `Embedder`.
-        concurrency: maximum number of requests at a time.
+        concurrency, timeout_s: as in `generate_many`: the maximum number of requests at a time, and
+            the seconds that a reply may take.
         max_tokens: maximum length of each reply; one that was cut there has the flag "truncated".
         temperature: 0 for the most likely reply.
 
@@ -170,6 +172,7 @@ def generate_answers(
         max_tokens=max_tokens,
         temperature=temperature,
         concurrency=concurrency,
+        timeout_s=timeout_s,
         label="answers",
     )
     replies = iter(completions)

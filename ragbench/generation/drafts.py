@@ -146,7 +146,6 @@ MAX_SIMILARITY = 0.92
 _ROUNDS = 5  # of further chunks in place of rejected drafts
 _PER_QUESTION_TOKENS = 300
 _CHECK_TOKENS = 250
-_TIMEOUT_S = 300.0
 
 _Form = TypeVar("_Form", bound=BaseModel)
 
@@ -207,6 +206,7 @@ def generate_drafts(
     max_overlap: float = MAX_OVERLAP,
     embedder: str | Embedder = "minilm",
     concurrency: int = 8,
+    timeout_s: float = llms.TIMEOUT_S,
 ) -> list[Draft]:
     """Draft `per_chunk` questions about each chunk and check each; in the order of the chunks.
 
@@ -231,7 +231,7 @@ def generate_drafts(
         llms.generate_many,
         system=LABELLING_SYSTEM,
         concurrency=concurrency,
-        timeout_s=_TIMEOUT_S,
+        timeout_s=timeout_s,
     )
     writer = llms.load_llm(llm)
     replies = ask(

@@ -105,6 +105,7 @@ def generate_references(
     llm: LLMLike,
     *,
     concurrency: int = 8,
+    timeout_s: float = llms.TIMEOUT_S,
 ) -> list[Answer]:
     """Answer each query of `sources` (see `reference_sources`) as a reference, in their order.
 
@@ -123,6 +124,7 @@ def generate_references(
         system=GENERATION_SYSTEM,
         max_tokens=MAX_TOKENS,
         concurrency=concurrency,
+        timeout_s=timeout_s,
         label="reference answers",
     )
     answers = []
@@ -144,6 +146,7 @@ def write_references(
     llm: LLMLike,
     *,
     concurrency: int = 8,
+    timeout_s: float = llms.TIMEOUT_S,
 ) -> list[Answer]:
     """Generate reference answers and put them into `folder`/answers.jsonl.
 
@@ -155,7 +158,9 @@ def write_references(
         ModelError: every request failed.
     """
     path = Path(folder) / "answers.jsonl"
-    answers = generate_references(dataset, sources, llm, concurrency=concurrency)
+    answers = generate_references(
+        dataset, sources, llm, concurrency=concurrency, timeout_s=timeout_s
+    )
     if answers and all(answer.error is not None for answer in answers):
         raise ModelError(
             f"all of {len(answers)} requests for reference answers failed: {answers[0].error}"

@@ -78,6 +78,8 @@ def judge_audit(
     dataset: Dataset,
     chunks: Sequence[Chunk] = (),
     n: int = 20,
+    concurrency: int = 8,
+    timeout_s: float = llms.TIMEOUT_S,
 ) -> pd.DataFrame:
     """Test a judge before it is used: probes with answers that are known to be right or wrong, and
     with answers that differ in what should not matter.
@@ -110,6 +112,7 @@ def judge_audit(
         criterion: one that looks at the answer, such as "correctness", "relevance" or
             "faithfulness"; also one of your own that a model judges.
         llm: the judge.
+        concurrency, timeout_s: as in `generate_many`.
 
     Returns:
         probe, n (answers with a value), n_unscored, value, ci_low, ci_high (95 %, over
@@ -169,7 +172,8 @@ def judge_audit(
     others = answers_to_others([material.reference or material.answer for material in plain])
     wrong = [replace(each, answer=other) for each, other in zip(plain, others, strict=True)]
     model = llms.load_llm(llm)
-    values = {"repeated": _repeated(plain, judged_by, model)}
+    asking: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
+    values = {"repeated": _repeated(plain, judged_by, model, asking)}
     groups = {"as it is": [*plain, *wrong]}
     for name, change in OF_ANSWERS.items():
         groups[name] = [
@@ -188,10 +192,10 @@ def judge_audit(
             for each in groups["as it is"]
         ]
     materials = [material for group in groups.values() for material in group]
-    judged = iter(verdicts(materials, judged_by, model))
+    judged = iter(verdicts(materials, judged_by, model, **asking))
     scores = {name: [next(judged)[0] for _ in group] for name, group in groups.items()}
     if judged_by.form in ("level", "score"):
-        again = verdicts(groups["as it is"], _backwards(judged_by), model)
+        again = verdicts(groups["as it is"], _backwards(judged_by), model, **asking)
         scores["levels reversed"] = [value for [value] in again]
     for name in OF_ANSWERS:
         values[name] = _changes(scores["as it is"], scores[name])
@@ -288,9 +292,11 @@ def audit_findings(audit: pd.DataFrame) -> list[str]:
     return findings + [fault for probe, fault in _FAULTS.items() if probe in failed]
 
 
-def _repeated(plain: Sequence[Material], criterion: Criterion, model: LLM) -> list[float | None]:
+def _repeated(
+    plain: Sequence[Material], criterion: Criterion, model: LLM, asking: Mapping[str, Any]
+) -> list[float | None]:
     """Return the mean distance of two verdicts on each answer, requested at temperature 0."""
-    samples = verdicts(plain, criterion, model, n_samples=_REPEATS, temperature=0.0)
+    samples = verdicts(plain, criterion, model, n_samples=_REPEATS, temperature=0.0, **asking)
     distances: list[float | None] = []
     for row in samples:
         scored = [verdict for verdict in row if verdict is not None]

@@ -60,9 +60,6 @@ _TURNS = "earlier turns"
 _MAX_SHOWN_REPLY = 4000
 _BETWEEN = "\n\n--- repair ---\n\n"
 
-# Five judgements with their reasons are a long reply for a local model.
-TIMEOUT_S = 600.0
-
 
 @dataclass(frozen=True, slots=True)
 class Material:
@@ -115,6 +112,8 @@ def judge(
     chunks: Sequence[Chunk],
     combine_criteria: bool = False,
     allow_same_model: bool = False,
+    concurrency: int = 8,
+    timeout_s: float = llms.TIMEOUT_S,
 ) -> list[Judgement]:
     """Have a language model judge answers by one or several criteria; each value is in [0, 1],
     higher is better unless a criterion states otherwise.
@@ -164,6 +163,7 @@ def judge(
             criteria then take about a sixth fewer tokens, but verdicts influence each other (halo),
             and a reply that is cut loses all of them.
         allow_same_model: no warning where the judge also wrote the answers.
+        concurrency, timeout_s: as in `generate_many`.
 
     Returns:
         One judgement per answer and criterion, by answer, then in the order of the criteria.
@@ -190,6 +190,7 @@ def judge(
         if not allow_same_model:
             warn_of_same_model(answers, model)
 
+    options: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
     decided: dict[tuple[int, str], Judgement] = {}
     groups: list[tuple[int, tuple[Criterion, ...]]] = []
     for i, (answer, material) in enumerate(zip(answers, materials, strict=True)):
@@ -207,7 +208,7 @@ def judge(
         else:
             groups += [(i, (each,)) for each in open_criteria]
     if model is not None:
-        for (i, name, _), judgement in _ask(model, groups, materials).items():
+        for (i, name, _), judgement in _ask(model, groups, materials, **options).items():
             decided[i, name] = judgement
     judgements = [decided[i, each.name] for i in range(len(answers)) for each in criteria]
     for state in ("judge_failed", "unreadable"):
@@ -366,12 +367,15 @@ def verdicts(
     *,
     n_samples: int = 1,
     temperature: float | None = None,
+    concurrency: int = 8,
+    timeout_s: float = llms.TIMEOUT_S,
 ) -> list[list[float | None]]:
     """Return for each material the values of its samples; every material is sent to the judge.
     `temperature` None means 0 for a single sample, else SAMPLING_TEMPERATURE.
     """
     groups = [(i, (criterion,)) for i in range(len(materials))]
-    judged = _ask(llm, groups, materials, n_samples, temperature)
+    options: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
+    judged = _ask(llm, groups, materials, n_samples, temperature, **options)
     return [
         [judged[i, criterion.name, sample].value for sample in range(n_samples)] for i, _ in groups
     ]
@@ -477,9 +481,10 @@ def _ask(
     materials: Sequence[Material],
     n_samples: int = 1,
     temperature: float | None = None,
+    **asking: Any,
 ) -> _Judged:
     """Return the judgements of each (number of a material, criteria), after one repair of the replies
-    that could not be read.
+    that could not be read. `asking` are options of `generate_many`.
     """
     if temperature is None:
         temperature = SAMPLING_TEMPERATURE if n_samples > 1 else 0.0
@@ -502,7 +507,7 @@ def _ask(
                 temperature=temperature,
                 schema=reply_schema(criteria),
                 samples=[request.sample for request in group],
-                timeout_s=TIMEOUT_S,
+                **asking,
                 label=f"{kind}{', '.join(criterion.name for criterion in criteria)}",
             )
             for request, completion in zip(group, completions, strict=True):

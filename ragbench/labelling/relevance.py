@@ -14,7 +14,13 @@ from ragbench.types import Dataset, LLMLike, Qrels, Run
 
 
 def judge_relevance(
-    dataset: Dataset, runs: Sequence[Run], llm: LLMLike, *, measure: str = "nDCG@10"
+    dataset: Dataset,
+    runs: Sequence[Run],
+    llm: LLMLike,
+    *,
+    measure: str = "nDCG@10",
+    concurrency: int = 8,
+    timeout_s: float = llms.TIMEOUT_S,
 ) -> Qrels:
     """Return the labels of a dataset, and for the documents without one among those that a measure
     looks at in any run the grades of a language model.
@@ -37,7 +43,10 @@ def judge_relevance(
         text = dataset.corpus[doc_id].full_text[:MAX_ANSWER]
         case = cases[q]
         materials.append(Material(q, case.text, "", None, (text,), (doc_id,), history=case.history))
-    values = [value for [value] in verdicts(materials, BUILT_IN["document"], llms.load_llm(llm))]
+    model = llms.load_llm(llm)
+    asking: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
+    verdicts_of = verdicts(materials, BUILT_IN["document"], model, **asking)
+    values = [value for [value] in verdicts_of]
     if lost := values.count(None):
         text = f"{lost} of {len(values)} documents have no grade from the judge"
         warnings.warn(text, JudgeWarning, stacklevel=2)

@@ -1,7 +1,7 @@
 from .batch import generate_many
 from .batch_interface import answer_in_batches, described, pending_batches
 from .dry_run import STAND_IN, DryRun, ModelPlan, active_dry_run, dry_run
-from .environment import Settings, current_settings
+from .environment import TIMEOUT_S, Settings, current_settings
 from .prices import Price, cost_of, price_of
 from .providers import (
     check_llm,
@@ -17,6 +17,7 @@ from .stored_llm import StoredLLM
 
 __all__ = [
     "STAND_IN",
+    "TIMEOUT_S",
     "DryRun",
     "ModelPlan",
     "Price",

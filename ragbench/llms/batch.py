@@ -9,6 +9,7 @@ from typing import Any
 
 from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.llms.dry_run import active_dry_run
+from ragbench.llms.environment import TIMEOUT_S
 from ragbench.llms.failures import RequestError
 from ragbench.llms.stored_llm import StoredLLM
 from ragbench.progress import ThreadedCalls, progress_bar
@@ -29,7 +30,7 @@ def generate_many(
     schema: Mapping[str, Any] | None = None,
     samples: Sequence[int] | None = None,
     concurrency: int = 8,
-    timeout_s: float = 120.0,
+    timeout_s: float = TIMEOUT_S,
     label: str = "",
 ) -> list[Completion]:
     """Return one completion per prompt, in the order of the prompts.
@@ -40,7 +41,9 @@ def generate_many(
     `error`, and the others continue; when the reason concerns all (wrong key, no such model, no
     server, budget spent), the rest is not sent and carries the same reason. Identical prompts are
     sent once. `samples` numbers each prompt's repetition (default: all 0). `timeout_s` bounds each
-    try of a request. After two seconds a progress bar appears, with `label` before it.
+    try of a request; its wait in the server's queue, behind requests of this call, does not count,
+    and after a time-out fewer are sent at once (`ragbench.llms.pace`). After two seconds a progress
+    bar appears, with `label` before it.
 
     Ctrl-C ends at once. What has come back by then is in the reply store; the next call asks for
     the rest only.
@@ -77,22 +80,25 @@ def generate_many(
         pair: reply for pair, reply in zip(requests, completions, strict=True) if reply is not None
     }
     stop = threading.Event()
+    pending = [pair for pair in requests if pair not in done]
+    at_once = min(concurrency, getattr(llm, "max_concurrency", None) or concurrency)
+    n_at_once = min(at_once, len(pending))
 
     def call(pair: _Pair) -> Completion:
         if isinstance(llm, StoredLLM):
-            return llm.fetch(requests[pair], timeout_s=timeout_s, stop=stop)
+            return llm.fetch(requests[pair], timeout_s=timeout_s, stop=stop, n_at_once=n_at_once)
         text, sample = pair
         return llm.generate(text, **options | ({"sample": sample} if sample else {}))
 
-    pending = [pair for pair in requests if pair not in done]
-    work = ThreadedCalls(
-        pending,
-        lambda pair: _attempt(call, pair, llm.name),
-        at_once=min(concurrency, getattr(llm, "max_concurrency", None) or concurrency),
-        name=llm.name,
-    )
     try:
         with progress_bar(len(requests), label or llm.name, "replies", initial=len(done)) as bar:
+            work = ThreadedCalls(
+                pending,
+                lambda pair: _attempt(call, pair, llm.name),
+                at_once=at_once,
+                name=llm.name,
+                meanwhile=lambda: bar.update(0),
+            )
             for pair, outcome in work:
                 if isinstance(outcome, BaseException):
                     raise outcome

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 from ragbench.errors import ConfigError
 
+TIMEOUT_S = 300.0
+"""Seconds that a reply may take, unless the caller states others."""
+
 MODES = ("on", "off", "offline")
 _OWN_BUDGET = f"process {uuid.uuid4().hex}"
 _in_force: Settings | None = None

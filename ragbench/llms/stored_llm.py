@@ -12,8 +12,9 @@ from typing import Any
 
 from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.llms.dry_run import active_dry_run
-from ragbench.llms.environment import Settings, current_settings
+from ragbench.llms.environment import TIMEOUT_S, Settings, current_settings
 from ragbench.llms.failures import RequestError, RetryPolicy, scrubbed
+from ragbench.llms.pace import Pace
 from ragbench.llms.prices import price_of
 from ragbench.store import budgets, replies
 from ragbench.store.contract import StoreError
@@ -42,6 +43,7 @@ class StoredLLM:
         self._provider, self._model = provider, model
         self.client, self._settings = client, settings
         self._retry = RetryPolicy()
+        self._pace = Pace(self.name)
         self._store_is_broken = ""
 
     @property
@@ -124,10 +126,18 @@ class StoredLLM:
         return plan.complete(self.name, requests, done, shared=mode != "off") if plan else done
 
     def fetch(
-        self, request: Request, *, timeout_s: float = 120.0, stop: threading.Event | None = None
+        self,
+        request: Request,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        stop: threading.Event | None = None,
+        n_at_once: int = 1,
     ) -> Completion:
         """Return the reply of the provider, stored; raises RequestError, and InterruptedError once
         `stop` is set.
+
+        `timeout_s` bounds what the reply takes without its wait for the `n_at_once` that are sent
+        together (see `Pace`).
         """
         mode = self.settings.replies
         if mode == "offline":
@@ -139,21 +149,25 @@ class StoredLLM:
                 FailureKind.OFFLINE,
             )
         if mode == "off":
-            return self._completion(self.send(request, timeout_s, stop), cached=False)
+            return self._completion(self.send(request, timeout_s, stop, n_at_once), cached=False)
         try:
-            return self._claimed(request, timeout_s, stop)
+            return self._claimed(request, timeout_s, stop, n_at_once)
         except StoreError as exc:
             raise RequestError(f"{self.name}: {exc}", FailureKind.STORE, stop=True) from exc
 
     def _claimed(
-        self, request: Request, timeout_s: float, stop: threading.Event | None
+        self,
+        request: Request,
+        timeout_s: float,
+        stop: threading.Event | None,
+        n_at_once: int,
     ) -> Completion:
         with replies.claim(request.key, stop):
             if stored := replies.lookup(request):  # by another process while we waited
                 return self._completion(stored, cached=True)
             if self._store_is_broken:
                 raise RequestError(self._store_is_broken, FailureKind.STORE, stop=True)
-            reply = self.send(request, timeout_s, stop)
+            reply = self.send(request, timeout_s, stop, n_at_once)
             try:
                 reply = replies.store(request, reply)
             except (
@@ -182,7 +196,11 @@ class StoredLLM:
         )
 
     def send(
-        self, request: Request, timeout_s: float = 120.0, stop: threading.Event | None = None
+        self,
+        request: Request,
+        timeout_s: float = TIMEOUT_S,
+        stop: threading.Event | None = None,
+        n_at_once: int = 1,
     ) -> Reply:
         """Return the reply of the provider, retried and within the budget, and not stored; raises
         RequestError.
@@ -190,13 +208,19 @@ class StoredLLM:
         stop = stop or threading.Event()
         try:
             reply = self._retry.run(
-                lambda: self._within_budget(request, timeout_s, stop),
+                lambda: self._in_turn(request, timeout_s, stop, n_at_once),
                 stop,
                 advice=self.settings.kept,
             )
         except RequestError as exc:
             raise exc.reworded(scrubbed(str(exc), self.client.secrets)) from None
         return storable(reply)
+
+    def _in_turn(
+        self, request: Request, timeout_s: float, stop: threading.Event, n_at_once: int
+    ) -> Reply:
+        with self._pace.turn(timeout_s, stop, n_at_once) as allowed_s:
+            return self._within_budget(request, allowed_s, stop)
 
     def _within_budget(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
         bound = bound_of(request)

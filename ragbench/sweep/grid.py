@@ -13,7 +13,7 @@ from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.evaluation import WHERE, check_parameters, config_name, configuration
 from ragbench.evaluation.identity import criteria_digest
 from ragbench.evaluation.parameters import assignments
-from ragbench.evaluation.spec import spec_of
+from ragbench.evaluation.spec import REQUESTS, spec_of
 from ragbench.extension import searched
 from ragbench.files import expanded, read_toml, toml_line
 from ragbench.sweep.job import relative
@@ -86,7 +86,8 @@ _EXPECTED = {
 @dataclass(frozen=True)
 class Grid:
     """A grid, checked: `runs` is configuration name -> all parameters of the notebook, in the order
-    of the file.
+    of the file. `requests` is configuration name -> how its requests are sent, which is not part of
+    the configuration.
     """
 
     path: Path
@@ -94,6 +95,7 @@ class Grid:
     notebook: Notebook
     compare: Notebook | None
     runs: Mapping[str, _Table]
+    requests: Mapping[str, _Table]
     baseline: str
     run_timeout: float
     notes: Sequence[str]
@@ -163,13 +165,14 @@ def _grid(path: Path, file: GridFile, overrides: Sequence[str]) -> Grid:
         )
     file = _overridden(file, assignments(overrides, notebook.types, "parameter"))
     combinations = [notebook.accept(values) for values in _combinations(file, notebook, notes)]
-    runs, names = _named(combinations, notes, folder)
+    runs, requests, names = _named(combinations, notes, folder)
     return Grid(
         path=path,
         name=file.sweep.name or path.stem,
         notebook=notebook,
         compare=_compare(file.sweep.compare, notebook, folder, notes),
         runs=runs,
+        requests=requests,
         baseline=_baseline(file.sweep.baseline, names, notebook),
         run_timeout=file.sweep.run_timeout,
         notes=tuple(notes),
@@ -269,11 +272,12 @@ def _matches(parameters: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
 
 def _named(
     combinations: Iterable[_Table], notes: list[str], folder: Path
-) -> tuple[dict[str, _Table], list[tuple[str, _Table]]]:
-    """Return the configurations by name; and of every combination the name under which it is run,
-    with its parameters.
+) -> tuple[dict[str, _Table], dict[str, _Table], list[tuple[str, _Table]]]:
+    """Return the configurations by name, how their requests are sent, and of every combination the
+    name under which it is run, with its parameters.
     """
     runs: dict[str, _Table] = {}
+    requests: dict[str, _Table] = {}
     names: list[tuple[str, _Table]] = []
     for combination in combinations:
         parameters = configuration(combination)
@@ -287,6 +291,7 @@ def _named(
             except (ConfigError, DataError) as exc:
                 raise ConfigError(f"configuration {name}: {exc}") from exc
             runs[name] = parameters
+            requests[name] = {key: combination[key] for key in REQUESTS if key in combination}
     for key in ("dataset", "corpus", "split", "limit"):
         values = sorted({str(run[key]) for run in runs.values() if key in run})
         if len(values) > 1:
@@ -294,7 +299,7 @@ def _named(
                 f"{key} takes {len(values)} values ({', '.join(values)}); configurations are "
                 "compared question by question, so give each its own grid file"
             )
-    return runs, names
+    return runs, requests, names
 
 
 def _baseline(part: _Table, names: Sequence[tuple[str, _Table]], notebook: Notebook) -> str:

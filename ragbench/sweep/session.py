@@ -277,7 +277,7 @@ class _Session:
                 self.folder,
                 name,
                 location,
-                parameters,
+                {**parameters, **self.grid.requests[name]},
                 source=source,
                 stamp=stamp,
                 allow_failed=allow_failed,

@@ -16,7 +16,7 @@ from ragbench.generation import check_llm, generate_answers
 from ragbench.generation.answers import read_reply
 from ragbench.generation.prompts import GENERATION_SYSTEM, check_prompt, closed_book
 from ragbench.language import language_of
-from ragbench.llms import check_servers, generate_many, load_llm
+from ragbench.llms import TIMEOUT_S, check_servers, generate_many, load_llm
 from ragbench.retrieval.chunkers import chunk
 from ragbench.retrieval.retrievers import BeirRetriever
 from ragbench.retrieval.steps.rewrite import standalone, wordings
@@ -212,11 +212,20 @@ class Pipeline:
         """
         return self._search.passages(doc_ids)
 
-    def answer(self, query_id: str, query: str, *, history: Sequence[Message] = ()) -> Answer:
+    def answer(
+        self,
+        query_id: str,
+        query: str,
+        *,
+        history: Sequence[Message] = (),
+        timeout_s: float = TIMEOUT_S,
+    ) -> Answer:
         """Answer one question; `latency_ms` has "search", "generate" and "total", as a user would
         wait: its search takes nothing from the cache.
         """
-        [answer], seconds = self._ask({query_id: query}, {query_id: history}, store.bypassed())
+        histories = {query_id: history}
+        asking = {"timeout_s": timeout_s}
+        [answer], seconds = self._ask({query_id: query}, histories, store.bypassed(), asking)
         seconds["total"] = sum(seconds.values())
         # A reply of the store took the model no time now: without a "generate" of its own there is
         # no total either.
@@ -228,13 +237,17 @@ class Pipeline:
         self,
         queries: Mapping[str, str],
         histories: Mapping[str, Sequence[Message]] | None = None,
+        *,
+        concurrency: int = 8,
+        timeout_s: float = TIMEOUT_S,
     ) -> list[Answer]:
         """Answer all in one batch: exactly as `retrieve` and `generate_answers`, in the order of
-        the questions.
+        the questions. The language model is asked as `generate_many` states.
 
         `latency_ms` holds only what a language model took for each; no user waits for a batch.
         """
-        answers, took = self._ask(queries, histories or {}, nullcontext())
+        asking = {"concurrency": concurrency, "timeout_s": timeout_s}
+        answers, took = self._ask(queries, histories or {}, nullcontext(), asking)
         with self._lock:
             for stage, seconds in took.items():
                 self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
@@ -246,7 +259,12 @@ class Pipeline:
         return int(self._generation["k"])
 
     def answer_from(
-        self, cases: Sequence[Case], contexts: Mapping[str, Sequence[Chunk]]
+        self,
+        cases: Sequence[Case],
+        contexts: Mapping[str, Sequence[Chunk]],
+        *,
+        concurrency: int = 8,
+        timeout_s: float = TIMEOUT_S,
     ) -> list[Answer]:
         """Answer questions from contexts that no retriever chose, all of them; from none, the
         language model answers closed-book.
@@ -256,9 +274,10 @@ class Pipeline:
             for query_id, chunks in contexts.items()
         }
         texts = {chunk.chunk_id: chunk for chunks in contexts.values() for chunk in chunks}
+        asking: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
         options = {**self._generation, "k": max([1, *map(len, run.values())])}
         dataset = replace(self._dataset, cases=cases, qrels={})
-        answers = generate_answers(dataset, run, [*texts.values()], self.llm, **options)
+        answers = generate_answers(dataset, run, [*texts.values()], self.llm, **options, **asking)
         if self.llm == "extractive":  # without contexts it has nothing to extract from
             return answers
         others = [case for case in cases if not contexts[case.query_id]]
@@ -269,6 +288,7 @@ class Pipeline:
             max_tokens=options["max_tokens"],
             temperature=options["temperature"],
             label="answers without documents",
+            **asking,
         )
         by_memory = {
             case.query_id: read_reply(case.query_id, reply, ())
@@ -296,12 +316,15 @@ class Pipeline:
         queries: Mapping[str, str],
         histories: Mapping[str, Sequence[Message]],
         around_search: AbstractContextManager[None],
+        asking: Mapping[str, Any],
     ) -> tuple[list[Answer], dict[str, float]]:
-        """Return the answers, and the seconds of the stages "search" and "generate"."""
+        """Return the answers, and the seconds of the stages "search" and "generate"; `asking` are
+        options of `generate_many`.
+        """
         start = perf_counter()
-        new = self._standalone(queries, histories)
+        new = self._standalone(queries, histories, asking)
         texts = {**queries, **new}
-        wordings = self._wordings(texts)
+        wordings = self._wordings(texts, **asking)
         with around_search:
             stages = self._search.stages(texts, wordings)
         *_, run = stages.values()
@@ -312,7 +335,9 @@ class Pipeline:
                 self.stages[name] = {**self.stages.get(name, {}), **found}
         cases = [Case(query_id, query) for query_id, query in texts.items()]
         dataset = replace(self._dataset, cases=cases, qrels={})
-        answers = generate_answers(dataset, run, self.passages(), self.llm, **self._generation)
+        answers = generate_answers(
+            dataset, run, self.passages(), self.llm, **self._generation, **asking
+        )
         seconds = {"search": searched - start, "generate": perf_counter() - searched}
         calls = self._calls(queries, new, wordings)
         return [replace(each, calls=calls.get(each.query_id, ())) for each in answers], seconds
@@ -345,7 +370,10 @@ class Pipeline:
         return self._rewrite_llm or self.llm
 
     def _standalone(
-        self, queries: Mapping[str, str], histories: Mapping[str, Sequence[Message]]
+        self,
+        queries: Mapping[str, str],
+        histories: Mapping[str, Sequence[Message]],
+        asking: Mapping[str, Any],
     ) -> dict[str, str]:
         """Return what is searched for and answered in place of each question that has a history."""
         before = {q: as_text([*histories[q]]) for q in queries if histories.get(q)}
@@ -360,12 +388,14 @@ class Pipeline:
             if keys[query_id] not in self._rewritten
         }
         if left:
-            texts, replies = standalone(queries, left, self._rewriter)
+            texts, replies = standalone(queries, left, self._rewriter, **asking)
             for query_id, reply in zip(left, replies, strict=True):
                 self._rewritten[keys[query_id]] = (texts[query_id],), reply
         return {query_id: self._rewritten[keys[query_id]][0][0] for query_id in before}
 
-    def _wordings(self, queries: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    def _wordings(
+        self, queries: Mapping[str, str], **asking: Any
+    ) -> dict[str, tuple[str, ...]]:
         """Return what is searched for in place of each question; {} without a step that rewrites.
         Each question is rewritten once.
         """
@@ -373,7 +403,7 @@ class Pipeline:
             return {}
         left = {query_id: text for query_id, text in queries.items() if text not in self._rewritten}
         if left:
-            texts, replies = wordings(left, self._rewrite, self._rewriter)
+            texts, replies = wordings(left, self._rewrite, self._rewriter, **asking)
             for (query_id, question), reply in zip_longest(left.items(), replies):
                 self._rewritten[question] = texts[query_id], reply
         return {query_id: self._rewritten[text][0] for query_id, text in queries.items()}

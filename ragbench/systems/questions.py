@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 from ragbench.datasets.records import warn
 from ragbench.errors import ConfigError, DataError, DataWarning, FailureKind
 from ragbench.files import LineFile, parse_json
-from ragbench.llms import active_dry_run
+from ragbench.llms import TIMEOUT_S, active_dry_run
 from ragbench.progress import ThreadedCalls, progress_bar
 from ragbench.systems.function import Asker, attempt, failed, keywords
 from ragbench.types import TURN_MARK, Answer, Case, Dataset, System
@@ -36,6 +36,7 @@ def ask(
     dataset: Dataset,
     *,
     concurrency: int = 8,
+    timeout_s: float = TIMEOUT_S,
     label: str = "",
     known: Mapping[str, Answer] | None = None,
 ) -> list[Answer]:
@@ -48,6 +49,8 @@ def ask(
             such as `Pipeline`, is asked all at once.
         dataset: the questions.
         concurrency: how many questions wait at a time.
+        timeout_s: seconds that a reply of a language model may take, for a system whose
+            `answer_many` takes it; a service has a limit of its own.
         label: the text before the progress bar, which appears after two seconds.
         known: query_id -> answers that are there already; these questions are not asked.
 
@@ -81,16 +84,17 @@ def ask(
     many = getattr(system, "answer_many", None)
     if callable(many) and (active_dry_run() is None or getattr(system, "sends_nothing", False)):
         histories = {case.query_id: case.history for case in dataset.cases if case.turns}
-        options = keywords(many, histories=histories)
+        options = keywords(many, histories=histories, concurrency=concurrency, timeout_s=timeout_s)
         answers |= {answer.query_id: answer for answer in many(queries, **options)}
         return [answers[query_id] for query_id in dataset.queries]
-    work = ThreadedCalls(
-        [case for case in dataset.cases if case.query_id in queries],
-        lambda case: ask_case(system, case),
-        at_once=concurrency,
-        name=label,
-    )
     with progress_bar(len(queries), label, "questions") as bar:
+        work = ThreadedCalls(
+            [case for case in dataset.cases if case.query_id in queries],
+            lambda case: ask_case(system, case),
+            at_once=concurrency,
+            name=label,
+            meanwhile=lambda: bar.update(0),
+        )
         for case, outcome in work:
             if isinstance(outcome, BaseException):
                 raise outcome

@@ -1,6 +1,7 @@
 """Requests of a step to a language model: each is stored, paid once, and counted."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from ragbench.errors import FailureKind, ModelError
 from ragbench.llms import generate_many, load_llm
@@ -15,15 +16,17 @@ STEP_SYSTEM = (
 )
 
 
-def ask_model(llm: LLMLike, prompts: Sequence[str], label: str) -> list[Completion]:
-    """Return one completion for each prompt.
+def ask_model(
+    llm: LLMLike, prompts: Sequence[str], label: str, **asking: Any
+) -> list[Completion]:
+    """Return one completion for each prompt; `asking` are options of `generate_many`.
 
     Raises:
         ModelError: a request failed. A search in which some questions or chunks lack the step would
             be another one than was asked for; what came back is stored, so the same call asks for the
             rest alone.
     """
-    replies = generate_many(load_llm(llm), prompts, system=STEP_SYSTEM, label=label)
+    replies = generate_many(load_llm(llm), prompts, system=STEP_SYSTEM, label=label, **asking)
     failed = [
         reply
         for reply in replies

@@ -74,9 +74,13 @@ _BULLET = re.compile(r"^\s*(?:[-*•]|\(?\d{1,2}[.):])\s+")
 
 
 def wordings(
-    questions: Mapping[str, str], rewrite: str | Callable[..., Any], llm: LLMLike = ""
+    questions: Mapping[str, str],
+    rewrite: str | Callable[..., Any],
+    llm: LLMLike = "",
+    **asking: Any,
 ) -> tuple[dict[str, tuple[str, ...]], list[Completion]]:
-    """Return query_id -> the texts that are searched for, and what a model replied.
+    """Return query_id -> the texts that are searched for, and what a model replied; `asking` are
+    options of `generate_many`.
 
     - "": the question.
     - "hyde": a passage that could answer it, in its place.
@@ -105,7 +109,7 @@ def wordings(
         }, []
     count = int(step.number) or _PARTS
     prompts = [_filled(_PROMPTS[step.name], text, count) for text in questions.values()]
-    replies = ask_model(llm, prompts, "rewritten questions")
+    replies = ask_model(llm, prompts, "rewritten questions", **asking)
     texts: dict[str, tuple[str, ...]] = {}
     for (query_id, question), reply in zip(questions.items(), replies, strict=True):
         searched = _lines(reply, count)
@@ -118,7 +122,10 @@ def wordings(
 
 
 def standalone(
-    questions: Mapping[str, str], conversations: Mapping[str, str], llm: LLMLike
+    questions: Mapping[str, str],
+    conversations: Mapping[str, str],
+    llm: LLMLike,
+    **asking: Any,
 ) -> tuple[dict[str, str], list[Completion]]:
     """Return questions that can be understood without the conversation before them, for those that
     have one, and what a model replied; the question itself where a reply is empty.
@@ -132,7 +139,7 @@ def standalone(
                 question=fence("question", questions[query_id], code), context=context
             )
         )
-    replies = ask_model(llm, prompts, "questions")
+    replies = ask_model(llm, prompts, "questions", **asking)
     texts = {
         query_id: reply_text(reply, _LONGEST) or questions[query_id]
         for query_id, reply in zip(conversations, replies, strict=True)

@@ -1,0 +1,129 @@
+"""The pace of one server: how many requests it is sent at a time, and how long a reply may take.
+
+A server with two slots works on two of eight requests, and the others wait in its queue. That wait
+is not the server's failure: a request may take its time limit once for itself and once for each
+request that is on its way with it, so that nothing that the server has begun is cut off. Two
+things are noticed sooner. A request was lost where many replies to other requests came, so that its
+turn must have passed, and then nothing within the limit. A server is dead where nothing at all came
+within twice the limit.
+
+After a time-out, or a status that means one, half as many requests are sent at a time, down to one;
+each reply that comes within half of the limit allows one more.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ragbench.errors import FailureKind
+from ragbench.llms.failures import RequestError
+from ragbench.network import given_up_if
+
+_SILENT = 5  # time-outs in a row, after which every other request would fail alike
+_OVERLOADED = {408, 503, 504}
+
+
+class Pace:
+    """The requests that are on their way to one server; all threads that ask it share one."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._changed = threading.Condition()
+        self._at_once = math.inf
+        self._turns: set[_Turn] = set()
+        self._last_reply = -math.inf
+        self._timeouts_in_row = 0
+
+    @contextmanager
+    def turn(self, timeout_s: float, stop: threading.Event, n_at_once: int = 1) -> Iterator[float]:
+        """Wait until one more request may be sent, and give the seconds that it may take in all;
+        `n_at_once` requests are sent together with it.
+
+        The request is sent inside, in this thread. Raises RequestError where it raises one, and
+        InterruptedError once `stop` is set.
+        """
+        turn = self._begin(timeout_s, stop, n_at_once)
+        try:
+            with given_up_if(lambda: self._is_lost(turn)):
+                yield turn.allowed_s
+        except RequestError as exc:
+            failure = self._note_failure(turn, exc)
+        else:
+            self._note_reply(turn)
+            return
+        finally:
+            with self._changed:
+                self._turns.discard(turn)
+                self._changed.notify_all()
+        raise failure
+
+    def _begin(self, timeout_s: float, stop: threading.Event, n_at_once: int = 1) -> _Turn:
+        with self._changed:
+            while len(self._turns) >= self._at_once and not stop.is_set():
+                self._changed.wait(0.2)
+            if stop.is_set():
+                raise InterruptedError("stopped")
+            # of requests that are sent together no one knows in which order they arrive
+            turn = _Turn(timeout_s, max(len(self._turns), n_at_once - 1))
+            self._turns.add(turn)
+            return turn
+
+    def _is_lost(self, turn: _Turn) -> bool:
+        """Return True if nothing more is to be expected of a request."""
+        now = time.monotonic()
+        if turn.n_others == 0:
+            return False  # its own limit decides
+        with self._changed:
+            silent_since = max(self._last_reply, turn.sent_at)
+            is_dead = now - silent_since > 2 * turn.timeout_s
+            return is_dead or now - turn.certainly_begun_at > turn.timeout_s
+
+    def _note_reply(self, turn: _Turn) -> None:
+        now = time.monotonic()
+        with self._changed:
+            self._last_reply, self._timeouts_in_row = now, 0
+            if now - turn.sent_at < turn.timeout_s / 2:
+                self._at_once += 1
+            for other in self._turns:
+                other.n_replies += 1
+                # twice as many replies as others were on their way: few servers are that unfair
+                if other.n_replies == 2 * other.n_others:
+                    other.certainly_begun_at = now
+
+    def _note_failure(self, turn: _Turn, exc: RequestError) -> RequestError:
+        """Return the failure as it is to be reported; after a time-out fewer are sent at a time."""
+        if exc.failure is not FailureKind.TIMEOUT and exc.status not in _OVERLOADED:
+            return exc
+        with self._changed:
+            if not turn.is_before_cut:
+                self._at_once = max(1, len(self._turns) // 2)
+                for other in self._turns:
+                    other.is_before_cut = True
+            if exc.status:  # the server itself replied
+                self._last_reply = time.monotonic()
+                return exc
+            self._timeouts_in_row += 1
+            is_dead = self._timeouts_in_row >= _SILENT
+        words, advice = f"no reply within {turn.timeout_s:g} s", "raise timeout_s or ask for less"
+        if turn.n_others:
+            words += f" next to {turn.n_others} others"
+        if is_dead:
+            words += f", nor to any of {self._timeouts_in_row} requests in a row"
+            advice = "raise timeout_s, or run again once the server answers"
+        return exc.reworded(f"{self._name}: {words}; {advice}", stop=exc.stop or is_dead)
+
+
+class _Turn:
+    """One request on its way."""
+
+    def __init__(self, timeout_s: float, n_others: int) -> None:
+        self.timeout_s, self.n_others = timeout_s, n_others
+        self.allowed_s = timeout_s * (1 + n_others)
+        self.sent_at = time.monotonic()
+        self.n_replies = 0
+        self.certainly_begun_at = math.inf
+        self.is_before_cut = False
