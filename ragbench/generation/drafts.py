@@ -337,7 +337,7 @@ def _read(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Draft]:
             replace(unread, question=f"{llms.STAND_IN}{number}?") for number in range(per_chunk)
         ]
     try:
-        cases = _object_of(reply, "cases", _Cases).cases[:per_chunk]
+        cases = _last(reply, _Cases, "cases").cases[:per_chunk]
     except ModelError as problem:
         return [replace(blank, state="failed", reason=str(problem))]
     except UnreadableError as problem:
@@ -355,31 +355,25 @@ def _read(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Draft]:
     ]
 
 
-def _object_of(reply: Completion, key: str, form: type[_Form]) -> _Form:
-    """Return the last JSON object of a reply that has the key, validated as `form`.
-
-    Raises:
-        ModelError: there is no reply, because the request failed or the model refused.
-        UnreadableError: the reply holds no such object, or one with a wrong value.
+def _last(reply: Completion, form: type[_Form], key: str) -> _Form:
+    """Return the last object of a reply that has this key, validated; ModelError where there is no
+    reply.
     """
-    if reply.error is not None:
-        raise ModelError(reply.error)
-    if reply.finish == "refusal":
-        raise ModelError(f"{reply.model} refused")
-    cut = " (it was cut at max_tokens)" if reply.finish == "length" else ""
+    if reply.error is not None or reply.finish == "refusal":
+        raise ModelError(reply.error or f"{reply.model} refused")
     try:
-        objects = [record for record, _, _ in json_spans(without_thoughts(reply.text))]
+        spans = json_spans(without_thoughts(reply.text))
+        objects = [record for record, _, _ in spans if key in record]
+        if not objects:
+            raise UnreadableError(f"it has no JSON object with {key!r}")
+        return form.model_validate(objects[-1])
     except ValueError as exc:
-        raise UnreadableError(f"{exc}{cut}") from exc
-    with_key = [record for record in objects if key in record]
-    if not with_key:
-        raise UnreadableError(f"it has no JSON object with {key!r}{cut}")
-    try:
-        return form.model_validate(with_key[-1])
-    except ValidationError as exc:
-        first = exc.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise UnreadableError(f"{place}: {first['msg']}{cut}") from exc
+        reason = str(exc)
+        if isinstance(exc, ValidationError):
+            first = exc.errors(include_url=False, include_input=False)[0]
+            reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        cut = " (it was cut at max_tokens)" if reply.finish == "length" else ""
+        raise UnreadableError(f"{reason}{cut}") from exc
 
 
 def _checked(draft: Draft, chunk: Chunk, max_overlap: float) -> Draft:
@@ -399,7 +393,7 @@ def _checked(draft: Draft, chunk: Chunk, max_overlap: float) -> Draft:
 def _verdict(reply: Completion) -> tuple[str, str]:
     """Return the state of a draft after its check, and the reason."""
     try:
-        verdict = _object_of(reply, "supported", _Support)
+        verdict = _last(reply, _Support, "supported")
     except (ModelError, UnreadableError) as problem:
         return "unchecked", f"the check failed: {problem}"
     if verdict.clear and verdict.supported:
