@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+import threading
 from types import SimpleNamespace
 
 import pytest
 
-from ragbench.progress import progress_bar
+from ragbench.progress import ThreadedCalls, progress_bar
 
 
 class Screen(io.StringIO):
@@ -43,7 +44,8 @@ def test_only_a_terminal_has_a_bar(
         bar.update(5)
         bar.update(5)  # not ten times a second
     shown = [line.strip() for line in screen.getvalue().split("\r") if line.strip()]
-    assert shown == ["searching: 510 of 1,000 queries, 0:01:05"] * terminal
+    line = "searching: 510 of 1,000 queries, 0:01:05, 9.2 a minute, 0:53:05 left"
+    assert shown == [line] * terminal
     assert screen.getvalue().endswith("\r") is terminal, "the line is empty at the end"
 
 
@@ -69,7 +71,41 @@ def test_a_bar_in_a_notebook_is_one_output_that_ends_empty(
     with progress_bar(None, "searching", "queries") as bar:
         clock.seconds = 3.0
         bar.update(5)
-    assert shown == ["searching: 5 queries, 0:00:03", ""] * watched
+    assert shown == ["searching: 5 queries, 0:00:03, 1.7 a second", ""] * watched
+
+
+def test_slow_replies_are_counted_while_none_comes(
+    clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = Screen(True)
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setitem(sys.modules, "IPython", None)
+    with progress_bar(15, "answers", "replies") as bar:
+        clock.seconds = 40.0
+        bar.update(0)
+        clock.seconds = 90.0
+        bar.update()
+    lines = [line.strip() for line in screen.getvalue().split("\r") if line.strip()]
+    assert lines == [
+        "answers: 0 of 15 replies, 0:00:40",
+        "answers: 1 of 15 replies, 0:01:30, 40.0 an hour, 0:21:00 left",
+    ]
+
+
+def test_calls_that_take_long_report_meanwhile() -> None:
+    beats: list[int] = []
+    release = threading.Event()
+
+    def beat() -> None:
+        beats.append(1)
+        if len(beats) == 3:
+            release.set()
+
+    calls = ThreadedCalls(
+        [1], lambda item: release.wait(60), at_once=1, name="slow", meanwhile=beat
+    )
+    assert list(calls) == [(1, True)]
+    assert len(beats) >= 3
 
 
 def test_the_log_of_a_slow_run_holds_no_bar() -> None:
