@@ -185,7 +185,7 @@ def loaded_by(code: str) -> list[str]:
         ("rb.compare", 16),
         ("rb.chunk", 22),
         ("rb.retrieve", 23),
-        ("rb.load_llm", 27),
+        ("rb.load_llm", 28),
     ],
 )
 def test_first_use_is_light(code: str, max_modules: int) -> None:
