@@ -393,9 +393,7 @@ class Pipeline:
                 self._rewritten[keys[query_id]] = (texts[query_id],), reply
         return {query_id: self._rewritten[keys[query_id]][0][0] for query_id in before}
 
-    def _wordings(
-        self, queries: Mapping[str, str], **asking: Any
-    ) -> dict[str, tuple[str, ...]]:
+    def _wordings(self, queries: Mapping[str, str], **asking: Any) -> dict[str, tuple[str, ...]]:
         """Return what is searched for in place of each question; {} without a step that rewrites.
         Each question is rewritten once.
         """

@@ -16,9 +16,7 @@ STEP_SYSTEM = (
 )
 
 
-def ask_model(
-    llm: LLMLike, prompts: Sequence[str], label: str, **asking: Any
-) -> list[Completion]:
+def ask_model(llm: LLMLike, prompts: Sequence[str], label: str, **asking: Any) -> list[Completion]:
     """Return one completion for each prompt; `asking` are options of `generate_many`.
 
     Raises:
