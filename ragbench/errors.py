@@ -128,6 +128,10 @@ class MissingExtraError(RagbenchError, ImportError):
 class DataWarning(UserWarning):
     """A flaw of real data that is not an error; one warning with the count and the first ids."""
 
+    def is_known(self) -> bool:
+        """Return True if a terminal or a notebook has shown it before, and need not again."""
+        return False
+
 
 class JudgeWarning(UserWarning):
     """A judge whose verdicts deserve less trust, such as a model that judges its own answers."""
@@ -136,7 +140,11 @@ class JudgeWarning(UserWarning):
 def _format_warning(
     message: Warning | str, category: type[Warning], *source: Any, **options: Any
 ) -> str:
-    """Format our warnings as one line; others as Python formats them."""
+    """Format our warnings as one line, and one that was shown before as none; others as Python formats
+    them.
+    """
+    if isinstance(message, DataWarning) and message.is_known():
+        return ""
     if issubclass(category, DataWarning | JudgeWarning):
         return f"{category.__name__}: {without_ansi(str(message))}\n"
     return _python_format(message, category, *source, **options)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ragbench.errors import ConfigError, RagbenchError, printable
+from ragbench.errors import ConfigError, DataWarning, RagbenchError, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +28,7 @@ def clean_errors() -> Iterator[None]:
     from ragbench import store
 
     as_before = warnings.formatwarning
-    warnings.formatwarning = lambda message, *_, **__: f"ragbench: warning: {message}\n"
+    warnings.formatwarning = _format_warning
     try:
         try:
             store.check_environment()
@@ -45,6 +45,13 @@ def clean_errors() -> Iterator[None]:
         raise typer.Exit(130) from exc
     finally:
         warnings.formatwarning = as_before
+
+
+def _format_warning(message: Warning | str, *_: Any, **__: Any) -> str:
+    """Format a warning as one line, and one that was shown before as none."""
+    if isinstance(message, DataWarning) and message.is_known():
+        return ""
+    return f"ragbench: warning: {message}\n"
 
 
 def print_table(

@@ -1,6 +1,7 @@
 """Documents without questions: what a test set is generated from."""
 
 import json
+import mimetypes
 import os
 import warnings
 from collections import Counter
@@ -15,7 +16,8 @@ from ragbench.datasets.html import text_of_html
 from ragbench.datasets.jsonl import shown
 from ragbench.datasets.records import case
 from ragbench.errors import DataError, DataWarning, MissingExtraError
-from ragbench.files import expanded
+from ragbench.files import expanded, write_durably
+from ragbench.store import cache_folder, digest
 from ragbench.types import Dataset, Document, as_documents
 
 
@@ -40,6 +42,32 @@ _READERS: Mapping[str, tuple[Callable[[bytes], str], str]] = {
 SUFFIXES = tuple(_READERS)
 
 
+_MEDIA = ("image/", "audio/", "video/", "font/", "text/css", "text/javascript")
+
+
+class UnreadWarning(DataWarning):
+    """Files of a folder that are not read, by their types.
+
+    A terminal or a notebook shows it once for a folder, and again when other files are not read.
+    """
+
+    def __init__(self, text: str, folder: Path, reason: str) -> None:
+        super().__init__(text)
+        self._key = digest(str(folder.resolve()), reason)
+
+    def is_known(self) -> bool:
+        """Return True if it was shown before, as a file in the cache folder records."""
+        try:
+            record = cache_folder() / "shown" / self._key
+            if record.exists():
+                return True
+            record.parent.mkdir(exist_ok=True)
+            write_durably(record, "")
+        except (OSError, ValueError):  # a cache that cannot be written remembers nothing
+            return False
+        return False
+
+
 def load_corpus(path: str | Path) -> Dataset:
     """Return documents that may lack questions: a corpus.jsonl, a folder with one, a folder of
     texts, a .parquet file (doc_id, text or contents), a dataset's name.
@@ -49,7 +77,7 @@ def load_corpus(path: str | Path) -> Dataset:
     folder (the last two with the extra `documents`); a document's id is its path inside the folder,
     its title is empty. Of HTML, PDF and DOCX only the text is kept. Hidden files and folders are
     left out; all other files that are not read, such as texts that are not in UTF-8, are counted by
-    their type in one DataWarning.
+    their type in one DataWarning, unless they are only images and the like.
 
     Raises:
         DataError: nothing is there, or it is not what it should be.
@@ -87,6 +115,7 @@ def parquet_rows(path: Path) -> list[dict[str, Any]]:
 def _texts(folder: Path) -> dict[str, Document]:
     corpus = {}
     unread: Counter[str] = Counter()
+    n_media = 0
     other_encodings: list[str] = []
     hint = ""
     for path in sorted(folder.rglob("*")):
@@ -95,6 +124,8 @@ def _texts(folder: Path) -> dict[str, Document]:
             continue
         if suffix not in _READERS:
             unread[suffix or "without an ending"] += 1
+            kind = mimetypes.guess_type(path.name)[0] or ""
+            n_media += kind.startswith(_MEDIA)
             continue
         read, expected = _READERS[suffix]
         try:
@@ -123,11 +154,10 @@ def _texts(folder: Path) -> dict[str, Document]:
             f"{folder} holds neither corpus.jsonl nor a file with text that ends "
             f"in {', '.join(SUFFIXES)}" + (f"; not read: {reason}" if reason else "")
         )
-    if reason:
-        warnings.warn(
+    if unread.total() > n_media:
+        text = (
             f"{folder}: {unread.total()} of {unread.total() + len(corpus)} files were not read, and "
-            f"nothing in them is found: {reason}",
-            DataWarning,
-            stacklevel=3,
+            f"nothing in them is found: {reason}"
         )
+        warnings.warn(UnreadWarning(text, folder, reason), stacklevel=3)
     return corpus

@@ -8,6 +8,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
+from pathlib import PurePosixPath
 from typing import Any
 
 import pandas as pd
@@ -26,7 +27,7 @@ from ragbench.metrics.overall import decide_overall
 from ragbench.metrics.safety.leakage import masked, masked_id
 from ragbench.metrics.tidy import relevant_ids, score_frame, tidy
 from ragbench.testsets.composition import evidence_words, origin_of, wording_overlaps
-from ragbench.types import grouped
+from ragbench.types import Dataset, grouped
 
 OF_ANSWERS = tuple(kind.name for kind in KINDS.values() if kind.of_answers)
 # What leaves out the labels by which the perspective "pipeline" judges answers directly.
@@ -204,7 +205,39 @@ def advice_for(result: Result, answered: SystemOutput, targets: Targets) -> tupl
     if answered.has_answers and answered.dataset.cases and not measured.isdisjoint(OF_ANSWERS):
         abstentions = abstention_table(answered.dataset, answered.answers)
     rows = (compare_with_target(row, targets) for row in result.rows)
-    return recommend(rows, abstentions, _failing(result))
+    never_retrieved = _never_retrieved(result, answered.dataset)
+    return recommend(rows, abstentions, _failing(result), never_retrieved)
+
+
+def _never_retrieved(result: Result, dataset: Dataset) -> list[str]:
+    """State which types of documents no question retrieved although failed ones need them; [] where
+    there is none.
+    """
+    if result.diagnosis is None:
+        return []
+    failed = {*result.diagnosis.loc[result.diagnosis["failed"], "query_id"]}
+    retrieved = {_ending(doc_id) for ranking in result.run.values() for doc_id in ranking}
+    needing: dict[str, list[str]] = {}
+    for case in dataset.cases:
+        grades = dataset.qrels.get(case.query_id, {})
+        needed = {doc_id for doc_id, grade in grades.items() if grade > 0}
+        needed |= {span.doc_id for span in case.evidence}
+        for ending in {_ending(doc_id) for doc_id in needed} - retrieved - {""}:
+            needing.setdefault(ending, []).append(case.query_id)
+    figures = []
+    for ending, query_ids in sorted(needing.items()):
+        n_failed = len(failed & {*query_ids})
+        if retrieved and n_failed:
+            figures.append(
+                f"no passage from any {ending}: {n_failed} of {len(query_ids)} questions on them fail"
+            )
+    return figures
+
+
+def _ending(doc_id: str) -> str:
+    """Return the ending of a document's name, .pdf of "a/b.pdf"; "" where it has none."""
+    ending = PurePosixPath(doc_id).suffix.lower()
+    return ending if ending[1:].isalpha() else ""
 
 
 def _failing(result: Result) -> list[str]:

@@ -23,6 +23,7 @@ def recommend(
     rows: Iterable[MeasureResult],
     abstentions: pd.DataFrame | None = None,
     failing: Sequence[str] = (),
+    never_retrieved: Sequence[str] = (),
 ) -> tuple[Advice, ...]:
     """Return advice for one evaluated system, the earliest stage first; none where everything meets
     its target and no question failed.
@@ -36,6 +37,7 @@ def recommend(
         abstentions: as from `abstention_table`.
         failing: how many questions failed, and of what; the last resort where nothing else is
             advised.
+        never_retrieved: of which type no document is retrieved, and how many questions failed on it.
 
     >>> support = MeasureResult("claim_support", "groundedness", 0.6, 0.5, 0.7, 40, 50, target=0.85,
     ...                         verdict="missed")
@@ -56,6 +58,10 @@ def recommend(
             name, text = "out_of_reach", f"{text}, ceiling {row.ceiling:.3f}"
         (met if row.verdict == "passed" else missed).setdefault(name, []).append(text)
     advice: dict[str, Advice] = {}
+    if never_retrieved:
+        entry = _table()["never_retrieved"]
+        figures = tuple(never_retrieved)
+        advice["never_retrieved"] = Advice(entry["title"], entry["cause"], entry["action"], figures)
     for name, entry in _table()["advice"].items():
         evidence = _figures(missed, entry["missed"])
         if not evidence or not advice.keys().isdisjoint(entry.get("unless", ())):

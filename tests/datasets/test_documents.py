@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -138,3 +140,39 @@ def test_a_damaged_document_is_named_and_a_scan_is_counted(tmp_path: Path) -> No
         with pytest.raises(DataError, match=rf"{name} could not be read: .*expected"):
             load_corpus(tmp_path)
         (tmp_path / name).unlink()
+
+
+def test_images_alone_need_no_warning(tmp_path: Path) -> None:
+    (tmp_path / "guide.md").write_text("# Install\n\nUse pip.\n", encoding="utf-8")
+    for name in ("a.png", "b.SVG", "c.jpeg", "d.mp4", "e.woff2"):
+        (tmp_path / name).write_bytes(b"\x89")
+    assert set(load_corpus(tmp_path).corpus) == {"guide.md"}  # here warnings are errors
+
+
+def test_unread_files_are_shown_once_in_commands_and_notebooks(tmp_path: Path) -> None:
+    """Each process is a command or a kernel of its own; a script is told each time."""
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    text = "# Install\n\nThe installer needs a network and about ten minutes of your time.\n"
+    (docs / "guide.md").write_text(text, encoding="utf-8")
+    (docs / "slides.pptx").write_bytes(b"PK")
+    environment = {**os.environ, "RAGBENCH_CACHE_DIR": str(tmp_path / "cache")}
+    load = "from ragbench.datasets.corpus import load_corpus; load_corpus('docs')"
+    kernel = f"from ragbench.errors import one_line_warnings; one_line_warnings(); {load}"
+
+    def said(*arguments: str) -> int:
+        command = [sys.executable, *arguments]
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=tmp_path, env=environment
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stderr.count("were not read")
+
+    assert said("-c", load) == 1
+    assert said("-m", "ragbench", "init", "--docs", "docs") == 1
+    assert said("-m", "ragbench", "init", "--docs", str(docs), "--force", "again") == 0
+    assert said("-c", kernel) == 0
+    assert said("-c", load) == 1
+    (docs / "more.pptx").write_bytes(b"PK")
+    assert said("-c", kernel) == 1
+    assert said("-c", kernel) == 0

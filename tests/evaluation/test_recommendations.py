@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ragbench as rb
 from ragbench.evaluation import Targets, recommendations
 from ragbench.evaluation.records import Advice, MeasureResult
 from ragbench.evaluation.rows import compare_with_target
@@ -217,3 +218,20 @@ def test_failing_questions_without_any_missed_target_have_advice() -> None:
     )
     [found] = recommendations.recommend([low], failing=failing)
     assert found.title != advice.title
+
+
+def test_a_type_of_document_that_is_never_retrieved_is_named() -> None:
+    corpus = {"a.md": "The line opened in 1881.", "b.md": "Dogs bark at night."}
+    questions = {
+        "q1": "When did the line open?",
+        "q2": "Who bark at night?",
+        "q3": "What is a canteen?",
+        "q4": "Where is the station?",
+    }
+    qrels = {"q1": {"a.md": 1}, "q2": {"b.md": 1}, "q3": {"c.pdf": 1}, "q4": {"c.pdf": 1}}
+    data = rb.Dataset.from_dicts(corpus, questions, qrels)
+    result = rb.evaluate(data, "bm25")
+    [advice] = [each for each in result.advice if "one type" in each.title]
+    assert advice.evidence == ("no passage from any .pdf: 2 of 2 questions on them fail",)
+    known = rb.Dataset.from_dicts(corpus, {"q1": questions["q1"]}, {"q1": {"a.md": 1}})
+    assert not [each for each in rb.evaluate(known, "bm25").advice if "one type" in each.title]
