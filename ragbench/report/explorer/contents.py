@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from ragbench.errors import DataError, DataWarning
 from ragbench.evaluation import Result, Results
+from ragbench.evaluation.configurations import configurations
 from ragbench.evaluation.formats import short
 from ragbench.evaluation.records import MeasureResult
 from ragbench.metrics.safety.leakage import masked, masked_id
@@ -152,8 +153,9 @@ def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, A
         tables = [results.compare(sides[0].name, measures=names[:1])]
         tables += [sides.compare(sides[0].name, measures=names[1:])] if names[1:] else []
     table = pd.concat(tables)
+    labels = [configurations(results).set_index("name")["label"][side.name] for side in sides]
     return [
-        _measure(row["measure"], [row["wins"], row["losses"], row["ties"]], _sentence(row))
+        _measure(row["measure"], [row["wins"], row["losses"], row["ties"]], _sentence(row, labels))
         for row in table[table["name"] == sides[1].name].to_dict("records")
     ]
 
@@ -168,13 +170,17 @@ def _mean_sentence(row: MeasureResult) -> str:
     return f"Mean {row.measure} {mean} over {row.n_scored} of {plural(row.n, 'question')}."
 
 
-def _sentence(row: Mapping[Hashable, Any]) -> str:
-    """State how B differs from A by one measure; its decision where it is the one that decides."""
+def _sentence(row: Mapping[Hashable, Any], labels: Sequence[str]) -> str:
+    """State how B differs from A by one measure, with who they are; its decision where it is the one
+    that decides.
+    """
+    a, b = labels
     difference = with_interval(row["difference"], row["ci_low"], row["ci_high"], "{:+.3f}")
     decision = f" Decision: {row['decision']}." if row["decision"] else ""
     return (
-        f"By {row['measure']}, B is better on {plural(row['wins'], 'question')}, worse "
-        f"on {row['losses']} and equal on {row['ties']}. Difference B - A with its 95\u00a0% "
+        f"A is {a}, B is {b}. By {row['measure']}, B is better on "
+        f"{plural(row['wins'], 'question')}, worse on {row['losses']} and equal on "
+        f"{row['ties']}. Difference B - A with its 95\u00a0% "
         f"interval: {difference}, over {plural(row['n'], 'question')}.{decision}"
     )
 

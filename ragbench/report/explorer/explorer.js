@@ -4,7 +4,7 @@ const KINDS = { better: "▲", worse: "▼", tie: "●", none: "○" };
 const WORDS = { better: "B better", worse: "B worse", tie: "equal", none: "not scored" };
 const PAGE = 100; // rows that are added to the list at a time
 const CELLS = 40; // per axis: questions in one cell are drawn as one mark
-const [WIDE, HIGH, LEFT, BOTTOM, EDGE] = [460, 400, 54, 50, 14]; // of the plot, in the units of its view box
+const [WIDE, HIGH, LEFT, BOTTOM, EDGE] = [460, 400, 76, 50, 14]; // of the plot, in the units of its view box
 const TIE = 1e-12; // as in ragbench.statistics
 
 // As in ragbench.errors; a sign of two units becomes two, so that places within a text stay.
@@ -219,14 +219,14 @@ function explore(root, data, onSelect = () => {}, linked = false) {
       ];
     });
     const { name } = measures[state.measure];
-    const short = (text) => (text.length > 50 ? `${text.slice(0, 49)}…` : text);
+    const short = (text) => (text.length > 44 ? `${text.slice(0, 43)}…` : text);
     const [below, atLeft] = pair ? sides.map((side, i) => `${"AB"[i]}: ${short(side.label)}`) : ["questions, lowest value first", name];
     const middle = (up(0) + up(1)) / 2;
     const picture = s("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": `${name}, ${plural(scored.length, "question")}; the list below holds the same` },
       ...axis,
       pair ? s("line", { class: "equal", x1: across(0), y1: up(0), x2: across(1), y2: up(1) }) : null,
       s("text", { class: "title", x: across(0.5), y: HIGH - 10, "text-anchor": "middle" }, below),
-      s("text", { class: "title", x: 14, y: middle, "text-anchor": "middle", transform: `rotate(-90 14 ${middle})` }, atLeft),
+      s("text", { class: "title", x: 16, y: middle, "text-anchor": "middle", transform: `rotate(-90 16 ${middle})` }, atLeft),
       ...marks);
     const legend = ["better", "worse", "tie"].map((kind) => h("span", { class: kind }, `${KINDS[kind]} ${WORDS[kind]}`));
     plot.replaceChildren(picture,
@@ -321,15 +321,19 @@ function explore(root, data, onSelect = () => {}, linked = false) {
 
   // --- one question ------------------------------------------------------------------------------------------------
   function open(i, scroll = false) {
-    state.current = i;
     if (linked) history.replaceState(null, "", fragment(questions[i]));
+    show(i);
+    list.querySelector(".current")?.scrollIntoView({ block: "nearest" });
+    if (scroll && detail.offsetTop > list.offsetTop) detail.scrollIntoView({ block: "start" });
+  }
+
+  function show(i) {
+    state.current = i;
     const at = shown.indexOf(i);
     if (at >= state.limit) update({ limit: Math.ceil((at + 1) / PAGE) * PAGE }, true);
     else drawPlot();
     markRow();
-    list.querySelector(".current")?.scrollIntoView({ block: "nearest" });
     drawDetail();
-    if (scroll && detail.offsetTop > list.offsetTop) detail.scrollIntoView({ block: "start" });
   }
 
   const fragment = (one) => `#q-${encodeURIComponent(one.id)}`;
@@ -447,8 +451,8 @@ function explore(root, data, onSelect = () => {}, linked = false) {
           h("button", { onclick: () => pick(shown) }, "Select these"), h("button", { onclick: () => pick([...state.selected], false) }, "Clear"), chosen, save),
         list, more),
       detail));
-  detail.append(h("p", { class: "soft" }, "Choose a question in the list or the plot."));
   changeMeasure(0);
+  if (shown.length) show(shown[0]); // what the list begins with; the address names it only when it is chosen
   selectionChanged();
   if (linked) addEventListener("hashchange", follow), follow();
   return (ids) => {

@@ -17,6 +17,7 @@ from ragbench.service.alert_rules import raised_alerts
 from ragbench.service.bodies import RunBody
 from ragbench.service.history_database import connected
 from ragbench.service.keys import SESSION, close_session, open_session
+from ragbench.service.pages import pairs
 from ragbench.service.pages import series as views
 from ragbench.service.pages.html_pages import (
     FormFields,
@@ -166,12 +167,15 @@ def report(who: Visitor, run_id: str) -> HTMLResponse:
 @router.get("/compare")
 def compare(who: Visitor, a: str = "", b: str = "") -> HTMLResponse:
     """Compare two runs."""
-    recent, comparison = records(trends.history(limit=200, **who.scope)), None
+    groups = pairs.comparable_runs(records(trends.history(limit=200, **who.scope)), a)
+    comparison = None
     if a and b:
+        before, after = run_row(who, a)[0], run_row(who, b)[0]
         comparison = api.compare(who, a, b)
-        comparison |= {"before": run_row(who, a)[0], "after": run_row(who, b)[0]}
-        comparison["measures"].sort(key=lambda row: not row["decision"])
-    return page(who.request, "compare", recent=recent, a=a, b=b, comparison=comparison)
+        comparison |= {"before": before, "after": after}
+        comparison["groups"] = pairs.by_perspective(comparison.pop("measures"))
+        comparison["questions"] = pairs.question_rows(who, before, after)
+    return page(who.request, "compare", groups=groups, a=a, b=b, comparison=comparison)
 
 
 @router.get("/schedules")

@@ -256,3 +256,23 @@ def test_the_address_names_the_open_question(
     )
     page.goto(f"{file.as_uri()}#q-elsewhere")
     assert page.locator(".list li").count() == 3
+
+
+def test_the_first_question_is_open_and_the_axes_do_not_overlap(
+    results: Results, dataset: Dataset, tmp_path: Path, browser: Browser
+) -> None:
+    file = explore(results, dataset=dataset).write(tmp_path / "explore.html")
+    opened = Opened(browser, file)
+    first = opened.page.locator(".list li .text").first.inner_text()
+    assert opened.page.locator(".detail h2").inner_text() == first
+    assert "#" not in opened.page.url, "the address names a question only when it is chosen"
+    boxes = opened.page.locator(".plot text").evaluate_all(
+        "nodes => nodes.map((node) => node.getBoundingClientRect().toJSON())"
+    )
+    assert len(boxes) == 12
+    for i, one in enumerate(boxes):
+        for other in boxes[i + 1 :]:
+            beside = one["right"] <= other["left"] or other["right"] <= one["left"]
+            below = one["bottom"] <= other["top"] or other["bottom"] <= one["top"]
+            assert beside or below
+    assert opened.complaints == []

@@ -36,7 +36,8 @@ def test_two_results_are_compared_as_the_library_compares_them(
     [row] = results.compare("a").to_dict("records")
     [measure] = explorer.data["measures"]
     assert measure["counts"] == [row["wins"], row["losses"], row["ties"]] == [1, 1, 1]
-    assert "B is better on 1 question, worse on 1 and equal on 1" in explorer.conclusion
+    who = "A is a, B is b. By nDCG@10, "
+    assert f"{who}B is better on 1 question, worse on 1 and equal on 1" in explorer.conclusion
     assert (
         f"{row['difference']:+.3f} [{row['ci_low']:+.3f}, {row['ci_high']:+.3f}]"
         in explorer.conclusion

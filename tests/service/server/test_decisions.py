@@ -138,6 +138,24 @@ def test_two_runs_are_compared_by_the_conclusion(
     assert row["decision"] == kind
 
 
+def test_the_comparison_shows_both_answers_and_measures_by_perspective(
+    visit: TestClient, root: Path, database: str
+) -> None:
+    from tests.service.server.test_pages import hostile_run
+
+    hostile = hostile_run(root, database)
+    runs = recorded(SWEEPS["better"], root / "results" / "mine", database)
+    html = visit.get(f"/compare?a={runs['base']}&b={runs['other']}").text
+    page = words(unescape(html))
+    assert re.search(r"decides nDCG@10 0\.\d{3}", page)
+    n_rows = html.count('data-label="Before"><span class="chip')
+    assert n_rows == len(BASE), "a row per question, with the answers of both"
+    assert hostile not in html.partition("<form")[2].partition("</form>")[0]
+    start = visit.get("/compare").text
+    assert runs["base"] in start
+    assert 'name="b"' not in start, "what can be compared follows from the first run"
+
+
 def test_drafts_decide_nothing_on_the_dashboard(
     visit: TestClient, root: Path, database: str
 ) -> None:
