@@ -60,8 +60,9 @@ def recommend(
     advice: dict[str, Advice] = {}
     if never_retrieved:
         entry = _table()["never_retrieved"]
-        figures = tuple(never_retrieved)
-        advice["never_retrieved"] = Advice(entry["title"], entry["cause"], entry["action"], figures)
+        advice["never_retrieved"] = Advice(
+            entry["title"], entry["cause"], entry["action"], tuple(never_retrieved)
+        )
     for name, entry in _table()["advice"].items():
         evidence = _figures(missed, entry["missed"])
         if not evidence or not advice.keys().isdisjoint(entry.get("unless", ())):

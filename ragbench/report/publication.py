@@ -41,7 +41,7 @@ nav{font-size:.9rem;margin-bottom:1rem}
 main{overflow-wrap:break-word}
 pre{overflow-x:auto;padding:.6rem .8rem;background:#8882;border-radius:6px;font-size:.85rem;line-height:1.4}
 .cell{margin:0 0 1rem}.output_area{overflow-x:auto}.dataframe{font-size:.85rem}
-img{background:#fff}summary{cursor:pointer}
+summary{cursor:pointer}
 @media (max-width:600px){.output_area img{max-width:none}}
 """
 
@@ -142,6 +142,7 @@ def notebook_html(path: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8")
         notebook = nbformat.v4.reads(text)  # type: ignore[no-untyped-call]
+        _show_alternative_texts(notebook)
         body, _ = exporter.from_notebook_node(notebook)
     except (OSError, AttributeError, KeyError, TypeError, ValueError) as exc:
         raise DataError(
@@ -155,6 +156,19 @@ def notebook_html(path: Path) -> str:
     style = f"{_STYLE}{light}@media (prefers-color-scheme: dark){{{dark}}}"
     navigation = f'<nav><a href="{INDEX}">All configurations</a></nav>'
     return page_html(title.strip(" ¶\n"), navigation + body, style)
+
+
+def _show_alternative_texts(notebook: Any) -> None:
+    """Give the images of a notebook the alternative text that their metadata has: nbconvert leaves it
+    out.
+    """
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            alt = output.get("metadata", {}).get("image/png", {}).get("alt")
+            if alt and "image/png" in output.data:
+                source = f"data:image/png;base64,{output.data['image/png'].strip()}"
+                image = f'<p><img alt="{html.escape(str(alt))}" src="{html.escape(source)}"></p>'
+                output.data["text/html"] = image
 
 
 def _cleaned(body: str) -> str:

@@ -5,10 +5,14 @@ nothing.
 from __future__ import annotations
 
 import itertools
+from io import BytesIO
 
+import numpy as np
 import pandas as pd
 import pytest
+from IPython.core.formatters import DisplayFormatter
 from matplotlib.figure import Figure
+from PIL import Image
 
 from ragbench.errors import DataWarning
 from ragbench.report import plots
@@ -136,3 +140,19 @@ def test_letters_without_a_font_are_question_marks_and_a_warning(
     with pytest.warns(DataWarning, match="𒀀𒀁"):
         figure.draw_without_rendering()
     assert (title.get_text(), axes.get_yticklabels()[0].get_text()) == ("جسر ?", "bm25 ??")
+
+
+def test_a_figure_is_transparent_and_has_alternative_text() -> None:
+    figure, axes = plots.new_axes(4, 2)
+    axes.barh(["bm25", "$1 dense"], [0.2, 0.4], label="recall")
+    axes.set(xlabel="nDCG@10", title="short questions")
+    axes.legend()
+    alt = "Figure. short questions: nDCG@10 (bm25; $1 dense); series: recall."
+    display = DisplayFormatter()
+    data, metadata = display.format(figure)
+    assert metadata["image/png"]["alt"] == data["text/plain"] == alt
+    pixels = np.asarray(Image.open(BytesIO(data["image/png"])).convert("RGBA"))
+    assert pixels[0, 0, 3] == 0
+    opaque = pixels[pixels[..., 3] == 255][:, :3]
+    assert len(opaque)
+    assert opaque.max(axis=1).min() > 80, "nothing is lost on a dark page"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from pathlib import Path
@@ -144,3 +145,16 @@ def test_what_is_no_sweep_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"broken\.ipynb is not a notebook"):
         publish(tmp_path, tmp_path / "site")
     assert not (tmp_path / "site").exists()
+
+
+def test_images_of_notebooks_keep_their_alternative_text(tmp_path: Path) -> None:
+    image = {"image/png": "iVBORw0KGgo="}
+    alt = "Figure. a <b> against c."
+    metadata = {"image/png": {"alt": alt}}
+    shown = nbformat.v4.new_output("display_data", image, metadata=metadata)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1", outputs=[shown])])
+    nbformat.write(notebook, tmp_path / "a.ipynb")
+    text = notebook_html(tmp_path / "a.ipynb")
+    [found] = re.findall(r'<img alt="([^"]*)"', text)
+    assert html.unescape(found) == alt
+    assert "No description" not in text
