@@ -33,7 +33,7 @@ ELSEWHERE = "other"
 TITLES = {"own": "Measures of your own", ELSEWHERE: "Chunkings and detectors"}
 
 MODULES = (
-    "errors evaluation generation judges labelling llms metrics report retrieval statistics systems "
+    "errors evaluation foreign generation judges labelling llms metrics report retrieval statistics systems "
     "testing testsets types"
 ).split()
 
