@@ -57,7 +57,8 @@ def sweep_command(
 
     Args:
         grid: A grid file, a folder with a grid.toml, or a built-in grid: pydoc (half a minute),
-            quickstart (minutes).
+            quickstart (minutes), techniques (25 changes of a search; with --set dataset=tests.yaml
+            on your documents), techniques_llm (those that ask a language model).
         force: Run finished configurations again too.
         output: Folder that holds the sweep's folder.
         allow_failed: Take a run as finished although requests of it failed.

@@ -281,6 +281,8 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
         # "" and 0: the configuration, and its name, of before there were any of these
         if key not in (*WHERE, *REQUESTS) and not (key in OMITTED and value in ("", 0))
     }
+    if "rewrite" not in kept and kept.get("history") != "rewrite":
+        kept.pop("rewrite_llm", None)  # nothing asks it
     system = kept.get("system", "")
     if "system" in kept and is_pipeline(system):
         kept |= {"retriever": system} if system else {}

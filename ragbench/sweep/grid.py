@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.evaluation import WHERE, check_parameters, config_name, configuration
 from ragbench.evaluation.identity import criteria_digest
-from ragbench.evaluation.parameters import assignments
+from ragbench.evaluation.parameters import OMITTED, assignments
 from ragbench.evaluation.spec import REQUESTS, spec_of
 from ragbench.extension import searched
 from ragbench.files import expanded, read_toml, toml_line
@@ -267,7 +267,12 @@ def _typed(where: str, values: _Table, notebook: Notebook) -> _Table:
 
 
 def _matches(parameters: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
-    return all(parameters.get(key) == value for key, value in part.items())
+    """Return True if a configuration has these values; "" and 0 are those of what it leaves out."""
+    for name, value in part.items():
+        is_left_out = name in OMITTED and name not in parameters and value in ("", 0)
+        if not is_left_out and parameters.get(name) != value:
+            return False
+    return True
 
 
 def _named(

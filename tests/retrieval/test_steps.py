@@ -27,9 +27,10 @@ from ragbench.retrieval.steps.fusion import fuse, fused_search, normalised
 from ragbench.retrieval.steps.index_text import index_texts
 from ragbench.retrieval.steps.order import diversify
 from ragbench.retrieval.steps.rewrite import wordings
-from ragbench.retrieval.steps.search import check_steps
-from ragbench.sweep import read_grid
+from ragbench.retrieval.steps.search import STEP_PARAMETERS, check_steps
+from ragbench.sweep import plan, read_grid
 from ragbench.systems import Pipeline
+from ragbench.testsets.writer import save_dataset
 from ragbench.text import token_offsets
 from ragbench.types import Call, Case, Chunk, Dataset, Document, Run, Span
 
@@ -467,6 +468,7 @@ def test_a_configuration_without_steps_has_its_name_of_before() -> None:
     empty = {"fusion": "", "rerank_depth": 0, "diversity": ""}
     assert configuration({**before, **empty}) == before
     assert config_name({**before, **empty}) == config_name(before)
+    assert configuration({**before, "rewrite_llm": "env"}) == before, "nothing asks it"
     named = config_name({**before, **empty, "fusion": "rrf:1"})
     assert named.startswith("hybrid-minilm-rrf-1-fixed-128-")
 
@@ -709,7 +711,6 @@ def test_a_filtered_search_is_as_deep_as_one_of_the_allowed_chunks() -> None:
         ({"rewrite": "hide", "rewrite_llm": "env"}, "unknown rewrite 'hide'; did you mean 'hyde'"),
         ({"rewrite": "hyde"}, "rewrite 'hyde' asks a language model; name one as llm"),
         ({"rewrite": "several:11"}, "expected a whole number from 1 to 10 after several:"),
-        ({"rewrite_llm": "env"}, "rewrite_llm is 'env', which has no effect without a step"),
         ({"filter": "my_filtr"}, "unknown filter 'my_filtr'. Known: package.module:attribute"),
     ],
     ids=str,
@@ -732,3 +733,36 @@ def test_a_step_without_effect_on_a_service_is_refused(step: str, tmp_path: Path
         rb.evaluate(DATA, lambda question: "?", **{step: value})
     with pytest.raises(ConfigError, match="options of ragbench's own pipeline"):
         pipeline_settings([f"{step}={value}"], "service.toml")
+
+
+def test_the_grid_of_techniques_changes_one_thing_at_a_time() -> None:
+    grid = read_grid("techniques", ["dataset=pydoc"])
+    plain = grid.runs[grid.baseline]
+    assert not plain.keys() & set(STEP_PARAMETERS)
+    assert (plain["retriever"], plain["chunk_size"]) == ("hybrid:minilm", 256)
+    changes = []
+    for parameters in grid.runs.values():
+        names = {*parameters, *plain}
+        changes.append(sum(parameters.get(name) != plain.get(name) for name in names))
+    assert 24 <= len(changes) <= 26
+    assert sorted(set(changes)) == [0, 1, 2]
+    assert changes.count(0) == 1
+    assert all(run["llm"] == "extractive" for run in grid.runs.values())
+
+
+def test_the_grid_of_techniques_with_a_model_is_foreseen(tmp_path: Path) -> None:
+    testset = save_dataset(DATA, tmp_path / "demo")
+    options = [f"dataset={testset}", "retriever=bm25", "rewrite_llm=ollama:m"]
+    grid = read_grid("techniques_llm", options)
+    assert [
+        name
+        for name in ("hyde", "several-3", "step-back", "decompose", "summary")
+        if not any(name in run for run in grid.runs)
+    ] == []
+    assert "rewrite_llm" not in grid.runs[grid.baseline]
+    planned = plan("techniques_llm", out=tmp_path, overrides=options)
+    # two questions, rewritten in four ways; three chunks, for which "env" writes a context
+    assert {model.model: model.to_send for model in planned.models} == {
+        "ollama:m": 8,
+        "ollama:llama3.1:8b": 3,
+    }

@@ -65,8 +65,6 @@ def check_steps(parameters: Mapping[str, Any]) -> None:
         check_llm(writer)
     rewriting = read_step("rewrite", rewrite)
     asks_model = values["history"] == "rewrite" or (rewriting.name and not rewriting.function)
-    if rewrite_llm and not asks_model:
-        raise without_effect("rewrite_llm", "without a step that asks it; name a rewrite")
     if rewrite_llm and isinstance(rewrite_llm, str):
         check_llm(rewrite_llm)
     if asks_model and not rewrite_llm and values["llm"] == "extractive":
