@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 
@@ -82,3 +83,27 @@ def test_score_run_is_ten_times_faster_than_ir_measures(
     fast, slow = best_of(4, ours, theirs)
     print(f"\nscore_run {fast:.3f} s, ir_measures {slow:.3f} s, ratio {slow / fast:.1f}")
     assert slow / fast >= 10
+
+
+@pytest.mark.parametrize("n_queries", [100, 5_000, 100_000])
+def test_dicts_are_scored_in_at_most_twice_the_time_of_pytrec_eval(n_queries: int) -> None:
+    pytrec_eval = pytest.importorskip("pytrec_eval")
+    draw = random.Random(0)
+    documents = [f"doc{i}" for i in range(100_000)]
+    qrels = {}
+    run = {}
+    for number in range(n_queries):
+        judged = draw.sample(documents, 20)
+        found = {*judged[:10], *draw.sample(documents, 90)}
+        qrels[f"q{number}"] = {document: draw.choice([0, 1, 2]) for document in judged}
+        run[f"q{number}"] = {document: draw.random() for document in found}
+    measures = ["nDCG@10", "RR", "AP", "P@5", "P@10", "R@5", "R@10"]
+    theirs = {"ndcg_cut.10", "recip_rank", "map", "P.5,10", "recall.5,10"}
+
+    def by_pytrec_eval() -> object:
+        return pytrec_eval.RelevanceEvaluator(qrels, theirs).evaluate(run)
+
+    repeats = 3 if n_queries <= 5_000 else 1
+    ours, slow = best_of(repeats, lambda: score_run(qrels, run, measures), by_pytrec_eval)
+    print(f"\nscore_run of {n_queries:,} dicts {ours:.3f} s, pytrec_eval {slow:.3f} s")
+    assert ours <= 2 * slow

@@ -178,7 +178,7 @@ def loaded_by(code: str) -> list[str]:
     ("code", "max_modules"),
     [
         ("", 1),
-        ("rb.score_run", 12),
+        ("rb.score_run", 13),
         ("rb.score_run({'q': {'d': 1}}, {'q': {'d': 1.0}}, ['nDCG@10'])", 13),
         ("rb.load_dataset", 8),
         ("rb.load_dataset('pydoc')", 10),

@@ -26,7 +26,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,7 @@ import pandas as pd
 
 from ragbench.array_types import Bools, Floats, Ints
 from ragbench.errors import ConfigError, DataError, DataWarning, unknown_chunk
+from ragbench.metrics.dict_runs import JudgedRanks, falling, ranks_of_dicts, single_precision
 from ragbench.metrics.tidy import tidy
 from ragbench.metrics.trec import refuse_duplicates, to_frame
 from ragbench.registry import KS, is_ranking_measure, measure_of
@@ -145,7 +146,7 @@ def ranking(scores: Mapping[str, float]) -> list[str]:
     >>> ranking({"a": 1.0, "c": 2.0, "b": 1.0})
     ['c', 'b', 'a']
     """
-    single = _single(np.array([*scores.values()], dtype=np.float64)).tolist()
+    single = single_precision(np.array([*scores.values()], dtype=np.float64)).tolist()
     return [doc_id for _, doc_id in sorted(zip(single, scores, strict=True), reverse=True)]
 
 
@@ -200,22 +201,28 @@ def value_table(
     >>> value_table(data, parse_measures(["R@1", "P@4"])).tolist()
     [[0.5], [0.25]]
     """
-    n, judged = len(data.query_ids), data.qrels
-    order = np.lexsort((-judged.value, judged.query))
-    query, grade = judged.query[order], judged.value[order]
+    return _table(_judged_ranks(data), measures, ideal=ideal)
+
+
+def _table(
+    judged: JudgedRanks, measures: Sequence[RankingMeasure], *, ideal: bool = False
+) -> Floats:
+    """Compute `value_table` from the ranks of the judged documents."""
+    n = len(judged.sizes)
+    order = np.lexsort((-judged.judged_grade, judged.judged_query))
+    query, grade = judged.judged_query[order], judged.judged_grade[order]
     best = _Hits(query, np.arange(len(query)) - np.searchsorted(query, query), grade)
     table = np.empty((len(measures), n))
-    hits = best if ideal else _hits(data)
-    sizes = np.bincount(data.run.query, minlength=n)[:n]
+    hits = best if ideal else _Hits(judged.query, judged.rank, judged.grade)
     for row, measure in enumerate(measures):
         relevant = best.where(best.grade >= measure.rel)
-        ranked = (relevant, _count(relevant, n)) if ideal else (hits, sizes)
+        ranked = (relevant, _count(relevant, n)) if ideal else (hits, judged.sizes)
         table[row] = _values(measure, *ranked, relevant)
-    table[:, np.bincount(judged.query, minlength=n) == 0] = np.nan
+    table[:, np.bincount(judged.judged_query, minlength=n) == 0] = np.nan
     return table
 
 
-def _hits(data: JudgedRun) -> _Hits:
+def _judged_ranks(data: JudgedRun) -> JudgedRanks:
     judged, run, n = data.qrels, data.run, len(data.documents)
     # few documents are judged: look up the pairs of those only
     row = np.flatnonzero(np.isin(run.document, judged.document))
@@ -223,23 +230,16 @@ def _hits(data: JudgedRun) -> _Hits:
     _, match, hit = np.intersect1d(keys, pairs, assume_unique=True, return_indices=True)
     query, rank = run.query[row[hit]], _ranks(data)[row[hit]]
     order = np.lexsort((rank, query))
-    return _Hits(query[order], rank[order], judged.value[match[order]])
-
-
-def _single(scores: Floats) -> npt.NDArray[np.float32]:
-    with np.errstate(
-        over="ignore"
-    ):  # values beyond single precision are equal there, as in trec_eval
-        return scores.astype(np.float32) + np.float32(0)  # -0.0 becomes 0.0
+    grade = judged.value[match[order]]
+    n_queries = len(data.query_ids)
+    sizes = np.bincount(run.query, minlength=n_queries)[:n_queries]
+    return JudgedRanks(judged.query, judged.value, query[order], rank[order], grade, sizes)
 
 
 def _ranks(data: JudgedRun) -> Ints:
     """Return the rank of each row of the run among those of its query, from 0."""
     query, document, value = data.run
-    bits = _single(value).view(np.int32)
-    # IEEE 754: the bits of negative numbers are in reverse order
-    falling = -(bits ^ ((bits >> 31) & 0x7FFFFFFF)).astype(np.int64)
-    key = (query << 32) + falling  # one number sorts faster than two keys
+    key = (query << 32) + falling(single_precision(value))  # one number sorts faster than two keys
     order = np.argsort(key, kind="stable")
     if (np.diff(key[order]) == 0).any():  # ties: code points sort as trec_eval's bytes do
         by_id = np.empty(len(data.documents), dtype=np.int64)
@@ -360,6 +360,12 @@ def score_run(
             repeated row.
     """
     parsed = parse_measures(measures)
+    names = [str(measure) for measure in parsed]
+    ranks = ranks_of_dicts(qrels, run)
+    if ranks is not None:
+        table = _table(ranks, parsed)
+        if np.nansum(table) > 0:  # else a warning may be due
+            return tidy([*cast(Qrels, qrels)], names, table)
     judged, ranked = to_frame(qrels, int), to_frame(run, float)
     if _are_all(qrels, float) and _are_all(run, int):
         raise DataError(
@@ -375,7 +381,7 @@ def score_run(
     table = value_table(data, parsed)
     if not np.nansum(table) > 0:
         _warn_of_foreign_ids(data.query_ids, judged, ranked)
-    return tidy(data.query_ids, [str(measure) for measure in parsed], table)
+    return tidy(data.query_ids, names, table)
 
 
 def _are_all(nested: Any, kind: type) -> bool:

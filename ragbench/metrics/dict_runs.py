@@ -1,0 +1,159 @@
+"""The ranks of judged documents, straight from dicts of judgements and scores.
+
+A frame of a run costs more time than its measures. Here the ids stay where they are: each row of
+the run looks up its grade in the dict of its query, and only scores and grades become arrays.
+Whatever needs a check, a warning or an error goes the way of the frames
+(`ragbench.metrics.trec`), which gives the same digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain, repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ragbench.array_types import Floats, Ints
+from ragbench.metrics.trec import MAX_GRADE
+
+_UNJUDGED = -MAX_GRADE - 1  # lower than any grade
+_NUMBERS = {float, int, np.float64, np.float32}
+
+
+class JudgedRanks(NamedTuple):
+    """What measures read of a run and its judgements; queries are numbers from 0.
+
+    `judged_query` and `judged_grade` have an entry per judgement. `query`, `rank` (from 0) and
+    `grade` have an entry per judged document that the run holds, by query, then by rank. `sizes`
+    has the length of each query's ranking.
+    """
+
+    judged_query: Ints
+    judged_grade: Ints
+    query: Ints
+    rank: Ints
+    grade: Ints
+    sizes: Ints
+
+
+def ranks_of_dicts(qrels: Any, run: Any) -> JudgedRanks | None:
+    """Return the ranks of the judged documents; None where the values need the checks of frames.
+
+    That is: anything but dicts of dicts with ASCII text as ids, whole numbers as grades and finite
+    numbers as scores; a query without an entry in the run in any form; judgements that look like
+    scores.
+
+    >>> ranks = ranks_of_dicts({"q": {"a": 1, "b": 2}}, {"q": {"x": 3.0, "b": 2.0, "a": 1.0}})
+    >>> ranks.rank.tolist(), ranks.grade.tolist(), ranks.sizes.tolist()
+    ([1, 2], [2, 1], [3])
+    """
+    if not (_has_plain_ids(qrels) and _has_plain_ids(run)):
+        return None
+    judged_grade = _grades(qrels)
+    scores = _scores(run)
+    if judged_grade is None or scores is None or _look_like_scores(qrels):
+        return None
+    judged_sizes = _lengths(qrels, qrels)
+    judged_query = np.repeat(np.arange(len(qrels)), judged_sizes)
+
+    # all rows of the run whose query is judged, in the order of the judged queries
+    sizes = _lengths(run, qrels)
+    query = np.repeat(np.arange(len(qrels)), sizes)
+    if len(query) < len(scores) or list(run) != [name for name in qrels if name in run]:
+        scores = _scores({name: run.get(name, {}) for name in qrels})
+        assert scores is not None  # they were finite numbers above
+    rank = _ranks(query, single_precision(scores), qrels, run)
+    rows = (map(qrels[name].get, run.get(name, ()), repeat(_UNJUDGED)) for name in qrels)
+    grade = np.fromiter(chain.from_iterable(rows), np.int64, len(query))
+    is_judged = np.flatnonzero(grade != _UNJUDGED)
+    in_order = is_judged[np.lexsort((rank[is_judged], query[is_judged]))]
+    return JudgedRanks(
+        judged_query, judged_grade, query[in_order], rank[in_order], grade[in_order], sizes
+    )
+
+
+def single_precision(scores: Floats) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Return scores as trec_eval compares them: values beyond single precision are equal there."""
+    with np.errstate(over="ignore"):
+        return scores.astype(np.float32) + np.float32(0)  # -0.0 becomes 0.0
+
+
+def falling(single: np.ndarray[Any, np.dtype[np.float32]]) -> Ints:
+    """Return whole numbers that are the smaller, the larger a score is."""
+    bits = single.view(np.int32)
+    # IEEE 754: the bits of negative numbers are in reverse order
+    return -(bits ^ ((bits >> 31) & 0x7FFFFFFF)).astype(np.int64)
+
+
+def _has_plain_ids(nested: Any) -> bool:
+    """Return True for a dict of dicts, not empty, whose ids are all ASCII text."""
+    if type(nested) is not dict or not nested or set(map(type, nested.values())) != {dict}:
+        return False
+    if set(map(type, nested)) != {str}:
+        return False
+    if not set(map(type, chain.from_iterable(nested.values()))) <= {str}:
+        return False
+    return all(map(str.isascii, chain.from_iterable(nested.values())))
+
+
+def _values(nested: Mapping[str, Mapping[str, Any]]) -> chain[Any]:
+    return chain.from_iterable(row.values() for row in nested.values())
+
+
+def _grades(qrels: Mapping[str, Mapping[str, Any]]) -> Ints | None:
+    """Return all grades in their order; None where one is not an `int` up to MAX_GRADE."""
+    if set(map(type, _values(qrels))) != {int}:
+        return None
+    try:
+        grades = np.fromiter(_values(qrels), np.int64)
+    except OverflowError:
+        return None
+    return grades if np.abs(grades).max() <= MAX_GRADE else None
+
+
+def _scores(run: Mapping[str, Mapping[str, Any]]) -> Floats | None:
+    """Return all scores in their order; None where one is not a finite number."""
+    if not set(map(type, _values(run))) <= _NUMBERS:
+        return None
+    try:
+        scores = np.fromiter(_values(run), np.float64)
+    except OverflowError:
+        return None
+    return scores if np.isfinite(scores).all() else None
+
+
+def _look_like_scores(qrels: Mapping[str, Mapping[str, int]]) -> bool:
+    """Return True where no two documents of a query have the same grade, as in a run."""
+    return all(len(set(row.values())) == len(row) for row in qrels.values())
+
+
+def _lengths(nested: Mapping[str, Mapping[str, Any]], names: Sequence[str] | Any) -> Ints:
+    return np.fromiter((len(nested.get(name, ())) for name in names), np.int64, len(names))
+
+
+def _ranks(
+    query: Ints,
+    single: np.ndarray[Any, np.dtype[np.float32]],
+    qrels: Mapping[str, Mapping[str, int]],
+    run: Mapping[str, Mapping[str, float]],
+) -> Ints:
+    """Return the rank of each row among those of its query, from 0; of equal scores the id that
+    sorts last comes first.
+    """
+    key = (query << 32) + falling(single)  # one number sorts faster than two keys
+    order = np.argsort(key, kind="stable")
+    sizes = np.bincount(query, minlength=len(qrels))
+    first_rows = np.cumsum(sizes) - sizes
+    ranks = np.empty(len(query), dtype=np.int64)
+    ranks[order] = np.arange(len(query)) - first_rows[query]
+    ordered = key[order]
+    is_tied = ordered[1:] == ordered[:-1]
+    names = list(qrels)
+    for number in np.unique(query[1:][is_tied]).tolist():
+        start, size = int(first_rows[number]), int(sizes[number])
+        ids = list(run[names[number]])
+        scores = single[start : start + size].tolist()
+        best_first = sorted(range(size), key=lambda row: (scores[row], ids[row]), reverse=True)
+        ranks[start + np.array(best_first)] = np.arange(size)
+    return ranks
