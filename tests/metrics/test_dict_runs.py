@@ -17,7 +17,19 @@ from ragbench.metrics.dict_runs import ranks_of_dicts
 MEASURES = (
     "nDCG@10 nDCG P@5 P(rel=2)@5 R@5 RR RR@3 AP Judged@3 SetP SetR SetF RBP Success@1".split()
 )
-SCORES = (0.1, 0.5, 0.25, 1e39, 2e39, -1.5, 1, 0.0, -0.0, np.float32(0.3), 0.1 + 1e-9)
+SCORES: tuple[float, ...] = (
+    0.1,
+    0.5,
+    0.25,
+    1e39,
+    2e39,
+    -1.5,
+    1,
+    0.0,
+    -0.0,
+    float(np.float32(0.3)),
+    0.1 + 1e-9,
+)
 
 
 def frame(nested: dict[str, dict[str, Any]], value: str) -> pd.DataFrame:
