@@ -567,6 +567,10 @@ def test_a_sweep_runs_compares_and_is_skipped_the_next_time(
         for value in values
         if value.replace(".", "").isdigit()
     )
+    table = pd.read_csv(board)
+    counts = [name for name in map(str, table) if name.endswith(("_n", "_of"))]
+    assert {"nDCG@10_n", "nDCG@10_of"} <= {*counts}
+    assert (table[counts].dropna() % 1 == 0).all(axis=None)
     board.write_text(
         board.read_text().replace("0.5", "0.500000000001")
     )  # as another machine would have written it

@@ -109,8 +109,20 @@ def check_comparable(results: Sequence[Result]) -> None:
         parts = "; ".join(f"{fingerprint}: {name}" for fingerprint, name in first_of.items())
         raise ComparisonError(
             f"these configurations were measured on {len(first_of)} different datasets ({parts}); "
-            "numbers from different data cannot be compared: run the older ones again with --force"
+            f"numbers from different data cannot be compared: {_advice(results)}"
         )
+
+
+def _advice(results: Sequence[Result]) -> str:
+    """Return how results of different data become comparable."""
+    pythons = {str(result.environment.get("python", "")) for result in results} - {""}
+    is_pydoc = all(result.dataset["name"] == "pydoc" for result in results)
+    if is_pydoc and len(pythons) > 1:
+        return (
+            f"the documents of pydoc are those of the Python that runs, here {', '.join(sorted(pythons))}; "
+            "run all with one Python"
+        )
+    return "run the older ones again with --force"
 
 
 def with_language_model(result: Result) -> bool:

@@ -16,6 +16,7 @@ from .failures import (
     robustness_table,
 )
 from .leaderboard import COSTS, leaderboard_markdown, leaderboard_rows
+from .mlflow import mlflow_metrics
 from .page import write_report
 from .publication import publish
 
@@ -33,6 +34,7 @@ __all__ = [
     "findings",
     "leaderboard_markdown",
     "leaderboard_rows",
+    "mlflow_metrics",
     "plain",
     "plots",
     "publish",

@@ -405,11 +405,18 @@ def _compare(
 def _board_texts(
     path: Path, table: pd.DataFrame, measure: str, compared: pd.DataFrame | None
 ) -> dict[Path, str]:
-    """Return the texts of leaderboard.csv and leaderboard.md."""
+    """Return the texts of leaderboard.csv, in which every figure is a number, and leaderboard.md."""
     from ragbench.report import leaderboard_markdown
 
     names = ("label", "retriever", "chunking")
     rows = table.assign(**{name: table[name].map(escape_formula) for name in names})
+    columns = list(map(str, rows))
+    for name in [name for name in columns if name.endswith("_n")]:
+        counts = rows[name].str.partition("/")  # "93/110": scored, of all questions
+        rows[name] = counts[0].astype("Int64")
+        total = counts[2].astype("Int64")
+        rows.insert(columns.index(name) + 1, f"{name[:-2]}_of", total)
+        columns = list(map(str, rows))
     markdown = leaderboard_markdown(table, measure, compared)
     return {
         path: rows.to_csv(

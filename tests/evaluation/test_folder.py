@@ -35,6 +35,7 @@ from ragbench.evaluation import (
     save,
 )
 from ragbench.evaluation.checksums import accept_changes
+from ragbench.evaluation.configurations import check_comparable
 from ragbench.evaluation.formats import csv_to_scores, run_to_trec, scores_to_csv
 from ragbench.llms import dry_run
 from ragbench.sweep.worker import failed_requests
@@ -633,3 +634,17 @@ def test_ids_that_a_spreadsheet_would_run_are_shielded_and_read_back() -> None:
     assert (
         csv_to_scores("query_id,measure,value\n'x,RR,1\n")["query_id"][0] == "'x"
     )  # as it was written before
+
+
+def test_pydoc_of_two_pythons_is_named(tmp_path: Path) -> None:
+    results = []
+    for python in ("3.11.7", "3.13.1"):
+        dataset = {"name": "pydoc", "split": "test", "fingerprint": python}
+        config = {"dataset": dataset, "environment": {"python": python}}
+        scores = pd.DataFrame(columns=["query_id", "measure", "value"])
+        results.append(Result(f"r{python}", config, {}, scores))
+    with pytest.raises(ComparisonError, match=r"here 3\.11\.7, 3\.13\.1; run all with one Python"):
+        check_comparable(results)
+    alike = [replace(each, config={**each.config, "environment": {}}) for each in results]
+    with pytest.raises(ComparisonError, match="run the older ones again with --force"):
+        check_comparable(alike)

@@ -110,3 +110,12 @@ def test_several_results_are_no_traces(data: Dataset, tmp_path: Path) -> None:
     result = rb.evaluate(data, "bm25")
     with pytest.raises(ConfigError, match="JUnit XML and traces are of one result"):
         rb.write_report([result, replace(result, name="other")], tmp_path / "traces.jsonl")
+
+
+def test_the_service_of_the_traces_is_the_result(data: Dataset, tmp_path: Path) -> None:
+    result = rb.evaluate(data, "bm25", name="nightly")
+    path = rb.write_report(result, tmp_path / "traces.jsonl")
+    for line in path.read_text(encoding="utf-8").splitlines():
+        [spans] = json.loads(line)["resourceSpans"]
+        attributes = {each["key"]: each["value"] for each in spans["resource"]["attributes"]}
+        assert attributes == {"service.name": {"stringValue": "nightly"}}

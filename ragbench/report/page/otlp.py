@@ -25,7 +25,8 @@ _Part = tuple[str, int, int, str, dict[str, Any]]  # kind, beginning, end, outpu
 
 def report_traces(result: Result) -> str:
     """Write the trace of every answer, a line each: a span CHAIN with the question and the answer,
-    in it RETRIEVER with the contexts and, where a language model wrote the answer, LLM.
+    in it RETRIEVER with the contexts and, where a language model wrote the answer, LLM. The service
+    is the result.
     """
     chunks = result.output.texts if result.output else ()
     texts = {each.chunk_id: Passage(each.chunk_id, each.text, each.doc_id) for each in chunks}
@@ -57,7 +58,12 @@ def report_traces(result: Result) -> str:
                     "status": {"code": 2, "message": answer.error} if answer.failed else {},
                 }
             )
-        lines.append(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}) + "\n")
+        service = {"key": "service.name", "value": {"stringValue": result.name}}
+        resource_spans = {
+            "resource": {"attributes": [service]},
+            "scopeSpans": [{"scope": {"name": "ragbench"}, "spans": spans}],
+        }
+        lines.append(json.dumps({"resourceSpans": [resource_spans]}) + "\n")
     return "".join(lines)
 
 
