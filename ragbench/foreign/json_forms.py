@@ -23,11 +23,14 @@ from ragbench.foreign.rows import (
     with_reliable_ids,
 )
 from ragbench.registry import find_measure
-from ragbench.testsets.fields import LISTS, QUESTIONS
+from ragbench.testsets.fields import LISTS, QUESTIONS, read_cell
 
 _LISTS = (
     *LISTS,
     *"events items samples runs experiment_runs scores evaluations test_results details traces".split(),
+)
+_PER_QUERY = (
+    "per_query per_question by_query query_results per_query_scores scores_per_query".split()
 )
 _SCORES = (
     "scores score metrics metrics_data named_scores metric_scores measures feedback feedbacks "
@@ -35,16 +38,8 @@ _SCORES = (
     "results annotations grades"
 ).split()
 _NAMES = ("assessment_name", "key", *MEASURES)
-_AMOUNTS = (
-    "score",
-    "value",
-    "number_value",
-    "numeric_value",
-    "passed",
-    "pass",
-    "success",
-    "correct",
-)
+_NUMBERS = ("score", "value", "number_value", "numeric_value")
+_AMOUNTS = (*_NUMBERS, "passed", "pass", "success", "correct")
 
 
 def rows_of_json(value: Any, source: str) -> list[Scored]:
@@ -53,18 +48,36 @@ def rows_of_json(value: Any, source: str) -> list[Scored]:
     Raises:
         DataError: it has none of the forms; the message names the fields.
     """
-    for fits, read in _FORMS:
-        if fits(value):
-            return with_reliable_ids(read(value))
-    records = _records(value)
+    inner = [*value.values()] if isinstance(value, Mapping) else []
+    wrapped = [part for part in inner if isinstance(part, Mapping)]  # as in DeepEval's testRunData
+    for part in (value, *wrapped):
+        for fits, read in _FORMS:
+            if fits(part):
+                return with_reliable_ids(read(part))
+    per_query = [part for part in wrapped if any(value.get(name) is part for name in _PER_QUERY)]
+    lists = [part for part in wrapped if any(value.get(name) is part for name in _LISTS)]
+    records = next(filter(None, map(_records, (*per_query, value, *lists))), None)
     if records is None:
         found = listed(value) if isinstance(value, Mapping) else type(value).__name__
         raise DataError(
             f"{source}: expected a list of records with scores, or a file of a known tool; found {found}"
         )
+    return rows_of_records(records, source)
+
+
+def rows_of_records(
+    records: Sequence[Record], source: str, *, decimal_comma: bool = False
+) -> list[Scored]:
+    """Return the scores in the rows of a table, also those that are nested in a cell, as JSON too.
+
+    Raises:
+        DataError: there are none; the message names the columns.
+    """
     flat = [_flattened(record) for record in records]
     measures = {name for _, names in flat for name in names}
-    return scored_rows([record for record, _ in flat], source, measures=measures)
+    return scored_rows(
+        [record for record, _ in flat], source, measures=measures, decimal_comma=decimal_comma
+    )
 
 
 def _records(value: Any) -> list[Record] | None:
@@ -122,6 +135,8 @@ def _flattened(record: Record) -> tuple[dict[str, Any], list[str]]:
     flat: dict[str, Any] = {}
     scores: dict[str, Any] = {}
     for name, value in record.items():
+        if field_name(name) in _SCORES and isinstance(value, str):
+            value = read_cell(value.strip())
         if field_name(name) in _SCORES and isinstance(value, Mapping | list):
             for measure, score in _named_scores(value).items():
                 scores.setdefault(measure, score)
@@ -171,7 +186,10 @@ def _score_in(item: Mapping[str, Any]) -> float:
         return math.nan
     if isinstance(by_field.get("feedback"), Mapping):
         return _score_in(by_field["feedback"])
-    for name in (*_AMOUNTS, "label"):
+    has_number = not by_field.keys().isdisjoint(_NUMBERS)
+    # without its number a score did not fail: it is missing, whatever `success` is
+    names = (*_NUMBERS, "label") if has_number else (*_AMOUNTS, "label")
+    for name in names:
         cell = by_field.get(name)
         if isinstance(cell, Mapping | list) or is_blank(cell):
             continue
@@ -262,9 +280,11 @@ def _rows_of_promptfoo(value: Any) -> list[Scored]:
         if len(prompts) > 1:
             system += f", prompt {id_of(row.get('promptIdx'))}"
         # the text alone: a test that is repeated has a number of its own each time
-        question = question_of(variables)
-        query_id = "" if variables else id_of(row.get("testIdx"))
-        rows.append(Scored(query_id, question if variables else "", numbers, system))
+        question, query_id = question_of(variables), ""
+        if not variables:
+            described = case.get("description") if isinstance(case, Mapping) else ""
+            question, query_id = question_of(described), id_of(row.get("testIdx"))
+        rows.append(Scored(query_id, question, numbers, system))
     systems = {row.system for row in rows}
     return rows if len(systems) > 1 else [row._replace(system="") for row in rows]
 

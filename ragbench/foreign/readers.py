@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ragbench.errors import ConfigError, DataError, printable, require
 from ragbench.files import parse_json
 from ragbench.foreign.inspect_logs import read_inspect_archive, rows_of_inspect_log
-from ragbench.foreign.json_forms import rows_of_json
+from ragbench.foreign.json_forms import rows_of_json, rows_of_records
 from ragbench.foreign.rows import Scored, ScoreTable, listed, scored_rows
 from ragbench.foreign.text_forms import is_trec_output, rows_of_junit, rows_of_trec_output
 from ragbench.testsets.fields import is_missing
@@ -101,7 +101,7 @@ def _stem(path: Path) -> str:
         if name.lower().endswith(suffix):
             name = name[: -len(suffix)]
             break
-    return printable(name) or path.name
+    return printable(name).lstrip(".") or path.name
 
 
 def _tables(rows: Sequence[Scored], columns: tuple[str, ...], name: str) -> list[ScoreTable]:
@@ -311,7 +311,7 @@ def _rows_of_csv(text: str, path: Path) -> tuple[list[Scored], tuple[str, ...]]:
         raise DataError(f"{path} has two columns {twice!r}; give each a name of its own")
     if not records:
         raise DataError(f"{path} has no rows below its columns {listed(names)}")
-    rows = scored_rows(records, str(path), decimal_comma=separator == ";")
+    rows = rows_of_records(records, str(path), decimal_comma=separator == ";")
     return rows, tuple(names)
 
 

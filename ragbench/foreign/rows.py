@@ -24,7 +24,7 @@ Record = Mapping[str, Any]
 IDS = (
     "query_id qid question_id example_id dataset_item_id datasource_item_id item_id case_id test_id "
     "testcase_id sample_id instance_id doc_id topic_id interaction_id request_id client_request_id "
-    "record_id trace_id span_id id _id key uid uuid"
+    "record_id trace_id span_id context.trace_id context.span_id id _id key uid uuid"
 ).split()
 """Columns that identify a question, those that differ from run to run last."""
 SYSTEMS = (
@@ -268,8 +268,8 @@ class _Columns:
 
 def _is_input(name: str) -> bool:
     """Return True for a column such as inputs/question, of MLflow and Azure, and for a record of inputs."""
-    head, _, rest = field_name(name).replace("/", ".").partition(".")
-    return head in _INPUTS and (rest in fields.QUESTIONS or not rest)
+    head, _, rest = field_name(name).replace("/", ".").removeprefix("attributes.").partition(".")
+    return head in _INPUTS and rest in (*fields.QUESTIONS, "value", "")
 
 
 def _long_rows(records: Sequence[Record], columns: _Columns, decimal_comma: bool) -> list[Scored]:

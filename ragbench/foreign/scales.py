@@ -39,6 +39,9 @@ _ONE_TO_FIVE = (
     "answer_similarity answer_correctness answer_relevance relevance faithfulness".split()
 )
 """What MLflow's judges grade from 1 to 5, as `NAME/v1/score`."""
+_AT_A_DEPTH = re.compile(
+    r"(ndcg|map|mrr|recall|precision|accuracy|success|f1|hits?|hit_rate|hit_ratio)(_at_|@)\d+"
+)
 _LOWER = (
     "latency cost costs price tokens token duration runtime seconds ms usd error errors perplexity loss "
     "toxicity hallucination hallucinations bias wer cer ter distance leakage"
@@ -209,6 +212,8 @@ def _known_bounds(measure: str) -> Bounds | None:
     name = _plain(measure)
     if measure.endswith("/v1/score") and name in _ONE_TO_FIVE:
         return 1.0, 5.0
+    if _AT_A_DEPTH.fullmatch(name):
+        return _UNIT
     if name in _KNOWN:
         return _KNOWN[name]
     if is_amount(measure):

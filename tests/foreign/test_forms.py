@@ -82,6 +82,27 @@ def deepeval_json(path: Path, scores: Scores) -> Path:
     return written(path.with_suffix(".json"), content)
 
 
+def deepeval_latest(path: Path, scores: Scores) -> Path:
+    """.deepeval/.latest_test_run.json"""
+    file = deepeval_json(path, scores)
+    content = {"testRunData": json.loads(file.read_text()), "testRunLink": None}
+    return written(file, content)
+
+
+def deepeval_results(path: Path, scores: Scores) -> Path:
+    """`json.dumps(result.model_dump())` of what `evaluate` returns."""
+    cases = [
+        {
+            "name": f"test_case_{place}",
+            "input": QUESTIONS[name],
+            "success": bool(score),
+            "metrics_data": [{"name": "Faithfulness", "score": score, "success": bool(score)}],
+        }
+        for place, (name, score) in enumerate(numbered(scores))
+    ]
+    return written(path.with_suffix(".json"), {"test_results": cases, "confident_link": None})
+
+
 def promptfoo_json(path: Path, scores: Scores) -> Path:
     rows = []
     for place, (name, score) in enumerate(numbered(scores)):
@@ -104,6 +125,30 @@ def promptfoo_json(path: Path, scores: Scores) -> Path:
             row["error"] = "Expected output to contain fern"
         rows.append(row)
     return written(path.with_suffix(".json"), {"evalId": path.stem, "results": {"results": rows}})
+
+
+def promptfoo_described(path: Path, scores: Scores) -> Path:
+    """Tests without variables, in a file of an earlier version."""
+    rows = [
+        {
+            "provider": {"id": "echo"},
+            "success": bool(score),
+            "score": 0 if score is None else score,
+            "error": "503" if score is None else None,
+            "testCase": {"description": QUESTIONS[name], "vars": {}},
+        }
+        for name, score in numbered(scores)
+    ]
+    return written(path.with_suffix(".json"), {"version": 3, "results": rows})
+
+
+def per_query_json(path: Path, scores: Scores) -> Path:
+    content = {
+        "task": "hills",
+        "mean": {"ndcg_at_10": 0.5},
+        "per_query": {name: {"ndcg_at_10": score} for name, score in numbered(scores)},
+    }
+    return written(path.with_suffix(".json"), content)
 
 
 def inspect_json(path: Path, scores: Scores) -> Path:
@@ -201,6 +246,66 @@ def braintrust_json(path: Path, scores: Scores) -> Path:
         )
         events.append({**about, "span_id": f"{root}-llm", "is_root": False, "scores": None})
     return written(path.with_suffix(".json"), {"events": events})
+
+
+def braintrust_csv(path: Path, scores: Scores) -> Path:
+    rows = [
+        {
+            "id": f"row-{path.stem}-{name}",
+            "input": json.dumps({"question": QUESTIONS[name]}),
+            "output": "A fern.",
+            "scores": json.dumps({"Overlap": score}),
+            "metadata": "{}",
+        }
+        for name, score in numbered(scores)
+    ]
+    pd.DataFrame(rows).to_csv(path.with_suffix(".csv"), index=False)
+    return path.with_suffix(".csv")
+
+
+def openai_items(path: Path, scores: Scores) -> Path:
+    items = [
+        {
+            "object": "eval.run.output_item",
+            "id": f"item_{path.stem}_{name}",
+            "datasource_item_id": int(name[1:]),
+            "datasource_item": {"question": QUESTIONS[name]},
+            "status": "error" if score is None else "pass",
+            "results": [{"name": "overlap", "passed": False, "score": score or 0.0}],
+        }
+        for name, score in numbered(scores)
+    ]
+    return written(path.with_suffix(".json"), {"object": "list", "data": items})
+
+
+def langfuse_traces(path: Path, scores: Scores) -> Path:
+    rows = [
+        {
+            "id": f"trace-{path.stem}-{name}",
+            "name": "answer",
+            "input": {"question": QUESTIONS[name]},
+            "output": "A fern.",
+            "scores": [{"id": "s", "name": "overlap", "value": score, "dataType": "NUMERIC"}],
+            "latency": 1.5,
+        }
+        for name, score in numbered(scores)
+    ]
+    return written(path.with_suffix(".json"), rows)
+
+
+def phoenix_spans_csv(path: Path, scores: Scores) -> Path:
+    rows = [
+        {
+            "context.span_id": f"{path.stem}-{name}",
+            "attributes.input.value": QUESTIONS[name],
+            "score": score,
+            "label": "similar",
+            "explanation": "alike",
+        }
+        for name, score in numbered(scores)
+    ]
+    pd.DataFrame(rows).to_csv(path.with_suffix(".csv"), index=False)
+    return path.with_suffix(".csv")
 
 
 def phoenix_json(path: Path, scores: Scores) -> Path:
@@ -349,6 +454,10 @@ def lines(path: Path, rows: list[dict[str, Any]]) -> Path:
 FORMS: list[Callable[[Path, Scores], Any]] = [
     ragas_csv,
     deepeval_json,
+    deepeval_latest,
+    deepeval_results,
+    promptfoo_described,
+    per_query_json,
     promptfoo_json,
     inspect_json,
     inspect_eval,
@@ -357,6 +466,10 @@ FORMS: list[Callable[[Path, Scores], Any]] = [
     lm_eval_jsonl,
     openai_evals_jsonl,
     braintrust_json,
+    braintrust_csv,
+    openai_items,
+    langfuse_traces,
+    phoenix_spans_csv,
     phoenix_json,
     phoenix_csv,
     langfuse_csv,
