@@ -43,12 +43,15 @@ def _chunkers() -> Names:
 
 def _retrievers() -> Names:
     from ragbench.retrieval.embedders import EMBEDDERS
-    from ragbench.retrieval.retrievers import RETRIEVERS
+    from ragbench.retrieval.retrievers import LEARNED, RETRIEVERS
 
     names = {}
     for kind in RETRIEVERS:
         if kind.startswith("bm25"):
             names[kind] = "index on the disk, by tantivy (extra large)" if "@" in kind else ""
+            continue
+        if kind in LEARNED:
+            names[f"{kind}:<model>"] = LEARNED[kind]
             continue
         names |= {f"{kind}:{embedder}": "" for embedder in EMBEDDERS}
         names[f"{kind}:<embedder>"] = (

@@ -102,8 +102,21 @@ from ragbench.retrieval.embedders import check_embedder
 from ragbench.retrieval.ranks import best
 from ragbench.types import Chunk, EmbedderLike, Retriever, Run
 
-RETRIEVERS = ("bm25", "bm25@disk", "dense", "hybrid")
-FORMS = ("bm25", "bm25@disk", "dense:<embedder>", "hybrid:<embedder>")
+RETRIEVERS = ("bm25", "bm25@disk", "dense", "hybrid", "sparse", "late")
+FORMS = (
+    "bm25",
+    "bm25@disk",
+    "dense:<embedder>",
+    "hybrid:<embedder>",
+    "sparse:<model>",
+    "late:<model>",
+)
+
+LEARNED = {
+    "sparse": "a SparseEncoder of sentence-transformers, such as SPLADE: folder or hub name",
+    "late": "a MultiVectorEncoder of sentence-transformers, such as ColBERT: folder or hub name",
+}
+"""Retrievers by a model that keeps more than one vector of a text -> the model."""
 
 
 def make_retriever(
@@ -125,7 +138,8 @@ def make_retriever(
 
     "bm25", "bm25@disk" (`BM25Disk`, extra "large"), "dense:<embedder>" or "hybrid:<embedder>",
     where the embedder is anything that `load_embedder` takes: "dense:minilm", "hybrid:wordllama",
-    "dense:sentence-transformers/all-mpnet-base-v2", "dense:models/mine".
+    "dense:sentence-transformers/all-mpnet-base-v2", "dense:models/mine". "sparse:<model>" (`Sparse`)
+    and "late:<model>" (`Late`) name a folder or a model of the hub.
 
     One of your own is a class, or a function, that gives a `Retriever` for the chunks, or
     "package.module:attribute", which names one; a `Retriever` that is made already is taken as it
@@ -168,6 +182,10 @@ def make_retriever(
         return index
     if kind.startswith("bm25"):
         return (BM25 if kind == "bm25" else BM25Disk)(chunks, language=language)
+    if kind in LEARNED:
+        from ragbench.retrieval import learned
+
+        return (learned.Sparse if kind == "sparse" else learned.Late)(chunks, model)
     if kind == "hybrid":
         return Hybrid(chunks, model, language=language, fusion=fusion)
     return Dense(chunks, model, language=language)
@@ -188,7 +206,7 @@ def check_retriever(name: str | Retriever | Callable[[Sequence[Chunk]], Retrieve
     >>> check_retriever("bm-25")
     Traceback (most recent call last):
     ragbench.errors.ConfigError: unknown retriever 'bm-25'; did you mean 'bm25'? Known: bm25, bm25@disk, \
-dense:<embedder>, hybrid:<embedder>, package.module:attribute
+dense:<embedder>, hybrid:<embedder>, sparse:<model>, late:<model>, package.module:attribute
     """
     if user_retriever(name) is None:
         _parse(name)
@@ -222,6 +240,12 @@ def _parse(name: Any) -> tuple[str, str]:
         if kind == "bm25@disk":
             require("tantivy", "large")
         return kind, ""
+    if kind in LEARNED:
+        if not model.strip():
+            raise ConfigError(
+                f"retriever {name!r} names no model; write '{kind}:<folder or hub name>'"
+            )
+        return kind, model
     if kind not in ("dense", "hybrid"):
         raise ConfigError(
             unknown("retriever", kind or name, RETRIEVERS, f"{', '.join(FORMS)}, {FORM}")
