@@ -187,7 +187,7 @@ def measure_pages() -> dict[str, str]:
         title = TITLES.get(page, page.capitalize())
         part = rows[rows["perspective"] == perspective]
         plain = part[~part["measure"].str.match(r"(span|chunk):")]
-        sections = [measure_section(row, values) for _, row in plain.iterrows()]
+        sections = [measure_section(page, row, values) for _, row in plain.iterrows()]
         question = prose(PERSPECTIVES.get(perspective, "What no evaluation reports by itself."))
         head = f"# {title}\n\n*{question}*\n\n"
         if len(plain) < len(part):
@@ -198,7 +198,8 @@ def measure_pages() -> dict[str, str]:
             )
         pages[f"measures/{page}"] = f"{head}{EXAMPLE}\n" + "\n".join(sections)
         links = [
-            f"[`{name}`](measures/{page}.md#{anchor(name)})" for name in map(str, plain["measure"])
+            f"[`{name}`](measures/{page}.md#{anchor(page, name)})"
+            for name in map(str, plain["measure"])
         ]
         summary.append([f"[{title}](measures/{page}.md)", question, ", ".join(links)])
     text = (
@@ -212,12 +213,12 @@ def measure_pages() -> dict[str, str]:
     return pages
 
 
-def anchor(name: str) -> str:
-    """Return the anchor of a measure's heading."""
-    return "measure-" + re.sub(r"\W+", "-", name).strip("-").lower()
+def anchor(page: str, name: str) -> str:
+    """Return the anchor of a measure's heading on its page."""
+    return f"measure-{page}-" + re.sub(r"\W+", "-", name).strip("-").lower()
 
 
-def measure_section(row: pd.Series[Any], values: Mapping[str, float]) -> str:
+def measure_section(page: str, row: pd.Series[Any], values: Mapping[str, float]) -> str:
     """Return the section of one measure."""
     name = str(row["measure"])
     shown = member(name)
@@ -238,7 +239,7 @@ def measure_section(row: pd.Series[Any], values: Mapping[str, float]) -> str:
     meaning = str(row["meaning"])
     fields = "\n".join(f"- **{head}**: {prose(text)}" for head, text in lines)
     assert measure is not None, name
-    return f"({anchor(name)})=\n## `{name}`\n\n{prose(meaning[0].upper() + meaning[1:])}.\n\n{fields}\n"
+    return f"({anchor(page, name)})=\n## `{name}`\n\n{prose(meaning[0].upper() + meaning[1:])}.\n\n{fields}\n"
 
 
 # Commands
