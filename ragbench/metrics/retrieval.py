@@ -373,8 +373,9 @@ def score_run(
             "score_run(qrels, run) takes judgements first: were the two given the other way round? "
             "If not, make the grades whole with int()"
         )
-    if not ranked["doc_id"].str.isascii().all():
-        same = same_form(ranked["doc_id"].unique(), set(judged["doc_id"]))
+    doc_ids = ranked["doc_id"].unique()
+    if not all(map(str.isascii, doc_ids)):
+        same = same_form(doc_ids, set(judged["doc_id"]))
         ranked = ranked.assign(doc_id=ranked["doc_id"].replace(same))
     _warn_of_exchange(judged, ranked)
     data = _joined(qrels, judged, ranked)
