@@ -10,6 +10,7 @@ from ragbench import llms
 from ragbench.cli.console import shown
 from ragbench.cli.options import AtLeast0, Concurrency, Model, Requests, Timeout, print_plan
 from ragbench.errors import printable
+from ragbench.files import expanded
 
 
 def answers_command(
@@ -34,7 +35,9 @@ def answers_command(
     Args:
         dataset: A BEIR folder, or a dataset's name with --output.
         split: The split whose relevance judgements are used.
-        output: Folder to write to; the dataset is copied there first.
+        output: Folder to write to; the dataset is copied there first. Or a file such as
+            tests/rag_evaluation/fixtures/ground_truth.json, whose questions, where it has some, get
+            an answer: query_id, query, ground_truth, expected_document_ids.
         query: Only this query; may be given several times.
         limit: Maximum number of queries; 0 means all.
         replace: Also where a model wrote an answer earlier.
@@ -43,10 +46,21 @@ def answers_command(
     """
     from ragbench.generation import references
     from ragbench.testsets.answers import labelled_folder
+    from ragbench.testsets.ground_truth import read_ground_truths, with_ground_truths
+    from ragbench.testsets.loader import load_dataset
 
     with requests.settings() as settings:
         model = llms.load_llm(llm, settings)
-        data, folder = labelled_folder(dataset, split, output or "", create=not requests.dry_run)
+        is_file = output is not None and output.suffix == ".json"
+        if is_file:
+            folder = expanded(output or "")
+            truths = read_ground_truths(folder)
+            data = with_ground_truths(load_dataset(dataset, split), truths)
+            query = query or [query_id for query_id in truths if query_id in data.queries]
+        else:
+            data, folder = labelled_folder(
+                dataset, split, output or "", create=not requests.dry_run
+            )
         written_by = ("none", "model") if replace else ("none",)
         queries = references.choose_queries(
             data, query_ids=query or (), limit=limit, written_by=written_by
@@ -67,7 +81,8 @@ def answers_command(
         )
     failed = [answer for answer in answers if answer.error is not None]
     written = sum(answer.outcome == "success" for answer in answers)
-    typer.echo(f"{written} written to {shown(folder / 'answers.jsonl')}")
+    file = folder if is_file else folder / "answers.jsonl"
+    typer.echo(f"{written} written to {shown(file)}")
     if silent := len(answers) - written - len(failed):
         typer.echo(
             f"{silent} not written: according to the model, the relevant documents do not hold "

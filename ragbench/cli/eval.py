@@ -135,7 +135,9 @@ def eval_command(
             return 0
         if path is None and not query:
             path = _new_folder(data.name, Path(system).stem, spec.suite)
-        result = _evaluate(data, system, spec, path, output, of_pipeline, force=force)
+        result = _evaluate(
+            data, system, spec, path, output, of_pipeline, force=force, anew=requests.no_cache
+        )
         _show(result, path, verbose=verbose, as_json=as_json)
         _check_measured(result)
     return 0 if result.passed else 1
@@ -166,10 +168,12 @@ def _evaluate(
     of_pipeline: Mapping[str, Any],
     *,
     force: bool,
+    anew: bool,
 ) -> evaluation.Result:
     """Evaluate with a journal of the answers next to the report, from which the same command
     continues; write the reports and the result, and record it in the history. Return the result
-    that the folder holds already if it is the same one and lacks nothing.
+    that the folder holds already if it is the same one and lacks nothing, unless it is to be asked
+    `anew`.
     """
     from ragbench.evaluation.folder import JOURNAL
     from ragbench.evaluation.identity import made_from
@@ -179,17 +183,18 @@ def _evaluate(
     is_file = page.is_report_file(path)
     identity = made_from(data, system, spec, of_pipeline)
     before = None if force or is_file else _earlier(path, identity)
-    if before is not None and before.is_complete:
+    if before is not None and before.is_complete and not anew:
         typer.echo(
             f"Nothing is left to do: {shown(path)} holds this evaluation, made at "
-            f"{before.made_at or 'an unknown time'}; --force asks everything again.",
+            f"{before.made_at or 'an unknown time'}; --force asks everything again, --no-cache also "
+            "language models that changed behind their name and address.",
             err=True,
         )
         _record(before, path)
         return before
     page.check_output(path, force=force or before is not None)
     journal = path.with_name(f"{path.name}.{JOURNAL}") if is_file else path / JOURNAL
-    if force:
+    if force or (anew and before is not None):
         journal.unlink(missing_ok=True)
     try:
         result = evaluation.evaluate(data, system, spec, journal=journal, **of_pipeline)

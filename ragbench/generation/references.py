@@ -16,6 +16,7 @@ from ragbench.generation.prompts import GENERATION_SYSTEM, REFERENCE, fill
 from ragbench.retrieval.chunkers import chunk
 from ragbench.retrieval.embedders import load_embedder
 from ragbench.testsets.answers import generated_label, merge_answers, reference_origin
+from ragbench.testsets.ground_truth import merge_ground_truths
 from ragbench.types import Answer, Case, Chunk, Dataset, Embedder, LLMLike
 
 MAX_TOKENS = 400
@@ -148,7 +149,8 @@ def write_references(
     concurrency: int = 8,
     timeout_s: float = llms.TIMEOUT_S,
 ) -> list[Answer]:
-    """Generate reference answers and put them into `folder`/answers.jsonl.
+    """Generate reference answers and put them into `folder`/answers.jsonl, or into a file .json with
+    the form of `ragbench.testsets.ground_truth`.
 
     Each line records model, prompt and source documents. A line that a person wrote, changed or
     reviewed is kept, always (`ragbench.testsets.writer.is_by_hand`). After an interruption all
@@ -157,7 +159,7 @@ def write_references(
     Raises:
         ModelError: every request failed.
     """
-    path = Path(folder) / "answers.jsonl"
+    path = Path(folder)
     answers = generate_references(
         dataset, sources, llm, concurrency=concurrency, timeout_s=timeout_s
     )
@@ -165,7 +167,11 @@ def write_references(
         raise ModelError(
             f"all of {len(answers)} requests for reference answers failed: {answers[0].error}"
         )
-    merge_answers(path, dict(_reference_lines(dataset, sources, answers)))
+    lines = dict(_reference_lines(dataset, sources, answers))
+    if path.suffix == ".json":
+        merge_ground_truths(path, dataset, lines)
+    else:
+        merge_answers(path / "answers.jsonl", lines)
     return answers
 
 

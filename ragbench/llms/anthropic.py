@@ -81,12 +81,11 @@ class ClaudeLine(BaseModel):
 class Claude(Reader):
     """One model of Anthropic's. What it turns out not to take is left out from then on."""
 
-    origin = ""
-
     def __init__(self, model: str, key: str, base_url: str | None) -> None:
         super().__init__(f"anthropic:{model}", (key,))
         self._model = model
         self._base_url = base_url and address(base_url)
+        self.origin = self._base_url or ""  # another server may call another model by this name
         self._takes_temperature = True
         self._takes_schema = True
 

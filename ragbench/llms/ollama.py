@@ -36,8 +36,6 @@ class OllamaReply(BaseModel):
 class Ollama(Server):
     """One model of one Ollama server."""
 
-    origin = ""
-
     def __init__(self, model: str, base_url: str) -> None:
         missing = f"no such model; run `ollama pull {model}`, or set RAG_EVAL_OLLAMA_MODEL to one that is there"
         super().__init__(
@@ -47,6 +45,7 @@ class Ollama(Server):
             {404: missing},
             "start it with `ollama serve`, or set RAG_EVAL_OLLAMA_BASE_URL to where it runs",
         )
+        self.origin = self.address
         self._model = model
         self._context = _SMALLEST_CONTEXT
         self._lock = threading.Lock()

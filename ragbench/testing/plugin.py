@@ -204,18 +204,27 @@ def rag_system(request: pytest.FixtureRequest, ragbench_dataset: Dataset) -> Sys
 def nfcorpus_test_data(request: pytest.FixtureRequest) -> list[LabelledCase]:
     """Return five questions of BEIR's nfcorpus with their highly relevant documents (grade 2).
 
-    They are those of the folder that `--ragbench-dataset` names, such as one with the reference
+    A file tests/rag_evaluation/fixtures/ground_truth.json below the root folder, as `ragbench
+    answers` writes it, gives the reference answers, and without a dataset also the questions.
+    Else they are those of the folder that `--ragbench-dataset` names, such as one with the reference
     answers that `ragbench answers` wrote, and without it those of the public set, which is
     downloaded once. Of another dataset they are those of `--ragbench-queries`, or all, and of grade
     1 where it has no other.
     """
+    from ragbench.testsets import ground_truth
+
     named = str(request.config.getoption("--ragbench-dataset"))
+    file = request.config.rootpath / ground_truth.PLACE
+    if named == "pydoc" and file.is_file():
+        return labelled_cases(ground_truth.dataset_of_ground_truths(file))
     try:
         data = _loaded(DatasetSource("beir/nfcorpus" if named == "pydoc" else named, "test", ""))
     except (DownloadError, MissingExtraError) as exc:
         pytest.skip(f"no nfcorpus: {exc}; --ragbench-dataset names a folder with it")
     usual = [query_id for query_id in _NFCORPUS if query_id in data.queries]
     data = data.select(_queries(request.config) or usual or list(data.queries))
+    truths = ground_truth.read_ground_truths(file)
+    data = ground_truth.with_ground_truths(data, truths)
     highest = max((grade for grades in data.qrels.values() for grade in grades.values()), default=1)
     return labelled_cases(data, min_grade=min(2, highest))
 
@@ -231,10 +240,10 @@ def evaluation_llm() -> EvaluationLLM:
     return EvaluationLLM(llms.load_llm("env"))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
-    """Return a client of the MCP server that the marker or `--ragbench-system` names: a .toml file
-    with [mcp].
+    """Return the session's client of the MCP server that the marker or `--ragbench-system` names: a
+    .toml file with [mcp]. Tests that use it name one server.
 
     `await mcp_sampling_client.call_tool("answer", arguments={"query": "..."})`. The server's
     requests for samples are answered by the `sampling` of the file, or else by `evaluation_llm`.
@@ -242,7 +251,14 @@ def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
     """
     from ragbench.systems.consent import confirm
 
-    spec = str(_chosen(request.config, request.node)["system"])
+    users = [item for item in request.session.items if request.fixturename in _fixtures_of(item)]
+    specs = {str(_chosen(request.config, item)["system"]) for item in users}
+    if len(specs) > 1:
+        raise ConfigError(
+            f"tests of this session name the systems {', '.join(sorted(specs))}; "
+            "mcp_sampling_client is one client of one server, so name one system"
+        )
+    [spec] = specs
     kind, table = _described(spec)
     if kind != "mcp":
         raise ConfigError(
@@ -262,6 +278,12 @@ def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
         except ConfigError as exc:
             pytest.skip(f"the MCP server cannot be reached: {exc}")
         yield McpClient(system)
+
+
+def _fixtures_of(item: pytest.Item) -> Sequence[str]:
+    """Return the names of the fixtures that a test uses, directly or by others."""
+    names: Sequence[str] = getattr(item, "fixturenames", ())
+    return names
 
 
 def _chosen(config: pytest.Config, node: Any) -> dict[str, Any]:
