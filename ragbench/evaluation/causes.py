@@ -283,6 +283,8 @@ def diagnose(
         explained = explanations.get((case.query_id, criterion), "")
         if explained and cause in (*DISPUTED, "fabricated", "contradicts"):
             evidence += f"; the judge: {' '.join(explained.split())[:300]}"
+        if failed and measures.get("context_diversity_met") == 0:
+            evidence += f"; its contexts are of few documents for a {case.query_type} question"
         about = (case.query_id, case.category, case.text, failed, cause, evidence, decisive)
         held_part = pd.NA if question.reach is None else question.reach.context
         rows.append((*about, measures.get(decisive, pd.NA), held_part))

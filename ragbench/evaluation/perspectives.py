@@ -244,7 +244,21 @@ def _context(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
         value, n = chunk_statistics(output).get("coherence"), len(output.dataset.cases)
         row = MeasureResult("coherence", "context", value, None, None, n if value else 0, n)
         rows.append(compare_with_target(row, plan.deciding))
-    return Measurement(scores[~scores["measure"].isin(_REACHED)], rows)
+    scores = scores[~scores["measure"].isin(_REACHED)]
+    return Measurement(scores, rows, warning=_lacking_diversity(scores, output.dataset))
+
+
+def _lacking_diversity(scores: pd.DataFrame, dataset: Dataset) -> str:
+    """Return how many questions of each type have contexts of too few documents; "" where none has."""
+    values = scores[scores["measure"] == "context_diversity_met"].dropna(subset=["value"])
+    type_of = {case.query_id: case.query_type for case in dataset.cases}
+    met = values["value"].groupby(values["query_id"].map(type_of))
+    counts = [
+        f"{int((each == 0).sum())} of {len(each)} {kind} questions"
+        for kind, each in met
+        if (each == 0).any()
+    ]
+    return f"contexts of too few documents for their type: {', '.join(counts)}" if counts else ""
 
 
 def _groundedness(plan: EvaluationPlan, output: SystemOutput) -> Measurement:

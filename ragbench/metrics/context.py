@@ -33,6 +33,9 @@ _LABELS = {  # measure -> the label that it needs
     "context_evidence_recall": "evidence",
     "context_chunk_recall": "expected_chunks",
 }
+MIN_DIVERSITY = {"faq": 0.0, "comparison": 1 / 3, "research": 2 / 3}
+"""Type of a question -> the least context_diversity that it needs: low, medium, high."""
+_OF_TYPES = ("context_diversity", "context_diversity_met")
 # documents of a large corpus, evenly spread, that give the document frequencies of words
 _BACKGROUND = 2_000
 _MAX_TEXTS = 200  # of a context that are compared with each other, evenly spread
@@ -65,6 +68,10 @@ def score_context(
       R@k of what reached the model, after every cut. expected_document: 1 where at least one of
       them is there, else 0.
     - context_chunk_recall: the fraction of the case's `expected_chunks` that are in the context.
+    - context_diversity: the number of distinct documents over the number of contexts.
+      context_diversity_met: 1 where that is at least `MIN_DIVERSITY` of the case's query_type, else
+      0: an faq needs one document, a comparison several, research many. Both are of cases of these
+      types only.
 
     All but the redundancies, unique_token_ratio, context_recall and expected_document have rows
     only if some case of the dataset has the label. A case is unscored (NaN) without the label,
@@ -122,12 +129,18 @@ def score_context(
             row["context_evidence_recall"] = evidence_recall(context_chunks, case.evidence)
         if expected := {*case.expected_chunks}:
             row["context_chunk_recall"] = len(expected & {*ids}) / len(expected)
+        if case.query_type in MIN_DIVERSITY and ids and documents[i]:
+            row["context_diversity"] = len(documents[i]) / len(ids)
+            is_met = row["context_diversity"] >= MIN_DIVERSITY[case.query_type] - 1e-9
+            row["context_diversity_met"] = float(is_met)
         rows[case.query_id] = row
     measures = [
         name
         for name, label in _LABELS.items()
         if not label or any(getattr(case, label) for case in dataset.cases)
     ]
+    if any(case.query_type in MIN_DIVERSITY for case in dataset.cases):
+        measures += _OF_TYPES
     return tidy_cases(dataset.cases, measures, rows)
 
 

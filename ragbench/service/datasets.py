@@ -3,17 +3,21 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
+from sqlalchemy import select, update
+
 from ragbench.service.access import Session
-from ragbench.service.folders import clients_in, described, load
-from ragbench.service.history_database import Json, connected, timestamp
+from ragbench.service.folders import CASES, clients_in, described, load
+from ragbench.service.history_database import Json, connected, read_rows, timestamp
 from ragbench.service.records import number_of_dataset, pairs_of
+from ragbench.service.tables import dataset
 
 
-def dataset_row(session: Session, path: Path, *, created_by: str = "a file on the server") -> Json:
+def dataset_row(session: Session, path: Path, *, created_by: str = "") -> Json:
     """Return a data set with its number, and record its pairs of question and answer.
 
-    `created_by` is who made it, where it is not recorded yet.
+    `created_by` is the key that made it; "" = what is recorded, else where it was found.
     """
+    found = "/evaluation/test-cases" if path.stem == CASES else "a file on the server"
     data, created = load(path), described(path)["created_at"]
     with connected(session.database, write=True) as connection:
         number = number_of_dataset(
@@ -21,10 +25,13 @@ def dataset_row(session: Session, path: Path, *, created_by: str = "a file on th
             session.owner,
             data.name,
             created_at=timestamp(datetime.fromisoformat(created)),
-            created_by=created_by,
+            created_by=created_by or found,
             pairs=pairs_of(data.cases),
             is_read=True,
         )
+        if created_by:
+            this = dataset.c.id == number
+            connection.execute(update(dataset).where(this).values(created_by=created_by))
     about = {"client_id": session.owner, "qa_count": len(data.cases), "created_at": created}
     return {"dataset_id": number, "name": data.name, **about}
 
@@ -37,6 +44,18 @@ def dataset_rows(session: Session) -> list[Json]:
         for owner in map(session.of, clients)
         for path in owner.folder.testsets().values()
     ]
+
+
+def listed(session: Session) -> list[Json]:
+    """Return `dataset_rows`, the newest first, each with its age in days and who made it."""
+    rows = dataset_rows(session)
+    query = select(dataset.c.id, dataset.c.created_by)
+    made_by = {row.id: row.created_by for row in read_rows(session.database, query)}
+    now = datetime.now(UTC)
+    for row in rows:
+        row["days"] = (now - datetime.fromisoformat(row["created_at"])).days
+        row["created_by"] = made_by.get(row["dataset_id"], "")
+    return sorted(rows, key=lambda row: str(row["created_at"]), reverse=True)
 
 
 def iso_time(value: str | datetime) -> str:

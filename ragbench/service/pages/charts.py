@@ -48,10 +48,7 @@ def line_chart(runs: pd.DataFrame, measure: str) -> dict[str, Any]:
         outline = marks(band, "ci_high") + marks(band, "ci_low")[::-1]
         lines.append({"line": " ".join(marks(rows, "mean")), "band": " ".join(outline)})
     points = [{"x": row["x"], "y": y(row["mean"]), "run": row} for row in records(drawn)]
-    ticks = [
-        (y(value), f"{value:.2f}" if abs(value) < 10 else f"{value:,.0f}")
-        for value in (low, (low + high) / 2, high)
-    ]
+    ticks = [(y(value), _label(value)) for value in (low, (low + high) / 2, high)]
     days = {x(at): f"{day:%d %b %Y}" for at, day in zip(times, runs["made_at"], strict=True)}
     ends = [*days.items()]
     return {
@@ -60,6 +57,17 @@ def line_chart(runs: pd.DataFrame, measure: str) -> dict[str, Any]:
         "ticks": ticks,
         "days": ends[:1] + ends[1:][-1:],
     }
+
+
+def _label(value: float) -> str:
+    """Return a value at an axis.
+
+    >>> [_label(value) for value in (0.0, 0.0004, 0.75, 1250.0)]
+    ['0.00', '0.0004', '0.75', '1,250']
+    """
+    if 0 < abs(value) < 0.1:
+        return f"{value:.2g}"
+    return f"{value:.2f}" if abs(value) < 10 else f"{value:,.0f}"
 
 
 def axis(runs: pd.DataFrame, measure: str) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from ragbench.report.page import banner, report_html
 from ragbench.report.page.html import script_hash
 from ragbench.service import api, conclusions, trends
+from ragbench.service import datasets as data_sets
 from ragbench.service.access import COOKIE, key_of
 from ragbench.service.alert_rules import raised_alerts
 from ragbench.service.bodies import RunBody
@@ -112,10 +113,24 @@ def read_series(who: Visitor, series: str, configuration: str, measure: str = ""
         configuration=configuration,
         measure=measure,
         charts=charts,
+        cost=views.COST,
         others=[*newest],
         measures=names,
         recent=records(recent),
         decided=views.decided_of(recent["run"].tolist(), who.database),
+    )
+
+
+@router.get("/datasets")
+def list_datasets(who: Visitor) -> HTMLResponse:
+    """Show the data sets with client, size and age, and the newest run of each client."""
+    return page(
+        who.request,
+        "datasets",
+        client=who.client,
+        datasets=data_sets.listed(who),
+        clients=views.newest_of_clients(who),
+        columns=views.OF_CLIENTS,
     )
 
 

@@ -1,18 +1,25 @@
 """What the page of a series shows: its measures over time, and whether each moved."""
 
+import math
+import re
+
 import pandas as pd
 from sqlalchemy import select
 
 from ragbench.registry import meaning_of
 from ragbench.service import trends
 from ragbench.service.access import Session
-from ragbench.service.history_database import Json, read_rows
+from ragbench.service.history_database import Json, connected, read_rows
 from ragbench.service.pages.charts import line_chart
 from ragbench.service.responses import records
 from ragbench.service.tables import score
 from ragbench.service.trends import State
+from ragbench.types import grouped
 
 _RUNS = 400  # of a chart
+_FIRST = ("pass_rate", "P@", "R@", "RR")
+"""The measures of the first charts, or how their names begin: at the depth of 5 if there is one."""
+COST = "cost of a run"
 
 
 def state_of(runs: pd.DataFrame) -> State:
@@ -26,10 +33,18 @@ def state_of(runs: pd.DataFrame) -> State:
 
 
 def measures_of(ids: list[str], database: str) -> list[str]:
-    """Return the measures that any of these runs has, those of `MAIN` first."""
+    """Return the measures that any of these runs has: the rate of passed questions, precision, recall
+    and MRR first, then those of `MAIN`.
+    """
     query = select(score.c.measure).where(score.c.run_id.in_(ids)).distinct()
     names = {row.measure for row in read_rows(database, query)}
-    return [*(name for name in trends.MAIN if name in names), *sorted(names - {*trends.MAIN})]
+    first = []
+    for beginning in _FIRST:
+        at_depths = sorted(name for name in names if re.fullmatch(rf"{beginning}\d+", name))
+        usual = {beginning, f"{beginning}5"} & names
+        first += [*usual, *at_depths][:1]
+    order = dict.fromkeys((*first, *trends.MAIN, *sorted(names)))
+    return [name for name in order if name in names]
 
 
 def decided_of(ids: list[str], database: str) -> dict[str, int]:
@@ -41,7 +56,8 @@ def decided_of(ids: list[str], database: str) -> dict[str, int]:
 
 def panels(session: Session, series: str, configuration: str, measures: list[str]) -> list[Json]:
     """Return the chart and the state of each of these measures."""
-    charts = []
+    charts: list[Json] = []
+    runs = pd.DataFrame()
     for measure in measures:
         runs = trends.trend(measure, series=series, client=session.owner, database=session.database)
         runs = runs[runs["configuration"] == configuration].tail(_RUNS)
@@ -54,4 +70,43 @@ def panels(session: Session, series: str, configuration: str, measures: list[str
                 "newest": records(runs.tail(1))[0],
             }
         )
+    if len(measures) > 1 and (runs["cost_usd"] > 0).any():
+        charts.append(_cost_panel(runs))
     return charts
+
+
+def _cost_panel(runs: pd.DataFrame) -> Json:
+    """Return the chart of what runs cost; whether it moved is not tested."""
+    costs = runs.assign(mean=runs["cost_usd"], ci_low=math.nan, ci_high=math.nan)
+    costs = costs.dropna(subset=["mean"])
+    return {
+        "measure": COST,
+        "meaning": "US dollars of the answers and of the judge, where their prices are known",
+        "chart": line_chart(costs, "cost_usd"),
+        "state": State("steady", "a cost is not tested for a change"),
+        "newest": records(costs.tail(1))[0],
+    }
+
+
+OF_CLIENTS = {
+    "pass_rate": "Passed",
+    "P@5": "P@5",
+    "R@5": "R@5",
+    "RR": "MRR",
+    "llm_faithfulness": "Faithfulness (judge)",
+}
+"""Measure -> heading in the comparison of clients."""
+
+
+def newest_of_clients(session: Session) -> list[Json]:
+    """Return the newest run of each client with its means of `OF_CLIENTS` (None = not measured)."""
+    with connected(session.database) as connection:
+        newest = trends.newest_runs(connection, session.client)
+    lines = grouped(newest, lambda row: row["client_id"])
+    rows = {client: runs[0] for client, runs in sorted(lines.items())}
+    query = select(score.c.run_id, score.c.measure, score.c.mean)
+    query = query.where(score.c.run_id.in_([row["id"] for row in rows.values()]))
+    values = read_rows(session.database, query.where(score.c.measure.in_(OF_CLIENTS)))
+    for row in rows.values():
+        row["values"] = {each.measure: each.mean for each in values if each.run_id == row["id"]}
+    return [*rows.values()]

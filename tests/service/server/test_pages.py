@@ -21,6 +21,7 @@ from ragbench.service.pages.charts import axis
 from ragbench.testsets.forms import save_testset
 from ragbench.types import Case, Dataset, Document
 from tests.report.page.test_html import ATTACKS
+from tests.service.server.conftest import Call
 from tests.service.test_history import nights
 
 
@@ -102,6 +103,48 @@ def test_a_series_has_its_charts_and_changes(visit: TestClient, database: str) -
     assert html.count('class="hit"') == 42
     assert visit.get(series_page(configuration="another")).status_code == 404
     assert visit.get("/series").status_code == 422
+
+
+def test_the_first_charts_of_a_series_are_those_of_the_guide(
+    visit: TestClient, database: str
+) -> None:
+    [(one, _), (two, _)] = nights(2)
+    names = ("nDCG@10", "pass_rate", "P@3", "P@5", "R@5", "RR", "claim_support")
+    rows = [(query_id, name, 0.5) for query_id in one.queries for name in names]
+    scores = pd.DataFrame(rows, columns=["query_id", "measure", "value"])
+    runs = [
+        (replace(each, scores=scores, config={**each.config, "facts": {"cost_usd": cost}}), None)
+        for each, cost in ((one, 0.0004), (two, 0.0009))
+    ]
+    record(runs, client="acme", database=database)
+    html = visit.get(series_page()).text
+    headings = re.findall(r"<section><h2>(\S+)", html)
+    assert headings[:5] == ["pass_rate", "P@5", "R@5", "RR", "nDCG@10"]
+    assert "cost of a run" in html
+    assert "$0.0009" in html
+
+
+def test_data_sets_and_clients_are_listed(
+    filled: Call, client: TestClient, keys: dict[str, str], database: str
+) -> None:
+    filled("POST", "/api/v1/evaluation/generate", {"name": "Drafts", "sample_size": 3})
+    run = filled("POST", "/api/v1/evaluation/runs", {"dataset_id": 1, "k": 5})
+    record(nights(2), client="other", database=database)
+    client.headers["Origin"] = str(client.base_url)
+    for key, everyone in (("*", True), ("acme reader", False)):
+        client.cookies.clear()
+        client.post("/login", data={"key": keys[key]})
+        html = client.get("/datasets").text
+        shown = words(html)
+        listed = filled("GET", "/api/v1/evaluation/datasets", key=key)
+        assert {row["name"] for row in listed} == {"Drafts", "support"}
+        for row in listed:
+            pairs = f"{row['name']} number {row['dataset_id']} acme {row['qa_count']} 0 days"
+            assert pairs in shown
+        assert shown.count(" runner ") == 2  # the key that made them
+        assert f"{run['recall_at_k']:.3f}" in shown
+        assert ('name="client"' in html, "client=other" in html) == (everyone, everyone)
+    assert client.get("/datasets?client=other").status_code == 404
 
 
 def test_two_runs_are_compared_and_foreign_ones_are_404(visit: TestClient, database: str) -> None:
