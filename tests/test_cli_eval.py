@@ -858,3 +858,24 @@ def test_a_name_without_a_slash_is_a_folder_here(place: Path) -> None:
     code, shown = run("good.jsonl", "--output", "mine.csv")
     assert code == 2
     assert "mine.csv ends in .csv; a report is a file that ends in .json" in shown
+
+
+@pytest.mark.parametrize("judge", ["anthropic:claude-sonnet-5-5", "openai:gpt-5-mini"])
+def test_a_dry_run_with_a_hosted_judge_needs_no_key(
+    place: Path, llm_environment: pytest.MonkeyPatch, judge: str
+) -> None:
+    code, shown = run("good.jsonl", "--judge", judge, "--dry-run")
+    assert code == 0, shown
+    assert "requests to send:" in shown
+    code, shown = run("good.jsonl", "--judge", judge, "--output", "r.json")
+    assert (code, "no key" in shown) == (2, True)
+
+
+@pytest.mark.parametrize("expected", [(), ("--expected-doc", "cats"), ("--expected-doc", "dogs")])
+def test_one_blank_line_is_before_the_question(place: Path, expected: tuple[str, ...]) -> None:
+    options = ["--docs", "docs", "--query", "How long do cats sleep?", *expected]
+    shown = runner.invoke(app, ["eval", "bm25", *options]).output
+    lines = [line.strip() for line in shown.splitlines()]
+    at = next(i for i, line in enumerate(lines) if line.startswith("Question:"))
+    assert lines[at - 1] == ""
+    assert lines[at - 2] != ""

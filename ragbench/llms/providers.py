@@ -104,7 +104,8 @@ def _client(provider: str, model: str, url: str, settings: Settings) -> Any:
     """Return what sends requests to a provider, at `url` or where the environment names it."""
     if provider == "ollama":
         return Ollama(model, url or _base_url("OLLAMA", _OLLAMA))
-    key, needs_key = _key(provider.upper()), settings.replies != "offline"
+    key = _key(provider.upper())
+    needs_key = settings.replies != "offline" and active_dry_run() is None  # which send nothing
     if provider == "openai":
         url = url or _base_url("OPENAI", HOSTED)
         if key is None and needs_key and url == HOSTED:
