@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -13,7 +14,7 @@ import typer
 
 from ragbench.cli.console import command, shown
 from ragbench.errors import ConfigError, DataError
-from ragbench.files import expanded, write_durably
+from ragbench.files import expanded, parse_json, write_durably
 from ragbench.types import Dataset
 
 
@@ -51,10 +52,7 @@ def init_command(folder: Path = Path("evaluation"), *, docs: str, force: bool = 
             )
     data, corpus = _examples(docs), path_from(docs, folder)
     copy_notebooks(folder / "notebooks", force=force)
-    questions = folder / "notebooks" / "questions.ipynb"
-    docs_path = json.dumps(json.dumps(path_from(docs, questions.parent)))[1:-1]
-    text = questions.read_text("utf-8").replace("questions.jsonl", "../tests.yaml", 1)
-    write_durably(questions, text.replace(r"corpus: str = \"pydoc\"", f"corpus: str = {docs_path}"))
+    adapt_notebooks(folder / "notebooks", path_from(docs, folder / "notebooks"))
     texts["tests.yaml"] += text_of_testset(data, corpus)
     texts["README.md"] = texts["README.md"].format(name=data.name, docs=shlex.quote(corpus))
     for name, text in texts.items():
@@ -72,6 +70,34 @@ def init_command(folder: Path = Path("evaluation"), *, docs: str, force: bool = 
         typer.echo(f"Next: cd {shlex.quote(str(folder))}")
     typer.echo(f"      ragbench testset draft --docs {shlex.quote(corpus)} --output tests.yaml")
     typer.echo("      ragbench sweep")
+
+
+def adapt_notebooks(folder: Path, docs: str) -> None:
+    """Let the notebooks in a folder of `init` begin with its test set, documents and results, where
+    they begin with pydoc and its results.
+    """
+    values = {
+        'dataset: str = "pydoc"': 'dataset: str = "../tests.yaml"',
+        'corpus: str = "pydoc"': f"corpus: str = {json.dumps(docs, ensure_ascii=False)}",
+        'questions: str = "questions.jsonl"': 'questions: str = "../tests.yaml"',
+        'sweep_dir: str = "../results/quickstart"': 'sweep_dir: str = "../results/first"',
+    }
+    for path in sorted(folder.glob("*.ipynb")):
+        notebook = parse_json(path.read_text("utf-8"))
+        for cell in notebook["cells"]:
+            if "parameters" in cell["metadata"].get("tags", ()):
+                cell["source"] = _replaced(cell["source"], values)
+        write_durably(path, json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
+
+
+def _replaced(lines: list[str], values: Mapping[str, str]) -> list[str]:
+    """Return the lines of a cell with other defaults."""
+    changed = []
+    for line in lines:
+        for old, new in values.items():
+            line = line.replace(old, new)
+        changed.append(line)
+    return changed
 
 
 def notebooks_command(folder: Path = Path("notebooks"), *, force: bool = False) -> None:

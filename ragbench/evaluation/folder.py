@@ -301,6 +301,7 @@ def load_result(path: str | Path, *, check: bool = True) -> Result:
         judgements=judgements,
         timings=times.seconds,
         diagnosis=diagnosis,
+        folder=path.resolve(),
         **decided,
     )
     for kind, count in _counts(result).items():

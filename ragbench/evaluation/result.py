@@ -131,6 +131,7 @@ class Result(Decisions):
     query_id, measure, value (NaN = unscored). `timings` holds seconds per stage. `diagnosis` has a
     row per question with its first cause of failure (see `ragbench.diagnose`). `output` is what the
     system gave with what it was made from (such as its chunks); None in a result that was loaded.
+    `folder` is where a result was loaded from, by which its paths are found again.
     """
 
     name: str
@@ -142,6 +143,7 @@ class Result(Decisions):
     timings: Mapping[str, float] = field(default_factory=dict)
     diagnosis: pd.DataFrame | None = None
     output: SystemOutput | None = None
+    folder: Path | None = None
 
     @property
     def parameters(self) -> Mapping[str, Any]:

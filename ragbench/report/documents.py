@@ -17,6 +17,9 @@ from ragbench.types import Case, Chunk, Dataset, Passage
 _CHUNK_ID = re.compile(r"(.*)#(\d+)-(\d+)", re.DOTALL)
 """The id of a chunk of ragbench's own: document, first character, end."""
 
+_MAX_ABOVE = 6
+"""Folders above a result in which its paths are looked up."""
+
 _CUT = ("chunker", "chunk_size", "chunk_overlap", "tokenizer")
 
 
@@ -62,14 +65,31 @@ def chunks_of(result: Result, dataset: Dataset) -> list[Chunk]:
 
 
 def _named(result: Result) -> Dataset | None:
-    """Return the dataset that the result was measured on, where loading it takes no download."""
+    """Return the dataset that the result was measured on, where loading it takes no download.
+
+    A path is looked up from the present folder, and from the folder of the result upwards: it was
+    written relative to the folder of a grid or a notebook, which is mostly one of these.
+    """
     from ragbench.testsets.loader import load_dataset
 
     name = str(result.parameters.get("dataset") or result.dataset["name"])
-    if not name or (name != "pydoc" and not Path(name).exists()):
-        return None
-    corpus = str(result.parameters.get("corpus") or "")
-    return load_dataset(name, result.dataset["split"] or "test", corpus=corpus)
+    split = result.dataset["split"] or "test"
+    if name == "pydoc":
+        return load_dataset(name, split)
+    first = None
+    above = [] if result.folder is None else [result.folder, *result.folder.parents]
+    for folder in (Path(), *above[:_MAX_ABOVE]):
+        if not name or not (folder / name).exists():
+            continue
+        corpus = str(result.parameters.get("corpus") or "")
+        if corpus and (folder / corpus).exists():
+            corpus = str(folder / corpus)
+        with suppress(RagbenchError, OSError):
+            dataset = load_dataset(folder / name, split, corpus=corpus)
+            if result.is_of(dataset):
+                return dataset
+            first = first or dataset
+    return first
 
 
 def locate(

@@ -10,6 +10,8 @@ from typer.testing import CliRunner, Result
 
 from ragbench.cli import app
 from ragbench.sweep import read_grid
+from ragbench.sweep.notebooks import read_notebook
+from ragbench.testsets import load_dataset
 from ragbench.testsets.forms import load_testset, validate_testset
 
 GUIDE = """---
@@ -78,6 +80,22 @@ def test_a_new_folder_can_be_swept_at_once(docs: Path) -> None:
     assert [own["retriever"] for own in grid.runs.values()] == ["bm25", "hybrid:wordllama"]
     assert grid.baseline.startswith("bm25")
     assert "known-item search" in (folder / "README.md").read_text()
+
+
+def test_every_copied_notebook_begins_with_the_folders_own_files(docs: Path) -> None:
+    assert run("init", "--docs", "my docs").exit_code == 0
+    folder = Path("evaluation/notebooks")
+    given = {path.stem: read_notebook(path).defaults for path in folder.glob("*.ipynb")}
+    assert given["evaluate"]["dataset"] == given["two_part"]["dataset"] == "../tests.yaml"
+    assert given["questions"] == {"questions": "../tests.yaml", "corpus": "../../my docs"}
+    assert given["testset"]["corpus"] == "../../my docs"
+    assert given["label"]["sweep_dir"] == given["compare"]["sweep_dir"] == "../results/first"
+    for name, defaults in given.items():
+        for parameter, value in defaults.items():
+            is_ours = name.startswith(("chunking", "judges"))  # studies of public collections
+            assert is_ours or value not in ("pydoc", "../results/quickstart"), (name, parameter)
+    (span, *_) = load_dataset(folder / given["evaluate"]["dataset"]).cases[0].evidence
+    assert span.doc_id
 
 
 def test_nothing_is_overwritten_unasked(docs: Path) -> None:
