@@ -120,3 +120,19 @@ def project() -> dict[str, Any]:
 
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     return dict(tomllib.loads(text)["project"])
+
+
+def test_nothing_is_published_before_a_person_switches_it_on() -> None:
+    text = (ROOT / ".github/workflows/publish.yml").read_text(encoding="utf-8")
+    workflow = parsed(text)
+    assert [*workflow[True]] == ["workflow_dispatch"]  # `on` is true in YAML
+    jobs = workflow["jobs"]
+    assert jobs["publish"]["if"] == "github.event_name == 'release'"
+    assert jobs["publish"]["permissions"] == {"id-token": "write"}
+    assert "secrets." not in text
+    switched_on = parsed(text.replace("  # release:\n  #   types:", "  release:\n    types:"))
+    assert switched_on[True]["release"] == {"types": ["published"]}
+
+
+def test_ci_builds_the_wheel_and_the_source_archive() -> None:
+    assert "hatchling build" in (ROOT / ".ci/run").read_text(encoding="utf-8")
