@@ -383,6 +383,15 @@ class Dataset:
         return digests
 
     @property
+    def document_digests(self) -> dict[str, str]:
+        """Return doc_id -> 12 hex digits of a SHA-256 of the title and the text of each document."""
+        digests = {}
+        for doc_id, document in self.corpus.items():
+            text = json.dumps([document.title, document.text])
+            digests[doc_id] = hashlib.sha256(text.encode()).hexdigest()[:12]
+        return digests
+
+    @property
     def corpus_digest(self) -> str:
         """Return 12 hex digits of a SHA-256 of the documents: their ids, titles and texts."""
         sha = hashlib.sha256()

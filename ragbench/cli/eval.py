@@ -182,7 +182,7 @@ def _evaluate(
         return evaluation.evaluate(data, system, spec, **of_pipeline)
     is_file = page.is_report_file(path)
     identity = made_from(data, system, spec, of_pipeline)
-    before = None if force or is_file else _earlier(path, identity)
+    before = None if force or is_file else _earlier(path, identity, data)
     if before is not None and before.is_complete and not anew:
         typer.echo(
             f"Nothing is left to do: {shown(path)} holds this evaluation, made at "
@@ -213,12 +213,48 @@ def _evaluate(
     else:
         result = replace(result, config={**result.config, "made_from": identity})
         views = {"report.md": page.report_markdown(result), "report.html": page.report_html(result)}
+        _note_changes(result, path)
         evaluation.save(result, path, views=views)
     _record(result, path)
     return result
 
 
-def _earlier(path: Path, identity: Mapping[str, str]) -> evaluation.Result | None:
+_PART = ("suite", "limit", "categories")  # settings that choose a part of the questions
+
+
+def _note_changes(result: evaluation.Result, path: Path) -> None:
+    """Print what changed in documents and questions since the newest evaluation of the same system,
+    test set and part of it in the folders next to this one.
+    """
+    from ragbench.evaluation.data_changes import data_changes
+
+    newest: dict[str, Any] = {}
+    for config_path in sorted(path.parent.glob("*/config.json")):
+        try:
+            config = read_json(config_path, "")
+        except DataError:
+            continue  # what is damaged is reported where it is read
+        if not isinstance(config, dict) or config_path.parent == path:
+            continue
+        if _what_is_asked(config) != _what_is_asked(result.config):
+            continue
+        if str(config.get("made_at")) > str(newest.get("made_at", "")):
+            newest = config
+    changes = data_changes(newest, result.config) if newest else ""
+    if changes:
+        made = str(newest.get("made_at"))[:16]
+        typer.echo(f"Since the last run ({made}): {printable(changes)}.", err=True)
+
+
+def _what_is_asked(config: Mapping[str, Any]) -> list[Any]:
+    dataset, system, settings = (
+        config.get(name) or {} for name in ("dataset", "system", "settings")
+    )
+    part = [settings.get(name) for name in _PART]
+    return [dataset.get("name"), system.get("name"), *part]
+
+
+def _earlier(path: Path, identity: Mapping[str, str], data: Dataset) -> evaluation.Result | None:
     """Return the result in a folder if it was made from the same test set, documents, system and
     options; None where there is none of this command.
 
@@ -226,6 +262,7 @@ def _earlier(path: Path, identity: Mapping[str, str]) -> evaluation.Result | Non
         ConfigError: it was made from something else.
         DataError: one of its files is damaged.
     """
+    from ragbench.evaluation.data_changes import config_of, data_changes
     from ragbench.evaluation.identity import difference
 
     config_path = path / "config.json"
@@ -236,9 +273,10 @@ def _earlier(path: Path, identity: Mapping[str, str]) -> evaluation.Result | Non
     if not isinstance(before, dict):
         return None
     if differing := difference(before, identity):
+        changes = data_changes(config, config_of(data))
         raise ConfigError(
-            f"{path} holds an evaluation already, made from other inputs ({differing}); name "
-            "another folder, or replace it with --force"
+            f"{path} holds an evaluation already, made from other inputs ({differing}"
+            f"{f': {changes}' if changes else ''}); name another folder, or replace it with --force"
         )
     return evaluation.load_result(path)
 

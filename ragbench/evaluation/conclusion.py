@@ -11,6 +11,7 @@ import pandas as pd
 from ragbench.evaluation.causes import CAUSES, STAGE_OF
 from ragbench.evaluation.comparison import unreadable_note_of
 from ragbench.evaluation.configurations import configurations, only, per_question
+from ragbench.evaluation.data_changes import data_changes
 from ragbench.evaluation.decision import (
     Arm,
     Conclusion,
@@ -93,6 +94,7 @@ def conclusion_of(
         *difference_sentences(leading, base, deciding),
         *left_out_sentences(deciding),
         *_missing_verdicts(results, deciding.measure),
+        *_other_data(results),
         *_edited(results),
         *rest_sentences(others, leading),
         *_what_can_be_shown(by_name, leading, base, deciding),
@@ -195,6 +197,19 @@ def _missing_verdicts(results: Sequence[Result], measure: str) -> list[str]:
     """State for how many answers of each configuration the judge gave no verdict, where that differs."""
     note = unreadable_note_of({result.name: result for result in results}, measure)
     return [f"{note}."] if note and len(results) > 1 else []
+
+
+def _other_data(results: Sequence[Result]) -> list[str]:
+    """State how the data of configurations differ from those of the first."""
+    first = results[0]
+    names: dict[str, list[str]] = {}
+    for result in results[1:]:
+        if changes := data_changes(first.config, result.config):
+            names.setdefault(changes, []).append(result.name)
+    return [
+        f"Measured on other data than {first.name}: {', '.join(others)} ({changes})."
+        for changes, others in names.items()
+    ]
 
 
 def _edited(results: Sequence[Result]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from ragbench.errors import ComparisonError, check_known, printable
+from ragbench.evaluation.data_changes import data_changes
 from ragbench.evaluation.parameters import OMITTED
 from ragbench.evaluation.records import added
 from ragbench.evaluation.result import Result
@@ -96,20 +97,21 @@ def per_question(result: Result) -> dict[str, float | None]:
 
 
 def check_comparable(results: Sequence[Result]) -> None:
-    """Refuse to compare what was measured on different data.
+    """Refuse to compare results that have no question in common.
 
     Raises:
-        ComparisonError: no results, or the fingerprints of the datasets differ; it names the
-            configurations.
+        ComparisonError: no results, or no question that all of them were asked with the same words
+            and labels; it names the configurations.
     """
     if not results:
         raise ComparisonError("the sweep has no finished configuration to compare; run it first")
     first_of = {result.dataset["fingerprint"][:12]: result.name for result in reversed(results)}
-    if len(first_of) > 1:
+    if len(first_of) > 1 and not questions_of_all(results):
         parts = "; ".join(f"{fingerprint}: {name}" for fingerprint, name in first_of.items())
         raise ComparisonError(
-            f"these configurations were measured on {len(first_of)} different datasets ({parts}); "
-            f"numbers from different data cannot be compared: {_advice(results)}"
+            f"these configurations were measured on {len(first_of)} different datasets ({parts}) "
+            "without a question in common, so there is nothing to compare: "
+            f"{_advice(results)}"
         )
 
 
@@ -123,6 +125,37 @@ def _advice(results: Sequence[Result]) -> str:
             "run all with one Python"
         )
     return "run the older ones again with --force"
+
+
+def check_same_data(results: Sequence[Result]) -> None:
+    """Refuse results on different data, where one table of questions or documents shows all.
+
+    Raises:
+        ComparisonError: as `check_comparable`, or the fingerprints of the datasets differ.
+    """
+    check_comparable(results)
+    first = results[0]
+    for result in results[1:]:
+        if result.dataset["fingerprint"] != first.dataset["fingerprint"]:
+            changes = data_changes(first.config, result.config)
+            raise ComparisonError(
+                f"{first.name} and {result.name} were measured on different data"
+                f"{f' ({changes})' if changes else ''}: {_advice([first, result])}"
+            )
+
+
+def questions_of_all(results: Sequence[Result]) -> frozenset[str]:
+    """Return the questions that every result was asked with the same words and labels; of a result
+    without digests of its questions, made by an older version, this is not known.
+    """
+    first = results[0]
+    shared = set(first.queries) or set(first.scores["query_id"].unique())
+    for result in results[1:]:
+        if result.dataset["fingerprint"] == first.dataset["fingerprint"]:
+            continue
+        then, now = (each.config.get("question_digests", {}) for each in (first, result))
+        shared = {each for each in shared if each in now and then.get(each) == now[each]}
+    return frozenset(shared)
 
 
 def with_language_model(result: Result) -> bool:

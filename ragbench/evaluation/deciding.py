@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from ragbench.evaluation.configurations import with_language_model
+from ragbench.evaluation.configurations import questions_of_all, with_language_model
 from ragbench.evaluation.decision import DRAFTS_ALONE, DecidingQuestions
 from ragbench.evaluation.result import Result
 from ragbench.registry import named_among, perspective_of
@@ -28,7 +28,7 @@ _UNSCORED = {
 
 
 def deciding_questions(results: Sequence[Result], measure: str = "") -> DecidingQuestions:
-    """Return which questions decide between results on the same questions.
+    """Return which questions decide between results, of those that all were asked alike.
 
     Questions of people decide where there are any, else generated ones, else known-item drafts.
     Drafts decide between configurations that retrieve the same only: they repeat the words of their
@@ -44,7 +44,10 @@ def deciding_questions(results: Sequence[Result], measure: str = "") -> Deciding
         ConfigError: a measure that no result has.
     """
     first = results[0]
-    origins = origins_of(first)
+    every_origin = origins_of(first)
+    shared = questions_of_all(results)
+    origins = {query_id: every_origin[query_id] for query_id in every_origin if query_id in shared}
+    asked = {query_id for result in results for query_id in result.queries} | set(every_origin)
     composition = Counter(origins.values())
     deciding_origin = next((name for name in ORIGINS if composition[name]), "people")
     ids = frozenset(query_id for query_id, origin in origins.items() if origin == deciding_origin)
@@ -63,6 +66,10 @@ def deciding_questions(results: Sequence[Result], measure: str = "") -> Deciding
             named, reason = answers[0], "all configurations retrieve the same"
     scored = _scored_everywhere(results, named, ids)
     left_out: dict[str, int] = {}
+    if len(asked) > len(origins):
+        left_out["were not asked of all, or not with the same words and labels"] = len(asked) - len(
+            origins
+        )
     for origin in ORIGINS:
         if origin != deciding_origin and composition[origin]:
             left_out[f"are {_ORIGIN_WORDS[origin]}"] = composition[origin]
@@ -89,7 +96,7 @@ def deciding_questions(results: Sequence[Result], measure: str = "") -> Deciding
         reason,
         ids,
         len(scored),
-        len(origins),
+        len(asked),
         left_out,
         {name: composition[name] for name in ORIGINS if composition[name]},
         not_possible,

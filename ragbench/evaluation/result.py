@@ -22,6 +22,7 @@ from ragbench.datasets.records import testset_record
 from ragbench.datasets.safety import load_safety_samples
 from ragbench.errors import printable, suggesting
 from ragbench.evaluation.checksums import EDITED
+from ragbench.evaluation.data_changes import digests_of
 from ragbench.evaluation.formats import shortened
 from ragbench.evaluation.parameters import configuration
 from ragbench.evaluation.records import (
@@ -551,7 +552,7 @@ def new_result(
         "facts": shortened(facts),
         "environment": environment(),
         "questions": dataset.queries,
-        "question_digests": dataset.question_digests,
+        **digests_of(dataset),
     }
     parts["rows"] = parts.get("rows") or tuple(rows_of(scores))
     return Result(name, config, run, scores, **parts)

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, DataError, RagbenchError, SweepError
 from ragbench.evaluation import check_models, load_results, save_roles
+from ragbench.evaluation.data_changes import config_of, data_changes
 from ragbench.evaluation.folder import RACE, compared_folders
 from ragbench.evaluation.formats import short
+from ragbench.evaluation.spec import select_questions, spec_of
 from ragbench.extension import imports_reported
 from ragbench.files import read_json, write_durably
 from ragbench.llms import Settings, active_dry_run, current_settings
@@ -21,7 +23,14 @@ from ragbench.llms.environment import in_force
 from ragbench.sweep import budget
 from ragbench.sweep.code import remember_code
 from ragbench.sweep.folder import COMPARISON, SweepFolder, tables_of
-from ragbench.sweep.grid import Grid, dataset_source, input_files, sources_of, working_folder
+from ragbench.sweep.grid import (
+    Grid,
+    dataset_source,
+    input_files,
+    load_named,
+    sources_of,
+    working_folder,
+)
 from ragbench.sweep.job import Job, Place, make_job, relative
 from ragbench.sweep.plan import ask_in_batches, check_batches, open_sweep
 from ragbench.sweep.preload import packages_of
@@ -153,6 +162,7 @@ def sweep(
             contest = contest_of(grid, folder, session.sources, race, margin) if race else None
             names = [name for name in names if contest is None or name not in contest.race.stopped]
             skipped = [name for name in names if not force and session.is_finished(name)]
+            notes += session.what_changed([name for name in names if name not in {*skipped}])
             to_run = session.jobs(
                 [name for name in names if name not in {*skipped}], force, allow_failed
             )
@@ -231,6 +241,33 @@ class _Session:
 
     def is_finished(self, name: str) -> bool:
         return self.folder.is_finished(name, self.grid.runs[name], self.sources[name])
+
+    def what_changed(self, names: Sequence[str]) -> list[str]:
+        """Return a note on what changed in the data since the results of these configurations were
+        made, which therefore run again; it is logged too, before they do.
+        """
+        outdated: dict[str, list[str]] = {}
+        now: dict[str, Any] = {}
+        for name in names:
+            config = self.folder.config(name)
+            source = config.get("source") or {}
+            before = source.get("dataset_fingerprint", "")
+            if not before or before == self.fingerprint:
+                continue
+            first = next(iter(self.grid.runs.values()))
+            now = now or config_of(
+                select_questions(load_named(first, working_folder(self.grid)), spec_of(first))
+            )
+            changes = data_changes(config, now) or "the data changed"
+            outdated.setdefault(changes, []).append(name)
+        notes = [
+            f"since the last run: {changes}; {len(again)} of {len(self.grid.runs)} configurations "
+            "saw the old data and run again"
+            for changes, again in outdated.items()
+        ]
+        for note in notes:
+            self.log(f"note: {note}")
+        return notes
 
     def log(self, message: str) -> None:
         self.console.print(message, highlight=False, markup=False, soft_wrap=True)

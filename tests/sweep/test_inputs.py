@@ -105,3 +105,34 @@ def test_copies_are_read_in_place_of_files_and_only_of_these(
     assert system_digest("answers.jsonl", folder) == digest
     assert RecordedSystem(answers).answer("q1", "?").text == "They do."
     assert snapshot.as_at_start(folder / "other.yaml") == folder / "other.yaml"
+
+
+def test_what_changed_since_the_last_run_is_said_and_run_again(folder: Path) -> None:
+    path = grid(folder, "")
+    first = sweep(path, jobs=1, out=folder / "results")
+    assert not first.failed
+    (folder / "docs" / "a.md").write_text("# Naps\n\nCats nap all day.\n")
+    (folder / "docs" / "b.md").write_text("# Dogs\n\nDogs bark.\n")
+    again = sweep(path, jobs=1, out=folder / "results")
+    assert (len(again.finished), len(again.skipped)) == (2, 0)
+    assert (
+        "since the last run: 1 document added (b.md), 1 document changed (a.md); 2 of 2 "
+        "configurations saw the old data and run again" in again.notes
+    )
+    third = sweep(path, jobs=1, out=folder / "results")
+    assert (third.finished, third.skipped) == ((), again.finished)
+    assert not [note for note in third.notes if "since the last run" in note]
+
+
+def test_results_without_digests_of_documents_say_so(folder: Path) -> None:
+    path = grid(folder, "")
+    first = sweep(path, jobs=1, out=folder / "results")
+    for name in first.finished:
+        config_path = first.folder / name / "config.json"
+        config = json.loads(config_path.read_text(encoding="utf-8"))
+        del config["document_digests"]
+        config_path.write_text(json.dumps(config), encoding="utf-8")
+    (folder / "docs" / "a.md").write_text("# Naps\n\nCats nap all day.\n")
+    again = sweep(path, jobs=1, out=folder / "results")
+    [note] = [note for note in again.notes if "since the last run" in note]
+    assert "which ones is not known, because the earlier result keeps no digest" in note

@@ -21,7 +21,7 @@ from ragbench.errors import ConfigError, DataError, visible
 from ragbench.evaluation import CAUSES, Result, Results
 from ragbench.evaluation.configurations import (
     baseline_name,
-    check_comparable,
+    check_same_data,
     configurations,
 )
 from ragbench.files import write_durably
@@ -81,7 +81,7 @@ def explore(
         baseline, contender = results, baseline
     compared = _compared(results, baseline, contender)
     baseline, contender = _name(baseline), _name(contender)
-    check_comparable(compared)
+    check_same_data(compared)
     main = compared.deciding(measure).measure
     sides = compared
     first = baseline_name(compared, baseline)
