@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -126,7 +127,8 @@ def items_by_query(
     correctness questions without a reference answer or gold facts.
 
     Raises:
-        ConfigError: faithfulness of a result without `chunks` and passages.
+        ConfigError: faithfulness of a result whose contexts are neither in `chunks` nor passages, nor
+            chunks of the dataset's documents by their ids.
         DataError: nothing can be labelled, or an answer's chunk is not among `chunks`.
     """
     scale = scale_of(criterion)
@@ -143,6 +145,8 @@ def items_by_query(
     groups: dict[tuple[str, ...], list[tuple[str, tuple[str, ...]]]] = {}
     for result in results:
         pieces = (chunks or {}).get(result.name)
+        if pieces is None:
+            pieces = _named_chunks(result, dataset)
         at_hand = pieces is not None or any(answer.passages for answer in result.answers)
         if by_documents and not at_hand:
             raise ConfigError(
@@ -166,6 +170,24 @@ def items_by_query(
             "abstained, or lack a reference answer"
         )
     return grouped(items, lambda item: item.query_id)
+
+
+_CHUNK_ID = re.compile(r"(.*)#(\d+)-(\d+)", re.DOTALL)
+
+
+def _named_chunks(result: Result, dataset: Dataset) -> list[Chunk] | None:
+    """Return the chunks that answers without passages name, cut from the documents by their ids; None
+    where an id is not one of ragbench's own.
+    """
+    chunks = {}
+    for answer in result.answers:
+        for chunk_id in () if answer.passages else answer.contexts:
+            match = _CHUNK_ID.fullmatch(chunk_id)
+            if match is None or match[1] not in dataset.corpus:
+                return None
+            text = dataset.corpus[match[1]].full_text
+            chunks[chunk_id] = Chunk.cut(match[1], text, int(match[2]), int(match[3]))
+    return [*chunks.values()] or None
 
 
 def _reference(case: Case) -> str:

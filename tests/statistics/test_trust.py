@@ -284,3 +284,29 @@ def test_answers_that_are_all_the_same_are_within_the_margin() -> None:
     assert trust.naive is None
     assert "nan" not in str(trust)
     assert draw_order(proxies) == []
+
+
+@pytest.mark.parametrize("n", [60, 3_000])
+def test_a_difference_whose_interval_is_within_the_margin_is_not_called_worse(n: int) -> None:
+    people = pd.Series([0.0] * 199 + [-1.0], index=range(200)).repeat(n // 60)
+    people = people.sample(frac=1, random_state=1).reset_index(drop=True)
+    proxies = pd.DataFrame({"judge": people})
+    every = estimate_difference(proxies, people, margin=0.02)
+    assert every.difference == pytest.approx(-0.005)
+    assert every.decision == "within the margin"
+    assert estimate_difference(proxies, people, margin=0.001).decision == "worse"
+    for some in (100, 150, len(people) - 1):
+        state = estimate_difference(proxies, people.iloc[:some], margin=0.02)
+        if state.ci_low is not None and state.ci_high is not None:
+            is_within = state.ci_low >= -0.02 and state.ci_high <= 0.02
+            assert not (is_within and state.decision in ("better", "worse"))
+
+
+def test_a_proxy_without_any_value_changes_nothing() -> None:
+    rng = np.random.default_rng(3)
+    people = pd.Series(rng.choice([-1.0, 0.0, 1.0], 200))
+    judge = people.where(rng.random(200) < 0.9, 0.0)
+    plain = estimate_difference(pd.DataFrame({"judge": judge}), people.iloc[:60])
+    unscored = pd.DataFrame({"broken": np.nan, "judge": judge})
+    assert estimate_difference(unscored, people.iloc[:60]) == plain
+    assert plain.proxy == "judge"
