@@ -4,6 +4,7 @@ from .columns import adjusted_p_values, p_text, rounded
 from .comparison import compare, compare_all, mcnemar_p_value, summarise
 from .drift import Change, Drift, drift
 from .trust import Trust, draw_order, estimate_difference
+from .verdicts import load_verdicts
 
 __all__ = [
     "Change",
@@ -17,6 +18,7 @@ __all__ = [
     "drift",
     "estimate_difference",
     "judge_agreement",
+    "load_verdicts",
     "mcnemar_p_value",
     "p_text",
     "rounded",

@@ -415,7 +415,13 @@ def _compare(
             reasons = results.race.table["reason"].items()
             lines = "".join(f"- {name}: {reason}\n" for name, reason in reasons)
             texts[board.with_suffix(".md")] += f"\nBy the race:\n\n{lines}"
-    if grid.compare is None or is_one:
+    # the comparison that comes with ragbench is of results; tables need one that knows them
+    is_unfit = (
+        any(map(tables_of, paths))
+        and grid.compare is not None
+        and grid.compare.path.name == "compare.ipynb"
+    )
+    if grid.compare is None or is_one or is_unfit:
         _write_all(texts)
         return result
     stamp = {

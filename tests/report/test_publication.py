@@ -74,7 +74,8 @@ def test_a_study_without_results_is_its_notebooks(tmp_path: Path) -> None:
     page = publish(study, tmp_path / "site")
     assert {path.name for path in page.parent.iterdir()} == {
         "index.html",
-        "model-3c64c7bf.html",
+        "model-6e5825cf.html",
+        "openqa.csv-f428acc0.html",
     }
 
 
