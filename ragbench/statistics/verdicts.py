@@ -47,7 +47,7 @@ def load_verdicts(path: str | Path) -> pd.DataFrame:
     wrong = ~(verdicts.isna() | verdicts.ge(0) & verdicts.le(1)).all(axis=1)
     if wrong.any():
         raise DataError(
-            f"{path}: {verdicts[wrong].iloc[0].to_dict()} in line {int(wrong.idxmax()) + 2}; expected "
+            f"{path}: {verdicts[wrong].iloc[0].to_dict()} in line {int(wrong.to_numpy().argmax()) + 2}; expected "
             "verdicts from 0 to 1"
         )
     table = table[["question", "system"]].astype(str).join(verdicts)
