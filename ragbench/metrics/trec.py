@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import math
 import sys
 from collections import Counter
 from collections.abc import Mapping
@@ -210,7 +211,7 @@ def _check_ids(ids: pd.Series[Any], what: str) -> None:
 def _whole(numbers: pd.Series[Any]) -> pd.Series[Any]:
     """Return grades as whole numbers where all are: a column with a hole has become one of 1.0."""
     is_whole = [
-        isinstance(grade, Real) and grade == grade // 1 and -MAX_GRADE <= float(grade) <= MAX_GRADE
+        isinstance(grade, Real) and grade == grade // 1 and abs(math.trunc(grade)) <= MAX_GRADE
         for grade in numbers
     ]
     is_truth = [isinstance(grade, bool | np.bool_) for grade in numbers]

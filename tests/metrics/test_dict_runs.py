@@ -87,7 +87,7 @@ def test_what_is_no_run_is_refused_as_from_a_frame(run: Any, message: str) -> No
         score_run({"q": {"a": 1, "b": 1}}, run)
 
 
-@pytest.mark.parametrize("grade", [1.5, "1", None, 10**7, 10**30])
+@pytest.mark.parametrize("grade", [1.5, "1", None, 10**7, 10**30, 10**400, math.inf, math.nan])
 def test_what_is_no_grade_is_refused_as_from_a_frame(grade: Any) -> None:
     with pytest.raises(DataError, match="not a whole number"):
         score_run({"q": {"a": 1, "b": grade}}, {"q": {"a": 1.0}})
