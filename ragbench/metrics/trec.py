@@ -211,7 +211,7 @@ def _check_ids(ids: pd.Series[Any], what: str) -> None:
 def _whole(numbers: pd.Series[Any]) -> pd.Series[Any]:
     """Return grades as whole numbers where all are: a column with a hole has become one of 1.0."""
     is_whole = [
-        isinstance(grade, Real) and grade == grade // 1 and abs(math.trunc(grade)) <= MAX_GRADE
+        isinstance(grade, Real) and grade == grade // 1 and abs(int(math.trunc(grade))) <= MAX_GRADE
         for grade in numbers
     ]
     is_truth = [isinstance(grade, bool | np.bool_) for grade in numbers]
