@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import math
 import sys
 from collections import Counter
 from collections.abc import Mapping
@@ -210,12 +209,16 @@ def _check_ids(ids: pd.Series[Any], what: str) -> None:
 
 def _whole(numbers: pd.Series[Any]) -> pd.Series[Any]:
     """Return grades as whole numbers where all are: a column with a hole has become one of 1.0."""
-    is_whole = [
-        isinstance(grade, Real) and grade == grade // 1 and abs(int(math.trunc(grade))) <= MAX_GRADE
-        for grade in numbers
-    ]
+    is_whole = [_is_whole(grade) for grade in numbers]
     is_truth = [isinstance(grade, bool | np.bool_) for grade in numbers]
     return numbers.astype(int) if all(is_whole) and not any(is_truth) else numbers
+
+
+def _is_whole(grade: Any) -> bool:
+    if not isinstance(grade, Real):
+        return False
+    number: Any = grade
+    return bool(abs(number) <= MAX_GRADE and number == number // 1)
 
 
 def _with_numbers(frame: pd.DataFrame, kind: type) -> pd.DataFrame:
