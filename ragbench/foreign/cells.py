@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from ragbench.language import folded
@@ -28,13 +29,14 @@ _VERDICTS = {
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
 
-def field_name(name: object) -> str:
+@lru_cache(maxsize=10_000)
+def field_name(name: str) -> str:
     """Return the name of a column in one spelling, in which case, blanks and hyphens do not matter.
 
     >>> field_name("expectedOutput"), field_name(" Query-ID "), field_name("Answer Relevancy")
     ('expected_output', 'query_id', 'answer_relevancy')
     """
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(name).strip())
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip())
     return re.sub(r"[\s-]+", "_", spaced.casefold())
 
 

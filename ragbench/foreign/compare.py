@@ -22,6 +22,25 @@ if TYPE_CHECKING:
 GATES = ("worse", "likely worse", "undecided", "within the margin")
 """Decisions at which a gate can fail; it then fails at less favourable ones, too."""
 
+_OPTIONS = {
+    "metric": "measures",
+    "metrics": "measures",
+    "score": "measures",
+    "ranges": "bounds",
+    "range": "bounds",
+    "limits": "bounds",
+    "lower_is_better": "lower",
+    "minimize": "lower",
+    "higher_is_better": "higher",
+    "maximize": "higher",
+    "confidence": "alpha",
+    "level": "alpha",
+    "threshold": "margin",
+    "tolerance": "margin",
+    "epsilon": "margin",
+}
+"""Names of options elsewhere -> the one here."""
+
 _TIDY = {"query_id", "measure", "value"}
 
 
@@ -35,6 +54,7 @@ def compare(
     margin: float = 0.02,
     not_possible: str = "",
     questions: Mapping[str, str] | None = None,
+    measure: str = "",
 ) -> pd.DataFrame: ...
 @overload
 def compare(
@@ -48,6 +68,7 @@ def compare(
     lower: str | Collection[str] = (),
     higher: str | Collection[str] = (),
     labels: Any = None,
+    measure: str = "",
 ) -> Conclusion: ...
 @overload
 def compare(
@@ -63,6 +84,7 @@ def compare(
     lower: str | Collection[str] = (),
     higher: str | Collection[str] = (),
     labels: Any = None,
+    measure: str = "",
 ) -> Any: ...
 def compare(
     baseline: Any,
@@ -77,6 +99,8 @@ def compare(
     lower: str | Collection[str] = (),
     higher: str | Collection[str] = (),
     labels: Any = None,
+    measure: str = "",
+    **unknown: Any,
 ) -> Any:
     """Compare systems by their scores on the same questions: is the second better than the first, by how
     much, and how sure is that?
@@ -94,6 +118,7 @@ def compare(
         baseline, contender, others: files, DataFrames, lists of dicts, results, folders of results; or
             one list of them, one mapping of names to them, or one table with a column of systems.
         measures: which; of tables the first decides. None means all that both have.
+        measure: the one that decides, as in `assert_not_worse` and the command.
         alpha: the probability of a wrong decision.
         margin: a difference that does not matter, as a fraction of the measure's range.
         not_possible, questions: those of `ragbench.statistics.compare`, for results and tidy scores.
@@ -112,6 +137,13 @@ def compare(
         ConfigError: a measure that is not there, bounds that do not hold the values, or what is no table.
         DataError: a file or a table without scores of questions.
     """
+    if unknown:
+        name = next(iter(unknown))
+        raise ConfigError(
+            f"compare has no option {name!r}; did you mean {_OPTIONS.get(name, 'measures')!r}? Known: "
+            "measures, alpha, margin, bounds, lower, higher, labels"
+        )
+    measures = measure or measures
     if contender is None and hasattr(baseline, "leaderboard"):  # results of a sweep
         return baseline.compare(measures=measures or (), margin=margin, not_possible=not_possible)
     sources, names = _sources(baseline, contender, others)
@@ -243,6 +275,8 @@ def _files_in(source: Any) -> list[Any]:
 
     folder = Path(source)
     files = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES]
+    samples = [path for path in files if path.name.startswith("samples_")]
+    files = samples or files  # lm-evaluation-harness writes a summary next to them
     if not files:
         raise DataError(
             f"{folder} holds neither results of ragbench nor files with scores; expected files such as "

@@ -230,8 +230,8 @@ def _notes(
         notes.append(f"Missing are not 0: {measure} has no value in {listed} answers.")
         if len({*missing.values()}) > 1:
             notes.append(
-                "As many of each would be fairer: if missing ones are failures, the system with more of "
-                "them looks better than it is."
+                "The systems lack scores of different numbers of answers: if these are failures, the one "
+                "that lacks more looks better than it is."
             )
     if scales[measure].assumed:
         notes.append(f"{scales[measure].assumed}.")

@@ -111,6 +111,15 @@ def test_first_guesses_of_a_call() -> None:
     assert rb.compare({"a": tidy, "b": tidy})["name"].tolist() == ["b"]
 
 
+def test_other_names_of_options() -> None:
+    old, new = table(OLD, style=NEW), table(NEW, style=OLD)
+    assert rb.compare(old, new, measure="style").decision == "worse"
+    with pytest.raises(
+        rb.RagbenchError, match="compare has no option 'metric'; did you mean 'measures'"
+    ):
+        rb.compare(old, new, metric="style")  # type: ignore[call-overload]
+
+
 MISSING: dict[str, Any] = {
     "empty cells": ["" if i < 5 else score for i, score in enumerate(OLD)],
     "None": [None if i < 5 else score for i, score in enumerate(OLD)],
