@@ -83,6 +83,8 @@ def list_schedules(*, database: Database = "", as_json: Json = False) -> None:
     columns = "name client_id cron zone next last command".split()
     headings = {"next": "next (UTC)", "last": "last (UTC)"}
     print_table(table, columns, headings, as_json=as_json)
+    for sentence in service.overdue(database=database):
+        typer.echo(sentence, err=True)
 
 
 @schedule_app.register()

@@ -270,8 +270,19 @@ def _groundedness(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
             f"claims are not measured: {language} is not supported by {model}; name a "
             "cross-encoder for it as support_model"
         )
-    return Measurement(
-        scores, claims=claims, note=_scale_note(scores, "claim_support"), warning=warning
+    warnings = filter(None, [warning, _citations_without_ids(scores)])
+    note = _scale_note(scores, "claim_support")
+    return Measurement(scores, claims=claims, note=note, warning="; ".join(warnings))
+
+
+def _citations_without_ids(scores: pd.DataFrame) -> str:
+    """Return a sentence where answers cite and no citation names a context; "" otherwise."""
+    values = scores.loc[scores["measure"] == "citation_form", "value"].dropna()
+    if values.empty or values.any():
+        return ""
+    return (
+        f"the citations of {len(values)} answers name no context: they lack its id or its number, as "
+        "in [1]"
     )
 
 

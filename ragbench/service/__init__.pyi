@@ -26,6 +26,7 @@ from .records import (
 from .scheduler import (
     add_schedule,
     next_due,
+    overdue,
     pause_schedule,
     remove_schedule,
     run_due,
@@ -54,6 +55,7 @@ __all__ = [
     "import_results",
     "import_schedules",
     "next_due",
+    "overdue",
     "pause_schedule",
     "raised_alerts",
     "record",

@@ -79,7 +79,10 @@ class Session:
         if self.key.client_id == EVERY_CLIENT:
             return replace(self, client=client)
         if client not in (None, self.key.client_id):
-            raise HTTPException(404, f"there is no client {client!r}")
+            own = self.key.client_id or "the default client"
+            raise HTTPException(
+                404, f"there is no client {client!r} for this key, which is of {own}"
+            )
         return replace(self, client=self.key.client_id)
 
 

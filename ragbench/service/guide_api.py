@@ -78,7 +78,10 @@ def _start_generation(session: Session, body: GuideDataset) -> Json:
     items.export(session)
     path, corpus = session.folder.new_testset(name), session.folder.corpus
     if not corpus.is_file():
-        raise ConfigError("there are no documents yet; send them to /ingest")
+        raise ConfigError(
+            f"{session.owner or 'the default client'} has no documents yet; send them to /ingest "
+            "with a key of this client, or with its name as X-Tenant-Id"
+        )
     size, strategy = body.sample_size, body.chunk_sample_strategy
     options = ["--seed=0", f"--name={body.name}"]
     if os.environ.get("RAG_EVAL_PROVIDER"):

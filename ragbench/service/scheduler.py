@@ -45,6 +45,7 @@ from ragbench.service.tables import job, schedule
 
 COMMANDS = ("eval", "sweep", "testset generate", "testset draft")
 """What a schedule may run."""
+_LATE = timedelta(minutes=10)
 DEFAULT_CRON = "0 2 * * *"
 """When schedules without a time are due, unless EVALUATION_SCHEDULE_CRON is set."""
 
@@ -155,6 +156,30 @@ def schedules(*, client: str | None = None, database: str = "") -> pd.DataFrame:
     frame = frame.rename(columns={"last_due_at": "last_due"})
     frame = frame.fillna({"last_due": "", "last_state": ""})
     return frame.astype({"last_exit_code": "Int64", "enabled": "bool"})
+
+
+def overdue(
+    *, client: str | None = None, database: str = "", now: datetime | None = None
+) -> list[str]:
+    """Return why schedules that were due did not run, a sentence each: nothing follows them.
+
+    A schedule is overdue ten minutes after its time, so that a worker that is busy is not named.
+    """
+    if not evaluation_enabled():
+        return ["EVALUATION_ENABLED is false: no schedule is followed here"]
+    now = now or datetime.now(UTC)
+    sentences = []
+    query = select(schedule).where(schedule.c.enabled)
+    made = {(row.client_id, row.name): row.made_at for row in read_rows(database, query)}
+    for row in schedules(client=client, database=database).to_dict("records"):
+        due = due_before(row["cron"], row["zone"], now - _LATE)
+        made_at = made.get((row["client_id"], row["name"]))
+        if made_at is not None and made_at < due and str(row["last_due"]) < due:
+            sentences.append(
+                f"{row['name']} was due {due[:16]} UTC and did not run: the scheduler does not run; "
+                "start `ragbench serve`, or let cron call `ragbench schedule run-due`"
+            )
+    return sentences
 
 
 def pause_schedule(name: str, *, paused: bool = True, client: str = "", database: str = "") -> None:

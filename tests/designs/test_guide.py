@@ -16,11 +16,13 @@ import pytest
 from sqlalchemy import Row, insert, text
 
 from ragbench.errors import ConfigError
-from ragbench.service import add_schedule, history, run_due, schedules, tables
+from ragbench.evaluation import evaluate
+from ragbench.service import add_schedule, history, overdue, run_due, schedules, tables
 from ragbench.service.history_database import connected
 from ragbench.service.job_queue import jobs, place_of
 from ragbench.service.scheduler import add_automatic_schedule
 from ragbench.testsets.loader import load_dataset
+from ragbench.types import Answer, Case, Dataset, Document, Passage
 from tests.designs.conftest import Run
 
 pytestmark = pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
@@ -184,3 +186,32 @@ def test_an_automatic_evaluation_needs_documents_and_chooses_its_test_set(run: R
     code, shown = run("eval", "--auto-generate-datasets", "--test-set", "mine.yaml")
     assert code == 2
     assert "chooses the test set itself" in shown
+
+
+def test_a_scheduler_that_does_not_run_is_named(
+    run: Run, night: Callable[[datetime], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_schedule("nightly", "0 2 * * *", ["eval"])
+    assert overdue() == []  # not due yet
+    [sentence] = overdue(now=NIGHT)
+    assert sentence.startswith("nightly was due ")
+    assert "the scheduler does not run; start `ragbench serve`" in sentence
+    run_due(now=NIGHT, work=lambda claimed, lost: (0, "fine", None))
+    assert overdue(now=NIGHT) == []
+    assert len(overdue(now=NIGHT + timedelta(days=2))) == 1
+    monkeypatch.setenv("EVALUATION_ENABLED", "false")
+    assert "EVALUATION_ENABLED is false" in run("schedule", "list")[1]
+
+
+@pytest.mark.parametrize(
+    ("citation", "is_named"), [("(see the handbook)", False), ("[7]", True), ("[1]", False)]
+)
+def test_citations_without_ids_are_named(citation: str, is_named: bool) -> None:
+    text = "Forms are signed in office 4."
+    passage = Passage("p", text, "forms")
+    answer = Answer("q", f"{text[:-1]} {citation}.", contexts=("p",), passages=(passage,))
+    corpus = {"forms": Document("forms", text)}
+    data = Dataset("d", "test", corpus, (Case("q", "Where?"),), {"q": {"forms": 1}})
+    result = evaluate(data, [answer])
+    [state] = [each for each in result.perspectives if each.name == "groundedness"]
+    assert ("name no context: they lack its id" in state.warning) is is_named

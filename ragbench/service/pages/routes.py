@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from ragbench.report.page import banner, report_html
 from ragbench.report.page.html import script_hash
-from ragbench.service import api, conclusions, trends
+from ragbench.service import api, conclusions, scheduler, trends
 from ragbench.service import datasets as data_sets
 from ragbench.service.access import COOKIE, key_of
 from ragbench.service.alert_rules import raised_alerts
@@ -229,6 +229,7 @@ def _schedules(
         jobs=jobs,
         rules=rules,
         schedules=api.list_schedules(who),
+        overdue=scheduler.overdue(**who.scope),
         datasets=[*who.folder.testsets()],
         raised=records(alerts.head(30)),
     )

@@ -565,3 +565,21 @@ def test_a_judge_that_answers_nothing_fails_the_run_with_its_first_reason(
     assert done["status"] == "failed"
     assert "401" in done["message"]
     assert cased("GET", f"/evaluation/runs/{done['id']}")["status"] == "failed"
+
+
+def test_symptoms_lead_to_a_sentence_with_the_cause(
+    call: Call, monkeypatch: pytest.MonkeyPatch, llm_environment: pytest.MonkeyPatch
+) -> None:
+    body = {"name": "First"}
+    refused = call("POST", "/api/v1/evaluation/generate", body, status=422)["detail"]
+    assert "acme has no documents yet; send them to /ingest" in refused
+    other = {**body, "client_id": "other"}
+    refused = call("POST", "/api/v1/evaluation/generate", other, status=404)["detail"]
+    assert refused == "there is no client 'other' for this key, which is of acme"
+    for doc_id, text in DOCUMENTS.items():
+        call("POST", "/ingest", {"documentId": doc_id, "text": text}, status=201)
+    llm_environment.setenv("RAG_EVAL_PROVIDER", "ollama")
+    llm_environment.setenv("RAG_EVAL_OLLAMA_BASE_URL", "http://127.0.0.1:9")
+    refused = call("POST", "/api/v1/evaluation/generate", body, status=422)["detail"]
+    assert "127.0.0.1" in refused
+    assert "ollama serve" in refused or "no server" in refused
