@@ -23,9 +23,11 @@ import pytest
 
 from ragbench import store
 from ragbench.errors import DataWarning
+from ragbench.metrics import score_spans
 from ragbench.retrieval import BM25, Dense, make_retriever, to_documents
 from ragbench.retrieval.chunkers import chunk
 from ragbench.retrieval.embedders import load_embedder
+from ragbench.systems import Pipeline
 from ragbench.testsets.loader import load_dataset
 from ragbench.types import Chunk, Dataset
 
@@ -250,3 +252,39 @@ def test_quality_on_pubmedqa(pubmedqa: Dataset) -> None:
             )
     for (name, chunking), mean in found.items():
         assert mean >= floors[name], f"{name}, {chunking}: nDCG@10 {mean:.4f}"
+
+
+@pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
+def test_24_arms_of_one_index_cost_1_5_times_one(own_cache: Path) -> None:
+    data = load_dataset("pydoc")
+    fusions = [{"fusion": f} for f in ("rrf:1", "rrf:10", "weights:0.3", "weights:0.5")]
+    orders = [{"diversity": d} for d in ("mmr:0.3", "mmr:0.5", "mmr:0.8")]
+    expansions = (
+        "window:1",
+        "window:2",
+        "parent",
+        "parent:512",
+        "parent:1024",
+        "document",
+        "merge",
+    )
+    arms = [{}, *fusions, *orders, *({"expand": expand} for expand in expansions)]
+    arms += [{"fusion": "weights:0.7", "expand": expand} for expand in expansions]
+    arms += [
+        {"fusion": "rrf:1", "diversity": "mmr:0.5"},
+        {"diversity": "mmr:0.5", "expand": "merge"},
+    ]
+    assert len(arms) == 24
+
+    def recall(arm: dict[str, str]) -> float:
+        pipeline = Pipeline(data, "hybrid:minilm", **arm)  # type: ignore[arg-type]
+        run = pipeline.retrieve(data.queries)
+        passages = pipeline.passages(span.doc_id for case in data.cases for span in case.evidence)
+        scores = score_spans(data, run, passages, budgets=[500])
+        return float(scores.loc[scores["measure"] == "span_recall@500tok", "value"].mean())
+
+    first = cpu_seconds(lambda: recall(arms[0]))
+    others = [cpu_seconds(lambda arm=arm: recall(arm)) for arm in arms[1:]]  # type: ignore[misc]
+    ratio = (first + sum(others)) / first
+    print(f"\n24 arms: {ratio:.2f} times one of {first:.1f} s; the dearest {max(others):.2f} s")
+    assert ratio <= 1.5

@@ -122,6 +122,7 @@ KINDS: dict[str, Callable[[], Names]] = {
     "steps": _steps,
     "rerankers": lambda: {
         "<model>": "cross-encoder of sentence-transformers",
+        **dict.fromkeys(("cohere:<model>", "voyage:<model>", "jina:<model>"), "asked over HTTP"),
         FORM: "one of your own",
     },
     "llms": _models,

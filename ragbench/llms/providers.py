@@ -104,7 +104,7 @@ def _client(provider: str, model: str, url: str, settings: Settings) -> Any:
     """Return what sends requests to a provider, at `url` or where the environment names it."""
     if provider == "ollama":
         return Ollama(model, url or _base_url("OLLAMA", _OLLAMA))
-    key = _key(provider.upper())
+    key = key_of(provider.upper())
     needs_key = settings.replies != "offline" and active_dry_run() is None  # which send nothing
     if provider == "openai":
         url = url or _base_url("OPENAI", HOSTED)
@@ -290,7 +290,12 @@ def _port(url: str) -> int:
     return parts.port or (443 if parts.scheme == "https" else 80)
 
 
-def _key(provider: str) -> str | None:
+def key_of(provider: str) -> str | None:
+    """Return the key of a provider from the environment, "" and blanks being none.
+
+    Raises:
+        ConfigError: it holds characters that no key has.
+    """
     key = os.environ.get(f"RAG_EVAL_{provider}_API_KEY") or os.environ.get(f"{provider}_API_KEY")
     if key is None:
         return None

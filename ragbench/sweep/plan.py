@@ -22,6 +22,7 @@ from ragbench.llms import (
 )
 from ragbench.llms.batch_interface import FORGET
 from ragbench.llms.environment import in_force
+from ragbench.retrieval.hosted_reranker import is_hosted
 from ragbench.retrieval.steps.search import STEP_PARAMETERS, summary_llm
 from ragbench.sweep import budget
 from ragbench.sweep.folder import SweepFolder
@@ -204,6 +205,7 @@ def _asking(grid: Grid, names: Iterable[str]) -> tuple[list[dict[str, Any]], str
         or parameters.get("llm", "extractive") != "extractive"
         or parameters.get("rewrite_llm")
         or summary_llm(parameters)
+        or is_hosted(parameters.get("reranker"))
     ]
     return asking, next((name for name in NEEDED if name not in grid.notebook.defaults), "")
 

@@ -12,6 +12,7 @@ from ragbench import store
 from ragbench.array_types import FloatArray, Floats
 from ragbench.errors import ConfigError, DataError, ModelError, unknown_chunk
 from ragbench.extension import imported, is_import, object_name
+from ragbench.retrieval.hosted_reranker import HostedReranker, is_hosted
 from ragbench.retrieval.ranks import best, check_k, checked_ids
 from ragbench.retrieval.steps.fusion import normalised
 from ragbench.retrieval.steps.values import read_step
@@ -41,6 +42,9 @@ def rerank(
     `depth` it reads the first `depth` chunks of each query alone (0 = all); the others follow in
     their order, with scores that are 1, 2, ... below the lowest of those.
 
+    "cohere:<model>", "voyage:<model>" and "jina:<model>" are asked over HTTP
+    (`ragbench.retrieval.hosted_reranker`).
+
     A reranker of your own is a function of a query and a list of texts that gives a score for each
     text, or an object with `predict` of a list of pairs (query, text), such as a CrossEncoder, or
     "package.module:attribute", which names one. Its scores are not kept.
@@ -69,11 +73,15 @@ def rerank(
                 raise DataError(unknown_chunk(chunk_id, query_id, len(by_id)))
             pairs.append((queries[query_id], by_id[chunk_id].text))
     user_model = check_reranker(model)
-    scores = iter(
-        _cross_encode(pairs, str(model))
-        if user_model is None
-        else _own_scores(first, pairs, user_model)
-    )
+    if isinstance(user_model, HostedReranker):
+        texts_of = {
+            q: [by_id[chunk_id].text for chunk_id in matches] for q, matches in first.items()
+        }
+        scores = iter(user_model.scores([(queries[q], texts) for q, texts in texts_of.items()]))
+    elif user_model is None:
+        scores = iter(_cross_encode(pairs, str(model)))
+    else:
+        scores = iter(_own_scores(first, pairs, user_model))
     reranked: Run = {}
     for query_id, matches in first.items():
         ordered = best({chunk_id: next(scores) for chunk_id in matches}, positions, len(matches))
@@ -85,12 +93,14 @@ def rerank(
 
 
 def check_reranker(model: str | Callable[..., Any]) -> Any:
-    """Return a user's reranker, imported where it is named; None for the name or folder of a
-    cross-encoder.
+    """Return a user's reranker, imported where it is named, or one of a server; None for the name or
+    folder of a cross-encoder.
 
     Raises:
         ConfigError: it is neither.
     """
+    if is_hosted(model):
+        return HostedReranker(str(model))
     is_named = isinstance(model, str) and is_import(model)
     user_model: Any = imported(str(model), "reranker") if is_named else model
     if isinstance(user_model, type):
