@@ -79,6 +79,7 @@ class Measure:
     perspective: str = "own"
     level: str = "answer"
     meaning: str = ""
+    formula: str = ""
     source: str = ""
     bounds: tuple[float | None, float | None] = (0.0, 1.0)
     higher_is_better: bool = True
@@ -337,10 +338,13 @@ def _registered(name: str) -> Measure | None:
         if match := pattern.fullmatch(text):
             # a function of a user, package.module:Attribute, keeps its capitals
             member = match[1] if ":" in match[1] else match[1].lower()
-            named, meaning = (
-                words.replace(part, member) for words in (family.name, family.meaning)
+            named, meaning, formula = (
+                words.replace(part, member)
+                for words in (family.name, family.meaning, family.formula)
             )
-            return replace(family, name=named, meaning=meaning, headline=named in HEADLINE)
+            return replace(
+                family, name=named, meaning=meaning, formula=formula, headline=named in HEADLINE
+            )
     return {declared.casefold(): measure for declared, measure in _own.items()}.get(folded)
 
 

@@ -53,6 +53,8 @@ def test_every_measure_has_a_section_with_range_source_and_meaning(pages: dict[s
         section = text.split(f"\n## `{name}`\n")[1].split("\n## ")[0]
         assert "- **Range**: " in section, name
         assert "- **Source**: " in section, name
+        if name in ("nDCG@{k}", "AP", "span_recall@{k}"):
+            assert "- **Formula**: " in section, name
         assert len(section.split("\n")[1]) > 10, name
 
 

@@ -196,7 +196,7 @@ def measure_pages() -> dict[str, str]:
                 "they are about the chunks that hold gold evidence, with `chunk:` about labelled "
                 "chunks; the formula is the same.\n\n"
             )
-        pages[f"measures/{page}"] = f"{head}{EXAMPLE}\n" + "\n".join(sections)
+        pages[f"measures/{page}"] = f"{head}{EXAMPLE}\n" + "\n".join(sections) + computed_by(page)
         links = [
             f"[`{name}`](measures/{page}.md#{anchor(page, name)})"
             for name in map(str, plain["measure"])
@@ -211,6 +211,28 @@ def measure_pages() -> dict[str, str]:
     text += table(["perspective", "question", "measures"], summary) + "\n"
     pages["measures"] = text + toctree(f"measures/{name or ELSEWHERE}" for name in [*names, ""])
     return pages
+
+
+SCORED_BY = {
+    "retrieval": ("score_run", "score_spans"),
+    "context": ("score_context",),
+    "groundedness": ("score_groundedness", "claim_support", "numeric_support"),
+    "answer": ("score_answers", "semantic_similarity", "token_f1", "gold_fact_coverage"),
+    "pipeline": ("score_pipeline",),
+    "safety": ("injection_score", "leakage_findings"),
+    "judge": ("score_judgements",),
+    ELSEWHERE: ("score_chunks",),
+}
+"""The page of a perspective -> the functions of `rb.metrics` whose docstrings it shows."""
+
+
+def computed_by(page: str) -> str:
+    """Return the docstrings of the functions that compute the measures of a page."""
+    names = SCORED_BY.get(page, ())
+    parts = [
+        f"\n### `rb.metrics.{name}`\n\n{docstring(getattr(rb.metrics, name))}" for name in names
+    ]
+    return "\n## How they are computed\n" + "".join(parts) if parts else ""
 
 
 def anchor(page: str, name: str) -> str:
@@ -236,6 +258,8 @@ def measure_section(page: str, row: pd.Series[Any], values: Mapping[str, float])
     if shown in values and shown not in NOT_REPEATED:
         lines.append(("Example", f"`{shown}` = {values[shown]:.3f}"))
     measure = find_measure(shown)
+    if measure is not None and measure.formula:
+        lines.insert(0, ("Formula", measure.formula))
     meaning = str(row["meaning"])
     fields = "\n".join(f"- **{head}**: {prose(text)}" for head, text in lines)
     assert measure is not None, name
