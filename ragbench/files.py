@@ -42,6 +42,26 @@ def bundled(module: str, name: str) -> dict[str, Any]:
     return tomllib.loads(Path(module).with_name(name).read_text(encoding="utf-8"))
 
 
+def toml_text(value: Any) -> str:
+    """Return plain data as TOML has it on one line.
+
+    >>> print(toml_text({"yes": 1.0, "no": None, "a\\tb": ["c", True]}))
+    {"yes" = 1.0, "no" = nan, "a\\tb" = ["c", true]}
+    """
+    if value is None:
+        return "nan"
+    if isinstance(value, dict):
+        fields = (f"{toml_text(name)} = {toml_text(each)}" for name, each in value.items())
+        return f"{{{', '.join(fields)}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_text, value))}]"
+    if isinstance(value, str):  # TOML has no raw DEL, and no half of a surrogate pair
+        return json.dumps(value.encode("utf-8", "replace").decode(), ensure_ascii=False).replace(
+            "\x7f", "\\u007f"
+        )
+    return json.dumps(value)
+
+
 def toml_line(text: str, keys: Sequence[int | str]) -> int:
     """Return the line of a TOML text on which the value at these keys begins; of a missing one that
     of its table.

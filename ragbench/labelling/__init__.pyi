@@ -9,14 +9,17 @@ from .sheet import (
     read_sheet,
     save_label,
 )
+from .tuning import MIN_LABELS, Tuning, tune_criterion
 from .widget import LabelWidget
 
 __all__ = [
     "LABELLED",
+    "MIN_LABELS",
     "PROXIES",
     "LabelItem",
     "LabelWidget",
     "QuestionWidget",
+    "Tuning",
     "draw_items",
     "judge_relevance",
     "label_sheet",
@@ -26,4 +29,5 @@ __all__ = [
     "save_label",
     "sheet_agreement",
     "trust",
+    "tune_criterion",
 ]

@@ -11,7 +11,7 @@ import pandas as pd
 from ragbench import llms
 from ragbench.errors import DataError
 from ragbench.judges.criteria import Material, verdicts
-from ragbench.judges.criterion import load_criteria
+from ragbench.judges.criterion import Criterion, load_criteria
 from ragbench.labelling.sheet import contexts_of, read_sheet
 from ragbench.statistics.agreement import judge_agreement
 from ragbench.types import Judgement, LLMLike
@@ -30,13 +30,39 @@ def sheet_agreement(
         DataError: the sheets have no label by this criterion.
     """
     [loaded] = load_criteria(criterion)
+    labels, items, materials = _labelled(sheets, loaded)
+    judged = verdicts(materials, loaded, llms.load_llm(llm))
+    judgements = {}
+    for item, material, [value] in zip(items["item"], materials, judged, strict=True):
+        state = "judge_failed" if value is None else "scored"
+        judgements[str(item)] = [
+            Judgement(material.query_id, loaded.name, value, state=state, samples=(value,))
+        ]
+    columns = ["query_id", "criterion", "value", "annotator", "picked"]
+    human = labels[columns].assign(configuration=labels["item"])
+    return judge_agreement(judgements, human)
+
+
+def labelled_materials(
+    sheets: str | Path | Sequence[str | Path], criterion: Criterion
+) -> tuple[list[Material], list[float]]:
+    """Return the labelled answers of sheets, and the mean of people's labels of each."""
+    labels, items, materials = _labelled(sheets, criterion)
+    means = labels.groupby("item")["value"].mean()
+    return materials, [float(means[item]) for item in items["item"]]
+
+
+def _labelled(
+    sheets: str | Path | Sequence[str | Path], criterion: Criterion
+) -> tuple[pd.DataFrame, pd.DataFrame, list[Material]]:
+    """Return the labels by a criterion, a row per labelled answer, and the material of each."""
     paths = [sheets] if isinstance(sheets, str | Path) else sheets
     labels = pd.concat([read_sheet(path) for path in paths]).dropna(subset="value")
-    labels = labels[labels["criterion"] == loaded.name]
+    labels = labels[labels["criterion"] == criterion.name]
     if labels.empty:
         raise DataError(
-            f"{', '.join(Path(path).name for path in paths)}: no label is by {loaded.name}; label some "
-            f"answers, or name another criterion"
+            f"{', '.join(Path(path).name for path in paths)}: no label is by {criterion.name}; label "
+            "some answers, or name another criterion"
         )
     items = labels.drop_duplicates("item")
     materials = []
@@ -48,13 +74,4 @@ def sheet_agreement(
         materials.append(
             Material(str(row["query_id"]), question, answer, reference, documents, names)
         )
-    judged = verdicts(materials, loaded, llms.load_llm(llm))
-    judgements = {}
-    for item, material, [value] in zip(items["item"], materials, judged, strict=True):
-        state = "judge_failed" if value is None else "scored"
-        judgements[str(item)] = [
-            Judgement(material.query_id, loaded.name, value, state=state, samples=(value,))
-        ]
-    columns = ["query_id", "criterion", "value", "annotator", "picked"]
-    human = labels[columns].assign(configuration=labels["item"])
-    return judge_agreement(judgements, human)
+    return labels, items, materials

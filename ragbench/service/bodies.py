@@ -12,10 +12,9 @@ from pydantic.fields import FieldInfo
 
 from ragbench.errors import ConfigError, check_known
 from ragbench.evaluation import spec
-from ragbench.files import write_durably
+from ragbench.files import toml_text, write_durably
 from ragbench.judges.criterion import CRITERIA, check_own, criterion_of
 from ragbench.service.folders import NAME, Folder, load
-from ragbench.text import without_surrogates
 
 Name = Annotated[str, Field(pattern=rf"^{NAME}$", max_length=80)]
 Measure = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^=,\s]+$")]
@@ -162,7 +161,7 @@ class RunBody(
         lines = []
         for name, body in self.own_criteria.items():
             lines.append(f"[{name}]")
-            lines += [f"{field} = {_toml(value)}" for field, value in body.model_dump().items()]
+            lines += [f"{field} = {toml_text(value)}" for field, value in body.model_dump().items()]
         return _settings_file(folder, "criteria", "\n".join(lines))
 
 
@@ -172,21 +171,3 @@ def _settings_file(folder: Folder, kind: str, text: str) -> str:
     if not path.exists():
         write_durably(path, text)
     return str(path)
-
-
-def _toml(value: Any) -> str:
-    """Return plain data as TOML has it on one line.
-
-    >>> print(_toml({"yes": 1.0, "no": None, "a\\tb": ["c", True]}))
-    {"yes" = 1.0, "no" = nan, "a\\tb" = ["c", true]}
-    """
-    if value is None:
-        return "nan"
-    if isinstance(value, dict):
-        fields = (f"{_toml(name)} = {_toml(each)}" for name, each in value.items())
-        return f"{{{', '.join(fields)}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
-    if isinstance(value, str):  # TOML has no raw DEL, and no half of a surrogate pair
-        return json.dumps(without_surrogates(value), ensure_ascii=False).replace("\x7f", "\\u007f")
-    return json.dumps(value)
