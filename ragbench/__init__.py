@@ -32,6 +32,9 @@ _CALLS = {
     "bootstrap": "rb.compare(a, b), whose intervals hold for small samples too",
     "ttest": "rb.compare(a, b)",
     "is_better": "rb.compare(a, b).decision of files or tables",
+    "load": "rb.load_dataset(name), rb.load_results(folder) or rb.load_system(file)",
+    "bm25": "rb.make_retriever('bm25', chunks), or rb.evaluate(data, 'bm25')",
+    "ndcg": "rb.score_run(qrels, run, 'nDCG@10')",
     "read_csv": "rb.compare('a.csv', 'b.csv')",
 }
 """What people expect at the root -> the call that does it."""

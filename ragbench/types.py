@@ -234,6 +234,8 @@ class DatasetSource:
 
 @suggesting(
     questions="dataset.cases, or dataset.queries for their texts",
+    filter="dataset.select(query_ids)",
+    df="dataset.to_frame()",
     documents="dataset.corpus",
     labels="dataset.qrels",
     relevance="dataset.qrels",

@@ -460,6 +460,12 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: retrieved({"a": "bm25", "b": "bm25"}).winner,
         "Results has no attribute 'winner'; use results.conclude().choice",
     ),
+    "a frame of a result": (lambda: retrieved().df, "use result.to_frame()"),
+    "a filter of a dataset": (
+        lambda: data().filter(len),  # type: ignore[attr-defined]
+        "use dataset.select(query_ids)",
+    ),
+    "load": (lambda: rb.load, "use rb.load_dataset(name), rb.load_results(folder)"),  # type: ignore[attr-defined]
     "the scores of a result": (lambda: retrieved().score, "did you mean 'scores'?"),
     "the corpus of a dataset": (lambda: data().corpuss, "did you mean 'corpus'?"),  # type: ignore[attr-defined]
     "the question of a case": (lambda: data()[0].question, "use case.text"),

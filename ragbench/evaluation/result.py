@@ -118,6 +118,11 @@ def judge_failures(judgements: Sequence[Judgement]) -> JudgeFailures:
     explore="rb.explore(result)",
     trace="result.answer_of[query_id]",
     errors="result.failures",
+    to_dict="result.to_frame().to_dict('records'), or rb.write_report(result, 'report.json')",
+    df="result.to_frame()",
+    ndcg="result['nDCG@10']",
+    recall="result['R@5']",
+    accuracy="result.measures",
 )
 @dataclass(frozen=True, eq=False)
 class Result(Decisions):
