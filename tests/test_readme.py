@@ -141,12 +141,14 @@ def test_every_call_in_the_stage_table_is_public() -> None:
 
 def test_the_number_of_built_in_questions_is_right() -> None:
     counts = re.findall(r"(\d+) questions (?:of ours|about the Python)", TEXT)
-    assert [int(count) for count in counts] == [len(ragbench.load_dataset("pydoc").cases)] * 2
+    assert len(counts) > 1
+    assert {int(count) for count in counts} == {len(ragbench.load_dataset("pydoc").cases)}
 
 
 def test_files_that_are_named_are_there() -> None:
     for name in re.findall(r"\b(?:notebooks|tests)/[\w./]+\.(?:ipynb|toml|py)", TEXT):
-        assert (ROOT / name).is_file(), name
+        is_of_a_user = name.startswith("tests/rag_evaluation/")
+        assert is_of_a_user or (ROOT / name).is_file(), name
 
 
 def test_each_sentence_about_what_the_server_is_trusted_with_names_its_test() -> None:
