@@ -2,27 +2,126 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from ragbench.errors import DataError
+from ragbench.errors import ConfigError, DataError
+from ragbench.files import parse_json
+from ragbench.statistics.verdict_forms import is_qrels, rows_of_json, rows_of_qrels
 
+_COLUMNS = ["question", "system", "person"]
 _NAMES = {"question_id": "question", "query_id": "question", "human": "person"}
 
 
-def load_verdicts(path: str | Path) -> pd.DataFrame:
+def load_verdicts(
+    path: str | Path, *, criterion: str = "", judges: Mapping[str, str | Path] | None = None
+) -> pd.DataFrame:
     """Return verdicts on answers: question, system, person, and a column per judge, from 0 to 1; one row
     per answer.
 
-    The file is a CSV with the columns question (or question_id, query_id), system, person (or
-    human) and one or more judges; other columns of text are left out. An empty verdict is missing.
+    The file has one of these forms, which is recognised by its fields:
+
+    - CSV: the columns question (or question_id, query_id), system, person (or human) and one or more
+      judges; other columns of text are left out. An empty verdict is missing.
+    - FaithBench (JSON): people's mean verdict on whether a summary is consistent with its source, and
+      the scores of the detectors.
+    - RAGChecker (JSON of its results): the verdicts of its model. `person` is missing; the system is
+      the name of the file.
+    - SummEval (JSON Lines): the mean score of the experts, and of the crowd, by one criterion.
+    - LLMJudge (TREC's qrels): the grades of passages, which are in the column `system`.
+
+    `ragbench/statistics/verdict_forms.py` declares the labels and scales of each form. Only a CSV
+    file needs a judge.
+
+    Args:
+        path: the file; in LLMJudge's form, people's grades.
+        criterion: in SummEval's form, the score that is read; "" = consistency.
+        judges: in LLMJudge's form, name of a judge -> file with the grades of this judge.
 
     Raises:
-        DataError: a column is missing, a verdict is not a number from 0 to 1, or an answer comes
-            twice; with the first such row.
+        DataError: the file has none of the forms, a verdict is out of range, or an answer comes twice;
+            with the fields that were found, or the first such row.
+        ConfigError: `criterion` or `judges` with a form that has none, or a judge with the name of
+            another column.
     """
     path = Path(path)
+    judges = judges or {}
+    taken = next((name for name in judges if name in _COLUMNS), None)
+    if taken is not None:
+        raise ConfigError(f"a judge is called {taken!r}, as another column; give it another name")
+    text = _text(path)
+    is_json = text.lstrip()[:1] in ("{", "[")
+    if judges and (is_json or not is_qrels(text)):
+        raise ConfigError(f"{path} does not hold qrels of TREC, the only form that takes `judges`")
+    if criterion and not is_json:
+        raise ConfigError(f"{path} has no criteria; leave out criterion={criterion!r}")
+    if is_json:
+        rows = rows_of_json(_json_value(text, path), str(path), criterion)
+        table, place, first = _frame_of_rows(rows, path), "record", 1
+    elif is_qrels(text):
+        table, place, first = _frame_of_rows(rows_of_qrels(path, judges), path), "passage", 1
+    else:
+        table, place, first = _read_csv(path), "line", 2
+    verdicts = table.drop(columns=["question", "system"]).astype(float)
+    wrong = ~(verdicts.isna() | verdicts.ge(0) & verdicts.le(1)).all(axis=1)
+    if wrong.any():
+        raise DataError(
+            f"{path}: {verdicts[wrong].iloc[0].to_dict()} in {place} "
+            f"{int(wrong.to_numpy().argmax()) + first}; expected verdicts from 0 to 1"
+        )
+    table = table[["question", "system"]].astype(str).join(verdicts)
+    twice = table.duplicated(["question", "system"])
+    if twice.any():
+        row = table[twice].iloc[0]
+        raise DataError(
+            f"{path} has two verdicts on question {row['question']!r} of {row['system']!r}"
+        )
+    return table
+
+
+def _text(path: Path) -> str:
+    """Return the text of a file; "" if it is not UTF-8, such as a compressed CSV file, or is not there,
+    which the reader of CSV files reports.
+    """
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _json_value(text: str, path: Path) -> Any:
+    """Return the value of JSON, or the list of the values of JSON Lines."""
+    try:
+        return parse_json(text)
+    except ValueError as exc:
+        problem = exc
+    records = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            records.append(parse_json(line))
+        except ValueError as exc:
+            if not records:
+                raise DataError(f"{path} is not valid JSON: {problem}") from exc
+            raise DataError(f"{path}, line {number} is not valid JSON: {exc}") from exc
+    return records
+
+
+def _frame_of_rows(rows: list[dict[str, Any]], path: Path) -> pd.DataFrame:
+    """Return rows as a table; a row without a system has the name of the file as its system."""
+    table = pd.DataFrame(rows)
+    table["system"] = table["system"].where(table["system"] != "", path.stem)
+    table = table[[*_COLUMNS, *table.columns.drop(_COLUMNS)]]
+    if table.drop(columns=["question", "system"]).isna().all(axis=None):
+        raise DataError(f"{path} has no verdict; its columns are {', '.join(map(str, table))}")
+    return table
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
     try:
         table = pd.read_csv(path, dtype={"question": str, "question_id": str, "query_id": str})
     except (OSError, ValueError) as exc:
@@ -30,7 +129,7 @@ def load_verdicts(path: str | Path) -> pd.DataFrame:
     ids = [name for name in ("question_id", "query_id", "question") if name in table]
     table = table.drop(columns=[name for name in ids[1:] if name == "question"])
     table = table.rename(columns=_NAMES)
-    for name in ("question", "system", "person"):
+    for name in _COLUMNS:
         if name not in table:
             raise DataError(
                 f"{path} has no column {name!r}; expected question, system, person and a judge, found "
@@ -38,23 +137,9 @@ def load_verdicts(path: str | Path) -> pd.DataFrame:
             )
     judges = [
         str(name)
-        for name in table.columns.drop(["question", "system", "person"])
+        for name in table.columns.drop(_COLUMNS)
         if pd.api.types.is_numeric_dtype(table[name])
     ]
     if not judges:
         raise DataError(f"{path} has no column with a judge's verdicts")
-    verdicts = table[["person", *judges]].astype(float)
-    wrong = ~(verdicts.isna() | verdicts.ge(0) & verdicts.le(1)).all(axis=1)
-    if wrong.any():
-        raise DataError(
-            f"{path}: {verdicts[wrong].iloc[0].to_dict()} in line {int(wrong.to_numpy().argmax()) + 2}; expected "
-            "verdicts from 0 to 1"
-        )
-    table = table[["question", "system"]].astype(str).join(verdicts)
-    twice = table.duplicated(["question", "system"])
-    if twice.any():
-        first = table[twice].iloc[0]
-        raise DataError(
-            f"{path} has two verdicts on question {first['question']!r} of {first['system']!r}"
-        )
-    return table
+    return table[[*_COLUMNS, *judges]]

@@ -1,0 +1,306 @@
+"""Published forms of verdicts: FaithBench, RAGChecker, SummEval and LLMJudge, each read by one function.
+
+Each function returns one row, with the columns question, system, person and a column per judge. All
+verdicts are from 0 (worst) to 1 (best); NaN where there is none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ragbench.errors import ConfigError, DataError, abridged, printable
+from ragbench.metrics.trec import read_qrels
+
+Record = Mapping[str, Any]
+Row = dict[str, Any]
+
+FAITHBENCH_LABELS = {"Unwanted": 0.0, "Questionable": 0.0, "Benign": 1.0, "Consistent": 1.0}
+"""Label of a span -> verdict, as FaithBench's authors make them binary. Sub-labels such as
+`Unwanted.Intrinsic` count as the label before the dot.
+"""
+RAGCHECKER_LABELS = {"Entailment": 1.0, "Neutral": 0.0, "Contradiction": 0.0}
+"""Label of a claim -> 1 if the text entails the claim."""
+SUMMEVAL_SCALE = (1.0, 5.0)
+"""The lowest and the highest score of an annotator."""
+LLMJUDGE_SCALE = (0.0, 3.0)
+"""The lowest and the highest grade of a passage."""
+
+
+class Form(NamedTuple):
+    """A form of records: the fields that all its records have, and the function that reads one."""
+
+    name: str
+    fields: tuple[str, ...]
+    read: Callable[[Record, str], Row]
+
+
+def row_of_faithbench(sample: Record, criterion: str) -> Row:
+    """Return the verdicts on a summary: whether people found it consistent with its source, and the
+    scores of the detectors, which are the numbers in its fields and in its metadata, without ids.
+
+    The verdict of an annotator is the worst of the labels; people's is the mean of all annotators who
+    labelled a span, and 1 where no one did. The question is a digest of the source, so that summaries
+    of one source by several systems are paired.
+    """
+    by_annotator: dict[str, list[float]] = {}
+    for annotation in _records(sample, "annotations"):
+        labels = annotation.get("label")
+        if isinstance(labels, str):
+            labels = [labels]
+        if not labels:  # a note without a label
+            continue
+        if not isinstance(labels, list):
+            raise DataError(f"label is {type(labels).__name__}; expected a list of labels")
+        annotator = annotation.get("annotator_id", annotation.get("annotator", ""))
+        coarse = [str(label).partition(".")[0] for label in labels]
+        verdicts = [_labelled(label, FAITHBENCH_LABELS) for label in coarse]
+        by_annotator.setdefault(str(annotator), []).extend(verdicts)
+    worst = [min(verdicts) for verdicts in by_annotator.values()]
+    fields = dict(sample)
+    for part in sample.values():
+        if isinstance(part, Mapping):
+            fields.update(part)
+    return {
+        **_detectors(fields),
+        "question": hashlib.sha256(str(sample["source"]).encode()).hexdigest()[:12],
+        "system": _system(fields),
+        "person": _mean(worst) if worst else 1.0,
+    }
+
+
+def _detectors(fields: Record) -> Row:
+    """Return the numbers in fields by name, without ids; `meta_` before a name is left out."""
+    scores: Row = {}
+    for name, value in fields.items():
+        is_id = name == "id" or name.endswith(("_id", "Id"))
+        if is_id or not isinstance(value, int | float):
+            continue
+        is_missing = isinstance(value, float) and math.isnan(value)
+        if not is_missing and not 0 <= value <= 1:
+            raise DataError(f"{name} is {value!r}; expected a detector's score from 0 to 1")
+        scores[name.removeprefix("meta_")] = float(value)
+    return scores
+
+
+def row_of_ragchecker(result: Record, criterion: str) -> Row:
+    """Return the verdicts of RAGChecker's model on a response; `person` is missing, for no person gave
+    one.
+
+    `precision` is the fraction of the response's claims that the reference answer entails, `recall` the
+    fraction of the reference's claims that the response entails, and `faithfulness` the fraction of the
+    response's claims that at least one context entails. Without claims there is no verdict.
+    """
+    row: Row = {
+        "question": _id(result, "query_id"),
+        "system": _system(result),
+        "person": math.nan,
+    }
+    for judge, field in (
+        ("precision", "answer2response"),
+        ("recall", "response2answer"),
+        ("faithfulness", "retrieved2response"),
+    ):
+        labels = result.get(field)
+        if labels is None:
+            continue
+        if not isinstance(labels, list):
+            raise DataError(f"{field} is {type(labels).__name__}; expected a list of labels")
+        row[judge] = _mean([_entailed(label) for label in labels])
+    return row
+
+
+def row_of_summeval(record: Record, criterion: str) -> Row:
+    """Return the verdicts on a summary by a criterion, "" for consistency: people's is the mean of the
+    experts, and `turker` the mean of the crowd.
+
+    Where no expert annotated, the mean of the crowd is people's verdict. Other fields with scores by
+    the criterion are judges.
+    """
+    criterion = criterion or "consistency"
+    means: Row = {}
+    for name, value in record.items():
+        annotations = value if isinstance(value, list) else [value]
+        if not annotations or not all(isinstance(item, Mapping) for item in annotations):
+            continue
+        scores = [item[criterion] for item in annotations if item.get(criterion) is not None]
+        if scores:
+            group = str(name).removesuffix("_annotations")
+            means[group] = _mean([_scaled(score, SUMMEVAL_SCALE) for score in scores])
+    if "expert" not in means and "turker" not in means:
+        annotations = [
+            *_records(record, "expert_annotations"),
+            *_records(record, "turker_annotations"),
+        ]
+        known = dict.fromkeys(str(name) for annotation in annotations for name in annotation)
+        raise DataError(f"no person's score of {criterion!r}; the scores are {_listed(known)}")
+    person = means.pop("expert" if "expert" in means else "turker")
+    return {
+        **means,
+        "question": _id(record, "id"),
+        "system": _system(record),
+        "person": person,
+    }
+
+
+FORMS = (
+    Form("FaithBench", ("source", "summary", "annotations"), row_of_faithbench),
+    Form("RAGChecker", ("query_id", "retrieved2response"), row_of_ragchecker),
+    Form("RAGChecker", ("query_id", "answer2response"), row_of_ragchecker),
+    Form("SummEval", ("id", "model_id", "expert_annotations"), row_of_summeval),
+    Form("SummEval", ("id", "model_id", "turker_annotations"), row_of_summeval),
+)
+"""The forms of JSON files, the first that fits is used; each record has all fields of its form."""
+
+
+def rows_of_json(value: Any, source: str, criterion: str) -> list[Row]:
+    """Return the rows in the value of a JSON file, or in the records of JSON Lines.
+
+    Raises:
+        DataError: it has none of the forms, with the fields that it has; or a record cannot be read,
+            with its number.
+        ConfigError: a criterion with a form that has none.
+    """
+    if isinstance(value, Mapping):
+        lists = (value.get("samples"), value.get("results"))
+        value = next((part for part in lists if isinstance(part, list)), [value])
+    first = value[0] if isinstance(value, list) and value else None
+    fields = first.keys() if isinstance(first, Mapping) else ()
+    form = next((form for form in FORMS if {*form.fields} <= {*fields}), None)
+    if form is None:
+        expected = "; ".join(f"{form.name}: {', '.join(form.fields)}" for form in FORMS)
+        raise DataError(
+            f"{source} has no known form of verdicts; the fields found are {_listed(fields)}, expected "
+            f"are those of {expected}"
+        )
+    if criterion and form.read is not row_of_summeval:
+        raise ConfigError(
+            f"{source} has the form of {form.name}, which has no criteria; leave out "
+            f"criterion={criterion!r}"
+        )
+    rows = []
+    for number, record in enumerate(value, 1):
+        where = f"{source}, record {number} ({form.name})"
+        if not isinstance(record, Mapping):
+            raise DataError(f"{where} is {type(record).__name__}; expected an object")
+        missing = [name for name in form.fields if name not in record]
+        if missing:
+            raise DataError(f"{where} has no {_listed(missing)}; its fields are {_listed(record)}")
+        try:
+            rows.append(form.read(record, criterion))
+        except DataError as exc:
+            raise DataError(f"{where}: {exc}") from exc
+    return rows
+
+
+def is_qrels(text: str) -> bool:
+    """Return True if the first line of a text is one of TREC's qrels: query, 0, passage, and a grade,
+    which may be missing.
+
+    >>> is_qrels("q1 0 p7 3"), is_qrels("question,system,person,judge")
+    (True, False)
+    """
+    parts = text.lstrip().partition("\n")[0].split()
+    return len(parts) in (3, 4) and parts[1] in ("0", "Q0")
+
+
+def rows_of_qrels(people: Path, judges: Mapping[str, str | Path]) -> list[Row]:
+    """Return the grades of passages by people and by judges as LLMJudge publishes them, a file each; the
+    passage stands in the column `system`. A passage that only some have graded is missing in the
+    others.
+
+    Raises:
+        DataError: a file is not of this form, a grade is out of range, or a judge graded none of
+            people's passages.
+    """
+    by_passage: dict[tuple[str, str], Row] = {}
+    for name, path in {"person": people, **judges}.items():
+        n_shared = 0
+        for query, grades in _graded(Path(path)).items():
+            for passage, grade in grades.items():
+                new: Row = {"question": query, "system": passage, "person": math.nan}
+                row = by_passage.setdefault((query, passage), new)
+                try:
+                    row[name] = _scaled(grade, LLMJUDGE_SCALE)
+                except DataError as exc:
+                    raise DataError(f"{path}, passage {passage!r} of {query!r}: {exc}") from exc
+                if not math.isnan(row["person"]):
+                    n_shared += 1
+        if not n_shared:
+            raise DataError(f"{path} has no grade of a passage that is in {people}")
+    return [*by_passage.values()]
+
+
+def _graded(path: Path) -> Mapping[str, Mapping[str, int]]:
+    try:
+        first = path.read_text(encoding="utf-8-sig").lstrip().partition("\n")[0]
+    except (OSError, ValueError) as exc:
+        raise DataError(f"{path} cannot be read as TREC's qrels: {exc}") from exc
+    if not is_qrels(first) or len(first.split()) != 4:
+        raise DataError(
+            f"{path} begins with {abridged(printable(first), 80)!r}; expected four fields in each line: "
+            "query, 0, passage, grade"
+        )
+    return read_qrels(path)
+
+
+def _records(record: Record, name: str) -> list[Record]:
+    """Return the list of objects in a field, [] where it is missing."""
+    value = record.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(item, Mapping) for item in value):
+        raise DataError(f"{name} is no list of objects")
+    return value
+
+
+def _id(record: Record, name: str) -> str:
+    value = record[name]
+    if not isinstance(value, str | int):
+        raise DataError(f"{name} is {value!r}; expected a text or a whole number")
+    return str(value)
+
+
+def _system(record: Record) -> str:
+    """Return the name of the system, "" where the record has none."""
+    for name in ("system", "model_id", "summarizer", "model", "meta_model"):
+        if isinstance(record.get(name), str | int):
+            return str(record[name])
+    return ""
+
+
+def _labelled(label: Any, verdicts: Mapping[str, float]) -> float:
+    if label not in verdicts:
+        raise DataError(
+            f"the label is {abridged(printable(str(label)), 40)!r}; expected one of {_listed(verdicts)}"
+        )
+    return verdicts[label]
+
+
+def _entailed(label: Any) -> float:
+    """Return 1 if a text entails a claim; of several texts, if at least one does."""
+    if isinstance(label, list):
+        return max((_labelled(str(one), RAGCHECKER_LABELS) for one in label), default=0.0)
+    return _labelled(str(label), RAGCHECKER_LABELS)
+
+
+def _scaled(score: Any, scale: tuple[float, float]) -> float:
+    """Return a score on a scale as a number from 0 to 1."""
+    low, high = scale
+    is_number = isinstance(score, int | float) and not isinstance(score, bool)
+    if not is_number or not low <= score <= high:
+        raise DataError(f"the score is {score!r}; expected a number from {low:g} to {high:g}")
+    return float((score - low) / (high - low))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values) if values else math.nan
+
+
+def _listed(names: Any) -> str:
+    """Return the first 20 names, as a message has them."""
+    texts = [repr(abridged(printable(str(name)), 40)) for name in [*names][:20]]
+    return ", ".join(texts) or "none"
