@@ -43,8 +43,8 @@ def row_of_faithbench(sample: Record, criterion: str) -> Row:
     scores of the detectors, which are the numbers in its fields and in its metadata, without ids.
 
     The verdict of an annotator is the worst of the labels; people's is the mean of all annotators who
-    labelled a span, and 1 where no one did. The question is a digest of the source, so that summaries
-    of one source by several systems are paired.
+    labelled a span, 1 where the list of annotations is empty, and missing where none has a label. The
+    question is a digest of the source, so that summaries of one source by several systems are paired.
     """
     by_annotator: dict[str, list[float]] = {}
     for annotation in _records(sample, "annotations"):
@@ -55,11 +55,14 @@ def row_of_faithbench(sample: Record, criterion: str) -> Row:
             continue
         if not isinstance(labels, list):
             raise DataError(f"label is {type(labels).__name__}; expected a list of labels")
-        annotator = annotation.get("annotator_id", annotation.get("annotator", ""))
+        names = ("annotator_id", "annotator", "annotator_name")
+        annotator = next((annotation[name] for name in names if name in annotation), "")
         coarse = [str(label).partition(".")[0] for label in labels]
         verdicts = [_labelled(label, FAITHBENCH_LABELS) for label in coarse]
         by_annotator.setdefault(str(annotator), []).extend(verdicts)
-    worst = [min(verdicts) for verdicts in by_annotator.values()]
+    person = _mean([min(verdicts) for verdicts in by_annotator.values()])
+    if sample["annotations"] == []:
+        person = 1.0
     fields = dict(sample)
     for part in sample.values():
         if isinstance(part, Mapping):
@@ -68,7 +71,7 @@ def row_of_faithbench(sample: Record, criterion: str) -> Row:
         **_detectors(fields),
         "question": hashlib.sha256(str(sample["source"]).encode()).hexdigest()[:12],
         "system": _system(fields),
-        "person": _mean(worst) if worst else 1.0,
+        "person": person,
     }
 
 
@@ -244,7 +247,10 @@ def _graded(path: Path) -> Mapping[str, Mapping[str, int]]:
             f"{path} begins with {abridged(printable(first), 80)!r}; expected four fields in each line: "
             "query, 0, passage, grade"
         )
-    return read_qrels(path)
+    try:
+        return read_qrels(path)
+    except DataError as exc:
+        raise DataError(f"{path}: {exc}") from exc
 
 
 def _records(record: Record, name: str) -> list[Record]:

@@ -110,6 +110,20 @@ def test_summaries_of_faithbench_have_the_mean_of_each_annotators_worst_label(
     assert [*table["e"].fillna(-1)] == [-1, -1, 0.0]
 
 
+def test_summaries_of_faithbench_without_a_label_have_no_verdict_of_people(tmp_path: Path) -> None:
+    noted = [{"annotator_name": "p", "label": [], "note": "Is this in the source?"}]
+    two = [{"annotator_name": name, "label": ["Benign"]} for name in "pq"]
+    two.append({"annotator_name": "q", "label": ["Unwanted"]})
+    samples = [
+        {**summary("a", d=1), "annotations": None},
+        {**summary("b", d=1), "annotations": noted},
+        {**summary("c", d=1), "annotations": []},
+        {**summary("d", d=1), "annotations": two},
+    ]
+    table = load_verdicts(saved(tmp_path, samples))
+    assert [*table["person"].fillna(-1)] == [-1, -1, 1, 0.5]
+
+
 def test_scores_beside_the_text_of_faithbench_are_detectors_too(tmp_path: Path) -> None:
     sample = {
         "sample_id": 9,
@@ -257,6 +271,7 @@ RATED = {"id": "1", "model_id": "m", "expert_annotations": scores(3)}
             "q1 0 p1\nq1 0 p2\n",
             "'q1 0 p1'; expected four fields in each line: query, 0, passage, grade",
         ),
+        ("q1 0 p1 high\n", "mine.json: qrels: relevance 'high' of document 'p1'"),
         ("q1 0 p1 3\nq1 0 p1 2\n", "document 'p1' is repeated for query 'q1'"),
     ],
 )
