@@ -92,6 +92,9 @@ class Span:
 GUARDRAIL_BLOCKED = "guardrail_blocked"
 """The flag of an answer that a guardrail stopped; its text, if any, is the guardrail's."""
 
+RETRIEVAL_ONLY = "retrieval_only"
+"""The flag of an answer without a text on purpose: the system finds passages and writes nothing."""
+
 TURN_MARK = "<::>"
 """What is between the name of a conversation and the number of a turn in the id of a question."""
 

@@ -79,7 +79,14 @@ def _models() -> Names:
         name: f"${price.input:g} in, ${price.output:g} out per million tokens"
         for name, price in prices().items()
     }
-    return {**forms, "env": "the model that RAG_EVAL_* name", FORM: "one of your own", **priced}
+    return {
+        "extractive": "no language model: answers repeat sentences (llm of the pipeline alone)",
+        "none": "no answers, retrieval alone (llm of the pipeline alone)",
+        **forms,
+        "env": "the model that RAG_EVAL_* name",
+        FORM: "one of your own",
+        **priced,
+    }
 
 
 def _prompts() -> Names:

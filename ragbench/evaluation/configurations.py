@@ -12,6 +12,7 @@ from ragbench.evaluation.data_changes import data_changes
 from ragbench.evaluation.parameters import OMITTED
 from ragbench.evaluation.records import added
 from ragbench.evaluation.result import Result
+from ragbench.llms import NO_MODEL
 from ragbench.registry import named_among
 
 PER_QUESTION = ("latency_p50_ms", "latency_p95_ms", "cost_per_1000_usd")
@@ -160,4 +161,4 @@ def questions_of_all(results: Sequence[Result]) -> frozenset[str]:
 
 def with_language_model(result: Result) -> bool:
     """Return True if a configuration's answers come from a language model."""
-    return str(result.parameters.get("llm", "extractive")) != "extractive"
+    return str(result.parameters.get("llm", "extractive")) not in NO_MODEL

@@ -23,7 +23,7 @@ from ragbench.evaluation.spec import (
 from ragbench.generation import check_llm as check_generator
 from ragbench.generation.prompts import check_prompt
 from ragbench.language import find_language
-from ragbench.llms import check_llm, check_servers
+from ragbench.llms import NO_ANSWERS, NO_MODEL, check_llm, check_servers
 from ragbench.registry import load_measures
 from ragbench.retrieval.chunkers import check_chunker
 from ragbench.retrieval.retrievers import RETRIEVERS
@@ -334,7 +334,7 @@ def config_name(parameters: Mapping[str, Any]) -> str:
     words = [
         _word(str(settings[key]))
         for key in _READABLE
-        if settings.get(key) not in (None, "", "extractive", "cited")
+        if settings.get(key) not in (None, "", *NO_MODEL, "cited")
     ]
     readable = "-".join(filter(None, words))[:80].strip("-.") or "run"
     return f"{readable}-{hashlib.sha256(canonical.encode()).hexdigest()[:8]}"
@@ -370,6 +370,8 @@ def check_parameters(parameters: Mapping[str, Any], *, folder: str | Path = "") 
         check_steps(parameters)
     spec = spec_of(parameters)
     spec.loaded_criteria(folder)
+    if parameters.get("llm") == NO_ANSWERS:
+        check_asks_nothing_of_answers(spec)
     if spec.judge:
         check_llm(spec.judge)
     for name, least in _MINIMUM.items():
@@ -385,6 +387,24 @@ def check_parameters(parameters: Mapping[str, Any], *, folder: str | Path = "") 
         raise ConfigError(
             f"k is {sizes['k']} with depth {sizes['depth']}; k chunks must have been retrieved"
         )
+
+
+def check_asks_nothing_of_answers(spec: EvaluationSpec) -> None:
+    """Refuse options that ask about answers, for a pipeline whose `llm` is "none".
+
+    Raises:
+        ConfigError: the spec names a judge or interventions.
+
+    >>> check_asks_nothing_of_answers(EvaluationSpec(judge="ollama:llama3.1:8b"))
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: judge is set, and llm "none" writes no answers; name who answers ...
+    """
+    for name in ("judge", "interventions"):
+        if getattr(spec, name):
+            raise ConfigError(
+                f'{name} is set, and llm "{NO_ANSWERS}" writes no answers; name who answers as llm, '
+                f"or leave {name} out"
+            )
 
 
 def check_models(parameters: Mapping[str, Any], *, folder: str | Path = "") -> None:

@@ -20,17 +20,16 @@ from ragbench import store
 from ragbench.errors import DataError, DataWarning, FailureKind, ModelError
 from ragbench.evaluation.checksums import JOURNAL
 from ragbench.evaluation.output import SystemOutput
-from ragbench.evaluation.parameters import OF_PIPELINE, configuration
+from ragbench.evaluation.parameters import OF_PIPELINE, check_asks_nothing_of_answers, configuration
 from ragbench.evaluation.spec import EvaluationSpec
 from ragbench.evaluation.variations import answer_variations, check_interventions
 from ragbench.judges import Criterion
 from ragbench.judges import judge as judge_answers
 from ragbench.language import folded
-from ragbench.llms import TIMEOUT_S, active_dry_run, check_llm
+from ragbench.llms import NO_ANSWERS, NO_MODEL, TIMEOUT_S, active_dry_run, check_llm
 from ragbench.progress import progress_bar
 from ragbench.retrieval.search import to_documents
 from ragbench.systems import (
-    RETRIEVAL_ONLY,
     FunctionSystem,
     Pipeline,
     RecordedSystem,
@@ -47,7 +46,7 @@ from ragbench.systems.questions import (
     warn_of_failures,
     warn_of_notes,
 )
-from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Judgement, System
+from ragbench.types import LLM, RETRIEVAL_ONLY, Answer, Case, Chunk, Dataset, Judgement, System
 
 _TIMED = 20  # questions that are asked one at a time, for the latency
 _HOPELESS = 3  # failures at the start, after which the timing stops
@@ -103,6 +102,8 @@ def ask_all(
     if journal and not Path(journal).suffix:
         journal = Path(journal) / JOURNAL
     with open_system(system, dataset) as opened:
+        if isinstance(opened, Pipeline) and opened.llm == NO_ANSWERS:
+            check_asks_nothing_of_answers(spec)
         check_interventions(spec.interventions, opened)
         if journal and not isinstance(opened, Pipeline | RecordedSystem):
             digest = system_digest(str(system))[:12] if isinstance(system, str | Path) else ""
@@ -371,7 +372,7 @@ def _pipeline(
             alone[case.query_id] = system.answer(
                 case.query_id, case.text, history=case.history, timeout_s=asking["timeout_s"]
             )
-    if system.llm == "extractive":
+    if system.llm in NO_MODEL:
         answers = [
             replace(each, latency_ms=alone.get(each.query_id, each).latency_ms)
             for each in ask(system, dataset, **asking)
@@ -411,6 +412,7 @@ def _pipeline(
         tokenizer=system.tokenizer,
         searched=system.chunks,
         stages=dict(system.stages),
+        has_answers=system.llm != NO_ANSWERS,
         filtered={query_id: doc_ids for query_id, doc_ids in lost.items() if doc_ids},
         step_usage={part: tuple(replies) for part, replies in system.usage.items()},
     )

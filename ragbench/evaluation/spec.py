@@ -136,9 +136,11 @@ def _check_support(name: str) -> str:
 
 
 def _check_judge(judge: Any) -> Any:
-    if judge == "extractive":
+    from ragbench.llms.providers import NO_MODEL  # loads HTTP clients, which help lacks
+
+    if isinstance(judge, str) and judge in NO_MODEL:
         raise ConfigError(
-            "judge is 'extractive', which is not a language model; name one, or \"\" for no judge"
+            f'judge is {judge!r}, which is not a language model; name one, or "" for no judge'
         )
     return judge
 

@@ -16,7 +16,17 @@ from ragbench.generation.prompts import GENERATION_SYSTEM, check_prompt, fill
 from ragbench.language import language_of
 from ragbench.llms.reply_text import NO_ANSWER, read_outcome, without_thoughts
 from ragbench.text import count_tokens
-from ragbench.types import Answer, Chunk, Completion, Dataset, Embedder, LLMLike, Run, chunk_places
+from ragbench.types import (
+    RETRIEVAL_ONLY,
+    Answer,
+    Chunk,
+    Completion,
+    Dataset,
+    Embedder,
+    LLMLike,
+    Run,
+    chunk_places,
+)
 
 
 def context_chunks(
@@ -84,6 +94,7 @@ def cut_to_budget(
 
 GENERATORS = (
     "extractive",
+    llms.NO_ANSWERS,
     "env",
     "anthropic:<model>",
     "ollama:<model>",
@@ -95,9 +106,10 @@ def check_llm(llm: LLMLike) -> None:
     """Refuse a generator that does not exist or lacks its key, before anything is spent.
 
     Raises:
-        ConfigError: `llm` is neither "extractive" nor a language model that can be used here.
+        ConfigError: `llm` is neither "extractive", nor "none", nor a language model that can be used
+            here.
     """
-    if not isinstance(llm, str) or llm == "extractive":
+    if not isinstance(llm, str) or llm in llms.NO_MODEL:
         return
     if ":" not in llm and llm != "env":
         raise ConfigError(unknown("llm", llm, GENERATORS) + llms.provider_hint(llm))
@@ -126,8 +138,9 @@ def generate_answers(
         run: chunk-level run, query_id -> chunk_id -> score.
         chunks: the chunks that the run's ids name.
         llm: "extractive", the baseline without a language model (see
-            `ragbench.generation.extractive`), or a language model: "anthropic:<model>",
-            "ollama:<model>", "openai:<model>", "env", or an `LLM`.
+            `ragbench.generation.extractive`); "none", which writes nothing: retrieval alone; or a
+            language model: "anthropic:<model>", "ollama:<model>", "openai:<model>", "env", or an
+            `LLM`.
         prompt: "cited", "concise", "plain", or a text of your own with {question} and {context};
             the question and each numbered document are inserted between tags that they cannot
             close. The extractive baseline uses none.
@@ -145,8 +158,9 @@ def generate_answers(
         the answer states that the documents do not contain it
         (`ragbench.llms.reply_text.read_outcome`), or where there was no context, for which no
         request is made; "blocked" where the model refuses; "failed" where the request failed, with
-        the reason in `error`. Failures are reported together in one DataWarning. `latency_ms` holds
-        "generate", but not for a reply from the cache.
+        the reason in `error`. With the `llm` "none" an answer holds its contexts alone, without a
+        text or an outcome, and has the flag "retrieval_only". Failures are reported together in one
+        DataWarning. `latency_ms` holds "generate", but not for a reply from the cache.
 
     Raises:
         ConfigError: unknown `llm` or `prompt`, a number out of range.
@@ -155,6 +169,17 @@ def generate_answers(
     template = check_prompt(prompt)
     check_llm(llm)
     kept, cut = cut_to_budget(context_chunks(dataset, run, chunks, k), max_context_tokens)
+    if llm == llms.NO_ANSWERS:
+        return [
+            Answer(
+                query_id,
+                "",
+                tuple(chunk.chunk_id for chunk in contexts),
+                flags=(RETRIEVAL_ONLY,),
+                cut=cut.get(query_id, ()),
+            )
+            for query_id, contexts in kept.items()
+        ]
     if llm == "extractive":
         extracted = extract_answers(
             dataset.cases, kept, embedder, language=language_of(chunks).code

@@ -4,6 +4,8 @@ from .dry_run import STAND_IN, DryRun, ModelPlan, active_dry_run, dry_run
 from .environment import TIMEOUT_S, Settings, current_settings
 from .prices import Price, cost_of, price_of
 from .providers import (
+    NO_ANSWERS,
+    NO_MODEL,
     check_llm,
     check_servers,
     listens,
@@ -16,6 +18,8 @@ from .scripted import ScriptedLLM
 from .stored_llm import StoredLLM
 
 __all__ = [
+    "NO_ANSWERS",
+    "NO_MODEL",
     "STAND_IN",
     "TIMEOUT_S",
     "DryRun",

@@ -34,6 +34,11 @@ OWN_PREFIXES = (*PROVIDERS, "scripted")
 DEFAULT_MODELS = {"ollama": "llama3.1:8b", "anthropic": "claude-sonnet-5-5"}
 """The model of a provider where none is named; others have no default."""
 
+NO_ANSWERS = "none"
+"""The name, in the place of a language model, that leaves answers out: retrieval alone."""
+NO_MODEL = ("extractive", NO_ANSWERS)
+"""The names, in the place of a language model, that ask none."""
+
 _RETIRED = {
     "claude-3-5-sonnet-20241022": "claude-sonnet-5-5"
 }  # served no more; published settings still name it
@@ -232,8 +237,8 @@ def unavailable(name: str = "env") -> str:
 def check_servers(*models: LLMLike) -> None:
     """Refuse models that cannot be asked here and now, before any work is done for them.
 
-    "" and "extractive" are no models, and a model of your own is taken as it is. Offline, or in a
-    dry run, no server is needed.
+    "" and what `NO_MODEL` names are no models, and a model of your own is taken as it is. Offline,
+    or in a dry run, no server is needed.
 
     Raises:
         ConfigError: an unknown provider, no key.
@@ -242,7 +247,7 @@ def check_servers(*models: LLMLike) -> None:
     >>> check_servers("", "extractive")
     """
     for model in models:
-        if model in ("", "extractive"):
+        if model in ("", *NO_MODEL):
             continue
         llm = check_llm(model)
         if active_dry_run() or not isinstance(llm, StoredLLM) or llm.settings.replies == "offline":

@@ -10,6 +10,7 @@ from ragbench.errors import ConfigError, FailureKind, JudgeWarning, ModelError
 from ragbench.evaluation import ask_all, select_questions, spec_of, system_of
 from ragbench.extension import searched
 from ragbench.llms import (
+    NO_MODEL,
     DryRun,
     ModelPlan,
     Settings,
@@ -202,7 +203,7 @@ def _asking(grid: Grid, names: Iterable[str]) -> tuple[list[dict[str, Any]], str
         for parameters in map(grid.runs.__getitem__, names)
         if parameters.get("system")
         or parameters.get("judge")
-        or parameters.get("llm", "extractive") != "extractive"
+        or parameters.get("llm", "extractive") not in NO_MODEL
         or parameters.get("rewrite_llm")
         or summary_llm(parameters)
         or is_hosted(parameters.get("reranker"))
@@ -224,7 +225,7 @@ def _dry_run(folder: Path, asking: Sequence[Mapping[str, Any]], settings: Settin
                 system = system_of(
                     {name: _from_here(name, parameters[name], folder) for name in parameters}, data
                 )
-            if isinstance(system, Pipeline) and parameters.get("llm", "extractive") != "extractive":
+            if isinstance(system, Pipeline) and parameters.get("llm", "extractive") not in NO_MODEL:
                 names = ("prompt", "k", "max_tokens", "temperature")
                 options = {name: parameters[name] for name in names if name in parameters}
                 options["max_context_tokens"] = parameters.get("max_context_tokens") or None

@@ -1,4 +1,4 @@
-from .answer_parser import CONTEXT_FIELDS, RETRIEVAL_ONLY, distinct_contexts, read_answer
+from .answer_parser import CONTEXT_FIELDS, distinct_contexts, read_answer
 from .function import FunctionSystem
 from .http import HttpSystem
 from .ingestion import ingest
@@ -11,7 +11,6 @@ from .recorded import RecordedSystem
 
 __all__ = [
     "CONTEXT_FIELDS",
-    "RETRIEVAL_ONLY",
     "FunctionSystem",
     "HttpSystem",
     "McpSystem",

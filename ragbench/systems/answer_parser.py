@@ -46,10 +46,14 @@ from ragbench.testsets.fields import (
     without_none,
 )
 from ragbench.text import without_surrogates
-from ragbench.types import GUARDRAIL_BLOCKED, Answer, Call, Completion, Passage
-
-RETRIEVAL_ONLY = "retrieval_only"
-"""The flag of an answer without a text on purpose: the system finds passages and writes nothing."""
+from ragbench.types import (
+    GUARDRAIL_BLOCKED,
+    RETRIEVAL_ONLY,
+    Answer,
+    Call,
+    Completion,
+    Passage,
+)
 
 EMPTY_CONTEXT = "an empty context is left out"
 BAD_SCORE = "a score that is not a finite number is left out"

@@ -16,7 +16,7 @@ from ragbench.generation import check_llm, generate_answers
 from ragbench.generation.answers import read_reply
 from ragbench.generation.prompts import GENERATION_SYSTEM, check_prompt, closed_book
 from ragbench.language import language_of
-from ragbench.llms import TIMEOUT_S, check_servers, generate_many, load_llm
+from ragbench.llms import NO_ANSWERS, NO_MODEL, TIMEOUT_S, check_servers, generate_many, load_llm
 from ragbench.retrieval.chunkers import chunk
 from ragbench.retrieval.retrievers import BeirRetriever
 from ragbench.retrieval.steps.rewrite import standalone, wordings
@@ -53,7 +53,8 @@ def _name_of(
         if steps[name]:
             value = steps[name]
             parts.append(f"{name} {value if isinstance(value, int) else text(value)}")
-    parts += [f"{text(chunker)} {chunk_size}", text(llm)]
+    writer = "no answers" if llm == NO_ANSWERS else text(llm)
+    parts += [f"{text(chunker)} {chunk_size}", writer]
     return ", ".join(filter(None, parts))
 
 
@@ -78,6 +79,9 @@ class Pipeline:
     writes from them; the answer has it as a call of that name, and after it what the last question
     alone would have found, as a call "last". Where `rewrite` made other texts of a question they are
     calls of its name, and what the question itself would have found is a call "question".
+
+    With the `llm` "none" it only retrieves: its answers hold contexts alone, and have the flag
+    "retrieval_only".
 
     Retriever, chunker, reranker and language model may be of your own, as objects or as
     "package.module:attribute". `name` is made of them unless given.
@@ -230,7 +234,7 @@ class Pipeline:
         # A reply of the store took the model no time now: without a "generate" of its own there is
         # no total either.
         is_timed = "generate" in answer.latency_ms or answer.usage is None
-        stages = seconds if is_timed or self.llm == "extractive" else ("search",)
+        stages = seconds if is_timed or self.llm in NO_MODEL else ("search",)
         return replace(answer, latency_ms={stage: 1000 * seconds[stage] for stage in stages})
 
     def answer_many(
@@ -278,7 +282,7 @@ class Pipeline:
         options = {**self._generation, "k": max([1, *map(len, run.values())])}
         dataset = replace(self._dataset, cases=cases, qrels={})
         answers = generate_answers(dataset, run, [*texts.values()], self.llm, **options, **asking)
-        if self.llm == "extractive":  # without contexts it has nothing to extract from
+        if self.llm in NO_MODEL:  # without contexts there is nothing to extract from
             return answers
         others = [case for case in cases if not contexts[case.query_id]]
         replies = generate_many(
@@ -318,8 +322,8 @@ class Pipeline:
         around_search: AbstractContextManager[None],
         asking: Mapping[str, Any],
     ) -> tuple[list[Answer], dict[str, float]]:
-        """Return the answers, and the seconds of the stages "search" and "generate"; `asking` are
-        options of `generate_many`.
+        """Return the answers, and the seconds of the stages "search" and "generate", the latter where
+        answers are written; `asking` are options of `generate_many`.
         """
         start = perf_counter()
         new = self._standalone(queries, histories, asking)
@@ -338,7 +342,9 @@ class Pipeline:
         answers = generate_answers(
             dataset, run, self.passages(), self.llm, **self._generation, **asking
         )
-        seconds = {"search": searched - start, "generate": perf_counter() - searched}
+        seconds = {"search": searched - start}
+        if self.llm != NO_ANSWERS:
+            seconds["generate"] = perf_counter() - searched
         calls = self._calls(queries, new, wordings)
         return [replace(each, calls=calls.get(each.query_id, ())) for each in answers], seconds
 

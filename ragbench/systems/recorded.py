@@ -12,12 +12,12 @@ from ragbench.files import expanded, read_json
 from ragbench.language import normal
 from ragbench.metrics.retrieval import ranking
 from ragbench.metrics.trec import SUFFIXES, read_run
-from ragbench.systems.answer_parser import RETRIEVAL_ONLY, read_answer
+from ragbench.systems.answer_parser import read_answer
 from ragbench.systems.function import failed
 from ragbench.testsets.fields import IDS, QUESTIONS, outputs_of
 from ragbench.testsets.other_tools import other_form, records
 from ragbench.testsets.snapshot import as_at_start
-from ragbench.types import Answer
+from ragbench.types import RETRIEVAL_ONLY, Answer
 
 
 class RecordedSystem:

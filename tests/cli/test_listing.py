@@ -40,6 +40,7 @@ def test_names_are_accepted() -> None:
     assert {"pydoc", "beir/scifact"} <= set(listed("datasets"))
     assert price_of("anthropic:claude-haiku-4-5") is not None
     assert "anthropic:claude-haiku-4-5" in listed("llms")
+    assert {"extractive", "none"} <= {*listed("llms")}
 
 
 def test_measures_are_those_of_the_registry() -> None:

@@ -257,3 +257,14 @@ def test_a_run_of_documents_is_refused() -> None:
 def test_generators_that_can_be_used_pass_the_check() -> None:
     check_llm("extractive")
     check_llm(ScriptedLLM([]))
+
+
+def test_without_anybody_who_answers_there_are_contexts_alone() -> None:
+    data = dataset("When did the railway open?", "Who found nothing?")
+    found = generate_answers(data, RUN, CHUNKS, "none", k=2)
+    assert found == [
+        Answer("q0", "", ("rail#0", "tea#0"), flags=("retrieval_only",)),
+        Answer("q1", "", (), flags=("retrieval_only",)),
+    ]
+    [cut, _] = generate_answers(data, RUN, CHUNKS, "none", max_context_tokens=8)
+    assert (cut.contexts, cut.cut) == (("rail#0",), ("tea#0", "rail#1"))

@@ -747,7 +747,7 @@ def test_the_grid_of_techniques_changes_one_thing_at_a_time() -> None:
     assert 24 <= len(changes) <= 26
     assert sorted(set(changes)) == [0, 1, 2]
     assert changes.count(0) == 1
-    assert all(run["llm"] == "extractive" for run in grid.runs.values())
+    assert all(run["llm"] == "none" for run in grid.runs.values())
 
 
 def test_the_grid_of_techniques_with_a_model_is_foreseen(tmp_path: Path) -> None:

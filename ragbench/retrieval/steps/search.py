@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ragbench.errors import ConfigError
-from ragbench.llms import check_llm
+from ragbench.llms import NO_MODEL, check_llm
 from ragbench.retrieval.dense import Dense, Hybrid
 from ragbench.retrieval.retrievers import check_retriever, make_retriever
 from ragbench.retrieval.search import retrieve
@@ -67,7 +67,7 @@ def check_steps(parameters: Mapping[str, Any]) -> None:
     asks_model = values["history"] == "rewrite" or (rewriting.name and not rewriting.function)
     if rewrite_llm and isinstance(rewrite_llm, str):
         check_llm(rewrite_llm)
-    if asks_model and not rewrite_llm and values["llm"] == "extractive":
+    if asks_model and not rewrite_llm and values["llm"] in NO_MODEL:
         name = "rewrite" if rewriting.name else "history"
         raise ConfigError(
             f"{name} {values[name]!r} asks a language model; name one as llm or rewrite_llm"
