@@ -65,7 +65,9 @@ def _without_times(result: rb.Result) -> list[Any]:
     return [result.run, contexts, result.verdicts, result.counts, result.perspectives, facts]
 
 
-@pytest.mark.parametrize("options", [{}, {"expand": "window:1", "k": 3, "max_context_tokens": 1500}])
+@pytest.mark.parametrize(
+    "options", [{}, {"expand": "window:1", "k": 3, "max_context_tokens": 1500}]
+)
 def test_without_answers_retrieval_is_measured_as_with_them(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
