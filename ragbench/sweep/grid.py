@@ -18,7 +18,7 @@ from ragbench.extension import searched
 from ragbench.files import expanded, read_toml, toml_line
 from ragbench.sweep.job import relative
 from ragbench.sweep.notebooks import Notebook, is_installed, packaged, read_notebook
-from ragbench.systems.loader import system_digest
+from ragbench.systems.loader import RECORDED, system_digest
 from ragbench.testsets.forms import is_testset
 from ragbench.types import Dataset, DatasetSource
 
@@ -104,7 +104,7 @@ class Grid:
 def read_grid(source: str | Path | Mapping[str, Any], overrides: Sequence[str] = ()) -> Grid:
     """Read a grid file, or its tables as a mapping, and check everything that can be checked without
     running. `overrides` are parameters that every configuration has, NAME=VALUE, in place of what
-    the file gives them.
+    the file gives them; their paths are relative to the folder in which this process works.
 
     Raises:
         ConfigError: naming the file, the entry and what was expected.
@@ -163,7 +163,8 @@ def _grid(path: Path, file: GridFile, overrides: Sequence[str]) -> Grid:
             f"{notebook.path} has no parameter results_dir; a sweep sets it to the folder for "
             "its result"
         )
-    file = _overridden(file, assignments(overrides, notebook.types, "parameter"))
+    given = assignments(overrides, notebook.types, "parameter")
+    file = _overridden(file, _found_here(given, _working_folder(path)))
     combinations = [notebook.accept(values) for values in _combinations(file, notebook, notes)]
     runs, requests, names = _named(combinations, notes, folder)
     return Grid(
@@ -177,6 +178,21 @@ def _grid(path: Path, file: GridFile, overrides: Sequence[str]) -> Grid:
         run_timeout=file.sweep.run_timeout,
         notes=tuple(notes),
     )
+
+
+def _found_here(values: _Table, folder: Path) -> _Table:
+    """Return parameters from a command line for runs that work in `folder`: what is there from where
+    this process works is named from `folder`.
+    """
+    found = dict(values)
+    for name in ("dataset", "corpus", "system"):
+        text = str(values.get(name) or "")
+        here = expanded(text).absolute()
+        if name == "system" and not text.endswith((".toml", *RECORDED)):
+            continue  # a name such as bm25, or a module's attribute
+        if text and here.exists() and here != (folder / expanded(text)).absolute():
+            found[name] = relative(here, folder)
+    return found
 
 
 def _overridden(file: GridFile, values: _Table) -> GridFile:
@@ -365,7 +381,11 @@ def working_folder(grid: Grid) -> Path:
     For a grid of the installed package, which may be read-only, it is the folder in which this
     process works.
     """
-    return Path.cwd() if is_installed(grid.path) else grid.path.resolve().parent
+    return _working_folder(grid.path)
+
+
+def _working_folder(path: Path) -> Path:
+    return Path.cwd() if is_installed(path) else path.resolve().parent
 
 
 def sources_of(grid: Grid) -> dict[str, dict[str, str]]:

@@ -20,6 +20,7 @@ DOCUMENTS = {
     "fish": "Fish swim in water. Fish sleep with open eyes. Some hunt.",
 }
 QUESTIONS = {"q1": ("When do dogs sleep?", "dogs"), "q2": ("Where do fish swim?", "fish")}
+RUN = "q1 Q0 d1 1 0.5 mine\n"
 
 
 def test_a_configuration_has_the_numbers_of_the_library(
@@ -92,6 +93,52 @@ def test_a_sweep_takes_them_for_every_configuration(tmp_path: Path) -> None:
     assert {(run["chunker"], run["k"]) for run in runs.values()} == {("sentence", 3)}
     with pytest.raises(ConfigError, match="unknown parameter 'chunkr'; did you mean 'chunker'"):
         read_grid(grid, ["chunkr=fixed"])
+
+
+@pytest.mark.parametrize(
+    ("name", "mine", "theirs"),
+    [
+        ("dataset", "mine.yaml", "theirs.yaml"),
+        ("corpus", "mine", "theirs"),
+        ("system", "mine.run", "theirs.run"),
+    ],
+)
+def test_a_path_on_the_command_line_is_found_from_where_it_is_typed(
+    name: str,
+    mine: str,
+    theirs: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "grids").mkdir()
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / mine).write_text(RUN)
+    (tmp_path / "grids" / theirs).write_text(RUN)
+    grid = tmp_path / "grids" / "grid.toml"
+    grid.write_text('[axes]\nretriever = ["bm25", "dense:wordllama"]\n')
+    monkeypatch.chdir(tmp_path / "work")
+
+    def values(typed: str) -> set[str]:
+        return {run[name] for run in read_grid(grid, [f"{name}={typed}"]).runs.values()}
+
+    assert values(mine) == {f"../work/{mine}"}
+    assert values(theirs) == {theirs}
+    (tmp_path / "grids" / mine).write_text(RUN)  # two of this name
+    assert values(mine) == {f"../work/{mine}"}
+
+
+def test_a_name_on_the_command_line_stays_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dense:wordllama").write_text("")  # no file of a system is called like this
+    grid = tmp_path / "grid.toml"
+    grid.write_text("[axes]\nk = [3, 5]\n")
+    for place in (tmp_path, tmp_path.parent):
+        monkeypatch.chdir(place)
+        runs = read_grid(grid, ["dataset=pydoc", "system=dense:wordllama"]).runs.values()
+        assert {(run["dataset"], run["retriever"]) for run in runs} == {
+            ("pydoc", "dense:wordllama")
+        }
 
 
 def test_the_notebook_looks_for_leaks_as_the_command_does() -> None:
