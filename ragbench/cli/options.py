@@ -115,12 +115,15 @@ def results_at(names: Sequence[str | Path], database: str = "") -> evaluation.Re
     holds several, or a run of the history. The baseline is that of the first, else the first.
     """
     from ragbench.evaluation.folder import FILES
+    from ragbench.foreign.readers import SUFFIXES
 
     results: list[evaluation.Result] = []
     baseline = ""
     for name in names:
         path = Path(name)
         if not path.exists() and path.parent == Path():
+            if path.suffix.lower() in SUFFIXES:
+                raise ConfigError(f"there is no file {name}; check the path")
             path = Path(service.run_of(str(name), database)[0]["location"])
         single = path.is_file() or any((path / file).exists() for file in (*FILES, "report.json"))
         loaded = (

@@ -105,3 +105,16 @@ def test_comparing_tables_imports_numpy_pandas_and_scipy_alone() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split("\n")[:2] == ["False", "[]"]
+
+
+def test_a_file_that_is_not_there_is_no_run_of_the_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "damaged.sqlite").write_text("no database")
+    GOOD.to_csv("a.csv", index=False)
+    for names in (["a.csv", "b.csv"], ["b.csv", "a.csv"], ["b.JSONL", "c.csv"]):
+        done = CliRunner().invoke(app, ["compare", *names, "--database", "damaged.sqlite"])
+        missing = next(name for name in names if name != "a.csv")
+        assert done.exit_code == 2
+        assert f"there is no file {missing}; check the path" in done.output
