@@ -235,7 +235,22 @@ def _notes(
             )
     if scales[measure].assumed:
         notes.append(f"{scales[measure].assumed}.")
-    return notes
+    return notes + _not_compared(paired, tables)
+
+
+def _not_compared(paired: PairedTables, tables: Sequence[ScoreTable]) -> list[str]:
+    """State the measures that are a column of every file, but hold no numbers in one of them."""
+    sentences = []
+    for name in dict.fromkeys(name for table in tables for name in table.measures):
+        if name in paired.measures or not all(name in table.columns for table in tables):
+            continue
+        without = [table.name for table in tables if name not in table.measures]
+        if without:
+            listed = ", ".join(without)
+            sentences.append(
+                f"{name} is not compared: its column in {listed} does not hold numbers; correct the file."
+            )
+    return sentences[:_MAX_OTHERS]
 
 
 def _n_missing(table: ScoreTable, measure: str) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ragbench.datasets.records import warn
 from ragbench.errors import DataError, abridged, printable
 from ragbench.foreign.cells import (
     field_name,
@@ -133,7 +134,7 @@ def scored_rows(
     if columns.measure and columns.value and not measures:
         rows = _long_rows(records, columns, decimal_comma)
     else:
-        rows = _wide_rows(records, columns, decimal_comma)
+        rows = _wide_rows(records, columns, decimal_comma, source)
     if not any(row.scores for row in rows):
         raise DataError(
             f"{source}: no column holds scores, which are numbers, true or false, or pass or fail; "
@@ -285,13 +286,17 @@ def _long_rows(records: Sequence[Record], columns: _Columns, decimal_comma: bool
     return rows
 
 
-def _wide_rows(records: Sequence[Record], columns: _Columns, decimal_comma: bool) -> list[Scored]:
+def _wide_rows(
+    records: Sequence[Record], columns: _Columns, decimal_comma: bool, source: str
+) -> list[Scored]:
     numbers: dict[str, list[float]] = {}
     for name in dict.fromkeys([*columns.known_measures, *columns.names]):
         if columns.is_measure(name) and name not in columns.systems:
-            values = _numbers([record.get(name) for record in records], decimal_comma)
+            cells = [record.get(name) for record in records]
+            values = _numbers(cells, decimal_comma)
             if values:
                 numbers[printable(name)] = values
+                _warn_of_texts(cells, decimal_comma, f"{source}, column {printable(name)!r}")
     rows = []
     for place, record in enumerate(records):
         scores = {name: values[place] for name, values in numbers.items()}
@@ -299,6 +304,16 @@ def _wide_rows(records: Sequence[Record], columns: _Columns, decimal_comma: bool
             scores = dict.fromkeys(scores, math.nan)
         rows.append(Scored(*columns.identity(record), scores, columns.system(record)))
     return rows
+
+
+def _warn_of_texts(cells: Sequence[Any], decimal_comma: bool, where: str) -> None:
+    """Warn of texts in a column of numbers, which count as missing."""
+    texts = [
+        cell
+        for cell in cells
+        if isinstance(cell, str) and number_of(cell, decimal_comma=decimal_comma) is None
+    ]
+    warn(where, "missing because the cell holds no number", texts)
 
 
 def _numbers(cells: Sequence[Any], decimal_comma: bool) -> list[float]:

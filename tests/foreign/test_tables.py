@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import ragbench as rb
+from ragbench.errors import DataWarning
 
 N = 40
 QUESTIONS = [f"Which plant grows on hill {i}?" for i in range(N)]
@@ -124,7 +125,6 @@ MISSING: dict[str, Any] = {
     "empty cells": ["" if i < 5 else score for i, score in enumerate(OLD)],
     "None": [None if i < 5 else score for i, score in enumerate(OLD)],
     "n/a": ["n/a" if i < 5 else str(score) for i, score in enumerate(OLD)],
-    "a text of an error": ["HTTP 503" if i < 5 else str(score) for i, score in enumerate(OLD)],
     "infinite": [np.inf if i < 5 else score for i, score in enumerate(OLD)],
 }
 
@@ -138,6 +138,24 @@ def test_missing_is_not_zero(name: str) -> None:
     [reason] = conclusion.left_out
     assert reason.startswith("have no score in A (")
     assert any("Missing are not 0" in line for line in conclusion.evidence)
+
+
+def test_a_text_in_a_column_of_numbers_is_missing_and_said() -> None:
+    texts = ["HTTP 503" if i < 5 else str(score) for i, score in enumerate(OLD)]
+    with pytest.warns(DataWarning, match="A, column 'score': 5 missing .*first: 'HTTP 503'"):
+        conclusion = rb.compare(table(texts), table(NEW))
+    assert contender(conclusion).n == N - 5
+
+
+def test_a_measure_whose_column_holds_texts_in_one_table_is_named() -> None:
+    good, poor = table(NEW, style=NEW), table([f"{score} points" for score in OLD], style=OLD)
+    for tables, name in (((good, poor), "B"), ((poor, good), "A")):
+        conclusion = rb.compare(*tables)
+        assert conclusion.measure == "style"
+        sentence = f"score is not compared: its column in {name} does not hold numbers"
+        assert any(line.startswith(sentence) for line in conclusion.evidence)
+    without = rb.compare(table(OLD, style=OLD), table(NEW))
+    assert not any("is not compared" in line for line in without.evidence)
 
 
 def test_a_score_of_an_answer_with_an_error_is_missing() -> None:
