@@ -39,7 +39,7 @@ from ragbench.datasets.corpus import parquet_rows
 from ragbench.datasets.jsonl import json_lines, located, shown
 from ragbench.datasets.passages import NOWHERE, Texts
 from ragbench.datasets.records import Flaws, warn_all
-from ragbench.errors import DataError, RagbenchError, require
+from ragbench.errors import DataError, RagbenchError, printable, require
 from ragbench.testsets.assembly import DocumentIds
 from ragbench.testsets.cases import CaseLine, Content, Entry, check, entry_of, fields_of, nth_id
 from ragbench.testsets.fields import (
@@ -234,7 +234,10 @@ def _rows(path: Path) -> list[dict[str, Any]]:
             table = pd.read_excel(path, **options)
         else:
             refuse_trec(path)
-            first = read_bytes(path).partition(b"\n")[0].decode()
+            content = read_bytes(path)
+            if not content.strip():
+                raise DataError(f"{path} is empty")
+            first = content.partition(b"\n")[0].decode()
             separator = max(",;\t", key=first.count)
             columns = first.rstrip("\r").split("\t")
             if len(columns) == 2 and labels_of(dict.fromkeys(columns, "?")).question is None:
@@ -243,6 +246,10 @@ def _rows(path: Path) -> list[dict[str, Any]]:
             table = pd.read_csv(path, sep=separator, encoding="utf-8-sig", **options)
     except RagbenchError:
         raise
+    except UnicodeDecodeError as exc:
+        raise DataError(
+            f"{path}: byte {exc.start:,} is not UTF-8; save the file as .csv in UTF-8"
+        ) from exc
     except Exception as exc:  # of a damaged archive there are many kinds
         raise DataError(
             f"{path} could not be read as a table: {exc}; save it as .csv in UTF-8"
@@ -255,7 +262,11 @@ def _rows(path: Path) -> list[dict[str, Any]]:
         }
         for row in table.to_dict("records")
     ]
-    return [row for row in rows if any(row.values())]
+    filled = [row for row in rows if any(row.values())]
+    if not filled:
+        header = ", ".join(printable(str(name)) for name in table)
+        raise DataError(f"{path} has no rows below its columns {header}; add a row per question")
+    return filled
 
 
 def _cell(name: str, text: str) -> Any:

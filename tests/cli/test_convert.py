@@ -180,3 +180,27 @@ def test_what_cannot_be_written_is_refused(
     assert done.exit_code == 2
     assert message in done.output
     assert {path.name for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "questions.csv is empty"),
+        (b"\n \n", "questions.csv is empty"),
+        (
+            b"question,answer,source\n,,\n",
+            "questions.csv has no rows below its columns question, answer, source",
+        ),
+        (b"question,answer\nCaf\xe9?,no\n", "questions.csv: byte 19 is not UTF-8; save"),
+        (b"question,caf\xe9\nWhen?,no\n", "questions.csv: byte 12 is not UTF-8; save"),
+    ],
+)
+def test_a_table_without_questions_is_refused_and_nothing_written(
+    content: bytes, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("questions.csv").write_bytes(content)
+    done = CliRunner().invoke(app, ["testset", "convert", "questions.csv", "tests.yaml"])
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.split())
+    assert not Path("tests.yaml").exists()
