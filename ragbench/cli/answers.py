@@ -35,9 +35,9 @@ def answers_command(
     Args:
         dataset: A BEIR folder, or a dataset's name with --output.
         split: The split whose relevance judgements are used.
-        output: Folder to write to; the dataset is copied there first. Or a file such as
-            tests/rag_evaluation/fixtures/ground_truth.json, whose questions, where it has some, get
-            an answer: query_id, query, ground_truth, expected_document_ids.
+        output: Folder to write to; the dataset is copied there first. Or a JSON file such as
+            fixtures/ground_truth.json, whose questions, where it has some, get an answer: query_id,
+            query, ground_truth, expected_document_ids.
         query: Only this query; may be given several times.
         limit: Maximum number of queries; 0 means all.
         replace: Also where a model wrote an answer earlier.
