@@ -12,7 +12,7 @@ from ragbench.types import Dataset
 
 FORMS = {
     "a BEIR folder": "corpus.jsonl, queries.jsonl and qrels/<split>.tsv",
-    "a test set (.yaml, .json, .jsonl or a folder)": "with --docs where it holds no documents; "
+    "a test set (.yaml, .json, .jsonl, .csv or a folder)": "with --docs where it holds no documents; "
     "also of other tools",
     "'beir/<name>'": "public BEIR set, downloaded at its first use",
     "'irds:<ir_datasets id>'": "any collection of the package ir_datasets",

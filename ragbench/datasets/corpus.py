@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ragbench.datasets import load_collection
+from ragbench.datasets import is_collection, load_collection
 from ragbench.datasets.beir import read_corpus, unique_records
 from ragbench.datasets.documents import EXTRA, text_of_docx, text_of_pdf
 from ragbench.datasets.html import text_of_html
@@ -84,7 +84,12 @@ def load_corpus(path: str | Path) -> Dataset:
     """
     source = expanded(path)
     if not os.path.exists(source):
-        return load_collection(path)  # or its error, which knows the names
+        if is_collection(path):
+            return load_collection(path)
+        raise DataError(
+            f"there are no documents at {shown(str(path))}; expected a folder of texts, a "
+            "corpus.jsonl, a .parquet file, or the name of a dataset (`ragbench list datasets`)"
+        )
     if source.is_dir() and not (source / "corpus.jsonl").is_file():
         return Dataset(source.resolve().name, "test", _texts(source), (), {})
     if source.suffix == ".parquet":

@@ -43,7 +43,7 @@ def load_dataset(name: str | Path, split: str = "test", *, corpus: str | Path = 
     >>> load_dataset("scifcat")
     Traceback (most recent call last):
     ragbench.errors.ConfigError: unknown dataset 'scifcat'; did you mean 'beir/scifact'? A dataset is named by a BEIR \
-folder, a test set (.yaml, .json, .jsonl or a folder), 'beir/<name>', 'irds:<ir_datasets id>', 'hf:<repository>' \
+folder, a test set (.yaml, .json, .jsonl, .csv or a folder), 'beir/<name>', 'irds:<ir_datasets id>', 'hf:<repository>' \
 (or 'hf:<repository>:<config>'), 'pydoc'
     """
     if not isinstance(name, str | os.PathLike):
@@ -84,7 +84,8 @@ def _load(name: str | Path, split: str, corpus: str | Path) -> Dataset:
                 f"{path} is a file; name the folder that holds corpus.jsonl, a .zip of one, or a "
                 "test set that ends in .yaml, .json, .jsonl, .csv or .parquet"
             )
-    if corpus and (exists or is_collection(name)):
+    has_documents = (path / "corpus.jsonl").exists() if exists else is_collection(name)
+    if corpus and has_documents:
         raise ConfigError(
             f"a corpus gives the documents of a test set, but {str(name)!r} has its own; leave it "
             "out"

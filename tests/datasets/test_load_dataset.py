@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import ragbench as rb
+from ragbench.datasets.corpus import load_corpus
 from ragbench.errors import ConfigError, DataError
 from ragbench.testsets.loader import load_dataset
 from ragbench.types import DatasetSource
@@ -72,6 +73,20 @@ def test_a_dataset_with_documents_of_its_own_takes_no_corpus(
     monkeypatch.chdir(write_folder().parent)
     with pytest.raises(ConfigError, match=f"'{name}' has its own; leave it out"):
         load_dataset(name, corpus="pydoc")
+
+
+def test_a_folder_without_documents_is_not_said_to_have_its_own(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"corpus.jsonl is missing; a BEIR folder holds"):
+        load_dataset(tmp_path, corpus="pydoc")
+
+
+@pytest.mark.parametrize("name", ["nodocs", "docs/nowhere", "corpus.jsonl", "scifact"])
+def test_documents_that_are_not_there(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match=rf"no documents at '?{name}'?; expected a folder of texts"):
+        load_corpus(name)
 
 
 def test_the_source_loads_the_same_dataset_from_any_folder(
