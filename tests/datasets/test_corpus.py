@@ -17,8 +17,9 @@ def test_a_folder_of_texts(tmp_path: Path) -> None:
     (tmp_path / "b.md").write_text("\ufeff# Head\n\nBody.", encoding="utf-8")
     (tmp_path / "sub/a.TXT").write_text("Text.", encoding="utf-8")
     (tmp_path / "empty.txt").write_text(" \n", encoding="utf-8")
+    (tmp_path / "sheet.xlsx").write_bytes(b"PK")
     (tmp_path / "picture.png").write_bytes(b"\x89PNG")
-    with pytest.warns(DataWarning, match=r"1 of 3 files .* 1 \.png"):
+    with pytest.warns(DataWarning, match=r"2 of 4 files .* 1 \.png"):
         corpus = load_corpus(tmp_path).corpus
     assert {doc_id: doc.full_text for doc_id, doc in corpus.items()} == {
         "b.md": "# Head\n\nBody.",
