@@ -232,11 +232,13 @@ def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measu
 
 def _loaded(item: Any) -> Measure:
     """Return the measure that a name, a record or a function is."""
+    if isinstance(item, Measure):
+        return item
+    name = str(item).strip()  # also of an object of ir_measures
+    known = find_measure(name)
+    if known is not None:
+        return known
     if isinstance(item, str):
-        name = item.strip()
-        known = find_measure(name)
-        if known is not None:
-            return known
         item = imported(name, "measure") if ":" in name else measure_of(name)
     if isinstance(item, Measure):
         return item

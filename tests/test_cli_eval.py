@@ -372,7 +372,7 @@ def test_a_dry_run_sends_and_writes_nothing(
         r"ollama:no-such-model:\n  requests cached:  0\n  requests to send: 3\n", shown
     )
     assert re.search(
-        r"ollama:no-such-judge:\n  requests cached:  0\n  requests to send: 3, of which 3 rest on",
+        r"ollama:no-such-judge:\n  requests cached:  0\n  requests to send: 9, of which 9 rest on",
         shown,
     )
     server = loopback(lambda asked: wire.Answered({"answer": "x"}))

@@ -318,6 +318,7 @@ def test_without_any_extra_everything_else_is_imported() -> None:
     assert set(missing) == {
         "ragbench.labelling",
         "ragbench.labelling.questions",
+        "ragbench.labelling.widget",
         "ragbench.report.explorer.widget",
     }
     assert all(text.endswith("pip install 'ragbench-lab[widgets]'") for text in missing.values())

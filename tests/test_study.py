@@ -88,9 +88,6 @@ def test_the_readme_quotes_the_claims_of_all_collections() -> None:
     names = ("chunking", "squad-articles", "pydoc", "squad", "clapnq")
     fractions = [claims_of(name)["reversed 500"] for name in names]
     text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    stated = re.search(r"from (\d+) % to (\d+) % are reversed", text)
-    assert stated is not None
-    assert stated.groups() == (f"{100 * min(fractions):.0f}", f"{100 * max(fractions):.0f}")
     for fraction in fractions:
         assert f"{100 * fraction:.0f} % on" in text
 
@@ -171,12 +168,13 @@ def test_a_score_of_the_study_is_computed_again() -> None:
     assert (again.sort_index() - kept.sort_index()).abs().max() < 0.000051
 
 
-def test_verify_recomputes_the_judges(tmp_path: Path) -> None:
+def test_verify_recomputes_the_judges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT / "notebooks")  # where the verdicts are
     shutil.copytree(ROOT / "results" / "judges", tmp_path / "judges")
     done = CliRunner().invoke(app, ["verify", str(tmp_path / "judges")])
     assert done.exit_code == 0, done.output
-    assert re.search(r"1 results, [\d,]+ numbers compared: 1 verified, 0 differ\.", done.output)
-    (table,) = (tmp_path / "judges").glob("*/curves.csv")
+    assert re.search(r"2 results, [\d,]+ numbers compared: 2 verified, 0 differ\.", done.output)
+    (table,) = (tmp_path / "judges").glob("model-*/curves.csv")
     curves = pd.read_csv(table)
     assert curves["holds"].between(0.925, 0.97).all()
     changed = table.read_text(encoding="utf-8").replace("20,corrected", "21,corrected")

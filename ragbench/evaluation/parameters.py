@@ -366,7 +366,7 @@ def check_parameters(parameters: Mapping[str, Any], *, folder: str | Path = "") 
     for name, check in _CHECKS.items():
         if name in parameters:
             check(parameters[name])
-    if "retriever" in parameters:
+    if not parameters.keys().isdisjoint(("retriever", "reranker", *STEP_PARAMETERS)):
         check_steps(parameters)
     spec = spec_of(parameters)
     spec.loaded_criteria(folder)

@@ -44,7 +44,8 @@ def ranks_of_dicts(qrels: Any, run: Any) -> JudgedRanks | None:
     numbers as scores; a query without an entry in the run in any form; judgements that look like
     scores.
 
-    >>> ranks = ranks_of_dicts({"q": {"a": 1, "b": 2}}, {"q": {"x": 3.0, "b": 2.0, "a": 1.0}})
+    >>> qrels = {"q": {"a": 1, "b": 2, "c": 1}}
+    >>> ranks = ranks_of_dicts(qrels, {"q": {"x": 3.0, "b": 2.0, "a": 1.0}})
     >>> ranks.rank.tolist(), ranks.grade.tolist(), ranks.sizes.tolist()
     ([1, 2], [2, 1], [3])
     """
@@ -124,7 +125,11 @@ def _scores(run: Mapping[str, Mapping[str, Any]]) -> Floats | None:
 
 
 def _look_like_scores(qrels: Mapping[str, Mapping[str, int]]) -> bool:
-    """Return True where no two documents of a query have the same grade, as in a run."""
+    """Return True where several documents of a query are judged, and no two of them have the same
+    grade, as in a run.
+    """
+    if max(map(len, qrels.values())) == 1:
+        return False
     return all(len(set(row.values())) == len(row) for row in qrels.values())
 
 

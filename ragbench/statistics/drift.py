@@ -161,7 +161,7 @@ def drift(values: pd.DataFrame, *, streams: int = 1, fall: float = 0.05) -> Drif
     'fall from 0.698 to 0.645 since 40 (between 40 and 41)'
     >>> same_answers = pd.concat([nights.loc[[0, 0, 0]], nights.loc[[0]] - 0.06], ignore_index=True)
     >>> drift(same_answers, streams=20).text
-    'fall from 0.709 to 0.649 since 3'
+    'fall from 0.718 to 0.658 since 3'
 
     Raises:
         ConfigError: `streams` or `fall` is not positive.

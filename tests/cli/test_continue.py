@@ -146,7 +146,7 @@ def test_another_evaluation_in_the_same_folder_is_refused(
     change(place)
     code, shown = run("system.toml", *others)
     assert code == 2, shown
-    assert f"mine holds an evaluation already, made from other inputs ({differing})" in shown
+    assert f"mine holds an evaluation already, made from other inputs ({differing}" in shown
     assert "name another folder, or replace it with --force" in shown
     assert contents(place / "mine") == before
 

@@ -169,7 +169,7 @@ def test_the_drawing_shows_both_tiers_and_says_the_decision() -> None:
             row = board["name"].iloc[int(y)]
             marks[row] = (line.get_color(), line.get_markerfacecolor())
     assert len(set(marks.values())) == 6
-    assert marks["not possible"] == marks["undecided"] == ("#8C8C8C", "white")
+    assert marks["not possible"] == marks["undecided"] == ("#8C8C8C", "none")
     for likely in ("better", "worse"):
         sure = marks[likely]
         assert sure[0] == sure[1] == marks[f"likely {likely}"][0]
