@@ -267,6 +267,15 @@ def unknown_chunk(chunk_id: str, query_id: str, n_chunks: int) -> str:
     )
 
 
+def plural(count: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> plural(1, "question"), plural(0, "question")
+    ('1 question', '0 questions')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def abridged(text: str, limit: int) -> str:
     """Return the first characters of a text, and three dots where it has more."""
     return text if len(text) <= limit else f"{text[:limit]}..."

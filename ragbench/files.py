@@ -119,6 +119,42 @@ def parse_json(text: str, **options: Any) -> Any:
     return value
 
 
+class JsonLineError(ValueError):
+    """A text is neither JSON nor JSON Lines: the number of the line, 0 for the whole text, and the values
+    of the lines before it.
+    """
+
+    def __init__(self, reason: ValueError, line: int, before: list[Any]) -> None:
+        super().__init__(str(reason))
+        self.line, self.before = line, before
+
+
+def parse_json_or_lines(text: str) -> Any:
+    """Return the value of a JSON text, or the list of the values of JSON Lines.
+
+    >>> parse_json_or_lines('{"a": 1}'), parse_json_or_lines('{"a": 1}\\n\\n{"a": 2}\\n')
+    ({'a': 1}, [{'a': 1}, {'a': 2}])
+
+    Raises:
+        JsonLineError: it is neither; of a text whose first line is no JSON, the whole text is meant.
+    """
+    try:
+        return parse_json(text)
+    except ValueError as exc:
+        of_text = exc
+    values: list[Any] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            values.append(parse_json(line))
+        except ValueError as exc:
+            if not values:
+                raise JsonLineError(of_text, 0, []) from exc
+            raise JsonLineError(exc, number, values) from exc
+    return values
+
+
 def _parsed(
     path: Path,
     parse: Callable[[str], Any],

@@ -61,6 +61,15 @@ def folded(text: str) -> str:
     return ascii_digits(normal(text).casefold().replace("i\u0307", "i"))
 
 
+def folded_words(text: str) -> str:
+    """Return a text folded, with one blank between words: two questions with the same one are the same.
+
+    >>> folded_words("  Who\\n is IT? ")
+    'who is it?'
+    """
+    return " ".join(folded(text).split())
+
+
 def normal(text: str) -> str:
     """Return a text in one form (NFKC), without signs inside words that only change their look, such
     as soft hyphens and the vowel marks of Arabic and Hebrew, with one form of the Arabic letters

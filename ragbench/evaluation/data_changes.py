@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ragbench.errors import printable
+from ragbench.errors import plural, printable
 from ragbench.types import Dataset
 
 MAX_DOCUMENTS = 10_000
@@ -37,7 +37,7 @@ class Edits:
             if ids:
                 named = ", ".join(map(printable, ids[:_MAX_NAMED]))
                 more = f" and {len(ids) - _MAX_NAMED} more" if len(ids) > _MAX_NAMED else ""
-                parts.append(f"{len(ids)} {noun}{'s' * (len(ids) != 1)} {verb} ({named}{more})")
+                parts.append(f"{plural(len(ids), noun)} {verb} ({named}{more})")
         return ", ".join(parts)
 
 

@@ -25,7 +25,7 @@ from ragbench.evaluation.spec import EvaluationSpec
 from ragbench.evaluation.variations import answer_variations, check_interventions
 from ragbench.judges import Criterion
 from ragbench.judges import judge as judge_answers
-from ragbench.language import folded
+from ragbench.language import folded_words
 from ragbench.llms import NO_ANSWERS, NO_MODEL, TIMEOUT_S, active_dry_run, check_llm
 from ragbench.progress import progress_bar
 from ragbench.retrieval.search import to_documents
@@ -258,8 +258,8 @@ def _own_questions(dataset: Dataset) -> list[str]:
         is_relevant = dataset.qrels.get(case.query_id, {}).get(case.query_id, 0) > 0
         if document is None or is_relevant:
             continue
-        question = folded(case.text).split()
-        if question in (folded(document.text).split(), folded(document.full_text).split()):
+        question = folded_words(case.text)
+        if question in (folded_words(document.text), folded_words(document.full_text)):
             own.append(case.query_id)
     return own
 

@@ -6,11 +6,9 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
-from ragbench.language import folded
-from ragbench.testsets.fields import QUESTIONS, is_missing, read_cell
+from ragbench.testsets.fields import QUESTIONS, column_name, is_missing, read_cell
 
 _MISSING = ("", "nan", "none", "null", "n/a", "na", "<na>", "nat", "-", "–", "missing", "unscored")
 _FAILED = ("error", "errored", "exception", "skipped", "timeout", "timed out", "cancelled")
@@ -27,17 +25,6 @@ _VERDICTS = {
     "incorrect": 0.0,
 }
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
-
-
-@lru_cache(maxsize=10_000)
-def field_name(name: str) -> str:
-    """Return the name of a column in one spelling, in which case, blanks and hyphens do not matter.
-
-    >>> field_name("expectedOutput"), field_name(" Query-ID "), field_name("Answer Relevancy")
-    ('expected_output', 'query_id', 'answer_relevancy')
-    """
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip())
-    return re.sub(r"[\s-]+", "_", spaced.casefold())
 
 
 def is_blank(cell: Any) -> bool:
@@ -125,7 +112,7 @@ def _question_of_fields(fields: Mapping[Any, Any]) -> str:
     messages = fields.get("messages")
     if isinstance(messages, list):
         return _question_of_messages(messages)
-    by_name = {field_name(name): value for name, value in fields.items()}
+    by_name = {column_name(name): value for name, value in fields.items()}
     for name in QUESTIONS:
         if isinstance(by_name.get(name), str):
             return str(by_name[name]).strip()
@@ -142,13 +129,3 @@ def _question_of_messages(messages: list[Any]) -> str:
             if content is not None:
                 return json.dumps(content, sort_keys=True, default=str, ensure_ascii=False)
     return json.dumps(messages, sort_keys=True, default=str, ensure_ascii=False)
-
-
-def same_question(text: str) -> str:
-    """Return a question in the form in which it is compared with others: case, spaces and forms of
-    the same letter do not matter.
-
-    >>> same_question("  Who\\n is IT? ") == same_question("who is it?")
-    True
-    """
-    return " ".join(folded(text).split())

@@ -25,7 +25,6 @@ from ragbench.evaluation.decision import (
     rest_sentences,
     with_expected,
 )
-from ragbench.foreign.cells import same_question
 from ragbench.foreign.pairing import PairedTables, paired_tables
 from ragbench.foreign.readers import load_scores, named_apart
 from ragbench.foreign.rows import ScoreTable
@@ -35,6 +34,7 @@ from ragbench.foreign.scales import (
     is_amount,
     scale_of,
 )
+from ragbench.language import folded_words
 from ragbench.registry import declared, higher_is_better, named_among
 from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import MARGIN, MIN_QUESTIONS, compare_all, with_interval
@@ -375,7 +375,7 @@ def labelled_difference(paired: PairedTables, measure: str, labels: Any) -> Trus
 
 
 def _key(question: str, paired: PairedTables) -> str:
-    return same_question(question) if paired.by == "text" else question
+    return folded_words(question) if paired.by == "text" else question
 
 
 def _labels(labels: Any, first: str, second: str) -> dict[str, float]:
@@ -400,7 +400,7 @@ def _labels(labels: Any, first: str, second: str) -> dict[str, float]:
     for row in table.rows:
         before, after = (row.scores.get(name, math.nan) for name in names)
         if not math.isnan(before) and not math.isnan(after):
-            for key in (row.query_id, same_question(row.question)):
+            for key in (row.query_id, folded_words(row.question)):
                 if key:
                     differences[key] = after - before
     return differences
@@ -412,5 +412,5 @@ def _verdicts(table: ScoreTable) -> dict[str, float]:
     for row in table.rows:
         value = row.scores.get(measure, math.nan)
         if not math.isnan(value):
-            values |= {key: value for key in (row.query_id, same_question(row.question)) if key}
+            values |= {key: value for key in (row.query_id, folded_words(row.question)) if key}
     return values

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ragbench.errors import DataError, printable
-from ragbench.foreign.cells import field_name, id_of, is_blank, number_of, question_of
+from ragbench.foreign.cells import id_of, is_blank, number_of, question_of
 from ragbench.foreign.inspect_logs import is_inspect_log, rows_of_inspect_log
 from ragbench.foreign.rows import (
     IDS,
@@ -23,7 +23,7 @@ from ragbench.foreign.rows import (
     with_reliable_ids,
 )
 from ragbench.registry import find_measure
-from ragbench.testsets.fields import LISTS, QUESTIONS, read_cell
+from ragbench.testsets.fields import LISTS, QUESTIONS, column_name, read_cell
 
 _LISTS = (
     *LISTS,
@@ -116,7 +116,7 @@ def _records_of_tables(table: Mapping[str, Mapping[str, Any]]) -> list[Record]:
         is_by_column = len(table) < len(inner)
     if not is_by_column:
         return [{"query_id": name, **part} for name, part in table.items()]
-    has_ids = any(field_name(name) in IDS for name in table)
+    has_ids = any(column_name(name) in IDS for name in table)
     rows: list[Record] = []
     for row in inner:
         cells = {name: part.get(row) for name, part in table.items()}
@@ -127,7 +127,7 @@ def _records_of_tables(table: Mapping[str, Mapping[str, Any]]) -> list[Record]:
 def _n_known(names: Mapping[str, Any]) -> int:
     """Count the names that are those of measures, ids or questions."""
     known = (*IDS, *QUESTIONS)
-    return sum(field_name(name) in known or find_measure(name) is not None for name in names)
+    return sum(column_name(name) in known or find_measure(name) is not None for name in names)
 
 
 def _flattened(record: Record) -> tuple[dict[str, Any], list[str]]:
@@ -135,9 +135,9 @@ def _flattened(record: Record) -> tuple[dict[str, Any], list[str]]:
     flat: dict[str, Any] = {}
     scores: dict[str, Any] = {}
     for name, value in record.items():
-        if field_name(name) in _SCORES and isinstance(value, str):
+        if column_name(name) in _SCORES and isinstance(value, str):
             value = read_cell(value.strip())
-        if field_name(name) in _SCORES and isinstance(value, Mapping | list):
+        if column_name(name) in _SCORES and isinstance(value, Mapping | list):
             for measure, score in _named_scores(value).items():
                 scores.setdefault(measure, score)
         else:
@@ -162,7 +162,7 @@ def _named_scores(value: Any) -> dict[str, float]:
         return {_name_in(value): _score_in(value)}
     for name, score in value.items():
         if isinstance(score, Mapping):
-            if any(field_name(key) in (*_AMOUNTS, "error", "label") for key in score):
+            if any(column_name(key) in (*_AMOUNTS, "error", "label") for key in score):
                 scores[printable(str(name))] = _score_in(score)
         elif not isinstance(score, list):
             number = number_of(score)
@@ -172,7 +172,7 @@ def _named_scores(value: Any) -> dict[str, float]:
 
 
 def _name_in(item: Mapping[str, Any]) -> str:
-    by_field = {field_name(name): value for name, value in item.items()}
+    by_field = {column_name(name): value for name, value in item.items()}
     for name in _NAMES:
         if isinstance(by_field.get(name), str):
             return printable(by_field[name])
@@ -181,7 +181,7 @@ def _name_in(item: Mapping[str, Any]) -> str:
 
 def _score_in(item: Mapping[str, Any]) -> float:
     """Return the score in a record of one score; NaN where it failed or has none."""
-    by_field = {field_name(name): value for name, value in item.items()}
+    by_field = {column_name(name): value for name, value in item.items()}
     if not is_blank(by_field.get("error")):
         return math.nan
     if isinstance(by_field.get("feedback"), Mapping):
@@ -222,7 +222,7 @@ def _rows_of_deepeval(value: Mapping[str, Any]) -> list[Scored]:
     """Read a test run of DeepEval: a metric that failed has an error and no score."""
     rows = []
     for case in _deepeval_cases(value):
-        by_field = {field_name(name): part for name, part in case.items()}
+        by_field = {column_name(name): part for name, part in case.items()}
         metrics = by_field.get("metrics_data") or []
         scores = _named_scores(metrics)
         if scores:  # a case of which a metric failed did not fail

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from ragbench.errors import ComparisonError, abridged, printable
-from ragbench.foreign.cells import same_question
 from ragbench.foreign.rows import ScoreTable
+from ragbench.language import folded_words
 from ragbench.registry import find_measure
 
 _MAX_NAMED = 3  # questions in a message
@@ -135,10 +135,10 @@ def _identities(table: ScoreTable) -> tuple[dict[str, str], set[str]]:
     ids: dict[str, str] = {}
     texts: set[str] = set()
     for row in table.rows:
-        text = same_question(row.question)
+        text = folded_words(row.question)
         if row.query_id:
             ids.setdefault(row.query_id, text)
-        texts.add(text or same_question(row.query_id))
+        texts.add(text or folded_words(row.query_id))
     return ids, texts
 
 
@@ -193,14 +193,14 @@ def _joined(tables: Sequence[ScoreTable], by: str, texts_differ: bool) -> Paired
         found: dict[str, dict[str, list[float]]] = {name: {} for name in table.measures}
         asked[table.name] = set()
         for row in table.rows:
-            text = same_question(row.question)
+            text = folded_words(row.question)
             key = row.query_id if by == "id" else ""
             words = row.question or row.query_id
             if not key and words:
-                key = key_of_text.setdefault(same_question(words), words)
+                key = key_of_text.setdefault(folded_words(words), words)
             if not key:  # neither id nor text: it can be paired with nothing
                 continue
-            known = same_question(texts.get(key, ""))
+            known = folded_words(texts.get(key, ""))
             if known and text and known != text and not texts_differ:
                 changed.add(key)
             texts[key] = texts.get(key) or row.question

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, DataError, printable, require
-from ragbench.files import parse_json
+from ragbench.files import JsonLineError, parse_json_or_lines
 from ragbench.foreign.inspect_logs import read_inspect_archive, rows_of_inspect_log
 from ragbench.foreign.json_forms import rows_of_json, rows_of_records
 from ragbench.foreign.rows import Scored, ScoreTable, listed, scored_rows
@@ -212,35 +212,17 @@ def _text(content: bytes, path: Path) -> str:
 def _json_value(text: str, path: Path) -> Any:
     """Return the value of JSON, or the list of the values of JSON Lines."""
     try:
-        return parse_json(text)
-    except ValueError as exc:
-        lines = text.splitlines()
-        is_lines = len(lines) > 1 and _is_json(lines[0])
-        if not is_lines:
+        return parse_json_or_lines(text)
+    except JsonLineError as exc:
+        if not exc.line:
             found = dict.fromkeys(re.findall(r'"(\w[^"\n]{0,60})"\s*:', text[:_HEAD]))
             raise DataError(
                 f"{path} is not valid JSON: {exc}; its first fields are {listed(found)}"
             ) from exc
-    records = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            records.append(parse_json(line))
-        except ValueError as exc:
-            found = records[0] if records and isinstance(records[0], dict) else {}
-            raise DataError(
-                f"{path}, line {number} is not valid JSON: {exc}; the lines before have {listed(found)}"
-            ) from exc
-    return records
-
-
-def _is_json(line: str) -> bool:
-    try:
-        parse_json(line)
-    except ValueError:
-        return False
-    return True
+        found = exc.before[0] if isinstance(exc.before[0], dict) else {}
+        raise DataError(
+            f"{path}, line {exc.line} is not valid JSON: {exc}; the lines before have {listed(found)}"
+        ) from exc
 
 
 def _rows_of_records(

@@ -10,15 +10,10 @@ from typing import Any, NamedTuple
 
 from ragbench.datasets.records import warn
 from ragbench.errors import DataError, abridged, printable
-from ragbench.foreign.cells import (
-    field_name,
-    id_of,
-    is_blank,
-    number_of,
-    question_of,
-    same_question,
-)
+from ragbench.foreign.cells import id_of, is_blank, number_of, question_of
+from ragbench.language import folded_words
 from ragbench.testsets import fields
+from ragbench.testsets.fields import column_name
 
 Record = Mapping[str, Any]
 
@@ -160,7 +155,7 @@ def with_reliable_ids(rows: Sequence[Scored]) -> list[Scored]:
     """
     texts: dict[tuple[str, str], str] = {}
     for row in rows:
-        text = same_question(row.question)
+        text = folded_words(row.question)
         if not row.query_id or not text:
             continue
         if texts.setdefault((row.system, row.query_id), text) != text:
@@ -175,7 +170,7 @@ class _Columns:
         self.names = [*dict.fromkeys(str(name) for record in records for name in record)]
         self.by_field: dict[str, str] = {}
         for name in self.names:
-            self.by_field.setdefault(field_name(name), name)
+            self.by_field.setdefault(column_name(name), name)
         self.records = records
         self.known_measures = [name for name in self.names if name in measures]
         # of MLflow, next to them are texts and expectations
@@ -238,7 +233,7 @@ class _Columns:
             return True
         if self.of_mlflow and name not in self.of_mlflow:
             return False
-        field = field_name(name)
+        field = column_name(name)
         if field in (*IDS, *REPEATS, *ERRORS, *SYSTEMS, "status") or field in _TEXTS:
             return False
         if field in _NO_MEASURES or field.endswith(_NO_MEASURE_ENDS):
@@ -269,7 +264,7 @@ class _Columns:
 
 def _is_input(name: str) -> bool:
     """Return True for a column such as inputs/question, of MLflow and Azure, and for a record of inputs."""
-    head, _, rest = field_name(name).replace("/", ".").removeprefix("attributes.").partition(".")
+    head, _, rest = column_name(name).replace("/", ".").removeprefix("attributes.").partition(".")
     return head in _INPUTS and rest in (*fields.QUESTIONS, "value", "")
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from ragbench.array_types import Floats
 from ragbench.errors import ConfigError
-from ragbench.foreign.cells import field_name
 from ragbench.registry import Measure, find_measure
+from ragbench.testsets.fields import column_name
 
 Bounds = tuple[float | None, float | None]
 
@@ -144,7 +144,7 @@ def is_amount(measure: str) -> bool:
     >>> [is_amount(name) for name in ("latency_ms", "totalTokens", "faithfulness", "answer_relevancy")]
     [True, True, False, False]
     """
-    return any(part in _AMOUNTS for part in field_name(measure).split("_"))
+    return any(part in _AMOUNTS for part in column_name(measure).split("_"))
 
 
 def bounds_from(text: str) -> tuple[str, Bounds]:
@@ -225,7 +225,7 @@ def _plain(measure: str) -> str:
     """Return the name of a measure without what tools add: annotation_, /v1/score, /value, a mode."""
     name = re.sub(r"(/v\d+)?(/score|/value)?$", "", measure)
     name = name.partition("(")[0].partition(",")[0].partition("[")[0]
-    return re.sub(r"^(annotation|feedback)[_.]|_score$", "", field_name(name))
+    return re.sub(r"^(annotation|feedback)[_.]|_score$", "", column_name(name))
 
 
 def _within(values: Floats, bounds: Bounds) -> bool:

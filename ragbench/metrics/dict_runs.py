@@ -41,8 +41,7 @@ def ranks_of_dicts(qrels: Any, run: Any) -> JudgedRanks | None:
     """Return the ranks of the judged documents; None where the values need the checks of frames.
 
     That is: anything but dicts of dicts with ASCII text as ids, whole numbers as grades and finite
-    numbers as scores; a query without an entry in the run in any form; judgements that look like
-    scores.
+    numbers as scores; and judgements that look like scores.
 
     >>> qrels = {"q": {"a": 1, "b": 2, "c": 1}}
     >>> ranks = ranks_of_dicts(qrels, {"q": {"x": 3.0, "b": 2.0, "a": 1.0}})

@@ -2,7 +2,7 @@
 interaction (ColBERT), both by sentence-transformers, exact over all chunks.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,8 @@ class Sparse:
         from scipy.sparse import csr_matrix
 
         parts = (kept["data"], kept["indices"], kept["indptr"])
-        self._vectors = csr_matrix(parts, shape=(len(texts), int(kept["words"])))
+        vectors = csr_matrix(parts, shape=(len(texts), int(kept["words"])))
+        self._by_word = vectors.T.tocsr()  # a row per word, a column per chunk
 
     def __repr__(self) -> str:
         return f"Sparse({counted(self._chunk_ids)}, {self._weights.name!r})"
@@ -58,10 +59,9 @@ class Sparse:
         if not queries:
             return {}
         asked = self._encode(list(queries.values()), "query")
-        index = self._vectors.T.tocsr()
 
         def candidates(start: int, end: int) -> Candidates:
-            scores = (asked[start:end] @ index).tocsr()
+            scores = (asked[start:end] @ self._by_word).tocsr()
             scores.eliminate_zeros()
             return best_of_sparse(scores, k)
 
@@ -71,17 +71,12 @@ class Sparse:
         """Return one row per text, a sparse matrix of float64."""
         from scipy.sparse import csr_matrix, vstack
 
-        model = self._weights.model
-        encode = model.encode_query if role == "query" else model.encode_document
         parts = []
-        with progress_bar(len(texts), f"encoding with {self._weights.name}", "texts") as bar:
-            for start in range(0, len(texts), _TEXTS_AT_ONCE):
-                block = list(texts[start : start + _TEXTS_AT_ONCE])
-                rows = encode(block, show_progress_bar=False).coalesce().cpu()
-                ends = rows.indices().numpy()
-                values = rows.values().numpy().astype(np.float64)
-                parts.append(csr_matrix((values, (ends[0], ends[1])), shape=tuple(rows.shape)))
-                bar.update(len(block))
+        for block in _encoded(self._weights, texts, role):
+            rows = block.coalesce().cpu()
+            ends = rows.indices().numpy()
+            values = rows.values().numpy().astype(np.float64)
+            parts.append(csr_matrix((values, (ends[0], ends[1])), shape=tuple(rows.shape)))
         return vstack(parts).tocsr()
 
 
@@ -132,13 +127,16 @@ class Late:
 
     def _encode(self, texts: Sequence[str], role: str) -> list[FloatArray]:
         """Return for each text one row per token."""
-        model = self._weights.model
-        encode = model.encode_query if role == "query" else model.encode_document
-        rows: list[FloatArray] = []
-        with progress_bar(len(texts), f"encoding with {self._weights.name}", "texts") as bar:
-            for start in range(0, len(texts), _TEXTS_AT_ONCE):
-                block = list(texts[start : start + _TEXTS_AT_ONCE])
-                found = encode(block, convert_to_numpy=True, show_progress_bar=False)
-                rows += [np.asarray(each, dtype=np.float32) for each in found]
-                bar.update(len(block))
-        return rows
+        blocks = _encoded(self._weights, texts, role, convert_to_numpy=True)
+        return [np.asarray(each, dtype=np.float32) for block in blocks for each in block]
+
+
+def _encoded(weights: Weights, texts: Sequence[str], role: str, **options: bool) -> Iterator[Any]:
+    """Yield what a model makes of each block of texts, in the `role` of a "query" or a "document"."""
+    model = weights.model
+    encode = model.encode_query if role == "query" else model.encode_document
+    with progress_bar(len(texts), f"encoding with {weights.name}", "texts") as bar:
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            block = list(texts[start : start + _TEXTS_AT_ONCE])
+            yield encode(block, show_progress_bar=False, **options)
+            bar.update(len(block))

@@ -29,6 +29,7 @@ from ragbench.errors import (
     ConfigError,
     MissingExtraError,
     RagbenchError,
+    plural,
     printable,
     require,
     unknown,
@@ -417,7 +418,7 @@ def _nights(times: Sequence[str], begun: str) -> str:
     since = [time for time in times if time >= begun]
     days = {time[:10] for time in since}
     unit = "night" if len(days) == len(since) else "run"
-    return f"{len(since)} {unit}{'s' * (len(since) != 1)}"
+    return plural(len(since), unit)
 
 
 def _score(connection: Connection, run_id: str, measure: str) -> _Row | None:

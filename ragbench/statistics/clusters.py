@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ragbench.language import folded
+from ragbench.language import folded_words
 from ragbench.statistics.columns import Floats, Pairs, Scores, deviation
 from ragbench.statistics.intervals import students_p_values
 from ragbench.types import TURN_MARK
@@ -38,7 +38,7 @@ def clusters_of(query_ids: Iterable[object], texts: Mapping[str, str]) -> dict[o
     first_of: dict[tuple[str, ...], str] = {}
     clusters: dict[object, str] = {}
     for name, turns in conversations.items():
-        words = [" ".join(folded(texts.get(str(turn), "")).split()) for turn in turns]
+        words = [folded_words(texts.get(str(turn), "")) for turn in turns]
         key = tuple(words) if all(words) else ("", name)
         cluster = first_of.setdefault(key, name)
         clusters |= dict.fromkeys(turns, cluster)

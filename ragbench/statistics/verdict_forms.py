@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ragbench.datasets.jsonl import located
 from ragbench.errors import ConfigError, DataError, abridged, printable
 from ragbench.metrics.trec import read_qrels
 
@@ -192,10 +193,8 @@ def rows_of_json(value: Any, source: str, criterion: str) -> list[Row]:
         missing = [name for name in form.fields if name not in record]
         if missing:
             raise DataError(f"{where} has no {_listed(missing)}; its fields are {_listed(record)}")
-        try:
+        with located(where):
             rows.append(form.read(record, criterion))
-        except DataError as exc:
-            raise DataError(f"{where}: {exc}") from exc
     return rows
 
 
@@ -226,10 +225,8 @@ def rows_of_qrels(people: Path, judges: Mapping[str, str | Path]) -> list[Row]:
             for passage, grade in grades.items():
                 new: Row = {"question": query, "system": passage, "person": math.nan}
                 row = by_passage.setdefault((query, passage), new)
-                try:
+                with located(f"{path}, passage {passage!r} of {query!r}"):
                     row[name] = _scaled(grade, LLMJUDGE_SCALE)
-                except DataError as exc:
-                    raise DataError(f"{path}, passage {passage!r} of {query!r}: {exc}") from exc
                 if not math.isnan(row["person"]):
                     n_shared += 1
         if not n_shared:
@@ -247,10 +244,8 @@ def _graded(path: Path) -> Mapping[str, Mapping[str, int]]:
             f"{path} begins with {abridged(printable(first), 80)!r}; expected four fields in each line: "
             "query, 0, passage, grade"
         )
-    try:
+    with located(str(path)):
         return read_qrels(path)
-    except DataError as exc:
-        raise DataError(f"{path}: {exc}") from exc
 
 
 def _records(record: Record, name: str) -> list[Record]:

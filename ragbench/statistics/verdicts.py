@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.files import parse_json
+from ragbench.files import JsonLineError, parse_json_or_lines
 from ragbench.statistics.verdict_forms import is_qrels, rows_of_json, rows_of_qrels
 
 _COLUMNS = ["question", "system", "person"]
@@ -95,20 +95,10 @@ def _text(path: Path) -> str:
 def _json_value(text: str, path: Path) -> Any:
     """Return the value of JSON, or the list of the values of JSON Lines."""
     try:
-        return parse_json(text)
-    except ValueError as exc:
-        problem = exc
-    records = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            records.append(parse_json(line))
-        except ValueError as exc:
-            if not records:
-                raise DataError(f"{path} is not valid JSON: {problem}") from exc
-            raise DataError(f"{path}, line {number} is not valid JSON: {exc}") from exc
-    return records
+        return parse_json_or_lines(text)
+    except JsonLineError as exc:
+        place = f", line {exc.line}" if exc.line else ""
+        raise DataError(f"{path}{place} is not valid JSON: {exc}") from exc
 
 
 def _frame_of_rows(rows: list[dict[str, Any]], path: Path) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Any, Self
 
 from ragbench import store
-from ragbench.errors import ConfigError, check_known
+from ragbench.errors import ConfigError, check_known, plural
 from ragbench.extension import object_name
 from ragbench.generation import check_llm, generate_answers
 from ragbench.generation.answers import read_reply
@@ -193,7 +193,7 @@ class Pipeline:
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"Pipeline({self.name!r}, {len(self.chunks)} chunk{'s' * (len(self.chunks) != 1)})"
+        return f"Pipeline({self.name!r}, {plural(len(self.chunks), 'chunk')})"
 
     def retrieve(self, queries: Mapping[str, str]) -> Run:
         """Return query_id -> chunk_id -> score for these questions, best first."""

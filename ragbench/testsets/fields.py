@@ -12,6 +12,7 @@ import re
 import tokenize
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ragbench.files import parse_json
@@ -152,6 +153,18 @@ class Labels(NamedTuple):
     def question(self) -> Any:
         """Return the question, None where there is none."""
         return first(self.case, ("text", *QUESTIONS))
+
+
+@lru_cache(maxsize=10_000)
+def column_name(name: str) -> str:
+    """Return the name of a field or column in one spelling, in which case, blanks and hyphens do not
+    matter.
+
+    >>> column_name("expectedOutput"), column_name(" Query-ID "), column_name("Answer Relevancy")
+    ('expected_output', 'query_id', 'answer_relevancy')
+    """
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip())
+    return re.sub(r"[\s-]+", "_", spaced.casefold())
 
 
 def tool_of(record: Mapping[str, Any]) -> str:
@@ -570,8 +583,7 @@ def _fields(
     for name, value in flat.items():
         folded_name = name
         if name not in own:
-            spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(name).strip())
-            folded_name = re.sub(r"[\s-]+", "_", spaced.casefold())
+            folded_name = column_name(str(name))
             folded_name = re.sub(r"^inputs[./]", "", folded_name)  # of Azure and MLflow
             folded_name = re.sub(r"^(input|output)[./]", r"\1_", folded_name)
             folded_name = ALIASES.get(folded_name, folded_name)

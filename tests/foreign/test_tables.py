@@ -319,3 +319,14 @@ def test_a_conclusion_is_escaped(tmp_path: Path) -> None:
     text = conclusion_markdown(rb.compare(named))
     assert "<b>" not in text
     assert "\x1b" not in text
+
+
+def test_a_line_of_json_may_hold_other_line_ends_in_its_texts(tmp_path: Path) -> None:
+    paths = []
+    for name, score in (("a", 0.0), ("b", 1.0)):
+        path = tmp_path / f"{name}.jsonl"
+        lines = [f'{{"question": "Who{i}\u2028?\u0085", "score": {score}}}\n' for i in range(12)]
+        path.write_text("\n" + "".join(lines), encoding="utf-8")
+        paths.append(path)
+    conclusion = rb.compare(*paths)
+    assert (conclusion.decision, conclusion.n) == ("better", 12)

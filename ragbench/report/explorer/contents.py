@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from ragbench.errors import DataError, DataWarning
+from ragbench.errors import DataError, DataWarning, plural
 from ragbench.evaluation import Result, Results
 from ragbench.evaluation.configurations import configurations
 from ragbench.evaluation.formats import short
@@ -19,7 +19,7 @@ from ragbench.evaluation.records import MeasureResult
 from ragbench.metrics.safety.leakage import masked, masked_id
 from ragbench.registry import BRIEF, LEADERBOARD, higher_is_better, meaning_of, perspective_of
 from ragbench.report.documents import locate
-from ragbench.report.page import doubtful_claims, interval, number, plural
+from ragbench.report.page import doubtful_claims, interval, number
 from ragbench.statistics.comparison import with_interval
 from ragbench.types import Dataset, Passage
 

@@ -1,7 +1,7 @@
 from .html import report_html
 from .markdown import report_markdown
 from .report_files import check_output, is_report_file, write_report
-from .sentences import banner, doubtful_claims, interval, number, plural
+from .sentences import banner, doubtful_claims, interval, number
 
 __all__ = [
     "banner",
@@ -10,7 +10,6 @@ __all__ = [
     "interval",
     "is_report_file",
     "number",
-    "plural",
     "report_html",
     "report_markdown",
     "write_report",

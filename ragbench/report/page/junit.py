@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ragbench.errors import plural
 from ragbench.evaluation import Result, Results
 from ragbench.evaluation.perspectives import not_attributable
 from ragbench.evaluation.records import CaseResult, MeasureResult
-from ragbench.report.page.sentences import aim, failed_cases, number, plural, signed, templates
+from ragbench.report.page.sentences import aim, failed_cases, number, signed, templates
 
 
 class Check(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from ragbench.errors import printable
+from ragbench.errors import plural, printable
 from ragbench.evaluation import Result, Results
 from ragbench.evaluation.perspectives import not_attributable
 from ragbench.evaluation.records import (
@@ -395,15 +395,6 @@ def at_a_time(concurrency: int | None) -> str:
     if concurrency is None:
         return "as recorded"
     return "one at a time" if concurrency == 1 else f"{concurrency} at a time"
-
-
-def plural(count: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    >>> plural(1, "question"), plural(0, "question")
-    ('1 question', '0 questions')
-    """
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def shared_texts(result: Result) -> dict[str, Any]:
