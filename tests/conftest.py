@@ -106,6 +106,21 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> object:
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _no_measures_of_other_files() -> Iterator[None]:
+    """Measures and criteria that the tests of a file declare are unknown in the next file."""
+    from ragbench import registry
+    from ragbench.judges import criterion
+
+    measures, criteria = dict(registry._own), dict(criterion._own)
+    yield
+    registry._own.clear()
+    registry._own.update(measures)
+    criterion._own.clear()
+    criterion._own.update(criteria)
+    registry._registered.cache_clear()
+
+
 @dataclass(frozen=True)
 class Asked:
     """A request that a loopback server received; header names in lower case."""
