@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from ragbench import store
 from ragbench.evaluation import evaluate
-from ragbench.report.plots import new_axes
+from ragbench.report.plots.figure import new_axes
 from ragbench.retrieval import load_embedder
 from ragbench.sweep.preload import is_fork_server
 from ragbench.testsets import load_dataset

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragbench.evaluation import CAUSES, STAGE_OF
-from ragbench.report.plots import STAGE_COLOURS
+from ragbench.report.plots.figure import STAGE_COLOURS
 
 
 def test_every_cause_has_a_stage_and_every_stage_a_colour() -> None:

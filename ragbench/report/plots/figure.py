@@ -1,4 +1,4 @@
-"""The figures of the notebooks: records and tidy frames in, a matplotlib figure out.
+"""What all figures of the notebooks share: size, colours, markers, legend, alternative text.
 
 One colour stands for one retriever and one marker for one chunking, in every figure of every
 notebook; the palette is Okabe and Ito's, which people with any colour vision can
@@ -29,22 +29,11 @@ from PIL import Image
 
 from ragbench.errors import DataWarning
 
-__all__ = [
-    "STAGE_COLOURS",
-    "Style",
-    "colour_of",
-    "new_axes",
-    "new_figure",
-    "plot_decision",
-    "style_legend",
-    "styles",
-]
-
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, YELLOW = (
     "#0072B2 #E69F00 #009E73 #D55E00 #CC79A7 #56B4E9 #F0E442".split()
 )
 GREY = "#8C8C8C"
-_INK = "#757575"  # of texts and lines: a contrast of 4.6 with white and with black
+INK = "#757575"  # of texts and lines: a contrast of 4.6 with white and with black
 
 
 # The retrievers that ragbench names by itself keep their colour in every sweep.
@@ -107,7 +96,7 @@ def _natural(text: str) -> list[tuple[int, int | str]]:
     ]
 
 
-class _NotebookFigure(Figure):
+class NotebookFigure(Figure):
     """A figure of its own, not pyplot's: no backend is chosen, and nothing stays open after a
     hundred notebooks.
 
@@ -123,14 +112,14 @@ class _NotebookFigure(Figure):
         self.patch.set_alpha(0.0)
         for axes in self.axes:
             axes.patch.set_alpha(0.0)
-            axes.tick_params(which="both", color=_INK, labelcolor=_INK)
+            axes.tick_params(which="both", color=INK, labelcolor=INK)
             for spine in axes.spines.values():
-                spine.set_edgecolor(_INK)
+                spine.set_edgecolor(INK)
         for legend in self.findobj(Legend):
             legend.get_frame().set_facecolor("none")
         for text in texts:
             if text.get_color() in ("black", "k"):
-                text.set_color(_INK)
+                text.set_color(INK)
             written = text.get_text().translate(missing)
             text.set(fontfamily=families, parse_math=False, text=written)
         for axis in self.findobj(Axis) if missing else ():
@@ -189,7 +178,7 @@ def _is_number(text: str) -> bool:
 
 def new_figure(width: float, height: float, *, columns: int = 1) -> tuple[Figure, list[Axes]]:
     """Make a figure of this many inches with axes next to each other."""
-    figure = _NotebookFigure(figsize=(width, height), layout="constrained", dpi=80)
+    figure = NotebookFigure(figsize=(width, height), layout="constrained", dpi=80)
     panels = figure.subplots(1, columns, squeeze=False)[0].tolist()
     for axes in panels:
         axes.spines[["top", "right"]].set_visible(False)
@@ -229,62 +218,6 @@ def new_axes(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def plot_decision(board: pd.DataFrame, measure: str, comparison: pd.DataFrame) -> Figure:
-    """Draw the difference of each configuration from the baseline in its interval, best first, next
-    to its mean, the questions won and lost, the decision in words, latency and cost.
-
-    Marks are blue where a configuration is better and red where it is worse: filled by the safe
-    tier, light where that is likely. A grey mark is filled within the margin, and hollow where
-    nothing is decided. At most 30 configurations are drawn.
-
-    Args:
-        board: as from `Results.leaderboard`.
-        measure: what it is ranked by.
-        comparison: as from `Results.compare` by that measure.
-    """
-    rows = board.merge(comparison, on="name", how="left").head(_MAX_ROWS)
-    figure = _NotebookFigure(figsize=(11, 1.1 + 0.27 * len(rows)), layout="constrained", dpi=80)
-    axes, *columns = figure.subplots(1, 6, sharey=True, width_ratios=(5, 1, 1.6, 2, 1, 1.2))
-    axes.axvline(0, color=_INK, linewidth=1)
-    for y, row in enumerate(rows.to_dict("records")):
-        is_baseline = not isinstance(row["decision"], str)
-        decision = "" if is_baseline else row["decision"]
-        colour, face = _MARKS.get(decision, (GREY, "none"))
-        low, high, difference = row["ci_low"], row["ci_high"], row["difference"]
-        if not pd.isna(low):
-            axes.plot([low, high], [y, y], color=colour, linewidth=2.5)
-        marker = "|" if is_baseline else "o"
-        x = 0 if is_baseline else difference
-        axes.plot(x, y, marker, color=colour, markerfacecolor=face, markersize=8, mew=1.8)
-        won = "baseline" if is_baseline else f"{row['wins']:.0f} / {row['losses']:.0f}"
-        costs = [(row["latency_p50_ms"], ",.0f"), (row["cost_per_1000_usd"], ",.2f")]
-        amounts = ("–" if pd.isna(value) else format(value, form) for value, form in costs)
-        texts = (f"{row[measure]:.3f}", won, decision, *amounts)
-        for column, text in zip(columns, texts, strict=True):
-            where = column.get_yaxis_transform()
-            column.text(0.5, y, text, ha="center", va="center", transform=where)
-    axes.set_yticks(range(len(rows)), rows["label"])
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_xlabel(f"difference in {measure} from the baseline, 95 % interval")
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.tick_params(axis="y", length=0)
-    headings = ("mean", "better / worse", "decision", "p50 ms", "$ per 1,000")
-    for column, heading in zip(columns, headings, strict=True):
-        column.set_title(heading, fontsize=10)
-        column.axis("off")
-    return figure
-
-
-_MAX_ROWS = 30
-_MARKS = {  # decision -> the colour of its interval and edge, and of its mark
-    "better": (BLUE, BLUE),
-    "likely better": (BLUE, "#BFDDF0"),
-    "within the margin": (GREY, GREY),
-    "likely worse": (VERMILLION, "#F7D3BF"),
-    "worse": (VERMILLION, VERMILLION),
-}
-
-
 def style_legend(figure: Figure, configurations: pd.DataFrame, look: Mapping[str, Style]) -> None:
     """Draw the legend of a figure whose colours are retrievers and whose markers are chunkings, on
     its right.
@@ -300,7 +233,7 @@ def style_legend(figure: Figure, configurations: pd.DataFrame, look: Mapping[str
         if len(colours) > 1
     ]
     entries += [
-        (name, Line2D([], [], color=_INK, marker=markers[name], linestyle=""))
+        (name, Line2D([], [], color=INK, marker=markers[name], linestyle=""))
         for name in sorted(markers, key=_natural)
         if len(markers) > 1
     ]
