@@ -1,13 +1,15 @@
-from .answer_parser import CONTEXT_FIELDS, distinct_contexts, read_answer
+from .answer_parser import read_answer
 from .function import FunctionSystem
 from .http import HttpSystem
 from .ingestion import ingest
 from .loader import load_system
 from .mcp import McpSystem
+from .passage_ids import distinct_contexts
 from .passage_matches import PassageMatches, match_passages
 from .pipeline import Pipeline
 from .questions import ask, ask_one
 from .recorded import RecordedSystem
+from .reply_tables import CONTEXT_FIELDS
 
 __all__ = [
     "CONTEXT_FIELDS",

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ragbench.datasets.passages import NOWHERE, Place, Texts
-from ragbench.systems.answer_parser import text_id
 from ragbench.systems.file_names import BY_FILE_NAME, BY_ID, BY_PATH, match_file_names
+from ragbench.systems.passage_ids import text_id
 from ragbench.types import Answer, Chunk, Dataset, Document, Passage, Run, Span, same_form
 
 UNKNOWN = "unmatched:"

@@ -10,8 +10,10 @@ from contextlib import suppress
 from typing import Any
 
 from ragbench.errors import DataError
-from ragbench.systems.answer_parser import ANSWER_FIELDS, CONTEXT_FIELDS, read_answer, read_context
+from ragbench.systems.answer_parser import read_answer
+from ragbench.systems.context_parser import read_context
 from ragbench.systems.reply_paths import Reply, ReplyPaths
+from ragbench.systems.reply_tables import ANSWER_FIELDS, CONTEXT_FIELDS
 from ragbench.types import Answer
 
 _ANSWERS = (

@@ -1,0 +1,274 @@
+"""Contexts as systems return them: documents and nodes of frameworks, hits of search engines, rows."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, model_validator
+
+from ragbench.systems.reply_tables import (
+    CONTEXT_FIELDS,
+    CONTEXT_PARTS,
+    LIST_FIELDS,
+    METADATA_FIELDS,
+    SOURCE_FIELDS,
+    as_rows,
+    as_table,
+)
+from ragbench.testsets.fields import first, is_empty, is_missing, read_list, without_none
+from ragbench.text import without_surrogates
+
+ValidText = Annotated[str, AfterValidator(without_surrogates)]
+
+_INNER_FIELDS = (
+    ("metadata", "retriever_resources"),  # Dify
+    ("context", "citations"),  # Azure OpenAI on your data
+    ("reference", "chunks"),  # RAGFlow
+)
+"""Where services put contexts next to an answer: (field, field inside it)."""
+
+_AMBIGUOUS_FIELDS = ("context", "documents", "hits", "points", "chunks")
+"""Fields that hold contexts only if they are a list; else e.g. a number of hits."""
+
+_ID_OR_SCORE = {*CONTEXT_PARTS["id"], *CONTEXT_PARTS["score"]}
+_MESSAGE_MARKS = {"type", "role", "usage_metadata", "delta", "choices"}
+_CHROMA_COLUMNS = {"id": "ids", "text": "documents", "metadata": "metadatas"}
+
+
+class ParsedContext(BaseModel):
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+    id: ValidText = ""
+    doc_id: ValidText = ""
+    text: ValidText = ""
+    score: Annotated[float | None, BeforeValidator(lambda value: _number(value))] = None
+    sources: tuple[ValidText, ...] = ()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.id and not self.text:
+            raise ValueError("expected an id or a text")
+        return self
+
+
+ParsedContexts = list[
+    Annotated[ParsedContext | None, BeforeValidator(lambda value: _context_or_none(value))]
+]
+"""Contexts in rank order; None where the system returned an empty one."""
+
+
+def contexts_of(table: Mapping[str, Any]) -> Any:
+    """Return the contexts among the fields of a reply, as the system wrote them; None if there are
+    none.
+    """
+    for name in CONTEXT_FIELDS:
+        value = as_rows(table.get(name))
+        if isinstance(value, Mapping):
+            if is_chroma(value):
+                return chroma_contexts(value)
+            value = value.get("hits")  # as Elasticsearch replies
+        if is_empty(value):
+            continue
+        if isinstance(value, str) and name in LIST_FIELDS:
+            return read_list(value)
+        if isinstance(value, list | tuple) or name not in _AMBIGUOUS_FIELDS:
+            return value
+    for field, inner_field in _INNER_FIELDS:
+        inner = as_table(table.get(field))
+        if isinstance(inner, Mapping) and isinstance(inner.get(inner_field), list):
+            return inner[inner_field]
+    return None
+
+
+def are_contexts(parts: Sequence[Any]) -> bool:
+    """Return True if the values of a generator are contexts, False if they are pieces of an answer.
+
+    Contexts are documents, hits, pairs with a score, and tables of a text with its id, score or
+    source. Several parts with one id are the pieces of one message.
+    """
+    if not parts:
+        return False
+    ids: list[Any] = []
+    for part in parts:
+        if isinstance(part, tuple) and len(part) >= 2 and isinstance(part[-1], Real):
+            ids.append(None)
+            continue
+        table = as_table(part)
+        if not isinstance(table, Mapping) or not _is_context(table):
+            return False
+        ids.append(first(table, CONTEXT_PARTS["id"]))
+    is_one_message = len(parts) > 1 and ids[0] is not None and len({*map(str, ids)}) == 1
+    return not is_one_message
+
+
+def _is_context(table: Mapping[str, Any]) -> bool:
+    names = table.keys()
+    if names & _MESSAGE_MARKS:
+        return False
+    if "node" in names or "page_content" in names:
+        return True
+    has_text = not names.isdisjoint(CONTEXT_PARTS["text"])
+    is_described = bool(names & {*_ID_OR_SCORE, *SOURCE_FIELDS, *METADATA_FIELDS})
+    return has_text and is_described
+
+
+def is_chroma(table: Mapping[str, Any]) -> bool:
+    """Return True for a whole reply of Chroma."""
+    has_columns = not table.keys().isdisjoint(("documents", "distances", "metadatas"))
+    return isinstance(table.get("ids"), list) and has_columns
+
+
+def chroma_contexts(table: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the contexts of a reply of Chroma, whose fields are lists in parallel: a list of values,
+    or such a list for each query, of which the first is read.
+
+    >>> chroma_contexts({"ids": [["a", "b"]], "documents": [["It opened.", None]], "metadatas": None})
+    [{'id': 'a', 'text': 'It opened.'}, {'id': 'b'}]
+    """
+    columns = {}
+    for part, name in _CHROMA_COLUMNS.items():
+        values = table.get(name)
+        if isinstance(values, list) and values and isinstance(values[0], list):
+            values = values[0]
+        if isinstance(values, list):
+            columns[part] = values
+    contexts = []
+    for row in zip(*columns.values(), strict=False):
+        context = dict(zip(columns, row, strict=True))
+        contexts.append(without_none(context))
+    return contexts
+
+
+def read_context(value: Any) -> Any:
+    """Flatten one context to a table with `id`, `doc_id`, `text`, `score` and `sources`, as far as it
+    has them.
+
+    A context is a text, an id (a number), a document or node of a framework, a hit of a search
+    engine, a pair with a score, or a row of an id, a text and a score. A value of another shape is
+    returned as it is.
+
+    >>> read_context({"_id": "a", "_score": 2.5, "_source": {"text": "It opened."}})
+    {'id': 'a', 'text': 'It opened.', 'score': 2.5}
+    >>> read_context(("It opened.", 0.5)), read_context({"id": 7, "payload": {"text": "It opened.", "source": "a.md"}})
+    ({'text': 'It opened.', 'score': 0.5}, {'id': '7', 'doc_id': 'a.md', 'text': 'It opened.'})
+    >>> read_context((7, "It opened.", 0.5))
+    {'id': '7', 'text': 'It opened.', 'score': 0.5}
+    """
+    if isinstance(value, list | tuple) and value and isinstance(value[0], float):
+        value = (*value[1:], value[0])  # tantivy puts the score first
+    match value:
+        case [hit, Real() as score]:
+            context = read_context(hit)
+            return {**context, "score": score} if isinstance(context, Mapping) else value
+        case [str() | int() as chunk_id, str() as text, Real() as score]:
+            return {"id": str(chunk_id), "text": text, "score": score}
+    table = as_table(value)
+    if isinstance(table, str):
+        return {"text": table}
+    if isinstance(table, int):
+        return {"id": table}
+    if not isinstance(table, Mapping):
+        return table
+    node = table.get("node")
+    if node is not None:  # LlamaIndex
+        return {**read_context(node), "score": table.get("score")}
+    return _context_of(table)
+
+
+def _context_of(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts of a context; its id, score and other fields may be in its metadata."""
+    tables = [table, *_metadata_of(table)]
+    parts: dict[str, Any] = {}
+    for part, names in CONTEXT_PARTS.items():
+        parts[part] = first(table, names)
+        if parts[part] is None and part in ("doc_id", "text"):
+            parts[part] = _first_in(tables, names)
+    sources = _sources_in(tables)
+    if is_empty(parts["doc_id"]) and sources:
+        parts["doc_id"] = sources[0]
+    if is_empty(parts["id"]):
+        parts["id"] = parts["doc_id"]
+    doc_id = str(parts["doc_id"])
+    other_sources = [source for source in dict.fromkeys(sources) if source != doc_id]
+    if other_sources:
+        parts["sources"] = tuple(other_sources)
+    context = {}
+    for part, entry in parts.items():
+        if part == "score":
+            if entry is not None:  # NaN is kept: it is noted later
+                context[part] = entry
+        elif part in ("id", "doc_id"):
+            if not is_missing(entry):
+                context[part] = str(entry)
+        elif not is_missing(entry):
+            context[part] = entry
+    return context
+
+
+def _metadata_of(table: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the tables of metadata inside a context, each followed by those inside it."""
+    metadata = []
+    for name in METADATA_FIELDS:
+        outer = table.get(name)
+        if not isinstance(outer, Mapping):
+            continue
+        metadata.append(outer)
+        for inner_name in METADATA_FIELDS:
+            inner = outer.get(inner_name)
+            if isinstance(inner, Mapping):
+                metadata.append(inner)
+    return metadata
+
+
+def _first_in(tables: Iterable[Mapping[str, Any]], names: Iterable[str]) -> Any:
+    """Return the first of the fields in the first table that has one; None if no table has."""
+    for table in tables:
+        entry = first(table, names)
+        if entry is not None:
+            return entry
+    return None
+
+
+def _sources_in(tables: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of a context's document, the clearest field first; names may repeat."""
+    sources = []
+    for name in SOURCE_FIELDS:
+        for table in tables:
+            source = table.get(name)
+            if isinstance(source, str | int) and source != "":
+                sources.append(str(source))
+    return sources
+
+
+def _context_or_none(value: Any) -> Any:
+    """Return one context as `read_context` does; None if it is empty."""
+    if is_empty(value) or (isinstance(value, Mapping) and not value):
+        return None
+    context = read_context(value)
+    if not isinstance(context, Mapping) or not is_empty(context.get("id")):
+        return context
+    if not is_empty(context.get("text")):
+        return context
+    if isinstance(value, Mapping) and not _has_context_field(value):
+        return context  # refused later: a table of something else
+    return None
+
+
+def _has_context_field(table: Mapping[str, Any]) -> bool:
+    """Return True if a table has a field for a text or an id, be it an empty one."""
+    names = (*CONTEXT_PARTS["text"], *CONTEXT_PARTS["id"], *METADATA_FIELDS)
+    return any(name in table for name in names)
+
+
+def _number(value: Any) -> Any:
+    """Return a score of any numeric type as a float, NaN for a missing value and None for no value.
+    Anything else is returned as it is: pydantic's error names it.
+    """
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    if is_missing(value):
+        return math.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return value

@@ -1,0 +1,103 @@
+"""Ids of the contexts of one answer: one for each, also where the system gave none or one twice."""
+
+import hashlib
+import math
+import re
+from collections.abc import Sequence
+
+from ragbench.systems.context_parser import ParsedContext
+from ragbench.types import Answer, Passage
+
+_NUMBERED = re.compile(r"~\d+\Z")  # "7~2": see `passages_of`
+_RENAMED = re.compile(r"~~\d+\Z")  # what `match_passages` adds where one id has several texts
+
+
+def passages_of(contexts: Sequence[ParsedContext]) -> list[Passage]:
+    """Return a passage per context, each with an id that no other passage of this answer has.
+
+    "[3]" in a text means the third context also where a system returns two excerpts of one document
+    under the document's id, or one excerpt twice: the second is called "7~2".
+    """
+    passages: dict[str, Passage] = {}
+    n_with_id: dict[str, int] = {}
+    for context in contexts:
+        own_id = own_id_of(context)
+        number = n_with_id.get(own_id, 0) + 1
+        passage_id = _numbered(own_id, number)
+        while passage_id in passages:  # a system may use "7~2" itself
+            number += 1
+            passage_id = _numbered(own_id, number)
+        n_with_id[own_id] = number
+        doc_id = context.doc_id
+        if not doc_id and number > 1:
+            doc_id = own_id
+        score = context.score
+        if score is not None and not math.isfinite(score):
+            score = None
+        passages[passage_id] = Passage(passage_id, context.text, doc_id, score, context.sources)
+    return list(passages.values())
+
+
+def _numbered(own_id: str, number: int) -> str:
+    return own_id if number == 1 else f"{own_id}~{number}"
+
+
+def own_id_of(context: ParsedContext) -> str:
+    """Return the id that the system gave to a context, or one made from its text."""
+    return context.id or text_id(context.text)
+
+
+def text_id(text: str) -> str:
+    """Return the id of a passage that came without one: it depends on its text alone.
+
+    >>> text_id("It opened in 1881.")
+    'text-9eb86fd78f1c'
+    """
+    return f"text-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:12]}"
+
+
+def distinct_contexts(answer: Answer) -> tuple[str, ...]:
+    """Return an answer's contexts for a ranking, in which a context that the system returned twice
+    counts once.
+
+    >>> twice = (Passage("a", "x"), Passage("a~2", "x"))
+    >>> distinct_contexts(Answer("q", "", contexts=("a", "a~2"), passages=twice))
+    ('a',)
+    """
+    first_ids = first_equal_ids(answer.contexts, answer.passages)
+    return tuple(dict.fromkeys(first_ids.values()))
+
+
+def first_equal_ids(contexts: Sequence[str], passages: Sequence[Passage]) -> dict[str, str]:
+    """Map each context to the first equal one, which has the same id from the system and the same
+    text.
+    """
+    text_of = {passage.passage_id: passage.text for passage in passages}
+    names = {context: _RENAMED.sub("", context) for context in contexts}
+    all_names = set(names.values())
+    first_ids: dict[tuple[str, str], str] = {}
+    first_of = {}
+    for context, name in names.items():
+        own_id = _NUMBERED.sub("", name)
+        if own_id not in all_names:  # the system's own id ends like a number of ours
+            own_id = name
+        key = (own_id, text_of.get(context, ""))
+        first_of[context] = first_ids.setdefault(key, context)
+    return first_of
+
+
+def cited_id(citation: str | int, ids: Sequence[str]) -> str:
+    """Return the id of the context that a citation means by its id or its number from 1.
+
+    `ids` has "" for an empty context. A number that no context has is kept as "invalid:7"; a text
+    that is neither an id nor a number is returned as it is.
+    """
+    text = str(citation)
+    if text and text in ids:
+        return text
+    if not isinstance(citation, int) and not text.isdecimal():
+        return text
+    number = int(text)
+    if 1 <= number <= len(ids) and ids[number - 1]:
+        return ids[number - 1]
+    return f"invalid:{number}"

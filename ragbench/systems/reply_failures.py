@@ -1,0 +1,80 @@
+"""The reason why a reply of status 200 states that there is no answer."""
+
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+from ragbench.datasets.jsonl import shown
+from ragbench.testsets.fields import first, is_empty, is_missing
+
+_ERRORS = ("error", "errors", "exception", "fault")
+_REASONS = ("message", "msg", "detail", "details", "reason", "faultstring", "description", "title")
+_FAILED = ("error", "failed", "failure")
+_SUCCESS = ("success", "ok")
+_CODES = ("status", "status_code", "statuscode", "code")
+
+
+def stated_failure(table: Mapping[str, Any], *, has_answer: bool) -> str:
+    """Return the reason why a reply states that it failed; "" if it states no failure.
+
+    Errors and a status in words count next to an answer, too; a code of HTTP or "success" being
+    false count only if there is no answer. The words of an error come before the reply's message,
+    and the message before the name of the field that states the failure.
+
+    >>> stated_failure({"error": {"message": "out of memory", "code": 7}}, has_answer=False)
+    'out of memory'
+    >>> stated_failure({"success": False, "message": "busy"}, has_answer=False)
+    'busy'
+    >>> stated_failure({"error": {}, "errors": [], "status": "ok"}, has_answer=False)
+    ''
+    """
+    for name in _ERRORS:
+        if words := _words_of(table.get(name)):
+            return words
+    failed_field = _failed_field(table, has_answer)
+    reason = first(table, _REASONS)
+    if failed_field and isinstance(reason, str) and reason.strip():
+        return reason
+    return failed_field
+
+
+def _words_of(error: Any) -> str:
+    """Return the words of an error (a text, a table with a message, or the first of several); "" if
+    it has none.
+    """
+    if is_empty(error):
+        return ""
+    if isinstance(error, str):
+        return error
+    if isinstance(error, list | tuple):
+        for part in error:
+            if words := _words_of(part):
+                return words
+        return ""
+    if isinstance(error, Mapping) and any(error.values()):
+        words = first(error, _REASONS)
+        if isinstance(words, str) and words.strip():
+            return words
+        return shown(dict(error), 200)
+    return ""
+
+
+def _failed_field(table: Mapping[str, Any], has_answer: bool) -> str:
+    """Return the first field that states a failure by its value ("ok is False"); "" if none does."""
+    for name in _ERRORS:
+        value = table.get(name)
+        if isinstance(value, Real) and not is_missing(value) and value:
+            return f"{name} is {value!r}"
+    status = table.get("status")
+    if isinstance(status, str) and status.strip().casefold() in _FAILED:
+        return f"status is {status!r}"
+    if has_answer:
+        return ""
+    for name in _SUCCESS:
+        if table.get(name) is False:
+            return f"{name} is False"
+    for name in _CODES:
+        code = table.get(name)
+        if isinstance(code, int) and 400 <= code < 600:
+            return f"{name} is {code}"
+    return ""

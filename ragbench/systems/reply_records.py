@@ -1,0 +1,237 @@
+"""Records with an answer and contexts, from the shapes in which frameworks and services reply."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+from ragbench.systems.context_parser import are_contexts, chroma_contexts, contexts_of, is_chroma
+from ragbench.systems.reply_failures import stated_failure
+from ragbench.systems.reply_tables import (
+    ANSWER_FIELDS,
+    LIST_FIELDS,
+    WRAPPER_FIELDS,
+    as_rows,
+    as_table,
+)
+from ragbench.testsets.fields import ANSWERS, first, is_empty, is_missing
+from ragbench.types import RETRIEVAL_ONLY
+
+_STATUS_FIELDS = ("data", "message")
+"""Fields that hold a text about the request if contexts or an error are next to them."""
+
+_QUESTIONERS = ("human", "user", "system", "developer")
+_MAX_DEPTH = 6
+_MIN_TEXT = 20  # characters of a passage
+_NOT_CONTEXTS = {"messages", "history", "chat_history", "calls", "passages", "usage"}
+
+
+def as_record(value: Any) -> Mapping[str, Any] | None:
+    """Return a table with an answer, contexts, or both; None if the shape is not known."""
+    if isinstance(value, str):
+        return {"answer": value}
+    if isinstance(value, Iterator):
+        return _record_of_stream([*value])
+    if isinstance(value, tuple) and [*map(type, value)] == [str, list]:
+        text, contexts = value
+        return {"answer": text, "contexts": contexts}
+    value = as_rows(value)
+    if isinstance(value, list | tuple):
+        return _contexts_alone(value)
+    table = as_table(value)
+    if not isinstance(table, Mapping):
+        return None
+    return _record_of_table(_with_plain_names(table))
+
+
+def _contexts_alone(contexts: Sequence[Any]) -> dict[str, Any]:
+    return {"contexts": contexts, "flags": [RETRIEVAL_ONLY]}
+
+
+def _record_of_stream(parts: list[Any]) -> dict[str, Any] | None:
+    """Return the record of a stream that was read to its end: contexts, or the pieces of an answer,
+    whose texts are joined and whose other fields are read from the last piece that has them; None if
+    the shape of a piece is not known.
+    """
+    if are_contexts(parts):
+        return _contexts_alone(parts)
+    merged: dict[str, Any] = {}
+    texts = []
+    for part in parts:
+        piece = as_record(part)
+        if piece is None:
+            return None
+        merged.update(piece)
+        texts.append(str(_answer_in(piece) or ""))
+    merged["answer"] = "".join(texts) or None
+    return merged
+
+
+def _with_plain_names(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table with each field under its plain name, too ("Final Answer": "final_answer")."""
+    plain = {}
+    for name, entry in table.items():
+        plain_name = str(name).strip().casefold().replace(" ", "_")
+        plain[plain_name] = entry
+    return {**plain, **table}
+
+
+def _record_of_table(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the record in a reply of Chroma, in one context, in a stored answer of ragbench, in the
+    usual fields, or inside a wrapper.
+
+    A field for the answer, or for contexts, that is there and empty is an empty answer, or no
+    contexts.
+    """
+    if is_chroma(table):
+        return _contexts_alone(chroma_contexts(table))
+    names = table.keys()
+    if "page_content" in names or "node" in names or names >= {"content", "score"}:
+        return _contexts_alone([table])
+    answer = _answer_in(table)
+    contexts = contexts_of(table)
+    failure = stated_failure(table, has_answer=not is_empty(answer))
+    record = {**table, "error": failure or None}
+    is_stored = "answer" not in table and isinstance(table.get("text"), str)
+    if is_stored and contexts:
+        calls = [dict(call) for call in table.get("calls", ())]
+        for call in calls:
+            call["contexts"] = _with_stored_passages(call["contexts"], table)
+        record["calls"] = calls
+        contexts = _with_stored_passages(contexts, table)
+    elif answer is None:
+        has_status = contexts is not None or bool(failure)
+        record.update(_record_inside(_without_status(record) if has_status else record))
+    if answer is not None:
+        record["answer"] = answer
+    if contexts is not None:
+        record["contexts"] = contexts
+    if is_missing(record.get("answer")):
+        answer_fields = [name for name in (*ANSWER_FIELDS, *ANSWERS) if name in record]
+        if any(is_empty(record[name]) for name in answer_fields):
+            record["answer"] = ""
+    if is_missing(record.get("contexts")) and not record.keys().isdisjoint(LIST_FIELDS):
+        record["contexts"] = []
+    return record
+
+
+def _answer_in(table: Mapping[str, Any]) -> Any:
+    """Return the answer among the fields; None if there is none. A table is not an answer; a list is
+    returned, to be refused.
+    """
+    for name in ANSWER_FIELDS:
+        value = table.get(name)
+        if is_empty(value):
+            continue
+        if isinstance(value, bool):
+            return str(value)
+        if isinstance(value, str | Real):
+            return value
+        if isinstance(value, list) and name != "result":
+            return value
+    return None
+
+
+def _with_stored_passages(contexts: Sequence[Any], table: Mapping[str, Any]) -> list[Any]:
+    """Return contexts of a stored answer with the passages in place of their ids."""
+    stored = {str(passage.get("passage_id")): passage for passage in table.get("passages", ())}
+    passages = []
+    for context in contexts:
+        if isinstance(context, str):
+            passages.append(stored.get(context, {"id": context}))
+        else:
+            passages.append(context)
+    return passages
+
+
+def _without_status(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a reply without its texts about the request."""
+    fields = dict(table)
+    for name in _STATUS_FIELDS:
+        if isinstance(fields.get(name), str):
+            del fields[name]
+    return fields
+
+
+def _record_inside(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the record inside a chat's reply, a graph's state, or the results of components by
+    their names; {} if there is none.
+    """
+    content = table.get("content")
+    if isinstance(content, str | list):  # a message of a chat model
+        pieces = [content] if isinstance(content, str) else content
+        record = as_record(iter(pieces)) or {}
+        return {**record, "usage": table.get("usage_metadata")}
+    choices = table.get("choices")
+    if choices:
+        return as_record(first(as_table(choices[0]), ("message", "delta"))) or {}
+    messages = table.get("messages")
+    if isinstance(messages, list):
+        return _record_of_messages(messages)
+    wrapped = first(table, WRAPPER_FIELDS)
+    if wrapped is not None:
+        return as_record(wrapped) or {}
+    return _record_of_components(table)
+
+
+def _record_of_messages(messages: Sequence[Any]) -> dict[str, Any]:
+    """Return the last answer of a conversation and the results of all its tools as contexts."""
+    record: dict[str, Any] = {}
+    contexts: list[Any] = []
+    for message in messages:
+        table = as_table(message)
+        role = first(table, ("type", "role"))
+        if role == "tool":
+            documents = first(table, ("artifact", "content"))
+            contexts += documents if isinstance(documents, list) else [documents]
+        elif role not in _QUESTIONERS:
+            record = dict(as_record(table) or {})
+    return {**record, "contexts": contexts or None}
+
+
+def _record_of_components(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the record in the results of Haystack's components; the last component counts."""
+    record: dict[str, Any] = {}
+    components = [part for part in table.values() if isinstance(part, Mapping)]
+    for component in (table, *components):
+        if isinstance(component.get("documents"), list):
+            record["contexts"] = component["documents"]
+        for name in ("replies", "answers"):
+            replies = component.get(name)
+            if isinstance(replies, list) and replies:
+                record.update(as_record(replies[0]) or {})
+    return record
+
+
+def unread_texts(value: Any) -> str:
+    """Return a note on the longest list of texts inside a reply without contexts; "" if there is
+    none.
+    """
+    lists = [*_lists_of_texts(as_table(value), ())]
+    if not lists:
+        return ""
+    count, path = max(lists)
+    return f"a list of {count} texts at {'.'.join(path)} is not read"
+
+
+def _lists_of_texts(value: Any, path: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yield the length and the path of each list of texts; of other lists three entries are searched."""
+    if len(path) > _MAX_DEPTH:
+        return
+    if isinstance(value, Mapping):
+        for name, entry in value.items():
+            if name not in _NOT_CONTEXTS:
+                yield from _lists_of_texts(entry, (*path, str(name)))
+    elif isinstance(value, list | tuple) and value and path:
+        if path[-1] != "choices" and all(map(_is_passage, value)):
+            yield len(value), path
+            return
+        for number, entry in enumerate(value[:3]):
+            yield from _lists_of_texts(entry, (*path, str(number)))
+
+
+def _is_passage(value: Any) -> bool:
+    """Return True if a value may be a context: a text of some length, or a table with one."""
+    if isinstance(value, Mapping):
+        texts = [entry for entry in value.values() if isinstance(entry, str)]
+        return any(map(_is_passage, texts))
+    return isinstance(value, str) and len(value) >= _MIN_TEXT and " " in value.strip()

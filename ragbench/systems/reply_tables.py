@@ -1,0 +1,105 @@
+"""Names of the fields in which systems return answers and contexts, and foreign objects as tables.
+
+No framework is imported: documents and messages of LangChain, responses and nodes of LlamaIndex,
+documents and results of Haystack and hits of vector stores are recognised by the names of their
+fields, whether these are keys or attributes. Tables (pandas, Arrow, polars) and queries of LanceDB
+are read to their end.
+"""
+
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+from ragbench.testsets.fields import CONTEXTS, REPLIES, RETRIEVED
+
+ANSWER_FIELDS = (*REPLIES, "answer", "text", "completion", "output_text", "result")
+LIST_FIELDS = (*RETRIEVED, *CONTEXTS)
+"""Fields of contexts whose list may be a text, as in a CSV file."""
+CONTEXT_FIELDS = (
+    *LIST_FIELDS,
+    *"source_nodes sources results source_documents documents hits points chunks".split(),
+    "retriever_resources",
+)
+"""Where an answer and its contexts are read from; the first field that holds something counts."""
+
+CONTEXT_PARTS = {
+    "id": "id _id chunk_id passage_id id_ node_id segment_id docno".split(),
+    "doc_id": "doc_id document_id ref_doc_id".split(),
+    "text": "text content page_content excerpt snippet body".split(),
+    "score": "score _score relevance_score _relevance_score similarity".split(),
+}
+"""Part of a context -> the names of its field."""
+METADATA_FIELDS = ("_source", "payload", "metadata", "meta")
+"""Tables inside a context that hold more of its fields."""
+SOURCE_FIELDS = (
+    *CONTEXT_PARTS["doc_id"],
+    *"source file_path file_name filepath filename file path url".split(),
+    *"document_name document_keyword docnm_kwd".split(),
+)
+"""Where a context names its document, by id, path, address or file name."""
+
+WRAPPER_FIELDS = (*ANSWER_FIELDS, "output", "data", "message", "response_gen")
+"""Fields that may hold a whole reply."""
+
+_RECORD_FIELDS = ("citations", "flags", "outcome", "confidence", "usage", "latency_ms", "error")
+_MESSAGE_FIELDS = "node choices delta messages usage_metadata type role artifact".split()
+_TOKEN_FIELDS = ("input_tokens", "output_tokens", "prompt_tokens", "completion_tokens")
+_ATTRIBUTES = (
+    *(name for names in CONTEXT_PARTS.values() for name in names),
+    *METADATA_FIELDS,
+    *WRAPPER_FIELDS,
+    *CONTEXT_FIELDS,
+    *_RECORD_FIELDS,
+    *SOURCE_FIELDS,
+    *_MESSAGE_FIELDS,
+    *_TOKEN_FIELDS,
+)
+"""The attributes that are read from an object."""
+
+_ROW_METHODS = {
+    "to_pylist": (),  # Arrow
+    "to_dicts": (),  # polars
+    "to_list": (),  # LanceDB
+    "to_dict": ("records",),  # pandas
+    "tolist": (),  # numpy
+}
+"""Method that returns the rows of a table, a query or an array -> its arguments."""
+
+
+def as_rows(value: Any) -> Any:
+    """Return the rows of a data frame, a query or an array; any other value as it is."""
+    for method, arguments in _ROW_METHODS.items():
+        if not hasattr(value, method):
+            continue
+        if method == "to_dict" and not hasattr(value, "columns"):  # an object, not a data frame
+            continue
+        return getattr(value, method)(*arguments)
+    return value
+
+
+def as_table(value: Any) -> Any:
+    """Return the fields of an object as a dict, without its empty ones; any other value as it is."""
+    if value is None or isinstance(value, Mapping | str | Real | list | tuple | type):
+        return value
+    fields: dict[str, Any] = {}
+    for name in _ATTRIBUTES:
+        entry = getattr(value, name, None)
+        is_method = callable(entry) and not isinstance(entry, str)
+        if entry is not None and not is_method:
+            fields[name] = entry
+    if isinstance(fields.get("data"), str):  # Haystack's GeneratedAnswer
+        fields["answer"] = fields.pop("data")
+    if not fields and hasattr(value, "to_dict"):
+        fields = _without_lists_of_one(value.to_dict())
+    return fields or value
+
+
+def _without_lists_of_one(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document of tantivy, whose fields are lists of values, with single values unpacked."""
+    fields = {}
+    for name, values in document.items():
+        if isinstance(values, list) and len(values) == 1:
+            fields[name] = values[0]
+        else:
+            fields[name] = values
+    return fields
