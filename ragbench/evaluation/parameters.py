@@ -42,6 +42,8 @@ OMITTED = ("measures", "language", "interventions", "history", *STEP_PARAMETERS)
 DRAWS = "race_draws"
 """The parameter of a configuration that answers a part of the questions in a race."""
 
+_OF_DATA_AND_FILES = ("dataset", "corpus", "split", "system", *WHERE)
+
 OF_PIPELINE = (
     *"retriever reranker chunker chunk_size chunk_overlap tokenizer language depth".split(),
     *"k llm prompt max_context_tokens max_tokens temperature history".split(),
@@ -178,12 +180,11 @@ def pipeline_settings(texts: Iterable[str], system: str) -> dict[str, Any]:
 
 def notebook_parameters(**types: type) -> dict[str, Any]:
     """Return the parameters of the notebook that calls this, as its parameters cell (or papermill)
-    has set them.
+    has set them, and let its tables show texts of others as they are.
 
     Args:
-        types: the type of each parameter that is not an option of an evaluation; those have the
-            types of `EvaluationSpec`. No other name may be declared with a type before this is
-            called.
+        types: the type of each parameter that `evaluate.ipynb` does not have. No other name may be
+            declared with a type before this is called.
 
     Raises:
         ConfigError: a name that is not a parameter (a misspelt one, also one that papermill was
@@ -195,30 +196,40 @@ def notebook_parameters(**types: type) -> dict[str, Any]:
     """
     namespace = sys._getframe(1).f_globals
     declared = namespace.get("__annotations__", {})
-    accepted: dict[str, Sequence[type]] = {name: [kind] for name, kind in types.items()}
-    accepted |= {
-        name: parameter_types(name)
-        for name in EvaluationSpec.model_fields
-        if name in declared and name not in types
-    }
+    known = _types_of_configuration()
+    known |= {name: parameter_types(name) for name in EvaluationSpec.model_fields}
+    known |= {name: [kind] for name, kind in types.items()}
+    accepted = {name: kinds for name, kinds in known.items() if name in declared or name in types}
     _check_injected(namespace, accepted)
     if unknown_names := [name for name in declared if name not in accepted]:
         # forgotten, so that the corrected cell can be run again in the same kernel
         for name in unknown_names:
             del declared[name]
-        raise ConfigError(
-            unknown("parameter", unknown_names[0], {**accepted, **EvaluationSpec.model_fields})
-        )
+        raise ConfigError(unknown("parameter", unknown_names[0], known))
     if missing := [name for name in accepted if name not in namespace]:
         raise ConfigError(
             f"parameter {missing[0]} is not set; run the parameters cell, and check its names"
         )
-    _show_hidden_signs()
+    _show_texts_as_they_are()
     return {name: typed(name, namespace[name], kinds) for name, kinds in accepted.items()}
 
 
-def _show_hidden_signs() -> None:
-    """Let the tables of the notebook show hidden signs of foreign texts as signs; their values stay."""
+def _types_of_configuration() -> dict[str, Sequence[type]]:
+    """Return the types of the parameters that name the data, the system and the folder of a result,
+    and of those of ragbench's own pipeline.
+    """
+    fields = pipeline_options().model_fields
+    types: dict[str, Sequence[type]] = {name: [str] for name in _OF_DATA_AND_FILES}
+    for name in OF_PIPELINE:
+        default = fields[name].default if name in fields else ""
+        types[name] = [int if default is None else type(default)]
+    return types
+
+
+def _show_texts_as_they_are() -> None:
+    """Let the tables of the notebook show hidden signs as signs, "$" as a dollar, and 120 characters
+    of a long text; the values in the tables stay.
+    """
     if "IPython" not in sys.modules:
         return
     from IPython import get_ipython
@@ -226,6 +237,9 @@ def _show_hidden_signs() -> None:
     shell = get_ipython()
     if shell is None:
         return
+    pd.set_option(
+        "display.max_colwidth", 120, "display.html.use_mathjax", False, "styler.html.mathjax", False
+    )
     formatters = shell.display_formatter.formatters
     formatters["text/html"].for_type(pd.DataFrame, lambda table: visible(table._repr_html_()))
     formatters["text/plain"].for_type(

@@ -1,4 +1,19 @@
 from . import plots
+from .comparison_tables import (
+    budget_orders,
+    budget_table,
+    choices_by_cost,
+    disagreements,
+    judge_bias,
+    means_by_retriever,
+    odd_questions,
+    parameter_shares,
+    proven_within_margin,
+    still_questions,
+    values_by_question,
+    varying_costs,
+    worst_questions,
+)
 from .conclusions import conclusion_markdown
 from .configuration import (
     MAIN,
@@ -6,6 +21,25 @@ from .configuration import (
     findings,
 )
 from .documents import chunks_of
+from .evaluation_tables import (
+    abstentions,
+    answer_measures,
+    changed_answers,
+    chunk_facts,
+    cost_table,
+    cut_evidence,
+    cut_texts,
+    label_counts,
+    main_measures,
+    means_by_category,
+    means_by_turn,
+    ranking_measures,
+    search_calls,
+    searches_by_call,
+    time_table,
+    unscored_verdicts,
+    unsupported_claims,
+)
 from .explorer import Explorer, explore
 from .failures import (
     by_severity,
@@ -19,26 +53,58 @@ from .leaderboard import COSTS, leaderboard_markdown, leaderboard_rows
 from .mlflow import mlflow_metrics
 from .page import write_report
 from .publication import publish
+from .sections import section
 
 __all__ = [
     "COSTS",
     "MAIN",
     "Explorer",
+    "abstentions",
+    "answer_measures",
     "budget_curve",
+    "budget_orders",
+    "budget_table",
     "by_severity",
+    "changed_answers",
+    "choices_by_cost",
+    "chunk_facts",
     "chunks_of",
     "conclusion_markdown",
+    "cost_table",
     "count_causes",
+    "cut_evidence",
+    "cut_texts",
+    "disagreements",
     "explore",
     "failure_details",
     "findings",
+    "judge_bias",
+    "label_counts",
     "leaderboard_markdown",
     "leaderboard_rows",
+    "main_measures",
+    "means_by_category",
+    "means_by_retriever",
+    "means_by_turn",
     "mlflow_metrics",
+    "odd_questions",
+    "parameter_shares",
     "plain",
     "plots",
+    "proven_within_margin",
     "publish",
     "question_table",
+    "ranking_measures",
     "robustness_table",
+    "search_calls",
+    "searches_by_call",
+    "section",
+    "still_questions",
+    "time_table",
+    "unscored_verdicts",
+    "unsupported_claims",
+    "values_by_question",
+    "varying_costs",
+    "worst_questions",
     "write_report",
 ]

@@ -13,11 +13,12 @@ from ragbench.errors import DataError, printable
 from ragbench.evaluation import CAUSES, Result
 from ragbench.evaluation.causes import DISPUTED
 from ragbench.evaluation.configurations import configurations
+from ragbench.evaluation.output import SystemOutput
 from ragbench.files import read_json
 from ragbench.statistics import compare, summarise
 from ragbench.statistics.columns import adjusted_p_values
 from ragbench.testsets.interventions import expectation
-from ragbench.types import Answer, Chunk, Dataset
+from ragbench.types import Case
 
 _CHANGE = {
     "contender": "correct",
@@ -68,8 +69,10 @@ def question_table(rows: pd.DataFrame, notebook: str | Path) -> str:
     escaped.
 
     Each id is a link to the cell of the executed notebook that shows the question, as
-    `failure_details` does.
+    `failure_details` does. Without rows it is "".
     """
+    if rows.empty:
+        return ""
     path = Path(notebook)
     anchors, texts = _anchors(path), rows.astype(str).map(plain)
     links = [
@@ -104,42 +107,59 @@ def _anchors(notebook: Path) -> dict[str, str]:
 
 
 def failure_details(
-    dataset: Dataset,
-    diagnosis: pd.DataFrame,
-    answers: Sequence[Answer],
-    chunks: Sequence[Chunk],
-    *,
-    rows: int = 10,
+    output: SystemOutput, diagnosis: pd.DataFrame | None, *, rows: int = 10
 ) -> list[str]:
     """Show the worst questions (see `by_severity`) as Markdown, each with its heading: expected,
     answered, retrieved.
 
     A notebook shows each in a cell of its own, so that a link from another notebook arrives at the
     question.
+
+    Args:
+        output: the output of the system, as in `Result.output`.
+        diagnosis: as in `Result.diagnosis`; without one no question is shown.
+        rows: how many questions are shown at most.
     """
-    case_of = dataset.case_of
-    answer_of = {answer.query_id: answer for answer in answers}
-    text_of = {chunk.chunk_id: chunk.text for chunk in chunks}
-    failed = by_severity(diagnosis).head(rows)
+    if diagnosis is None:
+        return []
+    case_of = output.dataset.case_of
+    answer_of = {answer.query_id: answer for answer in output.answers}
+    text_of = {chunk.chunk_id: chunk.text for chunk in output.texts}
     parts = []
-    for row in failed.to_dict("records"):
-        case, answer = case_of[row["query_id"]], answer_of.get(row["query_id"])
-        lines = [f"#### {_heading(case.query_id)}", f"**{plain(case.text)}**", ""]
-        lines.append(f"- cause: {CAUSES[row['cause']]} ({plain(row['evidence'])})")
-        facts = "; ".join(fact[0] for fact in case.gold_facts)
-        lines.append(
-            f"- expected: {plain(_cut(case.reference_answer or facts or case.expected_outcome or 'no label'))}"
-        )
-        lines.append(f"- answered: {plain(_cut(answer.text if answer else 'nothing'))}")
-        for span in [span for span in case.evidence if span.doc_id in dataset.corpus][:2]:
-            text = dataset.corpus[span.doc_id].full_text[span.start : span.end]
-            lines.append(f"- evidence in {plain(span.doc_id)}: {plain(_cut(text))}")
-        for rank, chunk_id in enumerate(answer.contexts[:2] if answer else (), 1):
-            lines.append(
-                f"- context {rank}, {plain(chunk_id)}: {plain(_cut(text_of.get(chunk_id, '')))}"
-            )
+    for row in by_severity(diagnosis).head(rows).to_dict("records"):
+        case = case_of[row["query_id"]]
+        answer = answer_of.get(row["query_id"])
+        lines = [
+            f"#### {_heading(case.query_id)}",
+            f"**{plain(case.text)}**",
+            "",
+            f"- cause: {CAUSES[row['cause']]} ({plain(row['evidence'])})",
+            f"- expected: {_quoted(_expected(case))}",
+            f"- answered: {_quoted(answer.text if answer else 'nothing')}",
+        ]
+        known = [span for span in case.evidence if span.doc_id in output.dataset.corpus]
+        for span in known[:2]:
+            text = output.dataset.corpus[span.doc_id].full_text[span.start : span.end]
+            lines.append(f"- evidence in {plain(span.doc_id)}: {_quoted(text)}")
+        contexts = answer.contexts[:2] if answer else ()
+        for rank, chunk_id in enumerate(contexts, 1):
+            text = text_of.get(chunk_id, "")
+            lines.append(f"- context {rank}, {plain(chunk_id)}: {_quoted(text)}")
         parts.append("\n".join(lines))
     return parts
+
+
+def _expected(case: Case) -> str:
+    """Return the right answer of a question, as far as its labels say."""
+    if case.reference_answer:
+        return case.reference_answer
+    facts = "; ".join(fact[0] for fact in case.gold_facts)
+    return facts or case.expected_outcome or "no label"
+
+
+def _quoted(text: str) -> str:
+    """Return the beginning of a text, escaped for Markdown."""
+    return plain(_cut(text))
 
 
 def robustness_table(results: Sequence[Result]) -> pd.DataFrame:

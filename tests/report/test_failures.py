@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from ragbench.evaluation import Result
+from ragbench.evaluation.output import SystemOutput
 from ragbench.report import (
     by_severity,
     failure_details,
@@ -87,7 +88,10 @@ def test_details_have_the_heading_that_the_link_names() -> None:
     case = Case("q/1", "Which <b>?", reference_answer="in 1889", evidence=(Span("d", 0, 25),))
     data = Dataset("tiny", "test", {"d": document}, (case, Case("q3", "Why?")), {})
     chunks = [Chunk("d#0", "d", 0, 35, document.text)]
-    details = failure_details(data, DIAGNOSIS, [Answer("q/1", "In <i>1900</i>", ("d#0",))], chunks)
+    answers = [Answer("q/1", "In <i>1900</i>", ("d#0",))]
+    output = SystemOutput(data, answers, {}, {}, chunks, answers, {"kind": "Pipeline"})
+    assert failure_details(output, None) == []
+    details = failure_details(output, DIAGNOSIS)
     assert [text.splitlines()[0] for text in details] == ["#### question-q3", "#### question-q-1"]
     text = "\n\n".join(details)
     assert "#### question-q-1\n**Which &lt;b&gt;?**" in text

@@ -1,13 +1,25 @@
+from .bars import cause_bars, measure_bars, robustness_intervals, stage_bars
+from .chunks import chunk_sizes, evidence_map
+from .curves import budget_curves, cost_fronts, race_lanes
 from .decision import plot_decision
 from .figure import STAGE_COLOURS, Style, colour_of, new_axes, new_figure, style_legend, styles
 
 __all__ = [
     "STAGE_COLOURS",
     "Style",
+    "budget_curves",
+    "cause_bars",
+    "chunk_sizes",
     "colour_of",
+    "cost_fronts",
+    "evidence_map",
+    "measure_bars",
     "new_axes",
     "new_figure",
     "plot_decision",
+    "race_lanes",
+    "robustness_intervals",
+    "stage_bars",
     "style_legend",
     "styles",
 ]

@@ -1,0 +1,251 @@
+"""Tables and sentences about several configurations: what `compare.ipynb` shows between its figures."""
+
+import pandas as pd
+
+from ragbench.evaluation import CAUSES, Result, Results
+from ragbench.report.configuration import budget_curve
+from ragbench.report.failures import by_severity, plain
+from ragbench.report.leaderboard import COSTS
+from ragbench.statistics import rounded, within_margin
+
+_SAME = 1e-9  # values of a question that differ by less are the same
+_AT_K, _AT_BUDGET = "span_recall@5", "span_recall@500tok"
+_TOO_FEW = "Fewer than two configurations are scored: there is nothing to decide between."
+
+
+def values_by_question(results: Results, measure: str) -> pd.DataFrame:
+    """Return a measure, question x configuration, without configurations that it cannot score."""
+    columns = {result.name: result.wide[measure] for result in results if measure in result.wide}
+    return pd.DataFrame(columns).dropna(axis=1, how="all")
+
+
+def disagreements(
+    results: Results, board: pd.DataFrame, measure: str, *, rows: int = 3
+) -> pd.DataFrame:
+    """Return the questions on which the two best configurations of a leaderboard differ most:
+    question, then the two by their labels; the index is the id. No row where they agree on all.
+    """
+    best = [name for name in board["name"].head(2) if measure in results[name].wide]
+    table = pd.DataFrame({name: results[name].wide[measure] for name in best}).dropna()
+    gaps = table.max(axis=1) - table.min(axis=1)
+    largest = gaps[gaps > 0].nlargest(rows)
+    table = table.loc[largest.index].round(3)
+    label_of = dict(zip(board["name"], board["label"], strict=True))
+    table = table.set_axis([label_of[name] for name in best], axis=1)
+    table.insert(0, "question", table.index.map(results[best[0]].queries) if best else [])
+    return table
+
+
+def parameter_shares(results: Results, measure: str) -> pd.DataFrame:
+    """Return the fraction of the variance between configurations that each parameter explains by
+    itself: share, in [0, 1], largest first.
+
+    Parameters that vary together have the same share; what the shares miss to 1, parameters explain
+    together. Means are over the questions that all configurations have scored. No row unless two
+    parameters or more vary: one alone explains all.
+    """
+    means = values_by_question(results, measure).dropna().mean()
+    settings = pd.DataFrame({result.name: result.parameters for result in results}).T
+    settings = settings.reindex(means.index).astype(str)
+    settings = settings.loc[:, settings.nunique() > 1]
+    if settings.shape[1] < 2:
+        return pd.DataFrame()
+    explained = {
+        str(name): means.groupby(column).transform("mean").var()
+        for name, column in settings.items()
+    }
+    shares = pd.Series(explained, dtype=float) / means.var()
+    shares = shares[shares > 0].sort_values(ascending=False).round(3)
+    return shares.to_frame("share")
+
+
+def means_by_retriever(board: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Return the best mean of each retriever (row) with each chunking (column). No row unless both
+    vary.
+    """
+    if board["retriever"].nunique() < 2 or board["chunking"].nunique() < 2:
+        return pd.DataFrame()
+    means = board.pivot_table(
+        index="retriever", columns="chunking", values=measure, aggfunc="first", sort=False
+    )
+    return means.round(3)
+
+
+def budget_table(results: Results) -> pd.DataFrame:
+    """Return evidence recall by context budget: name, then the columns of `budget_curve`."""
+    curves = [budget_curve(result.scores).assign(name=result.name) for result in results]
+    return pd.concat(curves, ignore_index=True)
+
+
+def budget_orders(board: pd.DataFrame) -> str:
+    """Say which configuration leads at k = 5 and which at an equal 500 tokens, and for three or more
+    how alike the two orders are (Kendall's tau).
+
+    Returns:
+        "" where either measure is missing, or fewer than two configurations are scored by both.
+    """
+    if not {_AT_K, _AT_BUDGET} <= set(board.columns):
+        return ""
+    orders = board.set_index("label")[[_AT_K, _AT_BUDGET]].dropna()
+    if len(orders) < 2:
+        return ""
+    at_k = plain(str(orders[_AT_K].idxmax()))
+    at_budget = plain(str(orders[_AT_BUDGET].idxmax()))
+    leaders = (
+        f"At k = 5, where bigger chunks bring more text, {at_k} leads; at an equal 500 tokens "
+        f"{at_budget}."
+    )
+    if len(orders) < 3:
+        return leaders
+    tau = orders[_AT_K].corr(orders[_AT_BUDGET], method="kendall")
+    about = "1: the same order, 0: none in common, -1: reversed"
+    return f"{leaders} Kendall's tau of the two orders is {tau:.2f} ({about})."
+
+
+def varying_costs(board: pd.DataFrame) -> list[str]:
+    """Return the costs in which the configurations of a leaderboard differ, see `COSTS`."""
+    return [name for name in COSTS if name in board and board[name].nunique() > 1]
+
+
+def choices_by_cost(
+    results: Results, board: pd.DataFrame, measure: str, margin: float
+) -> list[str]:
+    """Say for each cost which configuration is the cheapest that is proven to be within `margin` of the
+    best.
+    """
+    arms = _scored_arms(results, board, measure)
+    if len(arms) < 2:
+        return [_TOO_FEW]
+    scores = _scores_by_label(results, arms)
+    sentences: list[str] = []
+    for cost in varying_costs(board):
+        word, unit = COSTS[cost]
+        amounts = dict(zip(scores, arms[cost].astype(float), strict=True))
+        choice = within_margin(scores, amounts, margin, measure=measure, word=word)
+        sentence = choice.sentence
+        if choice.chosen:
+            sentence = sentence.replace("cost ", f"{unit}: ", 1)
+        if sentence not in sentences:
+            sentences.append(sentence)
+    return sentences or ["No cost is known in which they differ."]
+
+
+def proven_within_margin(
+    results: Results, board: pd.DataFrame, measure: str, margin: float
+) -> pd.DataFrame:
+    """Return the configurations that are proven to be within `margin` of the best: mean, difference,
+    p_adjusted, n, proven, then the costs in which configurations differ; the index is the label.
+    """
+    arms = _scored_arms(results, board, measure)
+    if len(arms) < 2:
+        return pd.DataFrame()
+    scores = _scores_by_label(results, arms)
+    no_costs = dict.fromkeys(scores, float("nan"))
+    table = within_margin(scores, no_costs, margin, measure=measure).table.set_index("name")
+    shown = table.loc[arms.index, ["mean", "difference", "p_adjusted", "n", "proven"]]
+    shown = shown.join(arms[varying_costs(board)])
+    return rounded(shown[shown["proven"]])
+
+
+def _scored_arms(results: Results, board: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Return the rows of a leaderboard whose configurations the measure can score; the index is the
+    label, or the name where two configurations have the same label.
+    """
+    labels = board["label"].mask(board["label"].duplicated(keep=False), board["name"])
+    rows = board.set_axis(labels.map(plain))
+    is_scored = rows["name"].isin(values_by_question(results, measure).columns)
+    return rows[is_scored.to_numpy()]
+
+
+def _scores_by_label(results: Results, arms: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return label -> scores, in the order of the rows of `_scored_arms`."""
+    labels = map(str, arms.index)
+    return {label: results[name].scores for label, name in zip(labels, arms["name"], strict=True)}
+
+
+def worst_questions(result: Result, *, rows: int = 6) -> pd.DataFrame:
+    """Return the worst failed questions of a configuration (see `by_severity`): question, cause (in
+    words), evidence; the index is the id. No row without a diagnosis or a failure.
+    """
+    if result.diagnosis is None:
+        return pd.DataFrame()
+    worst = by_severity(result.diagnosis).head(rows).set_index("query_id")
+    worst = worst[["question", "cause", "evidence"]]
+    return worst.assign(cause=worst["cause"].map(CAUSES))
+
+
+def still_questions(values: pd.DataFrame) -> str:
+    """Say how many questions score the same for all configurations.
+
+    Args:
+        values: as from `values_by_question`.
+    """
+    scored = values.dropna()
+    is_still = scored.max(axis=1) - scored.min(axis=1) < _SAME
+    return (
+        f"{is_still.sum()} of {len(scored)} questions never move: all {scored.shape[1]} "
+        "configurations score the same on them."
+    )
+
+
+def odd_questions(values: pd.DataFrame, results: Results, *, rows: int = 5) -> pd.DataFrame:
+    """Return the questions that are better for worse configurations: question, mean, discrimination
+    (the correlation of the question with the sum of all others, over configurations; below -0.5).
+
+    Args:
+        values: as from `values_by_question`; of two configurations every correlation is 1 or -1, so
+            that no row is returned.
+        results: the configurations, which know the questions' texts.
+        rows: how many are shown.
+    """
+    scored = values.dropna()
+    if scored.shape[1] < 3:
+        return pd.DataFrame()
+    moved = scored[scored.max(axis=1) - scored.min(axis=1) >= _SAME]
+    others = scored.sum() - moved
+    table = pd.DataFrame({"mean": moved.mean(axis=1), "discrimination": moved.T.corrwith(others.T)})
+    table = table[table["discrimination"] < -0.5]
+    table = table.nsmallest(rows, "discrimination").round(3)
+    table.insert(0, "question", table.index.map(results[0].queries))
+    return table
+
+
+def judge_bias(results: Results, people: pd.DataFrame) -> pd.DataFrame:
+    """Compare a judge's verdicts with people's labels, by configuration and by the answer's length.
+
+    Args:
+        results: judged configurations.
+        people: configuration, query_id, criterion, value, as from `load_labels`.
+
+    Returns:
+        bias (the judge's verdict minus people's), covered (the fraction of labels that the judge has
+        a verdict on); the index is the configuration, or the half of the answers by their length. No
+        row where nothing was judged.
+    """
+    keys = ["configuration", "query_id", "criterion"]
+    verdicts = _verdicts(results)
+    if not verdicts:
+        return pd.DataFrame()
+    both = people.merge(pd.DataFrame(verdicts, columns=[*keys, "judge"]), on=keys, how="left")
+    lengths = {
+        (result.name, answer.query_id): len(answer.text)
+        for result in results
+        for answer in result.answers
+    }
+    pairs = zip(both["configuration"], both["query_id"], strict=True)
+    both["length"] = [lengths.get(pair, float("nan")) for pair in pairs]
+    is_long = both["length"] > both["length"].median()
+    both["answer"] = is_long.map({True: "longer half", False: "shorter half"})
+    both["bias"] = both["judge"].astype(float) - both["value"]
+    both["covered"] = both["judge"].notna()
+    groups = [both.groupby(key)[["bias", "covered"]].mean() for key in ("configuration", "answer")]
+    return pd.concat(groups).round(3)
+
+
+def _verdicts(results: Results) -> list[tuple[str, str, str, float | None]]:
+    """Return configuration, query_id, criterion and value of every judgement."""
+    verdicts = []
+    for result in results:
+        for judgement in result.judgements:
+            verdicts.append((result.name, judgement.query_id, judgement.criterion, judgement.value))
+    return verdicts

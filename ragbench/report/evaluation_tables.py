@@ -1,0 +1,259 @@
+"""Tables about one configuration: what `evaluate.ipynb` shows between its figures."""
+
+import pandas as pd
+
+from ragbench.evaluation import Result
+from ragbench.evaluation.output import SystemOutput
+from ragbench.metrics.answers import abstention_table, token_f1
+from ragbench.metrics.spans import split_evidence
+from ragbench.registry import meaning_of, perspective_of
+from ragbench.report.configuration import MAIN
+from ragbench.statistics import summarise
+from ragbench.types import Dataset
+
+_NO_CATEGORY = "no category"
+_ABOUT_ANSWERS = ("answer", "judge", "context", "groundedness", "pipeline", "overall")
+_RANKING = ("nDCG@5", "nDCG@10", "P@5", "R@5", "R@10", "Success@5", "RR", "AP")
+
+
+def main_measures(summary: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of a summary that are shown first, as far as they were measured; the index is
+    the measure.
+    """
+    return _scored(summary, MAIN).round(3)
+
+
+def ranking_measures(summary: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of a summary that are ranking measures of documents; the index is the measure."""
+    return _scored(summary, _RANKING)
+
+
+def _scored(summary: pd.DataFrame, names: tuple[str, ...] | list[str]) -> pd.DataFrame:
+    """Return the rows of these measures that have at least one score."""
+    rows = summary[summary["measure"].isin(names) & summary["n_scored"].gt(0)]
+    return rows.set_index("measure")
+
+
+def label_counts(dataset: Dataset) -> pd.DataFrame:
+    """Count the questions of each category, and how many of them have each kind of label.
+
+    Returns:
+        questions, with_judgements, with_evidence, with_reference, unanswerable; the index is the
+        category, and the last row, "all", the sum.
+    """
+    rows = []
+    for case in dataset.cases:
+        rows.append(
+            {
+                "category": case.category or _NO_CATEGORY,
+                "questions": 1,
+                "with_judgements": bool(dataset.qrels.get(case.query_id)),
+                "with_evidence": bool(case.evidence),
+                "with_reference": case.reference_answer is not None,
+                "unanswerable": not case.answerable,
+            }
+        )
+    counts = pd.DataFrame(rows).groupby("category", sort=False).sum().astype(int)
+    return pd.concat([counts, counts.sum().to_frame("all").T])
+
+
+def chunk_facts(result: Result) -> pd.DataFrame:
+    """Return what is known of the chunks of ragbench's own pipeline, in one row; no row for another
+    system.
+
+    `boundary_cuts` is the fraction of borders inside a sentence, `coherence` how alike neighbouring
+    sentences are.
+    """
+    output = result.output
+    if output is None or not output.searched:
+        return pd.DataFrame()
+    facts = pd.DataFrame([result.facts])
+    return facts.filter(regex="^(chunks|tokens|overlap|coherence|boundary)").round(3)
+
+
+def cut_evidence(output: SystemOutput) -> str:
+    """Say of which questions no chunk holds all of a passage of gold evidence; "" for a system other
+    than ragbench's own pipeline, and for a dataset without evidence.
+    """
+    if not output.searched or not any(case.evidence for case in output.dataset.cases):
+        return ""
+    split = split_evidence(output.dataset, output.searched)
+    listed = ", ".join(split["query_id"].head(10)) or "none"
+    return f"Of {len(split)} questions no single chunk holds all of an evidence passage: {listed}."
+
+
+def means_by_category(result: Result, dataset: Dataset, measure: str) -> pd.DataFrame:
+    """Summarise a measure over the questions of each category.
+
+    Returns:
+        The columns of `summarise`; the index is the category with its number of questions. No row
+        where all questions are of one category.
+    """
+    category_of = {case.query_id: case.category or _NO_CATEGORY for case in dataset.cases}
+    scores = result.scores[result.scores["measure"].eq(measure)].dropna(subset=["value"])
+    categories = scores["query_id"].map(category_of)
+    if categories.nunique() < 2:
+        return summarise(scores).head(0)
+    means = {name: summarise(part) for name, part in scores.groupby(categories, sort=False)}
+    table = pd.concat(means).droplevel(1)
+    table.index += " (n = " + table["n_scored"].astype(str) + ")"
+    return table
+
+
+def means_by_turn(result: Result, measures: list[str]) -> pd.DataFrame:
+    """Return the mean of each measure by the number of the turn in a conversation.
+
+    Returns:
+        questions, then the measures that were scored; the index is the turn. No row for questions
+        that are no conversations.
+    """
+    turn = result.scores["query_id"].astype(str).str.extract(r"<::>(\d+)$", expand=False)
+    if turn.isna().all():
+        return pd.DataFrame()
+    turn = turn.astype(float)
+    scores = result.scores.assign(turn=turn).dropna(subset=["turn"]).astype({"turn": int})
+    summaries = {number: summarise(part) for number, part in scores.groupby("turn")}
+    rows = pd.concat(summaries, names=["turn"]).reset_index("turn")
+    means = rows.pivot(index="turn", columns="measure", values="mean")
+    means.insert(0, "questions", scores.groupby("turn")["query_id"].nunique())
+    shown = [name for name in ["questions", *measures] if name in means]
+    return means[shown].astype(float).round(3)
+
+
+def search_calls(output: SystemOutput) -> pd.DataFrame:
+    """Return one row for each search that a system reported having made on the way to an answer.
+
+    Returns:
+        query_id, call (its number within the question), name, query, documents (of its passages, in
+        their order), gold_rank (of the first relevant one, from 1; NaN if there is none).
+    """
+    document_of = {text.chunk_id: text.doc_id for text in output.texts}
+    rows = []
+    for answer in output.answers:
+        grades = output.dataset.qrels.get(answer.query_id, {})
+        for number, call in enumerate(answer.calls, 1):
+            documents = [document_of.get(context, context) for context in call.contexts]
+            relevant = [
+                rank for rank, doc_id in enumerate(documents, 1) if grades.get(doc_id, 0) > 0
+            ]
+            if documents:
+                gold_rank = min(relevant, default=float("nan"))
+                rows.append((answer.query_id, number, call.name, call.query, documents, gold_rank))
+    columns = ["query_id", "call", "name", "query", "documents", "gold_rank"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def searches_by_call(calls: pd.DataFrame) -> pd.DataFrame:
+    """Summarise `search_calls` by the number of the call: questions, gold_found (the fraction with a
+    relevant document), gold_rank (its mean rank).
+    """
+    if calls.empty:
+        return pd.DataFrame()
+    found = calls.assign(gold_found=calls["gold_rank"].notna())
+    table = found.groupby("call")[["gold_found", "gold_rank"]].mean()
+    table.insert(0, "questions", calls.groupby("call").size())
+    return table.round(3)
+
+
+def abstentions(output: SystemOutput) -> pd.DataFrame:
+    """Return `ragbench.metrics.abstention_table`; no row for a system that answers nothing."""
+    if not output.has_answers:
+        return pd.DataFrame()
+    return abstention_table(output.dataset, output.answers)
+
+
+def answer_measures(summary: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of a summary that are about answers and what they were made from, with their
+    perspective and meaning; the word "unscored" stands in place of missing numbers.
+    """
+    perspectives = summary["measure"].map(perspective_of)
+    rows = summary.assign(perspective=perspectives, meaning=summary["measure"].map(meaning_of))
+    rows = rows[perspectives.isin(_ABOUT_ANSWERS)].set_index(["perspective", "measure"])
+    rows = rows.sort_index(level=0, sort_remaining=False).round(3).astype(object)
+    return rows.where(rows.notna(), "unscored")
+
+
+def unsupported_claims(result: Result, by: str) -> pd.DataFrame:
+    """Return the claims of answers that no context supports: query_id, claim.
+
+    Args:
+        result: the evaluation.
+        by: who says so: "wording" (a heuristic) or "judge".
+    """
+    claims = result.claims
+    is_shown = claims["by"].eq(by) & claims["problem"].eq("unsupported")
+    return claims.loc[is_shown, ["query_id", "claim"]]
+
+
+def unscored_verdicts(result: Result) -> pd.DataFrame:
+    """Count the judgements without a value: example (a question), reason, answers; the index is the
+    criterion and the state.
+    """
+    rows = [
+        (judgement.criterion, judgement.state, judgement.query_id, judgement.explanation)
+        for judgement in result.judgements
+        if judgement.value is None
+    ]
+    table = pd.DataFrame(rows, columns=["criterion", "state", "example", "reason"])
+    groups = table.groupby(["criterion", "state"])
+    return groups.first().assign(answers=groups.size())
+
+
+def changed_answers(
+    result: Result, intervention: str, expected: str, *, rows: int = 3
+) -> pd.DataFrame:
+    """Return the answers that are least as they must be after an intervention: question, untouched,
+    after it, token_f1 (of the two answers).
+
+    Args:
+        result: an evaluation with interventions, and its output.
+        intervention: as in `robustness_table`.
+        expected: what the answer must be, as in `robustness_table`.
+        rows: how many are shown.
+    """
+    if result.output is None:
+        return pd.DataFrame()
+    scores = result.scores
+    is_failed = scores["measure"].eq(f"robust:{intervention}") & scores["value"].eq(0)
+    before = {answer.query_id: answer.text for answer in result.output.answers}
+    variation = result.output.variations[intervention]
+    after = {answer.query_id: answer.text for answer in variation.answers}
+    table = pd.DataFrame({"question": scores.loc[is_failed, "query_id"]})
+    table["untouched"] = table["question"].map(before)
+    table["after it"] = table["question"].map(after)
+    table["token_f1"] = [
+        token_f1(changed, untouched)
+        for changed, untouched in zip(table["after it"], table["untouched"], strict=True)
+    ]
+    must_be_same = expected == "the same answer"
+    table = table.sort_values("token_f1", ascending=must_be_same, kind="stable")
+    return table.head(rows).round(3)
+
+
+def cost_table(result: Result) -> pd.DataFrame:
+    """Return what each part of an evaluation cost, with `usd_per_question`; the word "unknown" stands
+    where no price is known. No row where nothing was asked.
+    """
+    costs = pd.DataFrame(list(result.costs))
+    if costs.empty:
+        return costs
+    costs["usd_per_question"] = costs["usd"].astype(float) / len(result.answers)
+    return costs.astype(object).where(costs.notna(), "unknown")
+
+
+def cut_texts(result: Result) -> str:
+    """Say how many contexts and replies were cut; "" where nothing was asked."""
+    if not result.costs:
+        return ""
+    n_contexts = sum(bool(answer.cut) for answer in result.answers)
+    n_replies = sum("truncated" in answer.flags for answer in result.answers)
+    return f"{n_contexts} contexts and {n_replies} replies were cut."
+
+
+def time_table(result: Result) -> pd.DataFrame:
+    """Return the seconds that each stage took for all questions, and the milliseconds of one search,
+    in one row.
+    """
+    times = pd.Series(result.timings).round(1).to_frame("seconds").T
+    times["search_ms"] = result.facts.get("search_ms")
+    return times

@@ -1,0 +1,160 @@
+"""Drawings of rows: measures with their intervals, causes of failures, answers after interventions."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from ragbench.evaluation.causes import STAGE_OF
+from ragbench.report.failures import count_causes
+from ragbench.report.plots.figure import (
+    BLUE,
+    GREY,
+    SKY,
+    STAGE_COLOURS,
+    VERMILLION,
+    colour_of,
+    new_axes,
+    new_figure,
+)
+
+_ANSWERED = "answered"
+_DARK = "#111111"  # on bars of any colour; black would become the grey of other texts
+_ALARM = 0.05  # p below which an intervention is drawn as an alarm
+
+
+def measure_bars(
+    summary: pd.DataFrame,
+    xlabel: str,
+    *,
+    best: "pd.Series[float] | None" = None,
+    retriever: str = "",
+) -> Figure | None:
+    """Draw means as bars, with a line for the 95 % interval of each.
+
+    Args:
+        summary: mean, ci_low and ci_high; the index names the rows, drawn from top to bottom.
+        xlabel: what the means are of.
+        best: row -> the best value that any system could reach, drawn as a tick.
+        retriever: gives the colour.
+
+    Returns:
+        None where the summary has no row.
+    """
+    if summary.empty:
+        return None
+    rows = summary[::-1]
+    values = rows[["mean", "ci_low", "ci_high"]].astype(float)
+    figure, axes = new_axes(8, 1 + 0.36 * len(rows))
+    colour = colour_of(retriever) if retriever else GREY
+    axes.barh(rows.index, values["mean"], color=colour, alpha=0.6, height=0.65)
+    axes.hlines(rows.index, values["ci_low"], values["ci_high"], color="grey", linewidth=1)
+    if best is not None:
+        ticks = best.reindex(rows.index).dropna()
+        axes.plot(ticks, ticks.index, "|", color=VERMILLION, markersize=13, markeredgewidth=2.5)
+        xlabel += "; tick: best that any system could reach"
+    axes.set(xlim=(0, 1.02), xlabel=f"{xlabel}; line: 95 % interval")
+    return figure
+
+
+def cause_bars(diagnosis: pd.DataFrame | None) -> Figure | None:
+    """Draw where the questions of one configuration are lost, in the order in which data flows.
+
+    Each bar begins where the bar above it ends, so that the last one holds what was answered.
+
+    Args:
+        diagnosis: as in `Result.diagnosis`.
+
+    Returns:
+        None without a diagnosis.
+    """
+    if diagnosis is None:
+        return None
+    counts = count_causes(diagnosis)
+    left = len(diagnosis) - counts["questions"].cumsum()
+    stages = counts["cause"].map({**STAGE_OF, "none": _ANSWERED})
+    figure, axes = new_axes(9, 1.6 + 0.36 * len(counts))
+    for stage, rows in counts.groupby(stages, sort=False):
+        bars = axes.barh(
+            rows.index,
+            rows["questions"],
+            left=left[rows.index],
+            color=STAGE_COLOURS[str(stage)],
+            height=0.62,
+            label=stage,
+        )
+        numbers = zip(rows["questions"], rows["share"], strict=True)
+        axes.bar_label(bars, [f" {n:.0f} ({share:.0%})" for n, share in numbers])
+    axes.set_yticks(counts.index, counts["meaning"])
+    axes.set(xlim=(0, len(diagnosis) * 1.14), xlabel="questions", ylim=(len(counts) - 0.5, -0.5))
+    axes.set_title("Where questions are lost, in the order in which data flows", loc="left")
+    figure.legend(loc="outside lower center", ncol=6, frameon=False)
+    return figure
+
+
+def stage_bars(diagnoses: Mapping[str, pd.DataFrame], board: pd.DataFrame) -> Figure | None:
+    """Draw for each configuration the fraction of its questions that each stage lost.
+
+    Args:
+        diagnoses: name -> diagnosis, as in `Results.diagnoses`.
+        board: name and label of the configurations in the order of the drawing.
+
+    Returns:
+        None where no configuration has a diagnosis.
+    """
+    stage_of = pd.Series({**STAGE_OF, "": _ANSWERED})
+    fractions = {}
+    for name, label in zip(board["name"], board["label"], strict=True):
+        if name in diagnoses:
+            stages = diagnoses[name]["cause"].map(stage_of)
+            fractions[label] = stages.value_counts(normalize=True)
+    table = pd.DataFrame(fractions, index=[*STAGE_COLOURS]).fillna(0.0).T.loc[::-1]
+    table = table.loc[:, table.sum() > 0]
+    if table.empty:
+        return None
+    figure, axes = new_axes(12, 1.5 + 0.26 * len(table))
+    left = pd.Series(0.0, index=table.index)
+    for stage, width in table.items():
+        colour = STAGE_COLOURS[str(stage)]
+        bars = axes.barh(table.index, width, left=left, color=colour, height=0.8, label=stage)
+        texts = [_percent(fraction) for fraction in width]
+        axes.bar_label(bars, texts, label_type="center", fontsize=9, color=_DARK)
+        left += width
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+    axes.set(xlim=(0, 1), xlabel="fraction of all questions")
+    return figure
+
+
+def _percent(fraction: float) -> str:
+    """Return the label inside a bar; "" where it would not fit."""
+    return f"{fraction:.0%}" if fraction > 0.03 else ""
+
+
+def robustness_intervals(robust: pd.DataFrame) -> Figure | None:
+    """Draw, for each intervention and configuration, the fraction of answers that are as they must be,
+    and how many more or fewer are correct than untouched.
+
+    Args:
+        robust: as from `ragbench.report.robustness_table`.
+
+    Returns:
+        None for a table without rows.
+    """
+    if robust.empty:
+        return None
+    rows = robust.sort_values(["intervention", "label"], ascending=False)
+    names = rows["intervention"] + ": " + rows["label"] + " (n = " + rows["n"].astype(str) + ")"
+    alarms = rows["p_holm"] < _ALARM
+    colours = alarms.map({True: VERMILLION, False: BLUE}).tolist()
+    figure, [kept, correct] = new_figure(13, 1.2 + 0.25 * len(rows), columns=2)
+    panels = {"kept": (kept, ""), "difference": (correct, "difference_")}
+    for value, (axes, prefix) in panels.items():
+        low = rows[f"{prefix}ci_low"].astype(float)
+        high = rows[f"{prefix}ci_high"].astype(float)
+        axes.hlines(names, low, high, color=SKY)
+        axes.scatter(rows[value].astype(float), names, c=colours)
+    kept.set(xlim=(-0.02, 1.02), xlabel="kept: fraction of answers that are as they must be")
+    correct.set(
+        xlim=(-1, 1), xlabel="correct: difference from the untouched answers", yticklabels=[]
+    )
+    return figure

@@ -1,0 +1,47 @@
+"""The sections of an executed notebook: a heading, a sentence, and what is shown below them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+
+def section(heading: str, about: str, *contents: Any) -> None:
+    """Show a section in a notebook; show nothing if none of its contents has anything to show.
+
+    Args:
+        heading: Markdown, such as "## Retrieval"; "" shows none.
+        about: what to look for, in Markdown; "" shows nothing.
+        contents: tables, figures, texts of Markdown, or lists of sentences, which are shown as
+            bullets. None, an empty table, text or list has nothing to show.
+
+    >>> section("## Conversations", "The mean by turn.", None, pd.DataFrame())
+    """
+    from IPython.display import Markdown, display
+
+    filled = [content for content in contents if not _is_empty(content)]
+    if not filled:
+        return
+    opening = "\n\n".join(text for text in (heading, about) if text)
+    if opening:
+        display(Markdown(opening))  # type: ignore[no-untyped-call]
+    for content in filled:
+        if isinstance(content, str | list):
+            content = Markdown(_markdown(content))  # type: ignore[no-untyped-call]
+        display(content)  # type: ignore[no-untyped-call]
+
+
+def _is_empty(content: Any) -> bool:
+    """Return True for None, and for a table, text or list that holds nothing."""
+    if content is None:
+        return True
+    if isinstance(content, pd.DataFrame | pd.Series):
+        return bool(content.empty)
+    return isinstance(content, str | list) and len(content) == 0
+
+
+def _markdown(content: str | Sequence[str]) -> str:
+    """Return a text as it is, and sentences as bullets."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(f"- {sentence}" for sentence in content)

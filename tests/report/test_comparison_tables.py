@@ -1,0 +1,196 @@
+"""Tables of compare.ipynb, on results whose order is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.patches import Rectangle
+
+from ragbench import report
+from ragbench.evaluation import Results
+from ragbench.report import plots
+from ragbench.statistics.race import Race
+from ragbench.types import Judgement
+from tests.report.test_leaderboard_of_results import QUESTIONS, result
+
+MEASURE = "nDCG@10"
+
+
+def at(value: float, **others: float) -> dict[str, list[float | None]]:
+    """The same value on every question, but for those that are named."""
+    return {MEASURE: [others.get(query_id, value) for query_id in QUESTIONS]}
+
+
+RESULTS = Results(
+    [
+        result("a", at(0.5), chunk_size=128),
+        result("b", at(0.5, q3=0.9, q4=0.6), chunk_size=256),
+        result("c", at(0.25, q5=0.75), retriever="dense:minilm", chunk_size=128),
+        result("d", at(0.25), retriever="dense:minilm", chunk_size=256),
+    ],
+    baseline="a",
+)
+BOARD = RESULTS.leaderboard(MEASURE)
+
+
+def test_values_leave_out_what_a_configuration_cannot_score() -> None:
+    unscored = result("e", {"RR": [1.0] * 20})
+    values = report.values_by_question(Results([*RESULTS, unscored]), MEASURE)
+    assert values.shape == (20, 4)
+    assert [*values.loc["q3"]] == [0.5, 0.9, 0.25, 0.25]
+
+
+def test_the_two_best_disagree_where_they_differ_most() -> None:
+    table = report.disagreements(RESULTS, BOARD, MEASURE)
+    assert BOARD["name"].head(2).tolist() == ["b", "a"]
+    assert table.index.tolist() == ["q3", "q4"]
+    assert [*table.loc["q3"]] == ["Question 3?", 0.9, 0.5]
+    same = Results([RESULTS["a"], result("b", at(0.5), chunk_size=256)])
+    assert report.disagreements(same, same.leaderboard(MEASURE), MEASURE).empty
+    assert report.question_table(pd.DataFrame(), "a.ipynb") == ""
+
+
+def test_the_parameter_that_decides_explains_most() -> None:
+    shares = report.parameter_shares(RESULTS, MEASURE)
+    assert shares.index[0] == "retriever"
+    assert shares.loc["retriever", "share"] == pytest.approx(0.991, abs=0.01)
+    one_axis = Results([RESULTS["a"], RESULTS["b"]])
+    assert report.parameter_shares(one_axis, MEASURE).empty, "one parameter explains all"
+
+
+def test_means_by_retriever_need_two_of_both() -> None:
+    table = report.means_by_retriever(BOARD, MEASURE)
+    assert set(table.index) == {"bm25", "dense:minilm"}
+    assert table.shape == (2, 2)
+    assert report.means_by_retriever(BOARD[BOARD["retriever"] == "bm25"], MEASURE).empty
+
+
+def test_orders_at_k_and_at_a_budget() -> None:
+    board = pd.DataFrame(
+        {
+            "label": ["big", "small", "tiny"],
+            "span_recall@5": [0.9, 0.5, 0.4],
+            "span_recall@500tok": [0.3, 0.5, 0.4],
+        }
+    )
+    text = report.budget_orders(board)
+    assert "brings" not in text
+    assert "big leads; at an equal 500 tokens small." in text
+    assert "tau of the two orders is -0.33" in text
+    assert "tau" not in report.budget_orders(board.head(2)), "two orders are the same or reversed"
+    assert report.budget_orders(board.head(1)) == ""
+    assert report.budget_orders(board.drop(columns="span_recall@5")) == ""
+
+
+def test_costs_decide_among_those_that_are_scored() -> None:
+    assert report.varying_costs(BOARD.assign(chunks=[1, 2, 3, 4])) == ["chunks"]
+    assert report.choices_by_cost(RESULTS, BOARD.head(1), MEASURE, 0.02) == [
+        "Fewer than two configurations are scored: there is nothing to decide between."
+    ]
+    same = [result(name, at(0.5), chunk_size=size) for name, size in (("a", 64), ("b", 128))]
+    many = Results(same)
+    board = many.leaderboard(MEASURE).assign(chunks=[7, 9], search_ms=1.0)
+    (sentence,) = report.choices_by_cost(many, board, MEASURE, 0.9)
+    assert "smallest of 2 configurations proven to be within 0.9" in sentence
+    assert "chunks in the index: " in sentence
+    assert report.proven_within_margin(many, board, MEASURE, 0.9)["proven"].all()
+    assert report.proven_within_margin(many, board, MEASURE, 0.001).empty
+
+
+def test_questions_that_never_move_and_odd_ones() -> None:
+    values = report.values_by_question(RESULTS, MEASURE)
+    odd = values.copy()
+    odd.loc["q7"] = [0.0, 0.0, 1.0, 1.0]  # right only where all others are worse
+    assert report.still_questions(values.assign(c=0.5, d=0.5)).startswith("18 of 20 questions")
+    table = report.odd_questions(odd, RESULTS)
+    assert table.index.tolist() == ["q7"]
+    assert table["discrimination"].lt(-0.9).all()
+    assert report.odd_questions(odd[["a", "c"]], RESULTS).empty, "two points are always in line"
+
+
+def test_bias_is_the_judge_minus_people() -> None:
+    judged = result("a", at(0.5))
+    verdicts = [
+        Judgement("q0", "correctness", 1.0, "Right."),
+        Judgement("q1", "correctness", 1.0, ""),
+    ]
+    judged = judged.__class__(**{**vars(judged), "judgements": tuple(verdicts)})
+    people = pd.DataFrame(
+        {
+            "configuration": "a",
+            "query_id": ["q0", "q1", "q2"],
+            "criterion": "correctness",
+            "value": [1.0, 0.0, 1.0],
+        }
+    )
+    table = report.judge_bias(Results([judged]), people)
+    assert table.loc["a", "bias"] == 0.5
+    assert table.loc["a", "covered"] == pytest.approx(0.667)
+    assert report.judge_bias(RESULTS, people).empty, "nothing was judged"
+
+
+def test_curves_have_a_panel_for_each_chunking_and_none_without_rows() -> None:
+    curves = pd.DataFrame(
+        {
+            "name": ["a", "a", "b", "b"],
+            "budget": [250, 500, 250, 500],
+            "mean": [0.1, 0.2, 0.3, 0.4],
+            "ci_low": 0.0,
+            "ci_high": 0.5,
+        }
+    )
+    figure = plots.budget_curves(curves, BOARD)
+    assert figure is not None
+    assert len(figure.axes) == 2
+    assert figure.axes[0].get_lines()[0].get_ydata() is not None
+    assert plots.budget_curves(curves.head(0), BOARD) is None
+
+
+def test_the_front_joins_what_no_other_beats_on_both() -> None:
+    board = BOARD.assign(chunks=[40, 10, 30, 5])
+    figure = plots.cost_fronts(board, ["chunks"], MEASURE)
+    assert figure is not None
+    axes = figure.axes[0]
+    assert np.asarray(axes.get_lines()[0].get_xdata()).tolist() == [5, 10, 40], (
+        "30 chunks are dearer than 10, and worse"
+    )
+    assert axes.get_xlabel() == "chunks in the index"
+    assert plots.cost_fronts(board, [], MEASURE) is None
+
+
+def test_stages_are_fractions_of_all_questions() -> None:
+    diagnosis = pd.DataFrame({"cause": ["not_retrieved", "", "", "not_used"]})
+    figure = plots.stage_bars({"a": diagnosis}, BOARD)
+    assert figure is not None
+    widths = [bar.get_width() for bar in figure.axes[0].patches if isinstance(bar, Rectangle)]
+    assert sorted(widths) == [0.25, 0.25, 0.5]
+    assert plots.stage_bars({}, BOARD) is None
+
+
+def test_a_lane_for_each_configuration_of_a_race() -> None:
+    draws = [[query_id] for query_id in QUESTIONS]
+    race = Race(MEASURE, 0.02, draws, {"a": [0.9] * 20, "b": [0.1] * 20}, 20)
+    axes = plots.race_lanes(race).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
+    assert "20" not in axes.get_xlabel()
+    assert axes.get_xlabel().startswith("questions; each lane: nDCG@10")
+
+
+def test_robustness_has_two_panels_and_none_without_rows() -> None:
+    row = {
+        "intervention": "typos",
+        "label": "bm25",
+        "n": 10,
+        "p_holm": 0.01,
+        "kept": 0.5,
+        "ci_low": 0.2,
+        "ci_high": 0.8,
+        "difference": -0.1,
+        "difference_ci_low": -0.3,
+        "difference_ci_high": 0.1,
+    }
+    figure = plots.robustness_intervals(pd.DataFrame([row]))
+    assert figure is not None
+    assert [axes.get_xlabel()[:4] for axes in figure.axes] == ["kept", "corr"]
+    assert plots.robustness_intervals(pd.DataFrame()) is None
