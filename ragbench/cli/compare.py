@@ -50,7 +50,7 @@ def compare_command(
 
     For CI:
         fail_if: Exit 1 at this decision or a less favourable one, or if nothing can be decided: worse,
-            likely-worse, undecided, within-the-margin.
+            likely-worse, undecided, within-the-margin. Exit 2 if a file lacks the measure that decides.
         markdown: Print Markdown, for a pull request.
 
     Example: ragbench compare main.csv branch.csv --measure faithfulness --fail-if worse
@@ -68,6 +68,7 @@ def compare_command(
             lower=lower,
             higher=higher,
             labels=labels,
+            is_gate=bool(fail_if),
         )
     else:
         loaded = results_at(results, database)

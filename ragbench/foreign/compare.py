@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from ragbench.errors import ConfigError, DataError, check_known
+from ragbench.errors import ConfigError, check_known
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -195,7 +195,9 @@ def assert_not_worse(
     Raises:
         AssertionError: the decision is this one or a less favourable one, or nothing could be decided; the
             message is the conclusion.
-        ConfigError, ComparisonError, DataError: as `compare`.
+        ComparisonError: as `compare`; or `measure` is "", and the contender lacks the measure that
+            decides in the baseline.
+        ConfigError, DataError: as `compare`.
     """
     sources, names = _sources(baseline, contender, ())
     conclusion = conclude(
@@ -206,6 +208,7 @@ def assert_not_worse(
         bounds=bounds,
         lower=_listed(lower),
         higher=_listed(higher),
+        is_gate=True,
     )
     if fails(conclusion, fail_if):
         raise AssertionError(str(conclusion))
@@ -249,7 +252,7 @@ def conclude(sources: Sequence[Any], *, names: Sequence[str] = (), **options: An
     expanded_names: list[str] = []
     for place, (source, results) in enumerate(zip(sources, folders, strict=True)):
         given = names[place] if place < len(names) else ""
-        parts = results or _files_in(source)
+        parts = results or _systems_in(source)
         expanded += parts
         expanded_names += [given] if len(parts) == 1 else [""] * len(parts)
     return conclude_tables(expanded, names=expanded_names, **options)
@@ -267,22 +270,13 @@ def _results_in(source: Any) -> list[Result]:
     return list(load_results(folder))
 
 
-def _files_in(source: Any) -> list[Any]:
-    """Return the files with scores in a directory, by name; anything else as it is."""
+def _systems_in(source: Any) -> list[Any]:
+    """Return the systems in a directory (see `ragbench.foreign.directories`); anything else as it is."""
     if not isinstance(source, str | Path) or not Path(source).is_dir():
         return [source]
-    from ragbench.foreign.readers import SUFFIXES
+    from ragbench.foreign.directories import sources_in
 
-    folder = Path(source)
-    files = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES]
-    samples = [path for path in files if path.name.startswith("samples_")]
-    files = samples or files  # lm-evaluation-harness writes a summary next to them
-    if not files:
-        raise DataError(
-            f"{folder} holds neither results of ragbench nor files with scores; expected files such as "
-            f"{', '.join(SUFFIXES[:5])}"
-        )
-    return files
+    return list(sources_in(Path(source)))
 
 
 def _of_results(results: Sequence[Result], options: Mapping[str, Any]) -> Conclusion:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ragbench.errors import ComparisonError, ConfigError, check_known
+from ragbench.errors import ComparisonError, ConfigError, check_known, plural
 from ragbench.evaluation.decision import (
+    ORDER,
     Arm,
     Conclusion,
     DecidingQuestions,
@@ -25,7 +27,7 @@ from ragbench.evaluation.decision import (
     rest_sentences,
     with_expected,
 )
-from ragbench.foreign.pairing import PairedTables, paired_tables
+from ragbench.foreign.pairing import PairedTables, paired_tables, with_the_same_measures
 from ragbench.foreign.readers import load_scores, named_apart
 from ragbench.foreign.rows import ScoreTable
 from ragbench.foreign.scales import (
@@ -60,8 +62,13 @@ def conclude_tables(
     lower: Collection[str] = (),
     higher: Collection[str] = (),
     labels: Any = None,
+    is_gate: bool = False,
 ) -> Conclusion:
     """Return what tables of scores show, and the one next step.
+
+    Missing scores are left out. Where systems lack scores of different numbers of answers, they are also
+    counted as failures, the worst value of the measure; what is worse for the systems next to the
+    baseline decides.
 
     Args:
         sources: files or objects as `load_scores` takes them; each is a system, or has a column of
@@ -76,14 +83,16 @@ def conclude_tables(
         lower, higher: measures of which a lower, or a higher value is better.
         labels: verdicts of people on some of the questions, as a table: the evidence then states what
             they show (`labelled_difference`).
+        is_gate: refuse to decide by another measure than the one that decides in the baseline.
 
     Raises:
         DataError: a file that cannot be read, or holds no scores.
-        ComparisonError: one system alone, no question or no measure in common.
+        ComparisonError: one system alone, no question or no measure in common; a gate whose measure
+            is in the baseline and not in another table.
         ConfigError: a name that is not there, or bounds that do not hold the values.
     """
-    tables = _tables(sources, names)
-    tables = _with_baseline_first(tables, baseline)
+    tables = _with_baseline_first(_tables(sources, names), baseline)
+    tables = with_the_same_measures(tables)
     paired = paired_tables(tables)
     if not paired.measures:
         lists = "; ".join(f"{table.name} has {', '.join(table.measures)}" for table in tables)
@@ -96,27 +105,33 @@ def conclude_tables(
         for name in paired.measures
     }
     with declared(scale.as_measure() for scale in scales.values()):
-        deciding = _deciding(paired, measure)
-        chosen = [deciding.measure, *_others(paired, deciding.measure)]
-        comparison = compare_all(
-            paired.scores(chosen),
-            tables[0].name,
-            measures=chosen,
-            alpha=alpha,
-            margin=margin,
-            not_possible=deciding.not_possible,
-            questions=paired.texts,
-        )
-        notes = _notes(paired, tables, deciding.measure, scales)
+        name, reason = _deciding_measure(paired, measure)
+        changed = "" if measure else _changed_measure(tables[0], paired, name)
+        if changed and is_gate:
+            raise ComparisonError(
+                f"{changed}; a gate keeps its measure: name another with `measure`, or correct the file"
+            )
+        compared = _Compared.of(paired, name, alpha=alpha, margin=margin)
+        notes = _notes(paired, scales[name])
+        if changed:
+            notes.append(f"{changed}: {name} decides.")
+        n_missing = {table.name: _n_missing(table, name) for table in tables}
+        if any(n_missing.values()):
+            if len({*n_missing.values()}) > 1:
+                failing = _with_failures(tables, scales[name], alpha=alpha, margin=margin)
+            else:
+                failing = None
+            compared, sentence = _worse_reading(compared, failing, scales[name], n_missing)
+            notes.append(sentence)
+        notes += _not_compared(paired, tables)
         if labels is not None:
-            notes.append(labelled_difference(paired, deciding.measure, labels).sentence)
-        return _conclusion(paired, deciding, comparison, margin, notes)
+            notes.append(labelled_difference(paired, name, labels).sentence)
+        return _conclusion(compared, reason, margin, notes)
 
 
 def _tables(sources: Sequence[Any], names: Sequence[str]) -> list[ScoreTable]:
     """Return the tables of all sources, with names of their own."""
     tables: list[ScoreTable] = []
-    places: list[str] = []
     for number, source in enumerate(sources):
         name = names[number] if number < len(names) else ""
         is_file = isinstance(source, str) or hasattr(source, "__fspath__")
@@ -125,17 +140,14 @@ def _tables(sources: Sequence[Any], names: Sequence[str]) -> list[ScoreTable]:
         found = load_scores(source, name)
         if len(found) > 1 and len(sources) > 1:
             prefix = name or str(source)
-            found = [
-                ScoreTable(f"{prefix}: {each.name}", each.rows, each.columns) for each in found
-            ]
+            found = [replace(each, name=f"{prefix}: {each.name}") for each in found]
         tables += found
-        places += [str(source) if is_file else name] * len(found)
     if len(tables) < 2:
         raise ComparisonError(
             f"{tables[0].name if tables else 'nothing'} is one system; give a second file, or a file with "
             "a column that names systems, such as system or model"
         )
-    return named_apart(tables, places)
+    return named_apart(tables)
 
 
 def _with_baseline_first(tables: Sequence[ScoreTable], baseline: str) -> list[ScoreTable]:
@@ -160,23 +172,145 @@ def _all_values(paired: PairedTables, measure: str) -> list[float]:
     ]
 
 
-def _deciding(paired: PairedTables, measure: str) -> DecidingQuestions:
-    """Return the measure that decides, and how many questions have it in every table."""
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """Tables with the questions that decide, and their comparison: the frame of `compare_all`."""
+
+    paired: PairedTables
+    deciding: DecidingQuestions
+    comparison: pd.DataFrame
+
+    @classmethod
+    def of(cls, paired: PairedTables, measure: str, *, alpha: float, margin: float) -> _Compared:
+        """Compare all systems with the first by the measure that decides, and by others."""
+        n = len(paired.scored(measure))
+        deciding = DecidingQuestions(
+            measure=measure,
+            measure_reason="",
+            ids=paired.scored(measure),
+            n=n,
+            total=len(paired.texts),
+            left_out=paired.left_out(measure),
+            composition={},
+            not_possible=_not_possible(measure, n),
+        )
+        chosen = [measure, *_others(paired, measure)]
+        comparison = compare_all(
+            paired.scores(chosen),
+            next(iter(paired.values)),
+            measures=chosen,
+            alpha=alpha,
+            margin=margin,
+            not_possible=deciding.not_possible,
+            questions=paired.texts,
+        )
+        return cls(paired, deciding, comparison)
+
+    @property
+    def decisions(self) -> dict[str, str]:
+        """Return the decision about each system but the baseline."""
+        rows = self.comparison[self.comparison["measure"] == self.deciding.measure]
+        return dict(zip(rows["name"], rows["decision"], strict=True))
+
+
+def _deciding_measure(paired: PairedTables, measure: str) -> tuple[str, str]:
+    """Return the measure that decides, and why that one."""
     n_scored = {name: len(paired.scored(name)) for name in paired.measures}
     if measure:
-        named, reason = named_among(measure, n_scored), "named by you"
-    else:
-        named, reason = _main_measure(n_scored)
-    return DecidingQuestions(
-        measure=named,
-        measure_reason=reason,
-        ids=paired.scored(named),
-        n=n_scored[named],
-        total=len(paired.texts),
-        left_out=paired.left_out(named),
-        composition={},
-        not_possible=_not_possible(named, n_scored[named]),
+        return named_among(measure, n_scored), "named by you"
+    return _main_measure(n_scored)
+
+
+def _changed_measure(baseline: ScoreTable, paired: PairedTables, decides: str) -> str:
+    """State which measure would decide by the baseline's table alone, if another one decides; "" if not."""
+    questions: dict[str, set[tuple[str, str]]] = {name: set() for name in baseline.measures}
+    for row in baseline.rows:
+        for name, value in row.scores.items():
+            if not math.isnan(value):
+                questions[name].add((row.query_id, row.question))
+    n_scored = {name: len(scored) for name, scored in questions.items()}
+    wanted, _ = _main_measure(n_scored)
+    if wanted == decides or not n_scored[wanted]:
+        return ""
+    for name, values in paired.values.items():
+        if wanted not in values:
+            return f"{wanted} would decide, but {name} does not have it"
+    n = plural(len(paired.scored(wanted)), "question")
+    return (
+        f"{wanted} would decide, but only {n} have it in every table, of {n_scored[wanted]} in "
+        f"{baseline.name}"
     )
+
+
+def _n_missing(table: ScoreTable, measure: str) -> int:
+    """Count the answers without a score: NaN, or none for all rows of a question."""
+    n_nan = sum(math.isnan(row.scores[measure]) for row in table.rows if measure in row.scores)
+    asked = {(row.query_id, row.question) for row in table.rows}
+    scored = {(row.query_id, row.question) for row in table.rows if measure in row.scores}
+    return n_nan + len(asked - scored)
+
+
+def _with_failures(
+    tables: Sequence[ScoreTable], scale: Scale, *, alpha: float, margin: float
+) -> _Compared | None:
+    """Compare tables with the worst value of a measure in place of each missing one; None where the measure
+    has no worst value.
+    """
+    worst = scale.worst
+    if worst is None:
+        return None
+    measure = scale.measure
+    filled = []
+    for table in tables:
+        rows = [
+            row._replace(scores={**row.scores, measure: worst})
+            if math.isnan(row.scores.get(measure, 0.0))
+            else row
+            for row in table.rows
+        ]
+        filled.append(replace(table, rows=tuple(rows)))
+    paired = paired_tables(filled).with_failures(measure, worst)
+    return _Compared.of(paired, measure, alpha=alpha, margin=margin)
+
+
+def _worse_reading(
+    left_out: _Compared, failing: _Compared | None, scale: Scale, n_missing: Mapping[str, int]
+) -> tuple[_Compared, str]:
+    """Return the comparison that decides, and a sentence about missing scores.
+
+    Args:
+        left_out: the comparison without missing scores.
+        failing: the comparison in which they are failures; None if all systems lack as many, or if a
+            failure has no value.
+        scale: of the measure that decides.
+        n_missing: system -> the number of answers without a score.
+    """
+    listed = ", ".join(f"{n} of {name}" for name, n in n_missing.items() if n)
+    sentence = f"Missing are not 0: {scale.measure} has no value in {listed} answers"
+    if failing is None:
+        if len({*n_missing.values()}) > 1:
+            sentence += (
+                ". If these are failures, the system that lacks more looks better than it is: declare "
+                f"bounds of {scale.measure}, and they are compared as failures, too"
+            )
+        return left_out, f"{sentence}."
+    changes = []
+    is_worse = False
+    for name, decision in left_out.decisions.items():
+        as_failures = failing.decisions[name]
+        if as_failures != decision and decision in ORDER:
+            changes.append((name, decision, as_failures))
+            is_worse = is_worse or ORDER.index(as_failures) > ORDER.index(decision)
+    if is_worse:
+        without = ", ".join(f"{name} {decision}" for name, decision, _ in changes)
+        return failing, (
+            f"{scale.measure} has no value in {listed} answers, which count as failures "
+            f"({scale.worst:g}) here, as that is worse; left out: {without}."
+        )
+    if changes:
+        with_them = ", ".join(f"{name} {as_failures}" for name, _, as_failures in changes)
+        return left_out, f"{sentence}. As failures ({scale.worst:g}) they would give: {with_them}."
+    return left_out, f"{sentence}. As failures ({scale.worst:g}) they change no decision."
 
 
 def _main_measure(n_scored: Mapping[str, int]) -> tuple[str, str]:
@@ -210,9 +344,7 @@ def _others(paired: PairedTables, deciding: str) -> list[str]:
     return [name for name in paired.measures if name != deciding][:_MAX_OTHERS]
 
 
-def _notes(
-    paired: PairedTables, tables: Sequence[ScoreTable], measure: str, scales: Mapping[str, Scale]
-) -> list[str]:
+def _notes(paired: PairedTables, scale: Scale) -> list[str]:
     """State how questions were paired, and what was assumed."""
     notes = []
     words = {"id": "their ids", "text": "their text"}[paired.by]
@@ -224,18 +356,9 @@ def _notes(
     if several:
         listed = ", ".join(f"{runs} of {name}" for name, runs in several.items())
         notes.append(f"Runs of one question count as one, by their mean: up to {listed}.")
-    missing = {table.name: _n_missing(table, measure) for table in tables}
-    if any(missing.values()):
-        listed = ", ".join(f"{n} of {name}" for name, n in missing.items() if n)
-        notes.append(f"Missing are not 0: {measure} has no value in {listed} answers.")
-        if len({*missing.values()}) > 1:
-            notes.append(
-                "The systems lack scores of different numbers of answers: if these are failures, the one "
-                "that lacks more looks better than it is."
-            )
-    if scales[measure].assumed:
-        notes.append(f"{scales[measure].assumed}.")
-    return notes + _not_compared(paired, tables)
+    if scale.assumed:
+        notes.append(f"{scale.assumed}.")
+    return notes
 
 
 def _not_compared(paired: PairedTables, tables: Sequence[ScoreTable]) -> list[str]:
@@ -253,17 +376,12 @@ def _not_compared(paired: PairedTables, tables: Sequence[ScoreTable]) -> list[st
     return sentences[:_MAX_OTHERS]
 
 
-def _n_missing(table: ScoreTable, measure: str) -> int:
-    return sum(math.isnan(row.scores[measure]) for row in table.rows if measure in row.scores)
-
-
 def _conclusion(
-    paired: PairedTables,
-    deciding: DecidingQuestions,
-    comparison: pd.DataFrame,
-    margin: float,
-    notes: Sequence[str],
+    compared: _Compared, reason: str, margin: float, notes: Sequence[str]
 ) -> Conclusion:
+    """Return the conclusion of a comparison; `reason` states why its measure decides."""
+    paired, comparison = compared.paired, compared.comparison
+    deciding = replace(compared.deciding, measure_reason=reason)
     measure = deciding.measure
     decisive = comparison[comparison["measure"] == measure]
     rows = {row["name"]: row for row in decisive.to_dict("records")}

@@ -60,6 +60,24 @@ def read_inspect_archive(path: Path) -> dict[str, Any]:
     return {"eval": {}, "samples": samples}
 
 
+def task_of_inspect_log(path: Path) -> tuple[str, str]:
+    """Return the names of the task and the model in a log, JSON or `.eval`; "" twice if it is none."""
+    try:
+        if path.suffix.lower() == ".json":
+            header = parse_json(path.read_text(encoding="utf-8"))
+        elif path.suffix.lower() == ".eval":
+            with zipfile.ZipFile(path) as archive:
+                header = _content(archive, path, "header.json")
+        else:
+            return "", ""
+    except (zipfile.BadZipFile, OSError, KeyError, ValueError, DataError):
+        return "", ""  # reading its scores says what is wrong
+    about = header.get("eval") if isinstance(header, Mapping) else None
+    if not isinstance(about, Mapping) or not is_inspect_log({"samples": [], **header}):
+        return "", ""
+    return str(about.get("task", "")), str(about.get("model", ""))
+
+
 def _content(archive: zipfile.ZipFile, path: Path, name: str) -> Any:
     """Return the value of a JSON file in the archive."""
     info = archive.getinfo(name)

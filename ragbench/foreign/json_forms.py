@@ -324,13 +324,15 @@ def _rows_of_lm_eval(records: Sequence[Record]) -> list[Scored]:
             scores[printable(label)] = math.nan if number is None else number
         document = record.get("doc")
         question = ""
-        if isinstance(document, Mapping) and any(name in document for name in QUESTIONS):
+        if isinstance(document, Mapping):  # prompts differ by model, documents do not
             question = question_of(document)
-        else:
-            arguments = record.get("arguments")
-            if arguments:
-                question = json.dumps(arguments, sort_keys=True, default=str, ensure_ascii=False)
-        rows.append(Scored(id_of(record.get("doc_id")), question, scores))
+        elif record.get("arguments"):
+            question = json.dumps(
+                record["arguments"], sort_keys=True, default=str, ensure_ascii=False
+            )
+        # the hash, as the documents of all tasks are numbered alike
+        parts = [id_of(record.get("doc_id")), id_of(record.get("doc_hash"))[:8]]
+        rows.append(Scored(" ".join(filter(None, parts)), question, scores))
     return rows
 
 

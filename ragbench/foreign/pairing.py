@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -65,6 +65,23 @@ class PairedTables:
             return math.nan
         return values.get(measure, {}).get(question, math.nan)
 
+    def missing(self, measure: str) -> dict[str, frozenset[str]]:
+        """Return system -> the questions that every system was asked, and of which this one has no score."""
+        asked = {*self.texts} - self.changed
+        asked.difference_update(*self.absent.values())
+        return {
+            name: frozenset(asked - values.get(measure, {}).keys())
+            for name, values in self.values.items()
+        }
+
+    def with_failures(self, measure: str, value: float) -> PairedTables:
+        """Return these tables with a value in the place of each missing score of a measure."""
+        filled = {}
+        for name, questions in self.missing(measure).items():
+            scores = {**self.values[name].get(measure, {}), **dict.fromkeys(questions, value)}
+            filled[name] = {**self.values[name], measure: scores}
+        return replace(self, values=filled)
+
     def left_out(self, measure: str) -> dict[str, int]:
         """Return why questions do not count by a measure -> their number; each counts once."""
         questions: dict[str, list[str]] = {}
@@ -109,7 +126,6 @@ def paired_tables(tables: Sequence[ScoreTable]) -> PairedTables:
     Raises:
         ComparisonError: the tables have no question in common.
     """
-    tables = _with_the_same_measures(tables)
     first, *others = tables
     n_by_id = n_by_text = n_ids = 0
     ids, texts = _identities(first)
@@ -154,7 +170,7 @@ def _nothing_in_common(first: ScoreTable, second: ScoreTable) -> str:
     )
 
 
-def _with_the_same_measures(tables: Sequence[ScoreTable]) -> list[ScoreTable]:
+def with_the_same_measures(tables: Sequence[ScoreTable]) -> list[ScoreTable]:
     """Return the tables; a measure that others call otherwise (ndcg_cut_10, nDCG@10) gets the name in the
     first table that has it.
     """
@@ -173,7 +189,7 @@ def _with_the_same_measures(tables: Sequence[ScoreTable]) -> list[ScoreTable]:
                 )
                 for row in rows
             )
-        renamed.append(ScoreTable(table.name, rows, table.columns))
+        renamed.append(replace(table, rows=rows))
     return renamed
 
 

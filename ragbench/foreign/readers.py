@@ -56,7 +56,8 @@ def load_scores(source: Any, name: str = "") -> list[ScoreTable]:
     """
     if isinstance(source, str | Path):
         path = Path(source).expanduser()
-        return _tables(*_read(path), name or _stem(path))
+        tables = _tables(*_read(path), name or _stem(path))
+        return [replace(table, place=str(source)) for table in tables]
     name = name or "table"
     if isinstance(source, ScoreTable):
         return [source]
@@ -297,19 +298,14 @@ def _rows_of_csv(text: str, path: Path) -> tuple[list[Scored], tuple[str, ...]]:
     return rows, tuple(names)
 
 
-def named_apart(tables: Sequence[ScoreTable], places: Sequence[str]) -> list[ScoreTable]:
-    """Return the tables with names of their own: tables of one name get the place of each before it.
-
-    Args:
-        tables: the tables.
-        places: where each is from, such as the path of its file.
-    """
+def named_apart(tables: Sequence[ScoreTable]) -> list[ScoreTable]:
+    """Return the tables with names of their own: of tables with one name each is called by its place."""
     names = [table.name for table in tables]
     named = []
-    for table, place in zip(tables, places, strict=True):
+    for table in tables:
         name = table.name
-        if names.count(name) > 1:
-            name = place
+        if names.count(name) > 1 and table.place:
+            name = table.place
         named.append(replace(table, name=name))
     for number, table in enumerate(named):
         earlier = [other.name for other in named[:number]]

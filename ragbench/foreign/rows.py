@@ -86,11 +86,16 @@ class Scored(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScoreTable:
-    """The answers of one system with their scores; `columns` are the names in its file."""
+    """The answers of one system with their scores.
+
+    `columns` are the names in its file, `place` is the path of the file or directory; both are empty
+    where there is none.
+    """
 
     name: str
     rows: tuple[Scored, ...]
     columns: tuple[str, ...] = ()
+    place: str = ""
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -127,7 +132,7 @@ def scored_rows(
             f"expected one such as 'id' or 'question', found {listed(columns.names)}"
         )
     if columns.measure and columns.value and not measures:
-        rows = _long_rows(records, columns, decimal_comma)
+        rows = _long_rows(records, columns, decimal_comma, source)
     else:
         rows = _wide_rows(records, columns, decimal_comma, source)
     if not any(row.scores for row in rows):
@@ -268,16 +273,23 @@ def _is_input(name: str) -> bool:
     return head in _INPUTS and rest in (*fields.QUESTIONS, "value", "")
 
 
-def _long_rows(records: Sequence[Record], columns: _Columns, decimal_comma: bool) -> list[Scored]:
+def _long_rows(
+    records: Sequence[Record], columns: _Columns, decimal_comma: bool, source: str
+) -> list[Scored]:
     rows = []
+    values: dict[str, list[Any]] = {}
     for record in records:
         measure = printable(str(record.get(columns.measure, "")))
         if is_blank(measure):
             continue
-        number = number_of(record.get(columns.value), decimal_comma=decimal_comma)
+        cell = record.get(columns.value)
+        values.setdefault(measure, []).append(cell)
+        number = number_of(cell, decimal_comma=decimal_comma)
         if number is None or columns.failed(record):
             number = math.nan
         rows.append(Scored(*columns.identity(record), {measure: number}, columns.system(record)))
+    for measure, cells in values.items():
+        _warn_of_texts(cells, decimal_comma, f"{source}, values of {measure!r}")
     return rows
 
 

@@ -73,6 +73,12 @@ class Scale:
         )
 
     @property
+    def worst(self) -> float | None:
+        """Return the worst possible value; None where there is none."""
+        low, high = self.bounds
+        return low if self.higher_is_better else high
+
+    @property
     def meaning(self) -> str:
         """Return the bounds and the direction in words."""
         low, high = self.bounds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,27 @@ def test_a_gate_that_can_decide_nothing_does_not_pass() -> None:
         assert_not_worse(FEW, FEW)
 
 
+STYLED = GOOD.assign(style=GOOD["score"])
+LOST: dict[str, pd.DataFrame] = {
+    "no column": STYLED.drop(columns="score"),
+    "a column of texts": STYLED.assign(score=[f"{i} points" for i in range(N)]),
+    "few values": STYLED.assign(score=[0.5 if i < 3 else math.nan for i in range(N)]),
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_a_gate_does_not_change_its_measure(name: str) -> None:
+    """Where the measure that decides in the baseline is lost, another one decides only if it is named."""
+    with pytest.raises(
+        rb.RagbenchError, match=r"score would decide, but .*a gate keeps its measure"
+    ):
+        assert_not_worse(STYLED, LOST[name])
+    assert_not_worse(STYLED, LOST[name], measure="style")
+    conclusion = rb.compare(STYLED, LOST[name])
+    assert conclusion.measure == "style"
+    assert any(line.startswith("score would decide, but") for line in conclusion.evidence)
+
+
 def run(*args: str) -> tuple[int, str]:
     result = CliRunner().invoke(app, ["compare", *args])
     return result.exit_code, result.output
@@ -67,6 +89,10 @@ def test_the_exit_status_is_a_gate(files: tuple[str, str]) -> None:
     status, output = run(good, bad, "--fail-if", "never")
     assert status == 2
     assert "unknown decision to fail at" in output
+    STYLED.to_csv(good, index=False)
+    STYLED.drop(columns="score").to_csv(bad, index=False)
+    assert run(good, bad)[0] == 0
+    assert run(good, bad, "--fail-if", "worse")[0] == 2
     assert run(good, str(Path(good).with_name("none.csv")))[0] == 2
 
 

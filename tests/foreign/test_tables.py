@@ -330,3 +330,47 @@ def test_a_line_of_json_may_hold_other_line_ends_in_its_texts(tmp_path: Path) ->
         paths.append(path)
     conclusion = rb.compare(*paths)
     assert (conclusion.decision, conclusion.n) == ("better", 12)
+
+
+def failing(n: int, gain: float) -> pd.DataFrame:
+    """Answers better than OLD by a gain, but none to the `n` questions with the best scores."""
+    best = sorted(range(N), key=OLD.__getitem__)[N - n :]
+    return table([None if i in best else OLD[i] + gain for i in range(N)])
+
+
+UNEQUAL: dict[str, tuple[Any, Any, str, int, str]] = {
+    "the contender fails": (table(OLD), failing(20, 0.2), "worse", N, "left out: B better"),
+    "it fails once": (table(OLD), failing(1, 0.2), "better", 39, "change no decision"),
+    "runs of a question fail": (
+        table(OLD),
+        pd.concat([table(NEW, epoch=0), *[table([None] * N, epoch=i) for i in range(1, 4)]]),
+        "worse",
+        N,
+        "left out: B better",
+    ),
+    "the baseline fails": (failing(20, 0.2), table(OLD), "worse", 20, "would give: B better"),
+    "both fail alike": (failing(20, 0.2), failing(20, 0.4), "better", 20, "Missing are not 0"),
+    "no worst value": (
+        table(np.array(OLD) * 50),
+        failing(20, 0.2).assign(score=lambda frame: frame["score"] * 50),
+        "likely better",
+        20,
+        "declare bounds of score",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNEQUAL)
+def test_missing_scores_of_one_system_never_favour_it(name: str) -> None:
+    before, after, decision, n, sentence = UNEQUAL[name]
+    conclusion = rb.compare(before, after)
+    assert (conclusion.decision, conclusion.n) == (decision, n)
+    assert any(sentence in line for line in conclusion.evidence)
+
+
+def test_texts_among_the_scores_of_a_long_table_are_missing_and_said() -> None:
+    long = table(OLD).assign(metric="overlap")
+    texts = long.assign(score=["HTTP 503" if i < 5 else str(OLD[i]) for i in range(N)])
+    with pytest.warns(DataWarning, match="B, values of 'overlap': 5 missing .*first: 'HTTP 503'"):
+        conclusion = rb.compare(long, texts)
+    assert contender(conclusion).n == N - 5

@@ -1,0 +1,86 @@
+"""Directories of files with scores: each file is a system, but files of several tasks, as
+lm-evaluation-harness and Inspect write them, are the questions of one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ragbench.errors import DataError, printable
+from ragbench.foreign.inspect_logs import task_of_inspect_log
+from ragbench.foreign.readers import SUFFIXES, load_scores
+from ragbench.foreign.rows import Scored, ScoreTable
+
+_SAMPLES = re.compile(r"samples_(?P<task>.+?)(_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+))?\.jsonl")
+
+
+class _TaskFile(NamedTuple):
+    """A file with the scores of one task; `run` is what tells apart several runs of a task."""
+
+    path: Path
+    task: str
+    run: str
+
+
+def sources_in(folder: Path) -> list[Path | ScoreTable]:
+    """Return the systems in a directory: its files with scores by name; of samples of lm-evaluation-harness,
+    and of files of several tasks, a table for each run, with the questions of all its tasks.
+    Directories of samples in the directory are systems, too.
+
+    Raises:
+        DataError: the directory has no file with scores, or one that cannot be read.
+    """
+    files = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES]
+    samples = [path for path in files if _SAMPLES.fullmatch(path.name)]
+    files = samples or files  # lm-evaluation-harness writes a summary next to them
+    if not files:
+        inner = [path for path in sorted(folder.iterdir()) if any(path.glob("samples_*.jsonl"))]
+        if not inner:
+            raise DataError(
+                f"{folder} holds neither results of ragbench nor files with scores; expected files such "
+                f"as {', '.join(SUFFIXES[:5])}"
+            )
+        return [source for path in inner for source in sources_in(path)]
+    by_task = [_task_file(path) for path in files]
+    task_files = [each for each in by_task if each is not None]
+    has_tasks = len(task_files) == len(files) and len({each.task for each in task_files}) > 1
+    if not has_tasks and not samples:
+        return list(files)
+    return _runs_of_tasks(folder, task_files)
+
+
+def _task_file(path: Path) -> _TaskFile | None:
+    """Return the task and the run of a file; None if it does not name them."""
+    match = _SAMPLES.fullmatch(path.name)
+    if match:
+        return _TaskFile(path, match["task"], match["date"] or "")
+    task, model = task_of_inspect_log(path)
+    return _TaskFile(path, task, model) if task else None
+
+
+def _runs_of_tasks(folder: Path, files: Sequence[_TaskFile]) -> list[Path | ScoreTable]:
+    """Return a table per run. Files that share no task are of one run, whenever they were written."""
+    tasks = [file.task for file in files]
+    is_one_run = len({*tasks}) == len(tasks)
+    runs: dict[str, list[Scored]] = {}
+    for file in files:
+        rows = runs.setdefault("" if is_one_run else file.run, [])
+        [table] = load_scores(file.path)
+        if len({*tasks}) > 1:
+            rows += [_row_of_task(row, file.task) for row in table.rows]
+        else:
+            rows += table.rows
+    name = printable(folder.resolve().name)
+    tables = []
+    for run, rows in runs.items():
+        run_name = name if is_one_run else f"{name} {printable(run)}"
+        tables.append(ScoreTable(run_name, tuple(rows), place=f"{folder} {run}".rstrip()))
+    return list(tables)
+
+
+def _row_of_task(row: Scored, task: str) -> Scored:
+    """Return a row whose id names its task: tasks number their documents alike."""
+    return row._replace(query_id=f"{task}/{row.query_id}") if row.query_id else row
