@@ -10,7 +10,7 @@ import pandas as pd
 from ragbench.errors import ComparisonError, check_known, printable
 from ragbench.evaluation.data_changes import data_changes
 from ragbench.evaluation.parameters import OMITTED
-from ragbench.evaluation.records import added
+from ragbench.evaluation.records import questions_cost
 from ragbench.evaluation.result import Result
 from ragbench.llms import NO_MODEL
 from ragbench.registry import named_among
@@ -83,9 +83,7 @@ def baseline_name(results: Sequence[Result], baseline: str = "") -> str:
 
 def per_question(result: Result) -> dict[str, float | None]:
     """Return what a user waits and pays for, None where that is not known."""
-    usd = added(
-        [result.facts.get("generator_cost_usd"), result.facts.get("rewriter_cost_usd", 0.0)]
-    )
+    usd = questions_cost(result.facts)
     total = next((each for each in result.latency if each.stage == "total"), None)
     is_ours = result.system.get("kind") == "Pipeline" or "system" not in result.parameters
     is_known = is_ours or any(cost.part == "generator" for cost in result.costs)

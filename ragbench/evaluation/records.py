@@ -278,6 +278,9 @@ class Cost:
     cached: int = 0
 
 
+_STEPS_OF_A_QUESTION = ("rewriter", "reranker")  # parts of a cost that each question adds to
+
+
 def total_cost(costs: Sequence[Cost], part: str = "") -> float | None:
     """Return the sum in US dollars of all costs, or of those of one part; None where one of them is
     unknown.
@@ -334,7 +337,7 @@ def costs_of(
         judgements: the part "judge".
         interventions: answers that were generated for comparison only, such as those from oracle
             contexts.
-        steps: replies to steps of a search, by part: "index", "rewriter".
+        steps: replies to steps of a search, by part: "index", "rewriter", "reranker".
 
     >>> reply = Completion("", "anthropic:claude-haiku-4-5", input_tokens=1_000, output_tokens=200)
     >>> [cost] = costs_of([Answer("q1", "Yes.")], [Judgement("q1", "correctness", 1.0, usage=(reply,))])
@@ -368,7 +371,8 @@ def cost_facts(costs: Sequence[Cost], answers: Sequence[Answer]) -> dict[str, fl
     of a result.
 
     `cost_usd` is the sum of `costs`; `generator_cost_usd` and `judge_cost_usd` are two of its
-    parts, and so is `rewriter_cost_usd` where questions were rewritten. Each is 0 without a language
+    parts, and so are `rewriter_cost_usd` where questions were rewritten and `reranker_cost_usd` where
+    a server ordered what was found. Each is 0 without a language
     model and None where a price is unknown. `generate_ms` is the median time of the replies that
     were waited for, None where all came from the store.
 
@@ -380,12 +384,27 @@ def cost_facts(costs: Sequence[Cost], answers: Sequence[Answer]) -> dict[str, fl
         for answer in answers
         if answer.usage is not None and "generate" in answer.latency_ms
     ]
-    is_rewritten = any(cost.part == "rewriter" for cost in costs)
-    rewriter = {"rewriter_cost_usd": total_cost(costs, "rewriter")} if is_rewritten else {}
+    asked = {cost.part for cost in costs}
+    steps = {
+        f"{part}_cost_usd": total_cost(costs, part)
+        for part in _STEPS_OF_A_QUESTION
+        if part in asked
+    }
     return {
-        **rewriter,
+        **steps,
         "cost_usd": total_cost(costs),
         "generator_cost_usd": total_cost(costs, "generator"),
         "judge_cost_usd": total_cost(costs, "judge"),
         "generate_ms": round(statistics.median(waited), 3) if waited else None,
     }
+
+
+def questions_cost(facts: Mapping[str, Any]) -> float | None:
+    """Return what a user pays for the questions of a result, in US dollars: its answers and the steps
+    of its searches, from `cost_facts`. None where a price is unknown.
+
+    >>> questions_cost({"generator_cost_usd": 0.5, "judge_cost_usd": 5.0, "reranker_cost_usd": 0.25})
+    0.75
+    """
+    steps = [facts.get(f"{part}_cost_usd", 0.0) for part in _STEPS_OF_A_QUESTION]
+    return added([facts.get("generator_cost_usd"), *steps])

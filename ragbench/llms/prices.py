@@ -30,7 +30,8 @@ _Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 class Price(NamedTuple):
     """US dollars per million tokens; above `above` input tokens the whole request costs the other
-    two.
+    two. A reranker that is paid by the search has 0 for tokens, and `search` dollars per 1,000
+    searches; the output tokens of its replies are the searches that were billed.
     """
 
     input: _Dollars
@@ -38,6 +39,7 @@ class Price(NamedTuple):
     above: float = math.inf
     input_above: _Dollars = 0.0
     output_above: _Dollars = 0.0
+    search: _Dollars = 0.0
 
     def cost(self, input_tokens: int, output_tokens: int) -> float:
         """Return US dollars for one request.
@@ -46,10 +48,18 @@ class Price(NamedTuple):
         0.012
         >>> Price(1.0, 2.0, above=1_000, input_above=10.0, output_above=20.0).cost(2_000, 100)
         0.022
+        >>> Price(0.0, 0.0, search=2.0).cost(9_000, 3)
+        0.006
         """
+        if self.search:
+            return output_tokens * self.search / 1e3
         if input_tokens > self.above:
             return (input_tokens * self.input_above + output_tokens * self.output_above) / 1e6
         return (input_tokens * self.input + output_tokens * self.output) / 1e6
+
+    def has_usage(self, input_tokens: int, output_tokens: int) -> bool:
+        """Return True if a reply states what is paid for; no request is empty."""
+        return bool(output_tokens if self.search else input_tokens)
 
 
 def prices() -> dict[str, Price]:
@@ -67,7 +77,7 @@ def price_of(name: str) -> Price | None:
     called so.
 
     >>> price_of("anthropic:claude-haiku-4-5-20251001")
-    Price(input=1.0, output=5.0, above=inf, input_above=0.0, output_above=0.0)
+    Price(input=1.0, output=5.0, above=inf, input_above=0.0, output_above=0.0, search=0.0)
     >>> price_of("ollama:llama3.1:8b").cost(1_000_000, 1_000_000)
     0.0
     >>> price_of("openai:some-model-of-mine") is None
@@ -99,9 +109,8 @@ def cost_of(completion: Completion) -> float | None:
     price = price_of(completion.model)
     if price is None or price == Price(0.0, 0.0) or completion.error is not None:
         return None if price is None else 0.0
-    if completion.input_tokens == 0:
-        return None  # no request is empty: the server gave no usage figures
-    return price.cost(completion.input_tokens, completion.output_tokens)
+    tokens = completion.input_tokens, completion.output_tokens
+    return price.cost(*tokens) if price.has_usage(*tokens) else None
 
 
 def _changed(file: str) -> float:

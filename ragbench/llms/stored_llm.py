@@ -293,10 +293,10 @@ def bound_of(request: Request) -> float:
 
 def charged(request: Request, reply: Reply) -> float:
     """Return what a request did cost: its bound where the reply has no usage figures."""
-    price = price_of(request.name)
-    if price is None or not reply.input_tokens:
+    price, tokens = price_of(request.name), (reply.input_tokens, reply.output_tokens)
+    if price is None or not price.has_usage(*tokens):
         return bound_of(request)
-    return price.cost(reply.input_tokens, reply.output_tokens)
+    return price.cost(*tokens)
 
 
 def _ends(prompt: str) -> str:

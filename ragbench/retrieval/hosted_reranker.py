@@ -1,14 +1,16 @@
 """Rerankers of a server: `cohere:<model>`, `voyage:<model>` and `jina:<model>`, one request a question.
 
 They go the way of language models: each reply is in the reply store, requests that are not there
-are sent within the budget, and a dry run counts them. `cohere:<model>@https://host/v2` names another
-server that takes the same requests. Keys are those of COHERE_API_KEY, VOYAGE_API_KEY and
-JINA_API_KEY.
+are sent within the budget, retried and waited for, and a dry run counts them. Cohere is paid by the
+search, the others by the token, and for them the question counts once for each text.
+`cohere:<model>@https://host/v2` names another server that takes the same requests. Keys are those of
+COHERE_API_KEY, VOYAGE_API_KEY and JINA_API_KEY.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
@@ -24,8 +26,10 @@ from ragbench.llms.ollama import Tokens
 from ragbench.llms.providers import key_of
 from ragbench.llms.stored_llm import StoredLLM
 from ragbench.store.replies import Reply, Request
+from ragbench.types import Completion, grouped
 
 _RERANKING = "reranking"
+_IN_A_SEARCH = 100  # texts that are paid as one search
 
 
 class _Provider(NamedTuple):
@@ -50,10 +54,19 @@ class _Usage(BaseModel):
     total_tokens: Tokens = 0
 
 
+class _Billed(BaseModel):
+    search_units: Tokens = 0
+
+
+class _Meta(BaseModel):
+    billed_units: _Billed | None = None
+
+
 class _Ranking(BaseModel):
     results: list[_Result] = []
     data: list[_Result] = []
     usage: _Usage | None = None
+    meta: _Meta | None = None
     model: str | None = None
 
 
@@ -69,8 +82,11 @@ def is_hosted(name: object) -> bool:
 class HostedReranker:
     """A reranker of a server, with its relevance scores (higher is better).
 
+    `usage` are its replies so far, one for each request.
+
     Raises:
-        ConfigError: it names no model, or the provider's key is not set.
+        ConfigError: it names no model, the provider's key is not set, or a maximum cost is set and
+            its price is unknown.
     """
 
     def __init__(self, name: str) -> None:
@@ -93,31 +109,57 @@ class HostedReranker:
         self._server = Server(f"{provider}:{model}", address, key, hints, "check the address")
         self.origin, self.secrets = self._server.address, self._server.secrets
         self._llm = StoredLLM(provider, model, self)
+        self._llm.check_budget()
+        self._replies: dict[str, Completion] = {}
 
-    def scores(self, questions: Sequence[tuple[str, Sequence[str]]]) -> list[float]:
-        """Return the score of each text of each question, one question after the other.
+    @property
+    def usage(self) -> list[Completion]:
+        """Return the replies to all requests so far, each request once."""
+        return [*self._replies.values()]
+
+    def scores(self, questions: Sequence[tuple[str, Sequence[str]]], **asking: Any) -> list[float]:
+        """Return the score of each text of each question, one question after the other; `asking` are
+        options of `generate_many`.
 
         Raises:
             ModelError: a request failed; what came back is stored.
         """
-        asked = [(query, list(texts)) for query, texts in questions if texts]
-        prompts = [json.dumps([query, texts], ensure_ascii=False) for query, texts in asked]
-        replies = generate_many(
-            self._llm, prompts, system=_RERANKING, max_tokens=1, label="reranked questions"
-        )
+        n_texts: dict[str, int] = {}
+        order: list[str] = []
+        for query, texts in questions:
+            if texts:
+                # pairs, as most providers count their tokens
+                pairs = [[query, text] for text in texts]
+                order.append(json.dumps(pairs, ensure_ascii=False))
+                n_texts[order[-1]] = len(texts)
+        reply_of: dict[str, Completion] = {}
+        by_searches = grouped(n_texts, lambda prompt: math.ceil(n_texts[prompt] / _IN_A_SEARCH))
+        for n_searches, prompts in by_searches.items():
+            replies = generate_many(
+                self._llm,
+                prompts,
+                system=_RERANKING,
+                max_tokens=n_searches,
+                label="reranked questions",
+                **asking,
+            )
+            reply_of |= zip(prompts, replies, strict=True)
         scores: list[float] = []
-        for (_, texts), reply in zip(asked, replies, strict=True):
+        for prompt in order:
+            reply = reply_of[prompt]
             if reply.failure is FailureKind.DRY_RUN:  # nothing was sent: they stay in their order
-                scores += [-float(rank) for rank in range(len(texts))]
+                scores += [-float(rank) for rank in range(n_texts[prompt])]
             elif reply.error is not None:
                 raise ModelError(f"reranker {self._llm.name}: {reply.error}", reply.failure)
             else:
                 scores += json.loads(reply.text)
+        self._replies = {**reply_of, **self._replies}
         return scores
 
     def send(self, request: Request, timeout_s: float) -> Reply:
         """Send the texts of one question, once, for a JSON list of their scores."""
-        query, texts = json.loads(request.prompt)
+        pairs = json.loads(request.prompt)
+        query, texts = pairs[0][0], [text for _, text in pairs]
         payload: dict[str, Any] = {"model": request.model, "query": query, "documents": texts}
         start = time.perf_counter()
         payload[self._limit] = len(texts)
@@ -129,5 +171,7 @@ class HostedReranker:
             raise unreadable(self._server.name, received)
         text = json.dumps([score_of[index] for index in range(len(texts))])
         read = ranking.usage.total_tokens if ranking.usage else 0
+        billed = ranking.meta.billed_units if ranking.meta else None
+        searches = billed.search_units if billed else 0
         seconds = time.perf_counter() - start
-        return Reply(text, ranking.model or request.model, read, 0, seconds, "stop")
+        return Reply(text, ranking.model or request.model, read, searches, seconds, "stop")

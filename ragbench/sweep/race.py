@@ -34,7 +34,7 @@ from ragbench.evaluation import (
 from ragbench.evaluation.configurations import only
 from ragbench.evaluation.folder import JOURNAL, RACE, load_race
 from ragbench.evaluation.parameters import DRAWS, OF_PIPELINE
-from ragbench.evaluation.records import added
+from ragbench.evaluation.records import questions_cost
 from ragbench.files import read_json, write_durably
 from ragbench.registry import load_measures
 from ragbench.statistics.race import Race
@@ -95,7 +95,7 @@ class Contest:
         values = dict(zip(rows["query_id"], rows["value"], strict=True))
         query_ids = chain.from_iterable(self.race.draws[:n_draws])
         facts = result.facts
-        cost = added([facts.get("generator_cost_usd"), facts.get("rewriter_cost_usd", 0.0)])
+        cost = questions_cost(facts)
         each = None if cost is None else cost / len(result.queries)
         return [values.get(query_id) for query_id in query_ids], each
 

@@ -69,8 +69,8 @@ class Pipeline:
     chunks, which the ids in `contexts` of its answers name (its answers carry no passages: the texts
     are stored once, there); with `expand` these ids are of `passages`. `run` is what was retrieved
     for the questions asked so far, query_id -> chunk_id -> score, `depth` deep: deeper than the `k`
-    that reached the answer. `stages` are the runs of each step, `usage` what language models replied
-    to the steps, by part: "index", "rewriter". `seconds` has what the stages "chunk", "index",
+    that reached the answer. `stages` are the runs of each step, `usage` what models replied to
+    the steps, by part: "index", "rewriter", "reranker". `seconds` has what the stages "chunk", "index",
     "search" and "generate" took, the last two for all questions asked in a batch.
     `language` is the code of the corpus' language, detected unless given. Threads may share it.
 
@@ -202,9 +202,9 @@ class Pipeline:
 
     @property
     def usage(self) -> dict[str, list[Completion]]:
-        """Return what language models replied to the steps so far: part -> completions."""
+        """Return what models replied to the steps so far: part -> completions."""
         rewriter = [reply for _, reply in self._rewritten.values() if reply is not None]
-        return {"index": self._search.usage, "rewriter": rewriter}
+        return {**self._search.usage, "rewriter": rewriter}
 
     def allows(self, query_id: str, text: str, doc_id: str) -> bool:
         """Return True if the filter lets a question find a document."""
@@ -330,7 +330,7 @@ class Pipeline:
         texts = {**queries, **new}
         wordings = self._wordings(texts, **asking)
         with around_search:
-            stages = self._search.stages(texts, wordings)
+            stages = self._search.stages(texts, wordings, **asking)
         *_, run = stages.values()
         searched = perf_counter()
         with self._lock:
@@ -345,7 +345,7 @@ class Pipeline:
         seconds = {"search": searched - start}
         if self.llm != NO_ANSWERS:
             seconds["generate"] = perf_counter() - searched
-        calls = self._calls(queries, new, wordings)
+        calls = self._calls(queries, new, wordings, asking)
         return [replace(each, calls=calls.get(each.query_id, ())) for each in answers], seconds
 
     def _calls(
@@ -353,6 +353,7 @@ class Pipeline:
         queries: Mapping[str, str],
         new: Mapping[str, str],
         wordings: Mapping[str, Sequence[str]],
+        asking: Mapping[str, Any],
     ) -> dict[str, tuple[Call, ...]]:
         """Return query_id -> what was asked in the place of a question, and what the question itself
         would have found.
@@ -360,7 +361,7 @@ class Pipeline:
         changed = {query_id: queries[query_id] for query_id in {**new, **wordings}}
         if not changed:
             return {}
-        *_, plain = self._search.stages(changed, {}).values()
+        *_, plain = self._search.stages(changed, {}, **asking).values()
         name = self._rewrite if isinstance(self._rewrite, str) else object_name(self._rewrite)
         calls: dict[str, tuple[Call, ...]] = {}
         for query_id, query in changed.items():

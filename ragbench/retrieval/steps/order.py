@@ -26,10 +26,11 @@ def rerank(
     run: Run,
     queries: Mapping[str, str],
     chunks: Sequence[Chunk],
-    model: str | Callable[..., Any],
+    model: str | HostedReranker | Callable[..., Any],
     *,
     k: int,
     depth: int = 0,
+    **asking: Any,
 ) -> Run:
     """Return the chunks of `run` in the order that a cross-encoder gives them; the best `k` of each
     query.
@@ -43,7 +44,8 @@ def rerank(
     their order, with scores that are 1, 2, ... below the lowest of those.
 
     "cohere:<model>", "voyage:<model>" and "jina:<model>" are asked over HTTP
-    (`ragbench.retrieval.hosted_reranker`).
+    (`ragbench.retrieval.hosted_reranker`), as is a `HostedReranker`, which keeps its replies;
+    `asking` (concurrency, timeout_s) are options of `generate_many` for these requests.
 
     A reranker of your own is a function of a query and a list of texts that gives a score for each
     text, or an object with `predict` of a list of pairs (query, text), such as a CrossEncoder, or
@@ -77,7 +79,8 @@ def rerank(
         texts_of = {
             q: [by_id[chunk_id].text for chunk_id in matches] for q, matches in first.items()
         }
-        scores = iter(user_model.scores([(queries[q], texts) for q, texts in texts_of.items()]))
+        questions = [(queries[q], texts) for q, texts in texts_of.items()]
+        scores = iter(user_model.scores(questions, **asking))
     elif user_model is None:
         scores = iter(_cross_encode(pairs, str(model)))
     else:
@@ -92,13 +95,15 @@ def rerank(
     return reranked
 
 
-def check_reranker(model: str | Callable[..., Any]) -> Any:
+def check_reranker(model: str | HostedReranker | Callable[..., Any]) -> Any:
     """Return a user's reranker, imported where it is named, or one of a server; None for the name or
     folder of a cross-encoder.
 
     Raises:
         ConfigError: it is neither.
     """
+    if isinstance(model, HostedReranker):
+        return model
     if is_hosted(model):
         return HostedReranker(str(model))
     is_named = isinstance(model, str) and is_import(model)

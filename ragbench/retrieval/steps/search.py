@@ -6,6 +6,7 @@ from typing import Any
 from ragbench.errors import ConfigError
 from ragbench.llms import NO_MODEL, check_llm
 from ragbench.retrieval.dense import Dense, Hybrid
+from ragbench.retrieval.hosted_reranker import HostedReranker, is_hosted
 from ragbench.retrieval.retrievers import check_retriever, make_retriever
 from ragbench.retrieval.search import retrieve
 from ragbench.retrieval.steps.expand import Expansion
@@ -98,7 +99,7 @@ def summary_llm(parameters: Mapping[str, Any]) -> str:
 class Search:
     """Chunks that are indexed, and the steps from a question to what is handed over, in a row.
 
-    `index` is the retriever; `usage` are the replies of a model that wrote texts for the index.
+    `index` is the retriever.
 
     Args:
         chunks: of the corpus.
@@ -127,15 +128,18 @@ class Search:
     ) -> None:
         self._chunks, self._depth, self._steps = chunks, depth, steps
         indexed: Sequence[Chunk] = chunks
-        self.usage: list[Completion] = []
+        self._written: list[Completion] = []
         if index_text := steps["index_text"]:
             writer = summary_llm(steps)
-            indexed, self.usage = index_texts(chunks, corpus, index_text, writer)
+            indexed, self._written = index_texts(chunks, corpus, index_text, writer)
         fusion = steps["fusion"]
         is_hybrid = str(retriever).partition(":")[0] == "hybrid"
         self.index = make_retriever(
             retriever, indexed, language=language, fusion=fusion if is_hybrid else ""
         )
+        self._reranker = steps["reranker"]
+        if is_hosted(self._reranker):
+            self._reranker = HostedReranker(self._reranker)
         self._filter: Filter | None = None
         if steps["filter"]:
             self._filter = Filter(steps["filter"], cases, corpus)
@@ -147,13 +151,17 @@ class Search:
             self._vectors = self._vectors_of(language)
 
     def stages(
-        self, queries: Mapping[str, str], wordings: Mapping[str, Sequence[str]]
+        self,
+        queries: Mapping[str, str],
+        wordings: Mapping[str, Sequence[str]],
+        **asking: Any,
     ) -> dict[str, Run]:
         """Return step -> its run, query_id -> id -> score, best first; the last is handed over.
 
         Args:
             queries: query_id -> question.
             wordings: query_id -> the texts that are searched for in the place of the question.
+            asking: options of `generate_many`, for a reranker of a server.
         """
         steps, chunks = self._steps, self._chunks
         retriever: Retriever = self.index
@@ -161,9 +169,10 @@ class Search:
             retriever = _SearchForWordings(self, queries, wordings)
         run = retrieve(retriever, queries, chunks, depth=self._depth)
         stages = {"search": run}
-        if reranker := steps["reranker"]:
+        if self._reranker:
             depth = steps["rerank_depth"]
-            run = rerank(run, queries, chunks, reranker, k=len(chunks), depth=depth)
+            model, k = self._reranker, len(chunks)
+            run = rerank(run, queries, chunks, model, k=k, depth=depth, **asking)
             stages["reranker"] = run
         if self._vectors is not None:
             vectors = self._vectors.vectors_of
@@ -172,6 +181,14 @@ class Search:
         if self._expansion is not None:
             stages["expand"] = self._expansion.run(run)
         return stages
+
+    @property
+    def usage(self) -> dict[str, list[Completion]]:
+        """Return what models replied so far, by part: "index", of the model that wrote texts for the
+        index, and "reranker", of one that a server has.
+        """
+        is_asked = isinstance(self._reranker, HostedReranker)
+        return {"index": self._written, "reranker": self._reranker.usage if is_asked else []}
 
     def retrievers(self, queries: Mapping[str, str]) -> list[Retriever]:
         """Return what is searched for each wording, each within the documents that are allowed."""
