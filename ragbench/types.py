@@ -751,6 +751,17 @@ class Chunk:
         """
         return cls(f"{doc_id}#{start}-{end}", doc_id, start, end, text[start:end])
 
+    def holds(self, other: Chunk) -> bool:
+        """Return True if all characters of another chunk are in this one.
+
+        >>> whole = Chunk.cut("d", "One. Two.", 0, 9)
+        >>> part = Chunk.cut("d", "One. Two.", 5, 9)
+        >>> whole.holds(part), part.holds(whole)
+        (True, False)
+        """
+        is_same_document = self.doc_id == other.doc_id
+        return is_same_document and self.start <= other.start and other.end <= self.end
+
 
 def chunks_by_id(chunks: Sequence[Chunk]) -> Mapping[str, Chunk]:
     """Return chunk_id -> `Chunk`; where the chunks are read from the disk, so is this."""

@@ -39,7 +39,8 @@ class SystemOutput:
     was asked. `system` describes in plain data what was asked. `seconds` has what each stage took,
     `search_ms` what one question alone waits for its chunks (the median), where that is known;
     `depth` is how deep the ranking goes at most, and `tokenizer` counts its tokens. `searched` are
-    the chunks of ragbench's own pipeline, of which `chunks` are expansions where it has that step;
+    the chunks of ragbench's own pipeline, of which `chunks` are expansions where it has that step and
+    `joined` the ids of those expansions that were joined for single questions;
     `stages` are the rankings after each step, `filtered` the relevant documents that its filter keeps
     from a question, `step_usage` the replies of language models to steps, by part.
 
@@ -64,6 +65,7 @@ class SystemOutput:
     depth: int = 100
     tokenizer: str = "minilm"
     searched: Sequence[Chunk] = ()
+    joined: frozenset[str] = frozenset()
     stages: Mapping[str, Run] = field(default_factory=dict)
     filtered: Mapping[str, Sequence[str]] = field(default_factory=dict)
     step_usage: Mapping[str, Sequence[Completion]] = field(default_factory=dict)

@@ -81,9 +81,7 @@ def score_ranking(answered: SystemOutput, named: Sequence[str]) -> pd.DataFrame:
         if any(0 in grades.values() for grades in dataset.qrels.values()):  # pooled: with holes
             pairs = ((name, re.sub("^nDCG", "Judged", name)) for name in measures)
             measures = list(dict.fromkeys(name for pair in pairs for name in pair))
-        scores = score_retrieval(
-            dataset, run, chunk_run=answered.ranking, chunks=answered.chunks, measures=measures
-        )
+        scores = score_retrieval(dataset, run, measures=measures, **_ranked_chunks(answered))
         # where every document of a depth is judged, that is not worth a row
         lowest = scores["value"].groupby(scores["measure"]).transform("min")
         is_complete = scores["measure"].str.startswith("Judged") & (lowest == 1)
@@ -105,6 +103,15 @@ def score_ranking(answered: SystemOutput, named: Sequence[str]) -> pd.DataFrame:
             )
             frames.append(extra[extra["measure"].isin(named)])
     return pd.concat(frames, ignore_index=True)
+
+
+def _ranked_chunks(answered: SystemOutput) -> dict[str, Any]:
+    """Return the arguments by which a ranking of chunks is scored."""
+    return {
+        "chunk_run": answered.ranking,
+        "chunks": answered.chunks,
+        "joined": answered.joined,
+    }
 
 
 def ranking_measures(levels: Sequence[str], named: Sequence[str]) -> list[str]:
@@ -174,11 +181,10 @@ def ceilings_of(
     """Return measure -> the mean of the best values that any system could reach, over the judged
     questions; before a system `answered`, those of documents.
     """
-    chunks: dict[str, Any] = {}
-    if answered:
-        chunks = {"chunk_run": answered.ranking, "chunks": answered.chunks}
-    if not (measures := ranking_measures(retrieval_levels(dataset, **chunks), named)):
+    levels = levels_of(answered) if answered else retrieval_levels(dataset)
+    if not (measures := ranking_measures(levels, named)):
         return {}
+    chunks = _ranked_chunks(answered) if answered else {}
     best = retrieval_ceilings(dataset, measures=measures, **chunks)
     means = best.groupby("measure", sort=False)["value"].mean().dropna()
     return {str(name): float(value) for name, value in means.items()}

@@ -411,6 +411,7 @@ def _pipeline(
         depth=system.depth,
         tokenizer=system.tokenizer,
         searched=system.chunks,
+        joined=system.joined,
         stages=dict(system.stages),
         has_answers=system.llm != NO_ANSWERS,
         filtered={query_id: doc_ids for query_id, doc_ids in lost.items() if doc_ids},

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -38,7 +38,7 @@ from ragbench.metrics.dict_runs import JudgedRanks, falling, ranks_of_dicts, sin
 from ragbench.metrics.tidy import tidy
 from ragbench.metrics.trec import refuse_duplicates, to_frame
 from ragbench.registry import KS, is_ranking_measure, measure_of
-from ragbench.types import Chunk, Dataset, Qrels, Run, same_form
+from ragbench.types import Chunk, Dataset, Qrels, Run, chunks_by_id, same_form
 
 FAMILIES = ("nDCG", "P", "R", "F1", "RR", "AP", "Success")
 """The measures that are reported at several depths."""
@@ -506,6 +506,7 @@ def score_retrieval(
     *,
     chunk_run: Run | None = None,
     chunks: Sequence[Chunk] = (),
+    joined: Collection[str] = (),
     measures: Sequence[str],
 ) -> pd.DataFrame:
     """Score a ranking by documents, by gold evidence and by labelled chunks: columns query_id,
@@ -523,6 +524,8 @@ def score_retrieval(
         run: document-level run.
         chunk_run: chunk-level run; without one, documents are scored.
         chunks: the chunks that `chunk_run` ranks; needed for gold evidence.
+        joined: ids of those `chunks` that were joined of others for single questions. They count for
+            the questions that rank them, in the place of the chunks that they hold.
         measures: names such as "nDCG@10" and "span:RR", of the levels in `retrieval_levels`.
 
     >>> from ragbench.types import Case, Chunk, Dataset, Span
@@ -542,7 +545,7 @@ def score_retrieval(
             `chunks`.
     """
     frames = []
-    for prefix, qrels, names in _judgements(dataset, chunk_run, chunks, measures):
+    for prefix, qrels, names in _judgements(dataset, chunk_run, chunks, joined, measures):
         ranked = chunk_run if prefix and chunk_run is not None else run
         ranked = ranked if prefix else one_of_each(dataset, ranked)
         frame = score_run(qrels, ranked, names)
@@ -599,7 +602,11 @@ def retrieval_levels(
 
 
 def _judgements(
-    dataset: Dataset, chunk_run: Run | None, chunks: Sequence[Chunk], measures: Sequence[str]
+    dataset: Dataset,
+    chunk_run: Run | None,
+    chunks: Sequence[Chunk],
+    joined: Collection[str],
+    measures: Sequence[str],
 ) -> Iterator[tuple[str, Qrels, list[str]]]:
     """Yield for each level that is asked for the prefix of its names, its judgements, and its measures
     without prefix.
@@ -636,7 +643,29 @@ def _judgements(
             if ranked and chunk_ids.isdisjoint(ranked):
                 raise DataError(unknown_chunk(*next(iter(ranked.items())), len(chunks)))
             labelled = evidence_chunks(dataset, chunks, _SHARED)
+            if joined:
+                labelled = _in_reach(labelled, chunk_run or {}, chunks, joined)
         yield f"{level}:", labelled, names
+
+
+def _in_reach(labelled: Qrels, run: Run, chunks: Sequence[Chunk], joined: Collection[str]) -> Qrels:
+    """Return the judgements of the chunks that each question can have: the joined ones that it ranks,
+    and those others that lie in none of these.
+    """
+    by_id = chunks_by_id(chunks)
+    reachable: Qrels = {}
+    for query_id, grades in labelled.items():
+        own = [by_id[chunk_id] for chunk_id in run.get(query_id, {}) if chunk_id in joined]
+        reachable[query_id] = {}
+        for chunk_id, grade in grades.items():
+            chunk = by_id.get(chunk_id)  # None: evidence that no chunk holds
+            if chunk_id in joined:
+                is_reachable = chunk in own
+            else:
+                is_reachable = chunk is None or not any(each.holds(chunk) for each in own)
+            if is_reachable:
+                reachable[query_id][chunk_id] = grade
+    return reachable
 
 
 def retrieval_ceilings(
@@ -644,6 +673,7 @@ def retrieval_ceilings(
     *,
     chunk_run: Run | None = None,
     chunks: Sequence[Chunk] = (),
+    joined: Collection[str] = (),
     measures: Sequence[str],
 ) -> pd.DataFrame:
     """Return the best value that any system could reach on each query, by the judgements of
@@ -661,6 +691,6 @@ def retrieval_ceilings(
     """
     frames = [
         (frame := ceilings(qrels, names)).assign(measure=prefix + frame["measure"])
-        for prefix, qrels, names in _judgements(dataset, chunk_run, chunks, measures)
+        for prefix, qrels, names in _judgements(dataset, chunk_run, chunks, joined, measures)
     ]
     return pd.concat(frames, ignore_index=True)

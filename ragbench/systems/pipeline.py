@@ -216,6 +216,11 @@ class Pipeline:
         """
         return self._search.passages(doc_ids)
 
+    @property
+    def joined(self) -> frozenset[str]:
+        """Return the ids of those `passages` that were joined of several chunks of one question."""
+        return self._search.joined
+
     def answer(
         self,
         query_id: str,

@@ -428,6 +428,38 @@ def test_an_arm_that_expands_pays_for_its_text(expand: str) -> None:
     assert scores["q1", "span_recall@1"] == pytest.approx(covered / 26)
 
 
+def test_joined_chunks_count_once_for_the_question_that_has_them() -> None:
+    """The evidence lies in two neighbouring chunks; one question joins them, the other has one."""
+    text = "Cats sleep all day. They nap. Dogs bark. Birds sing."
+    corpus = {"d": Document("d", text)}
+    evidence = (Span("d", 0, 29),)  # the first two sentences
+    cases = [
+        Case("both", "cats sleep nap", evidence=evidence),
+        Case("one", "cats sleep", evidence=evidence),
+    ]
+    data = Dataset("demo", "test", corpus, cases, {"both": {"d": 1}, "one": {"d": 1}})
+
+    def scored(expand: str) -> dict[tuple[str, str], float]:
+        pipeline = Pipeline(
+            data, "bm25", chunker="sentence", chunk_size=5, expand=expand, k=2, llm="none"
+        )
+        result = rb.evaluate(data, pipeline, perspectives="retrieval", ks="1,2")
+        frame = result.scores
+        keys = zip(frame["query_id"], frame["measure"], strict=True)
+        values = dict(zip(keys, frame["value"], strict=True))
+        ceilings = result.measures.set_index("measure")["ceiling"]
+        return {**values, ("ceiling", "span:R@1"): float(ceilings["span:R@1"])}
+
+    plain, merged = scored(""), scored("merge")
+    assert plain["both", "span:R@1"] == plain["one", "span:R@1"] == 1 / 2
+    # joined, the two are the only passage that the first question can have
+    assert merged["both", "span:R@1"] == merged["both", "span:nDCG@2"] == 1
+    # the second question has the first chunk and could have the second one as well
+    assert merged["one", "span:R@1"] == 1 / 2
+    assert merged["one", "span:nDCG@2"] == plain["one", "span:nDCG@2"]
+    assert merged["ceiling", "span:R@1"] == (1 + 1 / 2) / 2
+
+
 # --- all of them
 
 

@@ -66,6 +66,8 @@ class Expansion:
             self._of_document = lambda doc_id: by_document.get(doc_id, ())
         self._known: dict[str, dict[str, Chunk]] = {}
         self._found: dict[str, Chunk] = {}
+        self.joined: set[str] = set()
+        """Ids of the passages that "merge" made of several chunks of a question."""
 
     def run(self, run: Run) -> Run:
         """Return query_id -> passage_id -> score, best first."""
@@ -73,7 +75,7 @@ class Expansion:
         for query_id, scores in run.items():
             passages: list[Chunk] = []
             for passage in self._ranked([self._by_id[chunk_id] for chunk_id in scores]):
-                if not any(_holds(other, passage) for other in passages):
+                if not any(other.holds(passage) for other in passages):
                     passages.append(passage)
             self._found |= {passage.chunk_id: passage for passage in passages}
             expanded[query_id] = {
@@ -110,10 +112,13 @@ class Expansion:
                     is_open = True
         rank = {chunk.chunk_id: number for number, chunk in enumerate(chunks)}
         joined.sort(key=lambda group: min(rank[chunk.chunk_id] for chunk in group))
-        return [
-            self._cut(group[0].doc_id, group[0].start, max(chunk.end for chunk in group))
-            for group in joined
-        ]
+        passages = []
+        for group in joined:
+            end = max(chunk.end for chunk in group)
+            passages.append(self._cut(group[0].doc_id, group[0].start, end))
+            if len(group) > 1:
+                self.joined.add(passages[-1].chunk_id)
+        return passages
 
     def _passage_of(self, doc_id: str) -> Mapping[str, Chunk]:
         """Return chunk_id -> passage, for the chunks of one document."""
@@ -185,13 +190,6 @@ def _sections(chunks: Sequence[Chunk], text: str) -> list[Range]:
         last = bisect_left(borders, chunk.end)
         ranges.append((borders[first], borders[last]))
     return ranges
-
-
-def _holds(passage: Chunk, other: Chunk) -> bool:
-    """Return True if a passage holds another one."""
-    return (
-        passage.doc_id == other.doc_id and passage.start <= other.start and other.end <= passage.end
-    )
 
 
 def _checked(ends: Any, text: str) -> Range:

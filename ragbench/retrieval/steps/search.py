@@ -216,6 +216,11 @@ class Search:
         return self._expansion.passages(doc_ids)
 
     @property
+    def joined(self) -> frozenset[str]:
+        """Return the ids of the passages that were joined of several chunks of a question."""
+        return frozenset(self._expansion.joined if self._expansion is not None else ())
+
+    @property
     def places(self) -> Mapping[str, int]:
         """Return chunk_id -> its place among the chunks."""
         return chunk_places(self._chunks)
