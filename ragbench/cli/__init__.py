@@ -29,6 +29,7 @@ from ragbench.cli.serve import serve_command
 from ragbench.cli.skill import skill_command
 from ragbench.cli.sweep import sweep_command, verify_command
 from ragbench.cli.testsets import testset_app
+from ragbench.cli.tune import tune_command
 
 app = Commands(
     "Is RAG configuration B really better than A? Sweeps of executed notebooks, with honest "
@@ -73,6 +74,7 @@ for function in (
     compare_command,
     label_command,
     audit_command,
+    tune_command,
     score_command,
     explore_command,
     publish_command,

@@ -373,12 +373,26 @@ def verdicts(
     """Return for each material the values of its samples; every material is sent to the judge.
     `temperature` None means 0 for a single sample, else SAMPLING_TEMPERATURE.
     """
-    groups = [(i, (criterion,)) for i in range(len(materials))]
     options: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
-    judged = _ask(llm, groups, materials, n_samples, temperature, **options)
+    judged = _ask(llm, _alone(materials, criterion), materials, n_samples, temperature, **options)
     return [
-        [judged[i, criterion.name, sample].value for sample in range(n_samples)] for i, _ in groups
+        [judged[i, criterion.name, sample].value for sample in range(n_samples)]
+        for i in range(len(materials))
     ]
+
+
+def judged_materials(
+    materials: Sequence[Material], criterion: Criterion, llm: LLM
+) -> list[Judgement]:
+    """Return for each material its judgement; every material is sent to the judge."""
+    judged = _ask(llm, _alone(materials, criterion), materials)
+    return [judged[i, criterion.name, 0] for i in range(len(materials))]
+
+
+def _alone(
+    materials: Sequence[Material], criterion: Criterion
+) -> list[tuple[int, tuple[Criterion, ...]]]:
+    return [(i, (criterion,)) for i in range(len(materials))]
 
 
 def judgeable(

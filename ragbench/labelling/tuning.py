@@ -14,9 +14,9 @@ from typing import Any
 import pandas as pd
 
 from ragbench import llms
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, ModelError
 from ragbench.files import toml_text, write_durably
-from ragbench.judges.criteria import Material, verdicts
+from ragbench.judges.criteria import Material, judged_materials
 from ragbench.judges.criterion import Criterion, load_criteria
 from ragbench.labelling.agreement import labelled_materials
 from ragbench.metrics.rates import wilson_interval
@@ -80,6 +80,7 @@ def tune_criterion(
     Raises:
         DataError: fewer than 30 labelled answers.
         ConfigError: a criterion without levels; more requests than allowed.
+        ModelError: a request failed; the replies that came back are stored.
     """
     [loaded] = load_criteria(criterion)
     if loaded.function is not None or loaded.form not in ("level", "score"):
@@ -191,8 +192,14 @@ def _agreement(
     agreements = [0.0] * len(materials)
     for criterion in dict.fromkeys(criteria):
         places = [i for i, each in enumerate(criteria) if each is criterion]
-        judged = verdicts([materials[i] for i in places], criterion, model)
-        for i, [value] in zip(places, judged, strict=True):
-            if value is not None:
-                agreements[i] = 1 - abs(value - people[i])
+        judged = judged_materials([materials[i] for i in places], criterion, model)
+        failed = [each for each in judged if each.state == "judge_failed"]
+        if failed and llms.active_dry_run() is None:
+            raise ModelError(
+                f"{len(failed)} of {len(judged)} requests failed, the first: "
+                f"{failed[0].explanation}; what came back is stored, run it again to request the rest"
+            )
+        for i, judgement in zip(places, judged, strict=True):
+            if judgement.value is not None:
+                agreements[i] = 1 - abs(judgement.value - people[i])
     return agreements
