@@ -20,6 +20,7 @@ from ragbench.files import parse_json, write_durably
 
 _TYPES: dict[str, type] = {kind.__name__: kind for kind in (str, int, float, bool, list, dict)}
 _INSTALLED = Path(__file__).resolve().parents[1] / "notebooks"  # where the wheel has them
+_LISTS = ("criteria", "measures")  # parameters whose value is several names with commas between
 # Kernels write the code of a cell to such a file; warnings and tracebacks name it.
 _CELL_FILE = re.compile(r"[^\s\"'<>|]*ipykernel_\d+[/\\]\d+\.py")
 
@@ -172,7 +173,8 @@ def in_place(source: str, cwd: Path, folder: Path) -> str:
     instead of from `cwd`.
 
     So that an executed notebook can be run again where it is. A path is a text that names something
-    that exists in `cwd`, or `results_dir`; all other text stays.
+    that exists in `cwd`, or `results_dir`, or one of the names between commas in the parameters
+    `criteria` and `measures`; all other text stays.
 
     >>> in_place('results_dir = "../results/mine/bm25"', Path("/home/me/notebooks"), Path("/home/me/results/mine"))
     'results_dir = "bm25"'
@@ -184,17 +186,28 @@ def in_place(source: str, cwd: Path, folder: Path) -> str:
         value, name = node.value.value, ast.unparse(node.targets[0])
         if not isinstance(value, str) or node.lineno != node.end_lineno:
             continue
-        kind, colon, path = value.rpartition(":")  # as in "dense:models/mine"
-        if (
-            path
-            and not Path(path).is_absolute()
-            and (name == "results_dir" or is_path(path, name, cwd))
-        ):
-            moved = Path(os.path.relpath(cwd / path, folder)).as_posix()
-            lines[node.lineno - 1] = (
-                f"{name} = {json.dumps(kind + colon + moved, ensure_ascii=False)}"
-            )
+        moved = ",".join(_moved(part, name, cwd, folder) for part in parts_of(value, name))
+        if moved != value:
+            lines[node.lineno - 1] = f"{name} = {json.dumps(moved, ensure_ascii=False)}"
     return "\n".join(lines)
+
+
+def _moved(value: str, name: str, cwd: Path, folder: Path) -> str:
+    """Return a text with the path that it holds from `folder` instead of from `cwd`."""
+    kind, colon, path = value.strip().rpartition(":")  # as in "dense:models/mine"
+    is_relative = bool(path) and not Path(path).is_absolute()
+    if is_relative and (name == "results_dir" or is_path(path, name, cwd)):
+        return kind + colon + Path(os.path.relpath(cwd / path, folder)).as_posix()
+    return value
+
+
+def parts_of(value: str, name: str) -> list[str]:
+    """Return the names in the value of a parameter, each of which may be a path.
+
+    >>> parts_of("correctness, mine.toml", "criteria"), parts_of("a,b.yaml", "dataset")
+    (['correctness', ' mine.toml'], ['a,b.yaml'])
+    """
+    return value.split(",") if name in _LISTS else [value]
 
 
 def is_path(value: str, name: str, cwd: Path) -> bool:

@@ -26,7 +26,7 @@ from ragbench.store import database
 from ragbench.store.contract import StoreError
 from ragbench.sweep.grid import load_named
 from ragbench.sweep.job import Job
-from ragbench.sweep.notebooks import is_path
+from ragbench.sweep.notebooks import is_path, parts_of
 from ragbench.sweep.processes import LocalExecutor, Outcome
 from ragbench.systems.loader import system_digest
 
@@ -201,13 +201,14 @@ def _inputs(job: Job) -> list[Path]:
     """Return the files and folders next to the grid that the parameters of a job name."""
     paths: list[str] = []
     for name, value in job.configuration.items():
-        kind, colon, path = str(value).rpartition(":")
-        module = kind.partition(":")[0].partition(".")[0]
-        is_relative = isinstance(value, str) and path and not expanded(path).is_absolute()
-        if is_relative and is_path(path, name, job.cwd):
-            paths.append(path)
-        elif colon and module:
-            paths += [file for file in (f"{module}.py", module) if (job.cwd / file).exists()]
+        for part in parts_of(str(value), name):
+            kind, colon, path = part.strip().rpartition(":")
+            module = kind.partition(":")[0].partition(".")[0]
+            is_relative = isinstance(value, str) and path and not expanded(path).is_absolute()
+            if is_relative and is_path(path, name, job.cwd):
+                paths.append(path)
+            elif colon and module:
+                paths += [file for file in (f"{module}.py", module) if (job.cwd / file).exists()]
     return [Path(os.path.normpath(job.cwd / path)) for path in paths]
 
 

@@ -136,3 +136,20 @@ def test_results_without_digests_of_documents_say_so(folder: Path) -> None:
     again = sweep(path, jobs=1, out=folder / "results")
     [note] = [note for note in again.notes if "since the last run" in note]
     assert "which ones is not known, because the earlier result keeps no digest" in note
+
+
+def test_each_name_of_a_list_is_a_path_of_its_own(tmp_path: Path) -> None:
+    from ragbench.sweep.notebooks import in_place
+
+    here, there = tmp_path / "grids", tmp_path / "results" / "mine"
+    here.mkdir()
+    (here / "mine.toml").write_text("[polite]\nquestion = 'Is it polite?'\n")
+    (here / "a,b.yaml").write_text("x")
+    for written, moved in {
+        'criteria = "correctness,mine.toml"': 'criteria = "correctness,../../grids/mine.toml"',
+        'criteria = "mine.toml"': 'criteria = "../../grids/mine.toml"',
+        'criteria = "correctness,relevance"': 'criteria = "correctness,relevance"',
+        'dataset = "a,b.yaml"': 'dataset = "../../grids/a,b.yaml"',
+        'prompt = "Be short, mine.toml"': 'prompt = "Be short, mine.toml"',
+    }.items():
+        assert in_place(written, here, there) == moved
