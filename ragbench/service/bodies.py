@@ -131,8 +131,10 @@ class RunBody(
         needs_documents = path.parent == folder.sent or not load(path).corpus
         command = ["eval", f"--test-set={path}", folder.system(self.system)]
         for name, field in _FIELDS.items():
-            if (text := spec.plain_text(getattr(self, name))) != spec.plain_text(field.default):
-                command.append(f"{spec.option_name(name, field)}={text}")
+            option, text = spec.option_name(name, field), spec.plain_text(getattr(self, name))
+            if text == spec.plain_text(field.default):
+                continue
+            command.append(option if field.annotation is bool else f"{option}={text}")
         if self.own_criteria:
             names = [*self.model_dump()["criteria"], self._criteria_file(folder)]
             command.append(f"--criteria={','.join(names)}")
