@@ -675,15 +675,50 @@ def test_a_rewritten_question_is_searched_paid_once_and_shown() -> None:
     assert (cost.requests, cost.failed) == (2, 0)
 
 
-def test_several_queries_find_what_langchain_finds() -> None:
+def test_several_queries_find_everything_that_any_wording_finds() -> None:
     llm = rb.llms.ScriptedLLM(["strangers\nopen eyes", "strangers\nopen eyes"])
     pipeline = Pipeline(
         DATA, "bm25", chunker="document", rewrite="several:2", rewrite_llm=llm, fusion="rrf:0"
     )
     run = pipeline.retrieve({"q1": "most day"})
-    # as MultiQueryRetriever: everything that any wording finds, once
     assert {chunk_id.partition("#")[0] for chunk_id in run["q1"]} == {"cats", "dogs", "fish"}
     assert set(run["q1"].values()) == {1.0}
+
+
+@pytest.mark.filterwarnings("ignore")  # of the other library
+def test_several_queries_find_what_langchain_finds() -> None:
+    multi_query = pytest.importorskip(
+        "langchain_classic.retrievers.multi_query", reason="pip install langchain-classic"
+    )
+    documents = pytest.importorskip("langchain_core.documents")
+    base = pytest.importorskip("langchain_core.retrievers")
+    models = pytest.importorskip("langchain_core.language_models")
+    draw = random.Random(5)
+    words = [f"word{number}" for number in range(30)]
+    corpus = {f"d{i}": Document(f"d{i}", " ".join(draw.choices(words, k=8))) for i in range(40)}
+    data = Dataset("drawn", "test", corpus, [Case("q", "word0")], {"q": {"d0": 1}})
+    chunks = rb.chunk(data, "document")
+    index = BM25(chunks)
+    doc_id_of = {chunk.chunk_id: chunk.doc_id for chunk in chunks}
+
+    class Lexical(base.BaseRetriever):  # type: ignore
+        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Any]:
+            found = index.search({"q": query}, 100)["q"]
+            return [documents.Document(page_content=doc_id_of[chunk_id]) for chunk_id in found]
+
+    for _ in range(10):
+        question, *others = (" ".join(draw.sample(words, 2)) for _ in range(4))
+        reply = "\n".join(others)
+        theirs = multi_query.MultiQueryRetriever.from_llm(
+            Lexical(), llm=models.FakeListLLM(responses=[reply]), include_original=True
+        )
+        expected = [document.page_content for document in theirs.invoke(question)]
+        llm = rb.llms.ScriptedLLM([reply])
+        options: dict[str, Any] = {"rewrite": "several:3", "rewrite_llm": llm}
+        pipeline = Pipeline(data, "bm25", chunker="document", **options)
+        ours = [doc_id_of[chunk_id] for chunk_id in pipeline.retrieve({"q": question})["q"]]
+        assert sorted(ours) == sorted(expected)
+        assert len(set(ours)) == len(ours)
 
 
 # --- what may be found
