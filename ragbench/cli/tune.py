@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -49,7 +49,7 @@ def tune_command(
 
     with requests.settings():
         llms.check_llm(judge)
-        options = {
+        options: dict[str, Any] = {
             "questions": wording or [],
             "n_examples": n_examples,
             "max_requests": max_requests,
