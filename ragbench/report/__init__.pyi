@@ -21,6 +21,7 @@ from .configuration import (
     findings,
 )
 from .documents import chunks_of
+from .draft_tables import accepted_drafts, draft_findings, passage_states, rejected_drafts
 from .evaluation_tables import (
     abstentions,
     answer_measures,
@@ -41,6 +42,7 @@ from .evaluation_tables import (
     unsupported_claims,
 )
 from .explorer import Explorer, explore
+from .failed_parts import outcome_table, part_findings, part_verdicts
 from .failures import (
     by_severity,
     count_causes,
@@ -60,6 +62,7 @@ __all__ = [
     "MAIN",
     "Explorer",
     "abstentions",
+    "accepted_drafts",
     "answer_measures",
     "budget_curve",
     "budget_orders",
@@ -75,6 +78,7 @@ __all__ = [
     "cut_evidence",
     "cut_texts",
     "disagreements",
+    "draft_findings",
     "explore",
     "failure_details",
     "findings",
@@ -88,13 +92,18 @@ __all__ = [
     "means_by_turn",
     "mlflow_metrics",
     "odd_questions",
+    "outcome_table",
     "parameter_shares",
+    "part_findings",
+    "part_verdicts",
+    "passage_states",
     "plain",
     "plots",
     "proven_within_margin",
     "publish",
     "question_table",
     "ranking_measures",
+    "rejected_drafts",
     "robustness_table",
     "search_calls",
     "searches_by_call",

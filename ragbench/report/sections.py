@@ -22,13 +22,17 @@ def section(heading: str, about: str, *contents: Any) -> None:
     filled = [content for content in contents if not _is_empty(content)]
     if not filled:
         return
-    opening = "\n\n".join(text for text in (heading, about) if text)
-    if opening:
-        display(Markdown(opening))  # type: ignore[no-untyped-call]
+    texts = [text for text in (heading, about) if text]
     for content in filled:
         if isinstance(content, str | list):
-            content = Markdown(_markdown(content))  # type: ignore[no-untyped-call]
+            texts.append(_markdown(content))
+            continue
+        if texts:
+            display(Markdown("\n\n".join(texts)))  # type: ignore[no-untyped-call]
+            texts = []
         display(content)  # type: ignore[no-untyped-call]
+    if texts:
+        display(Markdown("\n\n".join(texts)))  # type: ignore[no-untyped-call]
 
 
 def _is_empty(content: Any) -> bool:

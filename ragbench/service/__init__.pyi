@@ -11,6 +11,14 @@ from .automatic import (
 from .cron_file import (
     import_schedules,
 )
+from .drift_tables import (
+    category_rates,
+    change_table,
+    cost_per_hundred,
+    drift_sentences,
+    known_trends,
+)
+from .example_history import example_database, made_up_nights
 from .history_database import (
     database_url,
 )
@@ -48,12 +56,19 @@ __all__ = [
     "add_schedule",
     "alerts",
     "api_keys",
+    "category_rates",
+    "change_table",
     "compare_runs",
+    "cost_per_hundred",
     "database_url",
+    "drift_sentences",
     "drifts",
+    "example_database",
     "history",
     "import_results",
     "import_schedules",
+    "known_trends",
+    "made_up_nights",
     "next_due",
     "overdue",
     "pause_schedule",

@@ -30,10 +30,11 @@ def test_heading_and_sentence_come_before_what_is_filled(shown: list[Any]) -> No
     table = pd.DataFrame({"a": [1]})
     report.section("## Searches", "What to look for.", None, table, "words", ["one", "two"])
     texts = [each.data for each in shown if isinstance(each, Markdown)]
-    assert texts == ["## Searches\n\nWhat to look for.", "words", "- one\n- two"]
+    assert texts == ["## Searches\n\nWhat to look for.", "words\n\n- one\n- two"]
     assert shown[1] is table
 
 
 def test_contents_alone_have_no_empty_heading(shown: list[Any]) -> None:
     report.section("", "", "words")
-    assert [each.data for each in shown] == ["words"]
+    report.section("## Key findings", "", ["one"])
+    assert [each.data for each in shown] == ["words", "## Key findings\n\n- one"]

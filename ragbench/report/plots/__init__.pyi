@@ -2,7 +2,10 @@ from .bars import cause_bars, measure_bars, robustness_intervals, stage_bars
 from .chunks import chunk_sizes, evidence_map
 from .curves import budget_curves, cost_fronts, race_lanes
 from .decision import plot_decision
+from .failed_parts import part_bars
 from .figure import STAGE_COLOURS, Style, colour_of, new_axes, new_figure, style_legend, styles
+from .passages import passage_map
+from .trends import trend_lines
 
 __all__ = [
     "STAGE_COLOURS",
@@ -16,10 +19,13 @@ __all__ = [
     "measure_bars",
     "new_axes",
     "new_figure",
+    "part_bars",
+    "passage_map",
     "plot_decision",
     "race_lanes",
     "robustness_intervals",
     "stage_bars",
     "style_legend",
     "styles",
+    "trend_lines",
 ]

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 from fastapi.testclient import TestClient
 
-import ragbench as rb
-from ragbench import evaluation
-from ragbench.service import add_alert, add_schedule, record
+from ragbench.service import add_alert, add_schedule, made_up_nights, record
 from tests.service.server.conftest import CASES, Call
 
 API = "/api/v1"
@@ -139,13 +132,7 @@ def test_a_run_that_cannot_be_made_is_a_failed_job_that_states_why(call: Call, r
 
 
 def test_the_trend_has_a_verdict(client: TestClient, call: Call, database: str) -> None:
-    notebook = json.loads((NOTEBOOKS / "history.ipynb").read_text(encoding="utf-8"))
-    sources = ["".join(cell["source"]) for cell in notebook["cells"]]
-    namespace: dict[str, Any] = {"rb": rb, "np": np, "pd": pd, "replace": replace}
-    namespace |= {"evaluation": evaluation, "database": "example"}
-    for name in ("usual = rng", "nights = []"):  # its made-up nights
-        exec(next(source for source in sources if name in source), namespace)
-    record(namespace["nights"], database=database)
+    record([(night, None) for night in made_up_nights()], database=database)
     found = call("GET", f"{API}/metrics?measure=pass_rate", key="*")
     assert len(found) == 50
     assert found[-1]["note"]

@@ -1,0 +1,173 @@
+"""Which part of a system failed, question by question: the search, the answer, both or none."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from ragbench.evaluation import Result
+from ragbench.metrics.groundedness.support import claim_support
+from ragbench.metrics.retrieval import ceilings, score_run
+from ragbench.types import Dataset
+
+_TESTS = {"llm_correctness": "judge", "gold_fact_coverage": "gold facts"}
+"""Measure -> what tested the answer; the first that was scored decides."""
+
+_BY_DOCUMENTS = "relevant documents"
+_BY_OUTCOME = "outcome"
+_ANSWERED = ("success", "uncertain")
+"""Outcomes with an answer; one without citations is uncertain, and may be right."""
+
+_RIGHT = 0.5  # value from which an answer is right
+_MOST = 5  # relevant documents that an answer is compared with
+_ROUNDING = 1e-9
+
+VERDICTS = ("retrieval failed", "generation failed", "both", "none")
+_UNDECIDED = "undecided"
+
+
+def part_verdicts(
+    dataset: Dataset, answered: Result, searched: Result, *, k: int, min_grade: int, share: float
+) -> pd.DataFrame:
+    """Return for each question whether retrieval failed, generation failed, both or none.
+
+    Retrieval has failed where its recall is below a share of the best possible recall. An answer is
+    tested by the first of: a judge's verdict of correctness, the gold facts, or how well the relevant
+    documents that share most words with it support it (that tests support, not truth).
+
+    Args:
+        dataset: the questions.
+        answered: the result of the system whose answers are judged.
+        searched: the result of the system whose passages are judged.
+        k: documents that count as found.
+        min_grade: the grade from which a document is relevant.
+        share: fraction of the best possible recall at `k` below which retrieval has failed.
+
+    Returns:
+        query_id, question, answer, outcome, relevant (the number of relevant documents), recall and
+        ceiling (NaN where no document is relevant), tested_by, value (in [0, 1]), verdict (one of
+        `VERDICTS`, or "undecided").
+    """
+    relevant = {
+        query_id: [
+            doc_id
+            for doc_id, grade in dataset.qrels.get(query_id, {}).items()
+            if grade >= min_grade
+        ]
+        for query_id in dataset.queries
+    }
+    table = answered.questions.set_index("query_id")[["question", "answer", "outcome"]]
+    table = table.join(_recall(relevant, searched, k))
+    has_answer = table["outcome"].isin(_ANSWERED)
+    table["tested_by"] = _BY_OUTCOME
+    table["value"] = float("nan")
+    tested = _tested(answered)
+    for query_id in table.index[has_answer]:
+        if query_id in tested.index:
+            table.loc[query_id, ["tested_by", "value"]] = tested.loc[query_id].tolist()
+        else:
+            answer = str(table.at[query_id, "answer"])
+            texts = _texts(dataset, relevant.get(str(query_id), ()))
+            table.at[query_id, "tested_by"] = _BY_DOCUMENTS
+            table.at[query_id, "value"] = _support(answer, texts)
+    table["verdict"] = _UNDECIDED
+    is_answerable = {case.query_id: case.answerable for case in dataset.cases}
+    for query_id, row in table.to_dict("index").items():
+        found = _is_found(row["recall"], row["ceiling"], share)
+        right = _is_right(row["value"], row["outcome"] in _ANSWERED, is_answerable[str(query_id)])
+        if found is not None and right is not None:
+            table.at[query_id, "verdict"] = _verdict(found, right)
+    return table.reset_index()
+
+
+def _recall(relevant: Mapping[str, Sequence[str]], searched: Result, k: int) -> pd.DataFrame:
+    """Return relevant, recall and ceiling of each question."""
+    qrels = {query_id: dict.fromkeys(doc_ids, 1) for query_id, doc_ids in relevant.items()}
+    run = {query_id: searched.run.get(query_id, {}) for query_id in relevant}
+    table = pd.DataFrame({"relevant": pd.Series({one: len(ids) for one, ids in relevant.items()})})
+    table["recall"] = score_run(qrels, run, [f"R@{k}"]).set_index("query_id")["value"]
+    table["ceiling"] = ceilings(qrels, [f"R@{k}"]).set_index("query_id")["value"]
+    table.loc[table["relevant"] == 0, ["recall", "ceiling"]] = float("nan")
+    return table
+
+
+def _tested(answered: Result) -> pd.DataFrame:
+    """Return tested_by and value of the questions whose answers a judge or gold facts tested."""
+    parts = []
+    for measure, test in _TESTS.items():
+        if measure in answered.wide:
+            values = answered.wide[measure].dropna()
+            parts.append(pd.DataFrame({"tested_by": test, "value": values}))
+    if not parts:
+        return pd.DataFrame(columns=["tested_by", "value"])
+    table = pd.concat(parts)
+    return table[~table.index.duplicated(keep="first")]
+
+
+def _texts(dataset: Dataset, doc_ids: Sequence[str]) -> list[str]:
+    return [dataset.corpus[doc_id].full_text for doc_id in doc_ids if doc_id in dataset.corpus]
+
+
+def _support(answer: str, texts: Sequence[str]) -> float:
+    """Return how well the texts that share most words with an answer support it; NaN without any."""
+    if not texts:
+        return float("nan")
+    words = set(answer.casefold().split())
+    n_shared = pd.Series([len(words & set(text.casefold().split())) for text in texts])
+    nearest = [texts[place] for place in n_shared.nlargest(_MOST).index]
+    return claim_support(answer, nearest)
+
+
+def _is_found(recall: float, ceiling: float, share: float) -> bool | None:
+    """Return whether retrieval found enough; None where no document is relevant."""
+    if math.isnan(recall):
+        return None
+    return recall >= share * ceiling - _ROUNDING
+
+
+def _is_right(value: float, has_answer: bool, is_answerable: bool) -> bool | None:
+    """Return whether a question was answered as it must be; None where nothing tested the answer."""
+    if not is_answerable:
+        return not has_answer
+    if not has_answer:
+        return False
+    return None if math.isnan(value) else value >= _RIGHT
+
+
+def _verdict(found: bool, right: bool) -> str:
+    if found and right:
+        return "none"
+    if found:
+        return "generation failed"
+    return "retrieval failed" if right else "both"
+
+
+def part_findings(table: pd.DataFrame, k: int) -> list[str]:
+    """Return what `part_verdicts` has shown, in sentences: questions by verdict, the mean recall next
+    to its ceiling, and how many answers were tested for support only.
+    """
+    phrases = {"none": "nothing failed", "both": "both failed"}
+    sentences = []
+    for verdict, rows in table.groupby("verdict", sort=False):
+        phrase = phrases.get(str(verdict), str(verdict))
+        listed = ", ".join(rows["query_id"].head(10))
+        sentences.append(f"{len(rows)} of {len(table)} questions: {phrase} ({listed})")
+    if table["recall"].notna().any():
+        recall, ceiling = table["recall"].mean(), table["ceiling"].mean()
+        sentences.append(
+            f"Mean recall at k = {k} is {recall:.3f}; no system could exceed {ceiling:.3f}."
+        )
+    n_by_documents = int(table["tested_by"].eq(_BY_DOCUMENTS).sum())
+    if n_by_documents:
+        sentences.append(
+            f"{n_by_documents} answers were compared with the relevant documents only: that tests "
+            "support, not truth."
+        )
+    return sentences
+
+
+def outcome_table(result: Result) -> pd.DataFrame:
+    """Count the questions by the outcome that was expected (rows) and the outcome (columns)."""
+    expected = [case.expected_outcome or "not stated" for case in result.cases]
+    outcomes = [case.outcome for case in result.cases]
+    return pd.crosstab(pd.Series(expected, name="expected"), pd.Series(outcomes, name="outcome"))

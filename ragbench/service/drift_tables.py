@@ -1,0 +1,97 @@
+"""Tables and sentences about runs over time: what `history.ipynb` shows between its figures."""
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+import pandas as pd
+
+from ragbench.errors import ConfigError
+from ragbench.service.trends import trend
+from ragbench.statistics.drift import Drift
+
+_NEWEST = 7
+
+
+def known_trends(
+    measures: Iterable[str], *, series: str = "", client: str | None = None, database: str = ""
+) -> dict[str, pd.DataFrame]:
+    """Return measure -> `trend`, of the measures that any run has; the options are those of `trend`."""
+    trends = {}
+    for measure in dict.fromkeys(measures):
+        with suppress(ConfigError):
+            trends[measure] = trend(measure, series=series, client=client, database=database)
+    return trends
+
+
+def drift_sentences(drifts: Mapping[str, Mapping[str, Drift]]) -> list[str]:
+    """Return what can be said of each measure over time, in sentences of Markdown.
+
+    Args:
+        drifts: measure -> the id of the newest run of each epoch -> its drift, as from `drifts`.
+    """
+    sentences = [
+        f"**{measure}**: {drift.text}"
+        for measure, epochs in drifts.items()
+        for drift in epochs.values()
+        if drift.changes or drift.notice
+    ]
+    return sentences or ["too few runs of any configuration"]
+
+
+def change_table(drifts: Mapping[str, Mapping[str, Drift]]) -> pd.DataFrame:
+    """Return one row for each change that was shown: measure, change ("fall" or "rise"), since,
+    earliest and latest (they hold the date with 95 % confidence), noticed, before and after (means),
+    questions (that moved most).
+
+    Args:
+        drifts: as for `drift_sentences`.
+    """
+    rows = []
+    for measure, epochs in drifts.items():
+        for drift in epochs.values():
+            for change in drift.changes:
+                rows.append(
+                    {
+                        "measure": measure,
+                        "change": change.direction,
+                        "since": change.since,
+                        "earliest": change.earliest,
+                        "latest": change.latest,
+                        "noticed": change.noticed,
+                        "before": change.before,
+                        "after": change.after,
+                        "questions": ", ".join(change.questions),
+                    }
+                )
+    return pd.DataFrame(rows).round(3)
+
+
+def cost_per_hundred(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the US dollars per 100 questions of each configuration: newest, oldest, mean.
+
+    Args:
+        runs: as from `history`, the newest first.
+    """
+    dollars = runs.assign(usd=100 * runs["cost_usd"] / runs["questions"])
+    table = dollars.groupby("configuration")["usd"].agg(["first", "last", "mean"])
+    return table.rename(columns={"first": "newest", "last": "oldest"}).round(4)
+
+
+def category_rates(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the fraction of questions that passed, by configuration and category: the newest seven
+    runs next to all before. No row where no run has categories.
+
+    Args:
+        runs: as from `history`; `categories` is category -> passed and other counts.
+    """
+    rows = []
+    for run in runs.to_dict("records"):
+        for category, counts in run["categories"].items():
+            rows.append((run["made_at"], run["configuration"], category, counts[0]))
+    table = pd.DataFrame(rows, columns=["made_at", "configuration", "category", "pass_rate"])
+    table = table.astype({"pass_rate": float}).dropna(subset=["pass_rate"])
+    newest = sorted(table["made_at"].unique())[-_NEWEST:]
+    is_newest = table["made_at"].isin(newest)
+    table["when"] = is_newest.map({True: f"newest {_NEWEST}", False: "before"})
+    rates = table.pivot_table("pass_rate", ["configuration", "category"], "when", "mean")
+    return rates.round(3)
