@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import select
 import shutil
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
@@ -19,11 +22,15 @@ from ragbench.errors import ConfigError, DataWarning, RagbenchError, printable
 if TYPE_CHECKING:
     import pandas as pd
 
+_READER_ENDED = 141
+"""The exit status of a program that SIGPIPE ended."""
+
 
 @contextmanager
 def clean_errors() -> Iterator[None]:
     """Print errors of ragbench and of files in one line each, and one that lists several problems
-    with a line for each; anything else is a bug and keeps its traceback.
+    with a line for each; anything else is a bug and keeps its traceback. Where the reader of the output
+    has ended, such as `head`, the command ends without a word, by the status of a shell.
     """
     from ragbench import store
 
@@ -36,15 +43,44 @@ def clean_errors() -> Iterator[None]:
             raise ConfigError(str(exc)) from exc
         yield
     except (RagbenchError, OSError) as exc:
+        if isinstance(exc, BrokenPipeError) and _discard_unread_output():
+            raise typer.Exit(_READER_ENDED) from exc
         text = str(exc)
         if isinstance(exc, OSError) and exc.filename:  # without the number of the error
             text = f"{exc.filename}: {exc.strerror}"
-        typer.echo("\n  ".join(map(printable, f"ragbench: {text}".splitlines())), err=True)
+        with suppress(BrokenPipeError):  # nobody reads it
+            typer.echo("\n  ".join(map(printable, f"ragbench: {text}".splitlines())), err=True)
         raise typer.Exit(2) from exc
     except KeyboardInterrupt as exc:
         raise typer.Exit(130) from exc
     finally:
         warnings.formatwarning = as_before
+
+
+def _discard_unread_output() -> bool:
+    """Discard all output from here on where nobody reads it any more; return True if this is so.
+
+    Without this, Python writes about its last lines when it ends.
+    """
+    unread = [stream for stream in (sys.stdout, sys.stderr) if _is_unread(stream)]
+    for stream in unread:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+    return bool(unread)
+
+
+def _is_unread(stream: TextIO) -> bool:
+    """Return True for a pipe that its reader has closed."""
+    try:
+        descriptor = stream.fileno()
+    except io.UnsupportedOperation:  # kept in memory
+        return False
+    if not hasattr(select, "poll"):  # Windows
+        return False
+    pipe = select.poll()
+    pipe.register(descriptor, 0)  # errors are reported without being asked for
+    return any(event & select.POLLERR for _, event in pipe.poll(0))
 
 
 def _format_warning(message: Warning | str, *_: Any, **__: Any) -> str:

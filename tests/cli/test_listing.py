@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import ragbench as rb
 from ragbench.cli import app
+from ragbench.cli.console import clean_errors
 from ragbench.cli.lists import KINDS
 from ragbench.generation.prompts import check_prompt
 from ragbench.llms.prices import price_of
@@ -111,3 +116,36 @@ def test_runs_are_shown_and_compared_as_json(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     conclusion = json.loads(done.stdout)
     assert (conclusion["measure"], len(conclusion["arms"])) == ("nDCG@10", 2)
+
+
+@pytest.mark.parametrize(
+    ("command", "streams"),
+    [
+        ("list measures", "stdout"),
+        ("list measures --json", "stdout"),
+        ("list measures", "stdout stderr"),
+    ],
+)
+def test_output_that_is_read_no_more_ends_a_command_quietly(command: str, streams: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)  # as `head` does when it has seen enough
+    errors = writer if "stderr" in streams else subprocess.PIPE
+    words = [sys.executable, "-m", "ragbench", *command.split()]
+    done = subprocess.run(words, stdout=writer, stderr=errors, text=True, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr or "") == (141, "")
+
+
+def test_an_error_that_nobody_reads_keeps_its_status() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = [sys.executable, "-m", "ragbench", "list", "nonsense"]
+    done = subprocess.run(words, stderr=writer, stdout=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
+def test_a_pipe_of_something_else_that_breaks_is_an_error() -> None:
+    with pytest.raises(typer.Exit) as ending, clean_errors():
+        raise BrokenPipeError(32, "Broken pipe")
+    assert ending.value.exit_code == 2
