@@ -11,12 +11,14 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Header, HTTPException, Query, Request
 from starlette.concurrency import run_in_threadpool
 
-from ragbench.service.folders import Folder
+from ragbench.errors import unknown
+from ragbench.service.folders import Folder, clients_in
 from ragbench.service.history_database import Json
 from ragbench.service.keys import (
     EVERY_CLIENT,
     ROLES,
     ApiKey,
+    clients_of,
     digest,
     find_key,
     find_session,
@@ -165,6 +167,18 @@ def needs(role: str, client_of: Any = CLIENT_ID) -> Any:
             raise HTTPException(
                 403, f"this needs a key of the role {role}; this key is of a {key.role}"
             )
-        return Session(request, key, None).of(client)
+        found = Session(request, key, None).of(client)
+        if key.client_id == EVERY_CLIENT and client and request.method in _SAFE:
+            await run_in_threadpool(_check_client, found)
+        return found
 
     return Depends(session)
+
+
+def _check_client(session: Session) -> None:
+    """Raise 404 for a client without a folder, a key and a row: a key of every client opens any name,
+    also one that is misspelt.
+    """
+    known = {*clients_in(session.root), *clients_of(session.database)}
+    if session.owner not in known:
+        raise HTTPException(404, unknown("client", session.owner, sorted(known)))

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 from sqlalchemy import (
+    CompoundSelect,
     Connection,
     Engine,
     Executable,
@@ -65,7 +66,7 @@ def connected(database: str = "", *, write: bool = False) -> Iterator[Connection
         raise DataError(f"the database {name} cannot be used: {reason}") from exc
 
 
-def read_rows(database: str, query: Select[Any]) -> Sequence[Row[Any]]:
+def read_rows(database: str, query: Select[Any] | CompoundSelect[Any]) -> Sequence[Row[Any]]:
     """Return the rows of a query, in a transaction of its own."""
     with connected(database) as connection:
         return connection.execute(query).all()

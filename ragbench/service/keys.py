@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
 import pandas as pd
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, insert, select, union, update
 
 from ragbench.errors import ConfigError, check_known
 from ragbench.service.history_database import (
@@ -22,7 +22,7 @@ from ragbench.service.history_database import (
     timestamp,
     write,
 )
-from ragbench.service.tables import api_key, session
+from ragbench.service.tables import api_key, dataset, item, run, schedule, session
 
 EVERY_CLIENT = "*"
 ROLES = ("reader", "runner", "admin")
@@ -68,6 +68,14 @@ def add_key(name: str, *, client: str = "", role: str = "reader", database: str 
         )
     write(database, insert(api_key).values(row))
     return key
+
+
+def clients_of(database: str = "") -> set[str]:
+    """Return the clients that have a key, a run, a data set, a schedule, or sent something."""
+    tables = api_key, run, dataset, schedule, item
+    columns = [table.c.client_id for table in tables]
+    query = union(*(select(column).where(column != EVERY_CLIENT) for column in columns))
+    return {row.client_id for row in read_rows(database, query)}
 
 
 def find_key(key: str, *, database: str = "") -> ApiKey | None:

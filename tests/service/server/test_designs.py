@@ -6,6 +6,7 @@ import json
 import re
 import sqlite3
 from datetime import UTC, datetime
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -491,6 +492,27 @@ def test_a_superuser_of_the_guide_names_no_client(filled: Call) -> None:
     )
     assert filled("GET", "/api/v1/evaluation/runs", key="*") == [run]
     assert filled("GET", "/api/v1/evaluation/runs") == [run]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/evaluation/datasets?client_id={}",
+        "/api/v1/evaluation/runs?client_id={}",
+        "/api/v1/datasets?client_id={}",
+        "/api/v1/runs?client_id={}",
+        "/datasets?client={}",
+        "/?client={}",
+    ],
+)
+def test_a_misspelt_client_of_a_superuser_is_named(
+    filled: Call, client: TestClient, keys: dict[str, str], path: str
+) -> None:
+    headers = {"X-API-Key": keys["*"]}
+    answer = client.get(path.format("acne"), headers=headers)
+    assert answer.status_code == 404
+    assert "nknown client 'acne'; did you mean 'acme'?" in unescape(answer.text)
+    assert client.get(path.format("acme"), headers=headers).status_code == 200
 
 
 def test_faithfulness_of_the_guide_is_the_judges_where_a_provider_is_configured(
