@@ -140,6 +140,36 @@ def drifts(
         return {members[-1]["id"]: each for members, each in _drifts(connection, rows, streams)}
 
 
+def values_over_time(
+    row: _Row, measures: Sequence[str], *, limit: int, database: str = ""
+) -> pd.DataFrame:
+    """Return the means of measures in the newest runs of a configuration, the oldest run first;
+    whether they moved is not tested.
+
+    Columns: run, made_at, epoch, cost_usd, measure, mean, ci_low, ci_high.
+
+    Args:
+        row: its client_id, series and configuration.
+        limit: how many runs.
+    """
+    run, score = tables.run.c, tables.score.c
+    columns = run.id.label("run"), run.made_at, run.epoch, run.cost_usd
+    newest = select(*columns).where(*[run[name] == row[name] for name in _LINE])
+    newest = newest.order_by(run.made_at.desc(), run.id).limit(limit)
+    with connected(database) as connection:
+        runs = [dict(each) for each in connection.execute(newest).mappings()]
+        values = select(score.run_id.label("run"), score.measure)
+        values = values.add_columns(score.mean, score.ci_low, score.ci_high)
+        values = values.where(score.run_id.in_([each["run"] for each in runs]))
+        values = values.where(score.measure.in_(measures))
+        scores = [dict(each) for each in connection.execute(values).mappings()]
+    names = ["run", "measure", "mean", "ci_low", "ci_high"]
+    frame = pd.DataFrame(runs[::-1]).merge(pd.DataFrame(scores, columns=names), on="run")
+    frame["made_at"] = pd.to_datetime(frame["made_at"], utc=True, format="ISO8601")
+    numbers = dict.fromkeys(("mean", "ci_low", "ci_high", "cost_usd"), "float64")
+    return frame.astype(numbers)
+
+
 class Standing(NamedTuple):
     """The drift of a configuration at a run: `begun` are the measures that got worse with this run,
     `ended` those that got better, `worse` all that are worse than before; measure -> change.

@@ -82,6 +82,7 @@ def runs(who: Visitor, measure: str = "") -> HTMLResponse:
     due = {(row["client_id"], row["name"]): row["next_due"] for row in api.list_schedules(who)}
     for row in rows:
         row["next"] = due.get((row["client_id"], row["series"]), "")
+    newest = max(rows, key=lambda row: str(row["made_at"]), default=None)
     return page(
         who.request,
         "runs",
@@ -90,6 +91,9 @@ def runs(who: Visitor, measure: str = "") -> HTMLResponse:
         measure=measure,
         measures=names,
         client=who.client,
+        newest=newest,
+        charts=views.newest_panels(newest, who.database) if newest else [],
+        cost=views.COST,
     )
 
 

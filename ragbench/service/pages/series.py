@@ -2,6 +2,8 @@
 
 import math
 import re
+from collections.abc import Collection
+from functools import lru_cache
 
 import pandas as pd
 from sqlalchemy import select
@@ -17,6 +19,7 @@ from ragbench.service.trends import State
 from ragbench.types import grouped
 
 _RUNS = 400  # of a chart
+_FIRST_RUNS = 100  # of a chart on the first page
 _FIRST = ("pass_rate", "P@", "R@", "RR")
 """The measures of the first charts, or how their names begin: at the depth of 5 if there is one."""
 COST = "cost of a run"
@@ -38,13 +41,18 @@ def measures_of(ids: list[str], database: str) -> list[str]:
     """
     query = select(score.c.measure).where(score.c.run_id.in_(ids)).distinct()
     names = {row.measure for row in read_rows(database, query)}
+    order = dict.fromkeys((*_first_of(names), *trends.MAIN, *sorted(names)))
+    return [name for name in order if name in names]
+
+
+def _first_of(names: Collection[str]) -> list[str]:
+    """Return the measures of the first charts, in their order, of those that a run has."""
     first = []
     for beginning in _FIRST:
         at_depths = sorted(name for name in names if re.fullmatch(rf"{beginning}\d+", name))
-        usual = {beginning, f"{beginning}5"} & names
+        usual = {beginning, f"{beginning}5"}.intersection(names)
         first += [*usual, *at_depths][:1]
-    order = dict.fromkeys((*first, *trends.MAIN, *sorted(names)))
-    return [name for name in order if name in names]
+    return first
 
 
 def decided_of(ids: list[str], database: str) -> dict[str, int]:
@@ -72,6 +80,48 @@ def panels(session: Session, series: str, configuration: str, measures: list[str
         )
     if len(measures) > 1 and (runs["cost_usd"] > 0).any():
         charts.append(_cost_panel(runs))
+    return charts
+
+
+def newest_panels(row: Json, database: str) -> list[Json]:
+    """Return the charts of the first page: pass rate, precision, recall and MRR of the series that ran
+    last, and what its runs cost; where it has none of these measures, its first one.
+
+    Args:
+        row: the newest run of the configuration, as `trends.overview` has it.
+    """
+    names = measures_of([row["id"]], database)
+    first = _first_of(names) or names[:1]
+    if not first:
+        return []
+    line = row["client_id"], row["series"], row["configuration"]
+    return _newest_panels(database, line, tuple(first), row["runs"], row["recorded"])
+
+
+@lru_cache(maxsize=1_000)
+def _newest_panels(
+    database: str, line: tuple[str, str, str], measures: tuple[str, ...], *runs: object
+) -> list[Json]:
+    """Return the charts of a configuration; drawn again where `runs` of it, their number and when the
+    last one was recorded, are others.
+    """
+    client, series, configuration = line
+    of = {"client_id": client, "series": series, "configuration": configuration}
+    values = trends.values_over_time(of, measures, limit=_FIRST_RUNS, database=database)
+    charts: list[Json] = []
+    for measure in measures:
+        rows = values[values["measure"] == measure]
+        charts.append(
+            {
+                "measure": measure,
+                "meaning": meaning_of(measure),
+                "chart": line_chart(rows, measure),
+                "newest": records(rows.tail(1))[0],
+            }
+        )
+    costs = values[values["measure"] == measures[0]]
+    if (costs["cost_usd"] > 0).any():
+        charts.append(_cost_panel(costs))
     return charts
 
 

@@ -124,6 +124,30 @@ def test_the_first_charts_of_a_series_are_those_of_the_guide(
     assert "$0.0009" in html
 
 
+def test_the_first_visit_shows_the_charts_of_the_series_that_ran_last(
+    visit: TestClient, database: str
+) -> None:
+    names = ("nDCG@10", "pass_rate", "P@5", "R@5", "RR")
+    runs = []
+    for cost, (each, _) in enumerate(nights(3)):
+        rows = [(query_id, name, 0.5) for query_id in each.queries for name in names]
+        scores = pd.DataFrame(rows, columns=["query_id", "measure", "value"])
+        config = {**each.config, "facts": {"cost_usd": cost / 100}}
+        runs.append((replace(each, scores=scores, config=config), None))
+    record(runs, client="acme", database=database)
+    record(nights(1, seed=1), client="acme", series="earlier", database=database)
+    record(nights(3, seed=2), client="other", series="not yours", database=database)
+    html = visit.get("/").text
+    headings = re.findall(r"<section><h3>(.+?) <span", html)
+    assert headings == ["pass_rate", "P@5", "R@5", "RR", "cost of a run"]
+    assert html.count('class="hit"') == 3 * len(headings)
+    assert "Newest series over time: nightly" in words(html)
+    record(nights(5, seed=3)[4:], client="acme", series="alone", database=database)
+    html = visit.get("/").text  # a new run is seen, and one without these measures has its first
+    assert re.findall(r"<section><h3>(.+?) <span", html) == ["nDCG@10"]
+    assert "Newest series over time: alone" in words(html)
+
+
 def test_data_sets_and_clients_are_listed(
     filled: Call, client: TestClient, keys: dict[str, str], database: str
 ) -> None:
