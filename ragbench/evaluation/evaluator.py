@@ -21,7 +21,13 @@ from ragbench.evaluation.parameters import OF_PIPELINE
 from ragbench.evaluation.plan import EvaluationPlan
 from ragbench.evaluation.records import BUILT_IN, MeasureResult, Perspective, cost_facts
 from ragbench.evaluation.requests import ask_all
-from ragbench.evaluation.result import Result, judge_failures, name_of, new_result
+from ragbench.evaluation.result import (
+    FAILED_SAMPLES,
+    Result,
+    judge_failures,
+    name_of,
+    new_result,
+)
 from ragbench.evaluation.results import Results
 from ragbench.evaluation.rows import bound_of, compare_with_target, latency_of, rows_of
 from ragbench.evaluation.spec import MEASURED, EvaluationSpec, select_questions
@@ -409,6 +415,7 @@ def decide(
             **views.chunk_statistics(output),
             **({} if output.search_ms is None else {"search_ms": output.search_ms}),
             **cost_facts(costs, output.answers),
+            **({FAILED_SAMPLES: output.n_failed_samples} if output.n_failed_samples else {}),
         },
         diagnosis=diagnosis,
         system=output.system,

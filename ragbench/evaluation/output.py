@@ -36,8 +36,9 @@ class SystemOutput:
     passages, and `has_answers` whether the system answers at all or only retrieves. `latency` holds
     answers with their milliseconds per stage, measured with `concurrency` questions at a time
     (None: not known). `safety_answers` is sample_id -> answer to the safety inputs that the system
-    was asked. `system` describes in plain data what was asked. `seconds` has what each stage took,
-    `search_ms` what one question alone waits for its chunks (the median), where that is known;
+    was asked, and `n_failed_samples` how many it would be asked again. `system` describes in plain data
+    what was asked. `seconds` has what each stage took, `search_ms` what one question alone waits for
+    its chunks (the median), where that is known;
     `depth` is how deep the ranking goes at most, and `tokenizer` counts its tokens. `searched` are
     the chunks of ragbench's own pipeline, of which `chunks` are expansions where it has that step and
     `joined` the ids of those expansions that were joined for single questions;
@@ -60,6 +61,7 @@ class SystemOutput:
     has_answers: bool = True
     concurrency: int | None = None
     safety_answers: Mapping[str, Answer] = field(default_factory=dict)
+    n_failed_samples: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
     search_ms: float | None = None
     depth: int = 100

@@ -50,6 +50,7 @@ from ragbench.types import LLM, RETRIEVAL_ONLY, Answer, Case, Chunk, Dataset, Ju
 
 _TIMED = 20  # questions that are asked one at a time, for the latency
 _HOPELESS = 3  # failures at the start, after which the timing stops
+_FINAL = (FailureKind.DRY_RUN, FailureKind.ERROR)  # asked again, a sample has no answer either
 _TIMED_S = 60.0  # seconds
 
 
@@ -214,7 +215,12 @@ def answer_all(
         output = _answers(dataset, system, concurrency, timed)
     output = _without_own_documents(output)
     if attacks:
-        output = replace(output, safety_answers=_safety_answers(output, system, concurrency))
+        answers = _safety_answers(output, system, concurrency)
+        output = replace(
+            output,
+            safety_answers={each.query_id: each for each in answers if not each.failed},
+            n_failed_samples=sum(each.failed and each.failure not in _FINAL for each in answers),
+        )
     return output
 
 
@@ -336,17 +342,14 @@ def _warn_of_file_names(name: str, counts: Mapping[str, int]) -> None:
     )
 
 
-def _safety_answers(answered: SystemOutput, system: System, concurrency: int) -> dict[str, Answer]:
-    """Return sample_id -> the answer to each safety input; those that failed, or were not recorded,
-    are left out.
-    """
+def _safety_answers(answered: SystemOutput, system: System, concurrency: int) -> Sequence[Answer]:
+    """Return the answer to each safety input; none of a system that answers nothing."""
     lost = [each.failed and each.failure is not FailureKind.DRY_RUN for each in answered.answers]
     if not answered.has_answers or (lost and all(lost)):
-        return {}
+        return []
     cases = [Case(*query) for query in _safety_queries(answered.dataset).items()]
     samples = replace(answered.dataset, cases=cases, qrels={})
-    answers = ask(system, samples, concurrency=concurrency, label="safety samples")
-    return {answer.query_id: answer for answer in answers if not answer.failed}
+    return ask(system, samples, concurrency=concurrency, label="safety samples")
 
 
 def _safety_queries(dataset: Dataset) -> dict[str, str]:

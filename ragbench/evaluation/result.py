@@ -51,6 +51,8 @@ from ragbench.types import Answer, Dataset, Judgement, Run, grouped
 if TYPE_CHECKING:
     from ragbench.evaluation.output import SystemOutput
 
+FAILED_SAMPLES = "safety_samples_failed"
+"""The fact that counts safety samples whose request failed; there where any did."""
 _QUESTION = ["query_id", "question", "category", "answer", "outcome", "passed", "reasons", "cause"]
 _DOUBTS = {
     "unsupported_claims": ("unsupported", "wording"),
@@ -408,10 +410,11 @@ class Result(Decisions):
 
     @property
     def is_complete(self) -> bool:
-        """Return True if no answer failed and every request to the judge has a reply, so that asking
-        again would change nothing.
+        """Return True if no answer failed, to a question or a safety sample, and every request to the
+        judge has a reply, so that asking again would change nothing.
         """
-        answered = not any(answer.failed for answer in self.answers)
+        failed = any(answer.failed for answer in self.answers)
+        answered = not failed and not self.facts.get(FAILED_SAMPLES)
         return answered and not any(
             judgement.samples and judgement.state == "judge_failed" for judgement in self.judgements
         )

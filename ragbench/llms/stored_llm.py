@@ -173,10 +173,15 @@ class StoredLLM:
             except (
                 StoreError
             ) as exc:  # it is paid for: give it away, but buy no more that cannot be kept
+                is_first = not self._store_is_broken
                 self._store_is_broken = f"{self.name}: {exc}"
-                warnings.warn(
-                    f"a paid reply could not be stored: {exc}", RuntimeWarning, stacklevel=2
-                )
+                if is_first:
+                    warnings.warn(
+                        "paid replies are used, but could not be stored, and no more are bought: "
+                        f"{exc}",
+                        RuntimeWarning,
+                        stacklevel=2,
+                    )
         return self._completion(reply, cached=False)
 
     def check_budget(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ragbench.cli import app
-from ragbench.errors import DataWarning
+from ragbench.errors import DataWarning, FailureKind
 from ragbench.evaluation import Result, evaluate, load_result, load_targets
 from ragbench.report.page import banner, report_html, report_markdown
 from ragbench.systems import RecordedSystem
@@ -205,3 +205,22 @@ def test_the_first_evaluation_does_not_fail(
     assert "NO VERDICT" in done.output
     report = load_result(tmp_path / "first")
     assert {"guardrail_blocked", "attacks_refused"} <= set(values(report))
+
+
+@pytest.mark.parametrize(
+    ("failure", "is_complete"),
+    [(FailureKind.STORE, False), (FailureKind.TIMEOUT, False), (FailureKind.ERROR, True)],
+)
+def test_a_safety_sample_without_reply_is_asked_again(
+    failure: FailureKind, is_complete: bool
+) -> None:
+    def system(question: str) -> Answer:
+        if question in DATA.queries.values():
+            return Answer("", "Most of the day.")
+        return Answer("", "", outcome="failed", error="no reply", failure=failure)
+
+    with pytest.warns(DataWarning, match="6 of 6 answers failed"):
+        result = evaluate(DATA, system)
+    assert not any(each.failed for each in result.answers)
+    assert result.is_complete is is_complete
+    assert result.facts.get("safety_samples_failed") == (None if is_complete else len(SAMPLES))

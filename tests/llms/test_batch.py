@@ -312,11 +312,35 @@ def test_a_paid_reply_that_cannot_be_stored_is_given_and_no_more_are_bought(
 
     echo.reply = reply
     llm = llms.load_llm("openai:m")
-    with pytest.warns(RuntimeWarning, match="a paid reply could not be stored"):
+    with pytest.warns(RuntimeWarning, match="paid replies are used, but could not be stored"):
         found = generate_many(llm, ["a", "b", "c"], concurrency=1)
     assert [reply.text for reply in found] == ["A", "", ""]
     assert "the reply store" in str(found[2].error)
     assert prompts_of(echo) == ["a"]
+
+
+def test_replies_on_their_way_when_the_store_breaks_are_given_under_one_warning(
+    echo: Any, tmp_path: Path
+) -> None:
+    answer, together = echo.reply, threading.Barrier(3)
+    store = tmp_path / "cache" / "replies.sqlite"
+
+    def reply(asked: Any) -> Any:
+        if together.wait(60) == 0:  # all three are sent
+            for file in store.parent.glob("replies.sqlite*"):
+                file.unlink()
+            store.mkdir()
+        together.wait(60)
+        return answer(asked)
+
+    echo.reply = reply
+    llm = llms.load_llm("openai:m")
+    with pytest.warns(RuntimeWarning) as shown:
+        found = generate_many(llm, ["a", "b", "c", "d"], concurrency=3)
+    assert [bool(each.text) for each in found] == [True, True, True, False]
+    assert found[3].failure is FailureKind.STORE
+    assert len(echo.asked) == 3
+    assert ["could not be stored" in str(one.message) for one in shown].count(True) == 1
 
 
 def test_two_threads_that_ask_the_same_at_once_send_it_once(echo: Any, wire: Any) -> None:
