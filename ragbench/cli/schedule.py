@@ -149,7 +149,7 @@ def import_file(
 
 @schedule_app.register("run-due")
 def run_due_jobs(*, database: Database = "") -> int:
-    """Run due jobs and jobs whose lease expired; then check alerts. May be called at any time, on
+    """Run due jobs and jobs whose worker died; then check alerts. May be called at any time, on
     many machines.
 
     A time that was missed is run once. EVALUATION_ENABLED=false turns it off, EVALUATION_DEFAULT_K

@@ -1,7 +1,8 @@
 """Jobs in the database: requested once or by a schedule, and completed by exactly one worker.
 
-A job is claimed for a minute; its worker renews that while it works, and its result is committed
-only while it still holds the job. When a worker dies, another one claims the job after that minute.
+A worker renews its claim of a job while it works, and its result is committed only while it still
+holds the job. Another worker claims a job that it has seen without a renewal for a minute by its own
+count of seconds, so that no clock that jumps, and no difference between two, repeats a running job.
 Sweeps record what they finish by themselves; the configurations that a dead worker had finished are
 the same runs to the next one. A command that is requested once is a schedule without times.
 """
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from sqlalchemy import Connection, Row, and_, func, insert, or_, select, update
@@ -172,16 +174,53 @@ def insert_job(connection: Connection, schedule_id: str, due: str, **values: Any
     return job_id
 
 
+_RENEWALS: dict[tuple[str, str], tuple[str, float]] = {}
+"""(database, job) -> the newest renewal of a running job, and when this process saw it first, by
+`monotonic`.
+"""
+
+
+def _silent_jobs(connection: Connection, database: str, lease_s: float) -> list[Any]:
+    """Return a condition for each running job whose worker has renewed nothing for `lease_s` while
+    this process looked; it holds until the worker does.
+    """
+    columns = job.c.id, job.c.holder, job.c.lease_until
+    rows = connection.execute(select(*columns).where(job.c.state == "running")).all()
+    running = {(database, row.id) for row in rows}
+    for key in [*_RENEWALS]:
+        if key[0] == database and key not in running:
+            _RENEWALS.pop(key, None)
+    silent = []
+    for row in rows:
+        renewal = f"{row.holder} {row.lease_until}"
+        seen, since = _RENEWALS.get((database, row.id), ("", 0.0))
+        if seen != renewal:
+            _RENEWALS[database, row.id] = renewal, monotonic()
+        elif monotonic() - since >= lease_s:
+            is_same = job.c.holder == row.holder, job.c.lease_until == row.lease_until
+            silent.append(and_(job.c.id == row.id, job.c.state == "running", *is_same))
+    return silent
+
+
+def has_expired(database: str) -> bool:
+    """Return True if the lease of a running job has run out by the clock of this machine: its worker
+    died, or a clock jumped, which a worker that lives corrects with its next renewal.
+    """
+    expired = job.c.state == "running", job.c.lease_until < now()
+    return bool(read_rows(database, select(job.c.id).where(*expired).limit(1)))
+
+
 def claim_job(database: str, holder: str, lease_s: float) -> Row[Any] | None:
-    """Return a job that no living worker holds, now held by this one."""
+    """Return a job that no living worker holds, now held by this one; a running job is free once
+    this process has seen no renewal for `lease_s`.
+    """
     at = datetime.now(UTC)
-    expired = and_(job.c.state == "running", job.c.lease_until < timestamp(at))
-    free = or_(job.c.state == "waiting", expired)
     gave_up = f"gave up: {_ATTEMPTS} workers died at it"
     failed = {"state": "failed", "exit_code": 2, "output": gave_up, "ended_at": timestamp(at)}
     until = timestamp(at + timedelta(seconds=lease_s))
     lease = {"state": "running", "holder": holder, "lease_until": until}
     with connected(database, write=True) as connection:
+        free = or_(job.c.state == "waiting", *_silent_jobs(connection, database, lease_s))
         connection.execute(update(job).where(free, job.c.attempts >= _ATTEMPTS).values(failed))
         candidates = select(job.c.id).where(free).order_by(job.c.due_at).limit(20)
         for job_id in connection.execute(candidates).scalars().all():

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -36,6 +37,7 @@ from ragbench.service.job_queue import (
     Work,
     claim_job,
     complete_job,
+    has_expired,
     insert_job,
     new_holder,
 )
@@ -246,7 +248,9 @@ def run_due(
     work: Work = run_command,
     lease_s: float = LEASE_S,
 ) -> list[RunOutcome]:
-    """Run due jobs and jobs whose lease expired; what another worker is at is left to it.
+    """Run due jobs and jobs of workers that died; what another worker is at is left to it. A worker is
+    taken for dead after `lease_s` in which it renewed nothing, which is waited for where the clock
+    shows that its lease has run out.
 
     Of several times that were missed the last one is run, once. Then alerts are checked and sent.
     Nothing is done where EVALUATION_ENABLED is "false".
@@ -263,8 +267,14 @@ def run_due(
         return []
     plan_due(database, now)
     holder, outcomes = new_holder(), []
-    while claimed := claim_job(database, holder, lease_s):
-        outcomes.append(complete_job(claimed, holder, database, work, lease_s))
+    patience_ends = monotonic() + 1.2 * lease_s
+    while True:
+        if claimed := claim_job(database, holder, lease_s):
+            outcomes.append(complete_job(claimed, holder, database, work, lease_s))
+        elif monotonic() < patience_ends and has_expired(database):
+            sleep(lease_s / 20)  # until its worker renews it, or has been silent for a lease
+        else:
+            break
     check_alerts(database, now)
     return [outcome for outcome in outcomes if outcome is not None]
 

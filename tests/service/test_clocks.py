@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from ragbench.labelling import label_sheet, read_sheet
 from ragbench.labelling.items import make_item
@@ -22,7 +22,7 @@ from ragbench.service import add_schedule, history, job_queue, run_due
 from ragbench.service.history_database import connected
 from ragbench.service.job_queue import claim_job, complete_job, jobs
 from ragbench.service.scheduler import plan_due
-from ragbench.service.tables import score
+from ragbench.service.tables import job, score
 from ragbench.types import Case
 
 HOUR = timedelta(hours=1)
@@ -95,36 +95,86 @@ def test_a_clock_that_is_set_back_by_an_hour_repeats_nothing(database: str) -> N
     assert ran == [1, 1, 1, 0, 0, 0, 0, 1]
 
 
-@pytest.mark.parametrize("jump", [-HOUR, HOUR, 24 * HOUR])
-def test_a_job_is_completed_once_though_the_clocks_of_two_workers_differ(
-    database: str, monkeypatch: pytest.MonkeyPatch, jump: timedelta
-) -> None:
-    job_queue.request_job(["eval"], series="s", database=database)
-    completed = []
+class Clock:
+    """Seconds that a worker counts, apart from the clock that shows the time of day."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seconds = 0.0
+        monkeypatch.setattr(job_queue, "monotonic", lambda: self.seconds)
+
+
+def shift(monkeypatch: pytest.MonkeyPatch, jump: timedelta) -> None:
+    """Let the clock of the queue jump."""
 
     class Shifted(datetime):
         @classmethod
         def now(cls, tz: tzinfo | None = None) -> Shifted:
             return cls.fromtimestamp(datetime.now(tz).timestamp() + jump.total_seconds(), tz)
 
-    def other(name: str) -> None:
-        with monkeypatch.context() as shifted:
-            shifted.setattr(job_queue, "datetime", Shifted)
-            if (claimed := claim_job(database, name, 30)) is not None:
-                completed.append(
-                    complete_job(claimed, name, database, lambda *_: (0, "b", None), 30)
-                )
+    monkeypatch.setattr(job_queue, "datetime", Shifted)
+
+
+@pytest.mark.parametrize("jump", [-24 * HOUR, -HOUR, HOUR, 24 * HOUR])
+@pytest.mark.parametrize("seen_before", [True, False])
+def test_a_clock_that_jumps_lets_no_other_worker_repeat_a_running_job(
+    database: str, monkeypatch: pytest.MonkeyPatch, jump: timedelta, *, seen_before: bool
+) -> None:
+    clock = Clock(monkeypatch)
+    job_queue.request_job(["eval"], series="s", database=database)
 
     def work(*_: object) -> tuple[int, str, None]:
-        other("b")
+        if seen_before:
+            assert claim_job(database, "b", 30) is None
+        clock.seconds += 29
+        with monkeypatch.context() as shifted:
+            shift(shifted, jump)
+            assert claim_job(database, "b", 30) is None
         return 0, "a", None
 
     claimed = claim_job(database, "a", 30)
     assert claimed is not None
-    completed.append(complete_job(claimed, "a", database, work, 30))
-    assert len([outcome for outcome in completed if outcome is not None]) == 1
+    assert complete_job(claimed, "a", database, work, 30) is not None
     [row] = jobs(database=database)
-    assert (row["state"], row["output"]) == ("done", "a" if jump < timedelta(0) else "b")
+    assert (row["state"], row["output"], row["attempts"]) == ("done", "a", 1)
+
+
+@pytest.mark.parametrize("jump", [-24 * HOUR, 0 * HOUR, 24 * HOUR])
+def test_a_job_whose_worker_died_is_free_after_a_lease_on_any_clock(
+    database: str, monkeypatch: pytest.MonkeyPatch, jump: timedelta
+) -> None:
+    clock = Clock(monkeypatch)
+    job_queue.request_job(["eval"], series="s", database=database)
+    assert claim_job(database, "a", 30) is not None  # and it dies
+    shift(monkeypatch, jump)
+    for second in range(0, 30, 3):
+        clock.seconds = second
+        assert claim_job(database, "b", 30) is None
+    clock.seconds = 30
+    taken = claim_job(database, "b", 30)
+    assert taken is not None
+    assert taken.attempts == 2
+    assert claim_job(database, "c", 30) is None
+
+
+def test_a_worker_that_renews_keeps_its_job_however_long_it_takes(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    job_queue.request_job(["eval"], series="s", database=database)
+    claimed = claim_job(database, "a", 30)
+    assert claimed is not None
+    for number in range(10):
+        clock.seconds += 29
+        assert claim_job(database, "b", 30) is None
+        with connected(database, write=True) as connection:
+            connection.execute(update(job).values(lease_until=f"renewal {number}"))
+
+
+def test_run_due_waits_for_a_worker_that_died(database: str) -> None:
+    job_queue.request_job(["eval"], series="s", database=database)
+    assert claim_job(database, "a", -1) is not None  # it died a second ago
+    [outcome] = run_due(database=database, work=lambda *_: (0, "b", None), lease_s=0.2)
+    assert outcome.output == "b"
 
 
 RECORDER = """
