@@ -36,8 +36,11 @@ WHERE = ("results_dir",)
 configuration.
 """
 
-OMITTED = ("measures", "language", "interventions", "history", *STEP_PARAMETERS)
-"""Parameters that are no part of a configuration, and of its name, where they are \"\" or 0."""
+OMITTED = (
+    *("measures", "combine_criteria", "language", "interventions", "history"),
+    *STEP_PARAMETERS,
+)
+"""Parameters that are no part of a configuration, and of its name, where they are \"\", 0 or False."""
 
 DRAWS = "race_draws"
 """The parameter of a configuration that answers a part of the questions in a race."""

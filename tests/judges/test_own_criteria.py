@@ -152,6 +152,19 @@ def test_a_grid_table_and_a_file_give_the_number_of_the_library(place: Path) -> 
         read_grid({"fixed": {**grid["fixed"], "criteria": "mine.toml"}})
 
 
+def test_a_grid_may_combine_criteria(place: Path) -> None:
+    from ragbench.sweep.grid import read_grid
+
+    rb.testsets.save_testset(DATA, place / "set.yaml", "yaml")
+    fixed = {"dataset": "set.yaml", "judge": "my_criteria:judge", "criteria": "mine.toml"}
+    runs = read_grid({"fixed": fixed, "axes": {"combine_criteria": [False, True]}}).runs
+    assert sorted(run.get("combine_criteria", False) for run in runs.values()) == [False, True]
+    [alone] = read_grid({"fixed": fixed}).runs
+    assert alone in runs, "False is no part of a configuration's name"
+    [(_, combined)] = read_grid({"fixed": fixed}, ["combine_criteria=true"]).runs.items()
+    assert combined["combine_criteria"] is True
+
+
 def test_a_server_takes_criteria_as_data_and_no_file_or_module(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
