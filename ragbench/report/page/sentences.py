@@ -235,7 +235,7 @@ def _cost_sentence(result: Result) -> str:
     if total is None:
         why = dict.fromkeys(
             f"no price for {cost.model}"
-            if cost.input_tokens
+            if cost.input_tokens or cost.output_tokens
             else f"no token counts from {cost.model}"
             for cost in result.costs
             if cost.usd is None
