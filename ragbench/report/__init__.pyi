@@ -55,6 +55,13 @@ from .leaderboard import COSTS, leaderboard_markdown, leaderboard_rows
 from .mlflow import mlflow_metrics
 from .page import write_report
 from .publication import publish
+from .reference_tables import (
+    origin_counts,
+    reference_findings,
+    reference_table,
+    source_table,
+    trial_pairs,
+)
 from .sections import section
 
 __all__ = [
@@ -92,6 +99,7 @@ __all__ = [
     "means_by_turn",
     "mlflow_metrics",
     "odd_questions",
+    "origin_counts",
     "outcome_table",
     "parameter_shares",
     "part_findings",
@@ -103,13 +111,17 @@ __all__ = [
     "publish",
     "question_table",
     "ranking_measures",
+    "reference_findings",
+    "reference_table",
     "rejected_drafts",
     "robustness_table",
     "search_calls",
     "searches_by_call",
     "section",
+    "source_table",
     "still_questions",
     "time_table",
+    "trial_pairs",
     "unscored_verdicts",
     "unsupported_claims",
     "values_by_question",

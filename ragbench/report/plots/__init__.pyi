@@ -1,4 +1,4 @@
-from .bars import cause_bars, measure_bars, robustness_intervals, stage_bars
+from .bars import cause_bars, measure_bars, robustness_intervals, stage_bars, words_in_sources
 from .chunks import chunk_sizes, evidence_map
 from .curves import budget_curves, cost_fronts, race_lanes
 from .decision import plot_decision
@@ -28,4 +28,5 @@ __all__ = [
     "style_legend",
     "styles",
     "trend_lines",
+    "words_in_sources",
 ]

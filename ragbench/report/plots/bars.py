@@ -158,3 +158,23 @@ def robustness_intervals(robust: pd.DataFrame) -> Figure | None:
         xlim=(-1, 1), xlabel="correct: difference from the untouched answers", yticklabels=[]
     )
     return figure
+
+
+def words_in_sources(table: pd.DataFrame, *, rows: int = 25) -> Figure | None:
+    """Draw the fraction of each written answer's words that its sources contain, the lowest on top.
+
+    Args:
+        table: as from `ragbench.report.reference_table`.
+        rows: how many answers are drawn at most.
+
+    Returns:
+        None where no answer was written.
+    """
+    lowest = table.dropna(subset=["in_sources"]).head(rows)[::-1]
+    if lowest.empty:
+        return None
+    figure, axes = new_axes(10, 1 + 0.28 * len(lowest))
+    axes.plot(lowest["in_sources"], range(len(lowest)), "o", color=BLUE)
+    axes.set_yticks(range(len(lowest)), lowest["question"].str.slice(0, 70))
+    axes.set(xlim=(0, 1.02), xlabel="fraction of the answer's words that its sources contain")
+    return figure
