@@ -20,13 +20,13 @@ FORMS = {
     "local copy",
     "'pydoc'": "built in: questions about the Python language reference",
 }
-"""The ways to name a dataset, and what each is."""
+"""Ways to name a dataset -> the kind of dataset."""
 
 EXPECTED = ", ".join(FORMS)
 
 
 def is_collection(name: str | Path) -> bool:
-    """Return True if a name has the form of a collection's."""
+    """Return True for the name of a collection: "pydoc", or one with a known prefix."""
     return isinstance(name, str) and (name == "pydoc" or name.startswith(("beir/", "irds:", "hf:")))
 
 
@@ -34,8 +34,8 @@ def load_collection(name: str | Path, split: str = "test") -> Dataset:
     """Return the collection of a name.
 
     Raises:
-        ConfigError: there is none of this name.
-        DataError: the name is that of a file or folder, which is not there.
+        ConfigError: no collection has this name.
+        DataError: the name looks like a path, and nothing is there.
     """
     if isinstance(name, str) and is_collection(name):
         prefix, _, rest = name.partition("/" if name.startswith("beir/") else ":")
@@ -56,18 +56,14 @@ def load_collection(name: str | Path, split: str = "test") -> Dataset:
 
         return load_pydoc(split)
     path = expanded(name)
-    if (
-        isinstance(name, os.PathLike)
-        or path.is_absolute()
-        or name.startswith((".", "~"))
-        or path.suffix
-    ):
+    is_path = isinstance(name, os.PathLike) or path.is_absolute() or path.suffix != ""
+    if is_path or str(name).startswith((".", "~")):
         raise DataError(f"there is no folder or file {str(path)!r}; expected {EXPECTED}")
-    raise ConfigError(f"unknown dataset {name!r}{_nearest(name)} A dataset is named by {EXPECTED}")
+    raise ConfigError(f"unknown dataset {name!r}{_nearest(str(name))} A dataset is named by {EXPECTED}")
 
 
 def check_documents(dataset: Dataset, purpose: str) -> None:
-    """Raise ConfigError where a dataset has no documents.
+    """Raise ConfigError if a dataset has no documents; `purpose` states why they are needed.
 
     >>> check_documents(Dataset("my10", "test", {}, (), {}), "chunks are cut from documents")
     Traceback (most recent call last):
@@ -82,6 +78,7 @@ def check_documents(dataset: Dataset, purpose: str) -> None:
 
 
 def _nearest(text: str) -> str:
+    """Return the end of a sentence: a suggestion with the nearest name, or a full stop."""
     from ragbench.datasets.download import MD5
 
     names = {"pydoc": "pydoc"}

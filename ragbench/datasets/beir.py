@@ -40,14 +40,13 @@ _LAYOUT = "a BEIR folder holds corpus.jsonl, queries.jsonl and qrels/<split>.tsv
 def load_beir_folder(
     folder: Path, split: str = "test", *, name: str | None = None, kept: Iterable[str] = ()
 ) -> Dataset:
-    """Return the dataset in a BEIR folder; `name` is that in testset.json or the folder's own
-    unless given.
+    """Return the dataset in a BEIR folder.
 
-    Documents and cases are in file order. Fields that the format does not know become metadata. A
-    query without a judgement in the split is left out with a warning, unless answers.jsonl states
-    that nothing answers it (`"answerable": false`): it is then kept with an empty qrel and
-    `expected_outcome="no_results"`, in each split, except where another split judges it. So are
-    those with the ids `kept`.
+    `name` defaults to the name in testset.json, else to the name of the folder. Documents and cases
+    are in file order. Fields that the format does not know become metadata. A query without a
+    judgement in the split is left out with a warning, with two exceptions that stay with an empty
+    qrel unless another split judges them: queries that answers.jsonl declares unanswerable
+    (`"answerable": false`; their `expected_outcome` is "no_results"), and the query ids in `kept`.
     """
     for required in ("corpus.jsonl", "queries.jsonl"):
         if not (folder / required).is_file():
@@ -61,26 +60,32 @@ def load_beir_folder(
     cases = unique_records(folder / "queries.jsonl", case, "query")
     qrels = read_qrels(splits[split], corpus)
 
-    labels = []
-    unjudged = list(kept)
+    labels: list[tuple[Path, gold.GoldByQuery]] = []
+    without_documents = list(kept)
     for path in (folder / "questions.jsonl", folder / "answers.jsonl"):
-        if path.is_file():
-            lines_of = gold.read_gold(path)
-            labels.append((path, lines_of))
-            warn(
-                str(path),
-                "queries are not in queries.jsonl and are left out",
-                [q for q in lines_of if q not in cases],
-            )
-            unjudged += [q for q in lines_of if lines_of[q][1].outcome == "no_results"]
-    if unjudged := [q for q in unjudged if q in cases and q not in qrels]:
-        elsewhere = {row[0] for file in splits.values() for _, row in _rows(file)}
-        qrels |= {q: {} for q in unjudged if q not in elsewhere}
+        if not path.is_file():
+            continue
+        gold_by_query = gold.read_gold(path)
+        labels.append((path, gold_by_query))
+        warn(
+            str(path),
+            "queries are not in queries.jsonl and are left out",
+            [query_id for query_id in gold_by_query if query_id not in cases],
+        )
+        for query_id, (_, line) in gold_by_query.items():
+            if line.outcome == "no_results":
+                without_documents.append(query_id)
+    unjudged = [q for q in without_documents if q in cases and q not in qrels]
+    if unjudged:
+        judged_in_a_split = {row[0] for file in splits.values() for _, row in _rows(file)}
+        for query_id in unjudged:
+            if query_id not in judged_in_a_split:
+                qrels[query_id] = {}
 
     name = name or str(testset_record(folder).get("name") or folder.resolve().name)
     dataset = assemble(name, split, corpus, cases, qrels, source=str(folder))
-    for path, lines_of in labels:
-        dataset = gold.attach(dataset, lines_of, path)
+    for path, gold_by_query in labels:
+        dataset = gold.attach(dataset, gold_by_query, path)
     return dataset
 
 
@@ -108,8 +113,8 @@ def qrels_files(folder: Path) -> dict[str, Path]:
 
 
 def read_qrels(path: Path, corpus: Mapping[str, Document]) -> Qrels:
-    """Return the judgements of a split; the loader, which has the documents already, reads the
-    queries with those of a .tsv file.
+    """Return the judgements of a split, checked. BEIR's loader reads a plain .tsv file, as it would
+    without us; `corpus` spares it reading the documents again.
     """
     checked = check_qrels(path)
     queries = path.parents[1] / "queries.jsonl"
@@ -138,7 +143,9 @@ def check_qrels(path: Path) -> Qrels:
     rows = _rows(path)
     number, header = next(rows, (1, []))
     if [column.strip().lower() for column in header] != _HEADER:
-        hint = " (this looks like TREC's format: drop the second column)" * (len(header) == 4)
+        hint = ""
+        if len(header) == 4:
+            hint = " (this looks like TREC's format: drop the second column)"
         raise DataError(
             f"{path}, line {number}: the header is {shown(header)}{hint}; "
             "expected query-id, corpus-id, score, separated by tabs"
@@ -159,13 +166,17 @@ def check_qrels(path: Path) -> Qrels:
 
 
 def unique_records(path: Path, parse: Callable[[dict[str, Any]], T], what: str) -> dict[str, T]:
-    """Return what `parse` makes of the records of a file, by id; one id twice is an error, and so
-    is an empty file.
+    """Return id -> `parse(record)` for the records of a file, in file order.
+
+    Raises:
+        DataError: an id is there twice, or the file is empty; `what` names a record in the message.
     """
-    items, first = dict[str, T](), dict[str, int]()
+    items: dict[str, T] = {}
+    first_line: dict[str, int] = {}
     for number, (key, item) in parsed(path, lambda record: (identifier(record), parse(record))):
-        if first.setdefault(key, number) != number:
-            raise repeated(path, number, what, key, first[key])
+        if key in first_line:
+            raise repeated(path, number, what, key, first_line[key])
+        first_line[key] = number
         items[key] = item
     if not items:
         raise empty(path, what)
@@ -181,19 +192,25 @@ def _loader(**files: str) -> Any:
 
 
 def _is_plain(path: Path) -> bool:
-    """Return True if the loader reads a checked file: one without a byte order mark, a blank line, a
-    carriage return within a line, and in qrels a quotation mark or a grade such as 1.0.
+    """Return True if BEIR's loader reads a checked file as we do.
+
+    It does not where the file has a byte order mark, a blank line, a carriage return within a line,
+    or in qrels a quotation mark or a grade such as 1.0.
     """
+    is_table = path.suffix == ".tsv"
     with path.open("rb") as file:
-        return not file.peek(3).startswith(b"\xef\xbb\xbf") and all(
-            line.strip()
-            and b"\r" not in line.rstrip()
-            and not (path.suffix == ".tsv" and (b'"' in line or b"." in line.split(b"\t")[-1]))
-            for line in file
-        )
+        if file.peek(3).startswith(b"\xef\xbb\xbf"):
+            return False
+        for line in file:
+            if not line.strip() or b"\r" in line.rstrip():
+                return False
+            if is_table and (b'"' in line or b"." in line.split(b"\t")[-1]):
+                return False
+    return True
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[Any]]]:
+    """Yield the number and the columns of every line of a qrels file, the header first."""
     if path.suffix == ".jsonl":
         yield 0, _HEADER
         for number, record in parsed(path, lambda record: record):
@@ -212,5 +229,8 @@ def _rows(path: Path) -> Iterator[tuple[int, list[Any]]]:
 
 
 def _near(folder: Path) -> str:
-    inside = sorted(path.parent.name for path in folder.glob("*/corpus.jsonl"))
-    return f"; these folders in it look like one: {', '.join(inside)}" if inside else ""
+    """Return a hint with the subfolders that hold a corpus.jsonl, or ""."""
+    candidates = sorted(path.parent.name for path in folder.glob("*/corpus.jsonl"))
+    if not candidates:
+        return ""
+    return f"; these folders in it look like one: {', '.join(candidates)}"

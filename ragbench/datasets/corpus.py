@@ -37,10 +37,9 @@ _READERS: Mapping[str, tuple[Callable[[bytes], str], str]] = {
     ),
     ".docx": (text_of_docx, "a Word document (save it again, or take it out of the folder)"),
 }
-"""How the name of a file ends -> what gives its text, and what is expected of it."""
+"""Suffix of a file -> the function that returns its text, and the kind of file it expects."""
 
 SUFFIXES = tuple(_READERS)
-
 
 _MEDIA = ("image/", "audio/", "video/", "font/", "text/css", "text/javascript")
 
@@ -56,7 +55,9 @@ class UnreadWarning(DataWarning):
         self._key = digest(str(folder.resolve()), reason)
 
     def is_known(self) -> bool:
-        """Return True if it was shown before, as a file in the cache folder records."""
+        """Return True if this warning was shown before; else record in the cache folder that it is
+        shown now.
+        """
         try:
             record = cache_folder() / "shown" / self._key
             if record.exists():
@@ -72,15 +73,15 @@ def load_corpus(path: str | Path) -> Dataset:
     """Return documents that may lack questions: a corpus.jsonl, a folder with one, a folder of
     texts, a .parquet file (doc_id, text or contents), a dataset's name.
 
-    Of a folder that holds `queries.jsonl` too, and of a dataset, the questions are the cases; qrels
-    are not needed. Texts are the `.md`, `.rst`, `.txt`, `.html`, `.pdf` and `.docx` files below the
+    The questions of a dataset, or of a folder that also holds `queries.jsonl`, become the cases;
+    qrels are not needed. Texts are the `.md`, `.rst`, `.txt`, `.html`, `.pdf` and `.docx` files below the
     folder (the last two with the extra `documents`); a document's id is its path inside the folder,
-    its title is empty. Of HTML, PDF and DOCX only the text is kept. Hidden files and folders are
-    left out; all other files that are not read, such as texts that are not in UTF-8, are counted by
-    their type in one DataWarning, unless they are only images and the like.
+    its title is empty. HTML, PDF and DOCX files are reduced to their text. Hidden files and folders
+    are left out; all other files that are not read, such as texts that are not in UTF-8, are counted
+    by their type in one DataWarning, unless they are only images and the like.
 
     Raises:
-        DataError: nothing is there, or it is not what it should be.
+        DataError: the path does not exist, or a file there cannot be read.
     """
     source = expanded(path)
     if not os.path.exists(source):
@@ -118,19 +119,19 @@ def parquet_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _texts(folder: Path) -> dict[str, Document]:
-    corpus = {}
-    unread: Counter[str] = Counter()
+    """Return the texts below a folder by their path inside it; warn of files that are not read."""
+    corpus: dict[str, Document] = {}
+    unread: Counter[str] = Counter()  # by a description of the kind
     n_media = 0
     other_encodings: list[str] = []
     hint = ""
-    for path in sorted(folder.rglob("*")):
-        inside, suffix = path.relative_to(folder), path.suffix.lower()
-        if not path.is_file() or any(part.startswith(".") for part in inside.parts):
-            continue
+    for path in _visible_files(folder):
+        doc_id = path.relative_to(folder).as_posix()
+        suffix = path.suffix.lower()
         if suffix not in _READERS:
             unread[suffix or "without an ending"] += 1
-            kind = mimetypes.guess_type(path.name)[0] or ""
-            n_media += kind.startswith(_MEDIA)
+            if _is_media(path):
+                n_media += 1
             continue
         read, expected = _READERS[suffix]
         try:
@@ -140,12 +141,12 @@ def _texts(folder: Path) -> dict[str, Document]:
             hint = f"; for .pdf and .docx: pip install 'ragbench-lab[{EXTRA}]'"
         except UnicodeDecodeError:
             unread[f"{suffix} not in UTF-8"] += 1
-            other_encodings.append(inside.as_posix())
+            other_encodings.append(doc_id)
         except (OSError, ValueError) as exc:
             raise DataError(f"{path} could not be read: {exc}; expected {expected}") from exc
         else:
             if text.strip():
-                corpus[inside.as_posix()] = Document(inside.as_posix(), text)
+                corpus[doc_id] = Document(doc_id, text)
             elif suffix == ".pdf":
                 unread[".pdf without text, such as scans"] += 1
     if other_encodings:
@@ -155,9 +156,10 @@ def _texts(folder: Path) -> dict[str, Document]:
         )
     reason = ", ".join(f"{count} {kind}" for kind, count in unread.most_common()) + hint
     if not corpus:
+        not_read = f"; not read: {reason}" if reason else ""
         raise DataError(
             f"{folder} holds neither corpus.jsonl nor a file with text that ends "
-            f"in {', '.join(SUFFIXES)}" + (f"; not read: {reason}" if reason else "")
+            f"in {', '.join(SUFFIXES)}{not_read}"
         )
     if unread.total() > n_media:
         text = (
@@ -166,3 +168,19 @@ def _texts(folder: Path) -> dict[str, Document]:
         )
         warnings.warn(UnreadWarning(text, folder, reason), stacklevel=3)
     return corpus
+
+
+def _visible_files(folder: Path) -> list[Path]:
+    """Return the files below a folder in the order of their paths, without hidden ones."""
+    files = []
+    for path in sorted(folder.rglob("*")):
+        is_hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if path.is_file() and not is_hidden:
+            files.append(path)
+    return files
+
+
+def _is_media(path: Path) -> bool:
+    """Return True for images, sounds, fonts and styles, which hold no text to miss."""
+    kind = mimetypes.guess_type(path.name)[0] or ""
+    return kind.startswith(_MEDIA)

@@ -10,13 +10,13 @@ from typing import Any
 from ragbench.errors import require
 
 EXTRA = "documents"
-"""What installs the readers of these files: `pip install 'ragbench-lab[documents]'`."""
+"""The extra with the readers of these files: `pip install 'ragbench-lab[documents]'`."""
 
-_BROKEN = "\ufffe"  # with which pdfium replaces a hyphen and the end of its line
+_BROKEN = "\ufffe"  # pdfium writes this sign for a hyphen and the line end after it
 _HYPHENS = ("-", "\u2010", "\u00ad")
 _MARGIN = 2  # lines at the top and at the bottom of a page that may repeat
-_REPEATED = 3  # pages
-_SHORT = 0.75  # of the usual length of a line: the last one of a paragraph, or a heading
+_REPEATED = 3  # a line in the margin of this many pages is a running header or footer
+_SHORT = 0.75  # a shorter line, as part of the usual length, may end a paragraph or be a heading
 _LIGATURE = re.compile("[\ufb00-\ufb06]")
 _END = re.compile(r"[.!?:;…。！？][\"'”’)\]]*$")
 _BEGIN = re.compile(r"\d|[•◦▪‣·–*]\s|\(?\w{1,3}[.)]\s")  # of a listed item, or a numbered heading
@@ -48,86 +48,113 @@ def text_of_pdf(content: bytes) -> str:
 
 
 def text_of_pages(pages: Sequence[str]) -> str:
-    """Return one text from those of printed pages, see `text_of_pdf`.
+    """Return the texts of printed pages as one text, see `text_of_pdf`.
 
     >>> text_of_pages(["News 1\\nThe line was re\\ufffebuilt by a well-", "News 2\\nknown engineer. It is well-known."])
     'The line was rebuilt by a well-known engineer. It is well-known.'
     """
-    texts = (
-        _LIGATURE.sub(lambda sign: unicodedata.normalize("NFKC", sign[0]), page) for page in pages
-    )
-    lines = list(_without_margins([text.replace(_BROKEN, "-\n").splitlines() for text in texts]))
-    words = Counter(_WORD.findall(_DIVIDED.sub(" ", "\n".join(lines)).casefold()))
-    usual = sorted(map(len, lines))[len(lines) * 9 // 10] if lines else 0
+    lines_of_pages = []
+    for page in pages:
+        text = _LIGATURE.sub(lambda sign: unicodedata.normalize("NFKC", sign[0]), page)
+        lines_of_pages.append(text.replace(_BROKEN, "-\n").splitlines())
+    lines = list(_without_margins(lines_of_pages))
+    if not lines:
+        return ""
+    undivided = _DIVIDED.sub(" ", "\n".join(lines))
+    words = Counter(_WORD.findall(undivided.casefold()))
+    usual_length = sorted(map(len, lines))[len(lines) * 9 // 10]
     parts = []
-    for line, following, after in zip(lines, [*lines[1:], ""], [*lines[2:], "", ""], strict=False):
-        is_last = _is_last(line, following, usual) or _is_heading(line, following, after, usual)
-        parts += [line, "\n\n"] if is_last else _joined(line, following, words)
+    for i, line in enumerate(lines):
+        following = lines[i + 1] if i + 1 < len(lines) else ""
+        after_next = lines[i + 2] if i + 2 < len(lines) else ""
+        if _ends_paragraph(line, following, usual_length) or _is_heading(
+            following, usual_length, before=line, after=after_next
+        ):
+            parts += [line, "\n\n"]
+        else:
+            parts += _joined(line, following, words)
     return "".join(parts).strip()
 
 
 def _without_margins(pages: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of all pages without those that repeat at top and bottom, apart from the
-    number of the page.
+    """Yield the lines of all pages without blank ones, and without those that repeat at the top or
+    the bottom of pages, also where only the page number in them differs.
     """
-    margins: list[
-        dict[int, set[str]]
-    ] = []  # of each page: place of a line -> the line, and with relative numbers
-    pages = [[line.strip() for line in page if line.strip()] for page in pages]
-    for number, page in enumerate(pages):
-        places = {*range(_MARGIN), *range(len(page) - _MARGIN, len(page))} & {*range(len(page))}
-        margins.append({row: {page[row], _relative(page[row], number)} for row in places})
-    counts = Counter(key for margin in margins for key in set().union(*margin.values()))
-    least = max(2, min(_REPEATED, len(pages)))
-    for page, margin in zip(pages, margins, strict=True):
-        yield from (
-            line
-            for row, line in enumerate(page)
-            if all(counts[key] < least for key in margin.get(row, ()))
-        )
+    stripped = [[line.strip() for line in page if line.strip()] for page in pages]
+    margins = []
+    counts: Counter[str] = Counter()  # of pages with a line, as it is or with relative numbers
+    for number, page in enumerate(stripped):
+        margin = _margin(page, number)
+        margins.append(margin)
+        counts.update(set().union(*margin.values()))
+    min_pages = max(2, min(_REPEATED, len(stripped)))
+    for page, margin in zip(stripped, margins, strict=True):
+        for row, line in enumerate(page):
+            forms = margin.get(row, set())
+            if all(counts[form] < min_pages for form in forms):
+                yield line
+
+
+def _margin(page: Sequence[str], number: int) -> dict[int, set[str]]:
+    """Return row -> the forms of its line (as it is, and with relative numbers), for the first and
+    the last rows of page `number`.
+    """
+    rows = range(len(page))
+    return {
+        row: {page[row], _relative(page[row], number)}
+        for row in {*rows[:_MARGIN], *rows[-_MARGIN:]}
+    }
 
 
 def _relative(line: str, page: int) -> str:
-    """Return a line with its numbers as distances from that of the page."""
+    """Return a line whose numbers are replaced by their distances from a page number, so that
+    "Page 7" on page 7 and "Page 8" on page 8 are equal.
+    """
     return re.sub(r"\d{1,5}", lambda number: f"#{int(number[0]) - page}", line)
 
 
-def _is_last(line: str, following: str, usual: int) -> bool:
-    """Return True if a paragraph ends with a line: it is short, and a sentence ends with it, or
-    another begins.
+def _ends_paragraph(line: str, following: str, usual_length: int) -> bool:
+    """Return True if a paragraph ends with a line: the line is short, and it ends a sentence or the
+    following line begins one.
     """
-    if len(line) >= _SHORT * usual or line.endswith(_HYPHENS):
+    if len(line) >= _SHORT * usual_length or line.endswith(_HYPHENS):
         return not following
     return bool(_END.search(line) or _BEGIN.match(following) or following[:1].isupper())
 
 
-def _is_heading(before: str, line: str, after: str, usual: int) -> bool:
-    """Return True if a short line between two sentences is none."""
-    is_short = (
-        len(line) < _SHORT * usual
-        and not _END.search(line)
-        and line[:1].isalnum()
-        and not line[:1].islower()
-    )
-    return is_short and bool(_END.search(before)) and after[:1].isupper()
+def _is_heading(line: str, usual_length: int, *, before: str, after: str) -> bool:
+    """Return True for a short line without punctuation at its end, between the end of a sentence in
+    the line `before` and the start of another in the line `after`.
+    """
+    if len(line) >= _SHORT * usual_length or _END.search(line):
+        return False
+    if not line[:1].isalnum() or line[:1].islower():
+        return False
+    return bool(_END.search(before)) and after[:1].isupper()
 
 
 def _joined(line: str, following: str, words: Counter[str]) -> list[str]:
-    """Return a line and what is between it and the next, without the hyphen that divides a word
-    between them.
+    """Return a line and the separator before the next line, "" between scripts without blanks.
+
+    A hyphen at the end of the line is left out, unless the document has the two parts as one
+    hyphenated word, or each as a word. `words` counts the words of the document.
     """
     if not line.endswith(_HYPHENS) or line[-2:-1].isspace():
-        wide = _is_wide(line[-1:]) and _is_wide(following[:1])
-        return [line, "" if wide else " "]
-    before = _LETTERS.match(line[-2::-1])  # backwards: a search for the end takes the square
-    left = before[0][::-1] if before else ""
-    after = _LETTERS.match(following)
-    right = after[0] if after else ""
-    joined, pair = (words[f"{left}{hyphen}{right}".casefold()] for hyphen in ("", "-"))
-    is_pair = pair > 0 or min(words[left.casefold()], words[right.casefold()]) > 0
-    is_divided = joined > 0 or (left != "" and right[:1].islower() and not is_pair)
-    keep = line[-1] != "\u00ad" and not is_divided
-    return [line if keep else line[:-1]]
+        no_blank = _is_wide(line[-1:]) and _is_wide(following[:1])
+        return [line, "" if no_blank else " "]
+    left_reversed = _LETTERS.match(line[-2::-1])  # a search for the end takes quadratic time
+    left = left_reversed[0][::-1] if left_reversed else ""
+    right_match = _LETTERS.match(following)
+    right = right_match[0] if right_match else ""
+    n_joined = words[f"{left}{right}".casefold()]
+    n_hyphenated = words[f"{left}-{right}".casefold()]
+    are_words = words[left.casefold()] > 0 and words[right.casefold()] > 0
+    is_compound = n_hyphenated > 0 or are_words
+    is_divided = n_joined > 0 or (left != "" and right[:1].islower() and not is_compound)
+    is_soft_hyphen = line[-1] == "\u00ad"
+    if is_soft_hyphen or is_divided:
+        return [line[:-1]]
+    return [line]
 
 
 def _is_wide(sign: str) -> bool:
@@ -158,13 +185,22 @@ def text_of_docx(content: bytes) -> str:
 def _block(block: Any) -> str:
     """Return the text of a paragraph or a table."""
     if hasattr(block, "rows"):
-        return "\n".join(
-            " ".join(filter(None, (_plain(cell.text) for cell in row.cells))) for row in block.rows
-        )
-    text, style = _plain(block.text), str(block.style.name)
-    level = 1 if style == "Title" else int(style[8:]) if re.fullmatch(r"Heading \d", style) else 0
-    listed = "- " if style.startswith("List") and text else ""
-    return f"{'#' * level} {text}" if level and text else listed + text
+        rows = []
+        for row in block.rows:
+            cells = [_plain(cell.text) for cell in row.cells]
+            rows.append(" ".join(filter(None, cells)))
+        return "\n".join(rows)
+    text = _plain(block.text)
+    if not text:
+        return ""
+    style = str(block.style.name)
+    if style == "Title":
+        return f"# {text}"
+    if re.fullmatch(r"Heading [1-9]", style):
+        return f"{'#' * int(style[8:])} {text}"
+    if style.startswith("List"):
+        return f"- {text}"
+    return text
 
 
 def _plain(text: str) -> str:

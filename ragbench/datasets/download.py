@@ -16,6 +16,7 @@ import sys
 import time
 import zipfile
 from pathlib import Path
+from typing import Any
 
 from ragbench import store
 from ragbench.errors import ConfigError, DataError, DownloadError, nearest, unknown
@@ -29,10 +30,13 @@ MD5: dict[str, str] = bundled(__file__, "beir_sets.toml")
 """The public sets and the checksums that BEIR's documentation gives for their archives."""
 
 # The public sets unpack to 2 to 6 times their size, the largest to some 20 GB.
-_MAX_RATIO, _SMALL_BYTES, _MAX_UNPACKED_BYTES = 50, 10_000_000, 100_000_000_000
+_MAX_RATIO = 50
+_SMALL_BYTES = 10_000_000  # an archive may unpack to this size whatever its ratio
+_MAX_UNPACKED_BYTES = 100_000_000_000
 
 _MAX_ARCHIVE_BYTES = 50_000_000_000
-_TRIES, _PAUSE_S = 4, 0.5  # the pause doubles each time
+_TRIES = 4
+_PAUSE_S = 0.5  # doubled after each try
 _STALL_S = 60.0
 _MIN_RATE = 1000  # bytes per second; a slower server counts as one that is silent
 _WAY_OUT = (
@@ -53,15 +57,19 @@ class _FailedTryError(Exception):
 
 def beir_folder(name: str) -> Path:
     """Return the folder of a public BEIR set ("nfcorpus", "cqadupstack/android"), downloaded if it
-    is not there yet.
+    is not in the cache yet.
 
-    `RAGBENCH_BEIR_URL` is where `<name>.zip` is looked for; sets from different addresses are kept
-    apart. The checksum in `MD5` is required of BEIR's own address only, as a mirror may have packed
-    the same files again.
+    `RAGBENCH_BEIR_URL` is the address that serves `<name>.zip`; sets from different addresses are
+    kept apart. The checksum in `MD5` is required of BEIR's own address only, as a mirror may have
+    packed the same files again.
 
     It gives up after four tries; a connection that is silent, or slower than 1000 bytes a second,
     for a minute counts as cut. No redirect to another host is followed. Of several processes one
     downloads, the others wait.
+
+    Raises:
+        ConfigError: the name or the address is not valid.
+        DownloadError: the archive did not arrive, or could not be stored.
     """
     base = (os.environ.get("RAGBENCH_BEIR_URL") or OFFICIAL_URL).rstrip("/")
     if not base.startswith(("http://", "https://")):
@@ -69,21 +77,18 @@ def beir_folder(name: str) -> Path:
             f"RAGBENCH_BEIR_URL is {base!r}; expected a URL that starts with http:// or https://"
         )
     archive, _, part = name.partition("/")
-    official = base == OFFICIAL_URL
-    is_misspelt = official and archive not in MD5 and nearest(archive, MD5)
+    is_official = base == OFFICIAL_URL
+    is_misspelt = is_official and archive not in MD5 and nearest(archive, MD5)
     if is_misspelt or not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", name, re.ASCII):
         raise ConfigError(unknown("BEIR set", name, MD5))
+    md5 = MD5.get(archive) if is_official else None
+    address_folder = "beir" if is_official else f"beir-{store.digest(base)[:8]}"
     try:
-        home = (
-            store.cache_folder()
-            / "datasets"
-            / ("beir" if official else f"beir-{store.digest(base)[:8]}")
-        )
+        home = store.cache_folder() / "datasets" / address_folder
         folder = home / archive
         if not folder.is_dir():
             with locked(home / f"{archive}.lock"):
-                if not folder.is_dir():
-                    md5 = MD5.get(archive) if official else None
+                if not folder.is_dir():  # another process may have installed it meanwhile
                     _install(f"{base}/{archive}.zip", folder, md5)
     except OSError as exc:
         raise DownloadError(
@@ -132,7 +137,11 @@ def _install(url: str, folder: Path, md5: str | None) -> None:
 
 
 def _download(url: str, archive: Path) -> None:
-    """Save what is at `url`, by `beir.util.download_url`."""
+    """Save the archive at `url`, by `beir.util.download_url` in a process of its own.
+
+    Raises:
+        _FailedTryError: it did not arrive whole, or too slowly.
+    """
     url, total = _look_up(url)
     log = archive.with_name("log")
     with (
@@ -143,32 +152,43 @@ def _download(url: str, archive: Path) -> None:
         ) as process,
     ):
         try:
-            size, since = 0, time.monotonic()
-            while process.poll() is None:
-                time.sleep(0.02)
-                arrived = _size(archive)
-                bar.update(arrived - bar.n)
-                if arrived > (total or _MAX_ARCHIVE_BYTES):
-                    raise _FailedTryError(
-                        f"{arrived} bytes arrived, {total or 'far fewer'} were expected"
-                    )
-                if (waited := time.monotonic() - since) > _STALL_S:
-                    if arrived - size < _MIN_RATE * waited:
-                        raise _FailedTryError(
-                            f"it timed out: less than {_MIN_RATE} bytes a second after {arrived}"
-                        )
-                    size, since = arrived, time.monotonic()
+            _watch(process, archive, total, bar)
         finally:
             process.kill()
     if process.returncode:
         raise _FailedTryError(_last_line(log.read_bytes()))
-    if total not in (None, size := _size(archive)):
+    size = _size(archive)
+    if total is not None and size != total:
         raise _FailedTryError(f"{size} of {total} bytes arrived")
 
 
+def _watch(process: subprocess.Popen[bytes], archive: Path, total: int | None, bar: Any) -> None:
+    """Wait until a download ends; _FailedTryError where it grows too slowly or too large.
+
+    `total` is the size that the server states, None without one; `bar` shows the progress.
+    """
+    size_at_check = 0
+    last_check = time.monotonic()
+    while process.poll() is None:
+        time.sleep(0.02)
+        arrived = _size(archive)
+        bar.update(arrived - bar.n)
+        if arrived > (total or _MAX_ARCHIVE_BYTES):
+            raise _FailedTryError(f"{arrived} bytes arrived, {total or 'far fewer'} were expected")
+        waited = time.monotonic() - last_check
+        if waited <= _STALL_S:
+            continue
+        if arrived - size_at_check < _MIN_RATE * waited:
+            raise _FailedTryError(
+                f"it timed out: less than {_MIN_RATE} bytes a second after {arrived}"
+            )
+        size_at_check = arrived
+        last_check = time.monotonic()
+
+
 def _look_up(url: str) -> tuple[str, int | None]:
-    """Return the address after redirects within the host, and the size that the server states, None
-    without one.
+    """Return the address after redirects within the host, and the archive's size; None where the
+    server does not state it.
     """
     import httpx
 
@@ -177,7 +197,7 @@ def _look_up(url: str) -> tuple[str, int | None]:
         Bounds(url, same_host=True).client(timeout=timeout) as client,
         client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as response,
     ):
-        status, length = response.status_code, response.headers.get("Content-Length", "")
+        status = response.status_code
         if status == 429 or status >= 500:
             raise _FailedTryError(f"the server answered {status} {response.reason_phrase}")
         if not response.is_success:
@@ -185,9 +205,10 @@ def _look_up(url: str) -> tuple[str, int | None]:
             raise DownloadError(
                 f"{url}: the server answered {status} {response.reason_phrase}; {names}{_WAY_OUT}"
             )
-        encoded = "Content-Encoding" in response.headers  # then the length is not the file's
-        total = int(length) if length.isdecimal() and not encoded else None
-        if (total or 0) > _MAX_ARCHIVE_BYTES:
+        length = response.headers.get("Content-Length", "")
+        is_encoded = "Content-Encoding" in response.headers  # then the length is not the file's
+        total = int(length) if length.isdecimal() and not is_encoded else None
+        if total is not None and total > _MAX_ARCHIVE_BYTES:
             raise DownloadError(
                 f"{url} has {total:,} bytes; expected {_MAX_ARCHIVE_BYTES:,} at most"
             )
@@ -200,8 +221,11 @@ def _command(function: str, *arguments: object) -> list[str]:
 
 
 def _last_line(output: bytes) -> str:
-    lines = output.decode(errors="replace").splitlines()
-    return next((line[:300] for line in reversed(lines) if line.strip()), "it failed")
+    """Return the last line with text that a process printed, cut to 300 characters."""
+    for line in reversed(output.decode(errors="replace").splitlines()):
+        if line.strip():
+            return line[:300]
+    return "it failed"
 
 
 def _size(file: Path) -> int:
@@ -209,6 +233,7 @@ def _size(file: Path) -> int:
 
 
 def _check_archive(archive: Path, md5: str | None) -> None:
+    """Raise _FailedTryError unless a file is a zip archive with this MD5 (None: any)."""
     with archive.open("rb") as file:
         if not zipfile.is_zipfile(archive):
             raise _FailedTryError(
@@ -222,34 +247,52 @@ def _check_archive(archive: Path, md5: str | None) -> None:
 
 
 def _unpack(archive: Path, folder: Path, source: str) -> None:
-    """Put the set in `archive` into `folder`, by `beir.util.unzip`. It writes no member outside of its
-    folder and makes no links, as `zipfile` does not.
+    """Unpack the set in `archive` into `folder`, by `beir.util.unzip`. As `zipfile`, it writes
+    nothing outside of its folder and makes no links. `source` names the archive in errors.
+
+    Raises:
+        _FailedTryError: the archive is damaged.
+        DataError: it would unpack to far too much, or holds no set in BEIR's format.
     """
     try:
         with zipfile.ZipFile(archive) as packed:
             members = packed.infolist()
     except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError) as exc:
         raise _FailedTryError(f"it is not a whole zip archive: {exc}") from exc
-    size, needed = _size(archive), sum(member.file_size for member in members)
-    if needed > min(_MAX_UNPACKED_BYTES, max(_SMALL_BYTES, _MAX_RATIO * size)):
-        raise DataError(
-            f"{source} would unpack to {needed:,} bytes from {size:,}; expected at "
-            f"most {_MAX_RATIO} times its size and {_MAX_UNPACKED_BYTES:,} bytes, as texts do: "
-            "is it a zip bomb?"
-        )
-    if needed > (free := shutil.disk_usage(folder.parent).free):
+    needed = sum(member.file_size for member in members)
+    _check_unpacked_size(needed, _size(archive), source)
+    free = shutil.disk_usage(folder.parent).free
+    if needed > free:
         raise OSError(f"unpacked it needs {needed:,} bytes, {free:,} are free")
     unpacked = folder.with_name(f"unpacked {folder.name}")
-    done = subprocess.run(_command("unzip", archive, unpacked), capture_output=True)
-    if done.returncode:
-        raise _FailedTryError(f"it is not a whole zip archive: {_last_line(done.stderr)}")
-    inside = [path for path in unpacked.iterdir() if path.is_dir() and path.name != "__MACOSX"]
-    dataset = (
-        inside[0] if len(inside) == 1 and not (unpacked / "corpus.jsonl").is_file() else unpacked
-    )
+    process = subprocess.run(_command("unzip", archive, unpacked), capture_output=True)
+    if process.returncode:
+        raise _FailedTryError(f"it is not a whole zip archive: {_last_line(process.stderr)}")
+    dataset = _folder_of_set(unpacked)
     if not any(dataset.rglob("corpus.jsonl")):
         names = ", ".join(member.filename for member in members[:5]) or "nothing"
         raise DataError(
             f"{source} holds no corpus.jsonl but {names}; expected a set in BEIR's format"
         )
     dataset.rename(folder)
+
+
+def _check_unpacked_size(needed: int, size: int, source: str) -> None:
+    """Raise DataError for an archive of `size` bytes that would unpack to suspiciously many."""
+    limit = min(_MAX_UNPACKED_BYTES, max(_SMALL_BYTES, _MAX_RATIO * size))
+    if needed > limit:
+        raise DataError(
+            f"{source} would unpack to {needed:,} bytes from {size:,}; expected at "
+            f"most {_MAX_RATIO} times its size and {_MAX_UNPACKED_BYTES:,} bytes, as texts do: "
+            "is it a zip bomb?"
+        )
+
+
+def _folder_of_set(unpacked: Path) -> Path:
+    """Return the only subfolder of an unpacked archive, or `unpacked` itself where the set is at its
+    top or in several subfolders.
+    """
+    if (unpacked / "corpus.jsonl").is_file():
+        return unpacked
+    subfolders = [path for path in unpacked.iterdir() if path.is_dir() and path.name != "__MACOSX"]
+    return subfolders[0] if len(subfolders) == 1 else unpacked

@@ -85,11 +85,15 @@ class GoldLine(BaseModel):
 
 
 GoldByQuery = dict[str, tuple[int, GoldLine]]
-"""query_id -> its line, what it states."""
+"""query_id -> (number of the line, its content)."""
 
 
 def read_gold(path: Path) -> GoldByQuery:
-    """Read `answers.jsonl` or `questions.jsonl`."""
+    """Return the lines of `answers.jsonl` or `questions.jsonl` by their query.
+
+    Raises:
+        DataError: a line is wrong, or two are about one query.
+    """
     gold: GoldByQuery = {}
     for number, line in parsed(path, _line):
         first, _ = gold.setdefault(line.query_id, (number, line))
@@ -99,8 +103,10 @@ def read_gold(path: Path) -> GoldByQuery:
 
 
 def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
-    """Return the dataset with the annotations of `gold`, read from `path`; evidence that is there
-    stays, answers, outcomes and facts are replaced where the line has them.
+    """Return the dataset with the annotations of `gold`, which was read from `path`.
+
+    Evidence is added to the evidence of a case; its reference answer, expected outcome and gold
+    facts are replaced where the line has them. Unknown fields of the line become metadata.
     """
     not_found: list[str] = []  # a query per selected sentence that is in none of its passages
 
@@ -155,13 +161,19 @@ def _short_answers(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def _grounded_answer(pieces: Sequence[Piece]) -> Piece:
-    """Return the first piece with a full answer, an empty one where there is none."""
-    return next((piece for piece in pieces if piece.answer), Piece.model_validate({}))
+    """Return the first piece with a full answer; an empty piece if no piece has one."""
+    for piece in pieces:
+        if piece.answer:
+            return piece
+    return Piece.model_validate({})
 
 
 def _line(record: Mapping[str, Any]) -> GoldLine:
-    """Return a checked line, or DataError with the first field that is wrong, or where none states
-    anything about the query.
+    """Return a record as a checked line.
+
+    Raises:
+        DataError: a field is wrong (the message names the first), or no field states anything about
+            the query.
     """
     try:
         line = GoldLine.model_validate(record)
@@ -184,9 +196,15 @@ _LABELS = ("answer", "answers", "answerable", "is_impossible", "references")
 """The fields with which a line states something about its query."""
 
 
-def _place(piece: Piece, doc_id: str | None, corpus: Mapping[str, Document]) -> Span:
-    """Return where a quote is, and DataError where it is not."""
-    doc_id, content, start = piece.doc_id or doc_id, piece.content or "", piece.start
+def _place(piece: Piece, default_doc_id: str | None, corpus: Mapping[str, Document]) -> Span:
+    """Return the span of a quote; its document is `default_doc_id` unless the piece names one.
+
+    Raises:
+        DataError: the quote is incomplete, or its document has another text at its offset.
+    """
+    doc_id = piece.doc_id or default_doc_id
+    content = piece.content or ""
+    start = piece.start
     if doc_id is None or start is None or not content:
         raise DataError("a quote has no document, no offset or no text; expected all three")
     if piece.end is not None and piece.end - start != len(content):
@@ -210,14 +228,20 @@ def _place(piece: Piece, doc_id: str | None, corpus: Mapping[str, Document]) -> 
     return _span(corpus[doc_id], start, len(content))
 
 
-def _find(sentence: str, passages: Sequence[str], corpus: Mapping[str, Document]) -> Span | None:
-    for doc_id in passages:
-        if doc_id in corpus and (start := corpus[doc_id].text.find(sentence)) >= 0:
+def _find(sentence: str, doc_ids: Sequence[str], corpus: Mapping[str, Document]) -> Span | None:
+    """Return the first place of a sentence in these documents; None where none of them has it."""
+    for doc_id in doc_ids:
+        if doc_id not in corpus:
+            continue
+        start = corpus[doc_id].text.find(sentence)
+        if start >= 0:
             return _span(corpus[doc_id], start, len(sentence))
     return None
 
 
 def _span(document: Document, start: int, length: int) -> Span:
-    """Move characters of `text` to characters of `full_text`, which begins with the title."""
+    """Return the span of `length` characters from `start` of the document's `text`, as offsets in
+    its `full_text`, which begins with the title.
+    """
     start += len(document.full_text) - len(document.text)
     return Span(document.doc_id, start, start + length)

@@ -42,7 +42,8 @@ def load_huggingface(repository: str, split: str = "test") -> Dataset:
     if not colon or {*config} & {"/", "\\"}:  # a colon of a path, as in C:\\data
         repo, config = repository, ""
     configurations = _configs(repo)
-    corpus_config, queries_config = f"{config}-corpus".lstrip("-"), f"{config}-queries".lstrip("-")
+    corpus_config = f"{config}-corpus".lstrip("-")
+    queries_config = f"{config}-queries".lstrip("-")
     for needed in (corpus_config, queries_config):
         if needed not in configurations:
             raise ConfigError(
@@ -65,9 +66,8 @@ def load_huggingface(repository: str, split: str = "test") -> Dataset:
         with located(where):
             query_id, doc_id = identifier(record, "query-id"), identifier(record, "corpus-id")
             add_judgement(qrels, query_id, doc_id, grade(record.get("score")))
-    name = (
-        Path(repository).name if os.path.isdir(_location(repo)) else repository
-    )  # no path of this machine in results
+    is_local = os.path.isdir(_location(repo))
+    name = Path(repository).name if is_local else repository  # no local path gets into results
     return assemble(f"hf:{name}", split, corpus, cases, qrels, source=f"hf:{repository}")
 
 
@@ -79,7 +79,10 @@ def _unique(
     parse: Callable[[Mapping[str, Any]], T],
     what: str,
 ) -> Iterator[T]:
-    """Yield the records of a configuration, whose ids differ."""
+    """Yield `parse(record)` for the records of a configuration; an id that comes twice is an error.
+
+    `usual` is the usual name of its split, `what` names a record in errors.
+    """
     seen = set()
     for where, record in _rows(repo, config, _only(repo, config, usual, split)):
         with located(where):
@@ -95,18 +98,23 @@ def _unique(
 
 
 def _qrels_place(repo: str, config: str, configurations: list[str]) -> tuple[str, str]:
-    for candidate in (f"{config}-qrels", config) if config else ("qrels", "default"):
+    """Return the repository and the configuration with the judgements: `repo` itself, else
+    "<repo>-qrels".
+    """
+    candidates = (f"{config}-qrels", config) if config else ("qrels", "default")
+    for candidate in candidates:
         if candidate in configurations:
             return repo, candidate
-    sister, qrels_config = f"{repo}-qrels", config or "default"
+    sister = f"{repo}-qrels"
     try:
-        of_sister = _configs(sister)
+        sister_configurations = _configs(sister)
     except (ConfigError, DownloadError) as exc:
         raise ConfigError(f"hf:{repo} has no judgements, nor has {sister}; {_LAYOUT}") from exc
-    if len(of_sister) == 1:
-        return sister, of_sister[0]
-    if qrels_config not in of_sister:
-        message = unknown("configuration", qrels_config, of_sister)
+    if len(sister_configurations) == 1:
+        return sister, sister_configurations[0]
+    qrels_config = config or "default"
+    if qrels_config not in sister_configurations:
+        message = unknown("configuration", qrels_config, sister_configurations)
         raise ConfigError(f"hf:{sister}: {message}; {_LAYOUT}")
     return sister, qrels_config
 
@@ -130,8 +138,8 @@ def _splits(repo: str, config: str) -> list[str]:
 
 
 def _only(repo: str, config: str, usual: str, split: str) -> str:
-    """Return the split that holds the corpus or the queries: the only one, or that named like it,
-    or like the split.
+    """Return the split that holds the corpus or the queries: the only split, else the split with the
+    usual name (`usual`), else the split of the judgements (`split`).
     """
     splits = _splits(repo, config)
     if len(splits) == 1:
@@ -172,7 +180,7 @@ def _location(repo: str) -> str:
 
 @contextmanager
 def _errors_of(repo: str) -> Iterator[None]:
-    """Turn what `datasets` and the hub raise into our errors."""
+    """Turn the exceptions of `datasets` and the hub into ragbench's errors."""
     import datasets
     from huggingface_hub.errors import HFValidationError
 

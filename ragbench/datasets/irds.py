@@ -21,10 +21,14 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
     "test" or its last part; otherwise `/<split>` is appended. `Dataset.split` is the last part of
     the id that was taken.
 
-    Titles are kept apart from texts where the documents have them; a text is what `default_text()`
-    gives beyond the title. These sets cannot be corrected by who uses them, so a document that is
-    there twice (the first counts) and a pair that is judged differently, as sub-topics are (the
-    highest counts), are one warning each.
+    A document's text is its `default_text()` without its title. Users of these sets cannot correct
+    them, so two flaws are one warning each instead of an error: a document that is there twice (the
+    first counts), and a pair that is judged differently, as sub-topics are (the highest grade
+    counts).
+
+    Raises:
+        ConfigError: ir_datasets has no such id, or no judgements for the split.
+        DownloadError, DataError: the set could not be fetched, or read.
     """
     try:
         import ir_datasets  # makes its folder when imported
@@ -35,7 +39,8 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
 
     registry = ir_datasets.registry
     full_id = _resolve(registry, dataset_id, split)
-    source, name = registry[full_id], f"irds:{full_id}"
+    source = registry[full_id]
+    name = f"irds:{full_id}"
 
     seen = set()
     flaws: Flaws = defaultdict(list)
@@ -76,7 +81,11 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
 
 
 def _resolve(registry: Any, dataset_id: str, split: str) -> str:
-    """Return the id that has judgements for this split."""
+    """Return the id that has judgements for this split.
+
+    Raises:
+        ConfigError: no id has them; the message names similar ids that do.
+    """
     candidates = [f"{dataset_id}/{split}"]
     if split == "test" or dataset_id.endswith(f"/{split}"):
         candidates.insert(0, dataset_id)
@@ -108,7 +117,9 @@ def _is_complete(registry: Any, dataset_id: str) -> bool:
 
 
 def _rows(name: str, what: str, rows: Callable[[], Iterable[Any]]) -> Iterator[Any]:
-    """Yield what ir_datasets yields, its many kinds of failure turned into two."""
+    """Yield the items of `rows()`; turn the many kinds of failure of ir_datasets into DownloadError
+    and DataError.
+    """
     try:
         yield from rows()
     except Exception as exc:
@@ -125,7 +136,7 @@ def _rows(name: str, what: str, rows: Callable[[], Iterable[Any]]) -> Iterator[A
 
 
 def _title_and_text(doc: Any) -> tuple[str, str]:
-    """Return the title where the document has one, and the rest of its `default_text()`.
+    """Return the title ("" without one), and the rest of the document's `default_text()`.
 
     >>> from typing import NamedTuple
     >>> class Page(NamedTuple):
@@ -136,19 +147,24 @@ def _title_and_text(doc: Any) -> tuple[str, str]:
     >>> _title_and_text(Page("d1", "Head", "Body."))
     ('Head', 'Body.')
     """
-    title, text = getattr(doc, "title", None), getattr(doc, "text", None)
-    title = title if isinstance(title, str) else ""
-    full = doc.default_text() if hasattr(doc, "default_text") else text
-    if isinstance(text, str) and full in (text, f"{title} {text}"):
+    title = getattr(doc, "title", None)
+    if not isinstance(title, str):
+        title = ""
+    text = getattr(doc, "text", None)
+    full_text = doc.default_text() if hasattr(doc, "default_text") else text
+    if isinstance(text, str) and full_text in (text, f"{title} {text}"):
         return title, text
-    if not isinstance(full, str):
+    if not isinstance(full_text, str):
         return title, ""
-    if title and full.startswith(title):
-        return title, full[len(title) :].lstrip()
-    return "", full.lstrip() if full.startswith(" ") else full
+    if title and full_text.startswith(title):
+        return title, full_text[len(title) :].lstrip()
+    if full_text.startswith(" "):  # an empty title, a blank, the text
+        full_text = full_text.lstrip()
+    return "", full_text
 
 
 def _query_text(query: Any) -> str:
+    """Return the text of a query: `default_text()`, else its field `text` or `title`."""
     if hasattr(query, "default_text"):
         return str(query.default_text() or "")
     return str(getattr(query, "text", None) or getattr(query, "title", ""))

@@ -73,7 +73,7 @@ def json_line(record: Mapping[str, Any]) -> str:
     """Return a record as a line of a JSONL file.
 
     Raises:
-        DataError: it is not plain data, or holds NaN.
+        DataError: the record is not plain data, or holds NaN.
     """
     try:
         return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
@@ -82,7 +82,7 @@ def json_line(record: Mapping[str, Any]) -> str:
 
 
 def parsed(path: Path, parse: Callable[[dict[str, Any]], T]) -> Iterator[tuple[int, T]]:
-    """Yield each record through `parse`, whose errors get the file and the line."""
+    """Yield the line number and `parse(record)` for each record; errors name the file and the line."""
     for number, record in json_lines(path):
         with located(f"{path}, line {number}"):
             value = parse(record)
@@ -91,7 +91,7 @@ def parsed(path: Path, parse: Callable[[dict[str, Any]], T]) -> Iterator[tuple[i
 
 @contextmanager
 def located(place: str) -> Iterator[None]:
-    """Give each DataError of the block the place of what it is about."""
+    """Prefix each DataError of the block with `place`."""
     try:
         yield
     except DataError as exc:

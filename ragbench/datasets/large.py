@@ -60,7 +60,11 @@ class LargeCorpus(Mapping[str, Document]):
         return self._document("number", number)
 
     def number(self, doc_id: str) -> int:
-        """Return the number of the document with that id; KeyError where there is none."""
+        """Return the number of the document with that id.
+
+        Raises:
+            KeyError: no document has the id.
+        """
         select = "SELECT number FROM documents WHERE doc_id = ?"
         for (number,) in self._database.execute(select, (doc_id,)):
             return int(number)
@@ -78,8 +82,7 @@ def large_corpus(file: Path) -> LargeCorpus:
     cache by its content.
 
     Raises:
-        DataError: as for a file that is read into memory: the first line that is wrong, or has an
-            id of another.
+        DataError: a line is wrong or repeats an id (the first such line is named).
     """
     with file.open("rb") as opened:
         key = store.digest("corpus 2", hashlib.file_digest(opened, "sha256").hexdigest())
@@ -87,29 +90,34 @@ def large_corpus(file: Path) -> LargeCorpus:
 
 
 def mapped(documents: Iterable[Document]) -> Mapping[str, Document]:
-    """Return documents by id: in memory, or from a file where their texts have `LARGE_BYTES` or
-    more.
-    """
-    kept = {}
-    size, rest = 0, iter(documents)
+    """Return documents by id: in memory, or from a file once their texts have `LARGE_BYTES`."""
+    in_memory: dict[str, Document] = {}
+    size = 0
+    rest = iter(documents)
     for item in rest:
-        kept[item.doc_id] = item
+        in_memory[item.doc_id] = item
         size += len(item.text)
         if size >= LARGE_BYTES:
-            break
-    else:
-        return kept
+            return _on_disk(chain(in_memory.values(), rest))
+    return in_memory
+
+
+def _on_disk(documents: Iterable[Document]) -> LargeCorpus:
     with TemporaryDirectory(prefix="ragbench-corpus-") as folder:
         file = Path(folder) / "corpus.jsonl"
         with file.open("w", encoding="utf-8") as out:
-            out.writelines(
-                f"{json.dumps(document_line(item))}\n" for item in chain(kept.values(), rest)
-            )
+            for item in documents:
+                out.write(f"{json.dumps(document_line(item))}\n")
         return large_corpus(file)
 
 
 def _build(source: Path, built: Path) -> None:
-    number = -1
+    """Write the database `built` from the corpus.jsonl `source`.
+
+    Raises:
+        DataError: a line is wrong or repeats an id, or the file is empty.
+    """
+    n_documents = 0
     with closing(sqlite3.connect(built)) as database:
         database.execute(_TABLE)
         insert = "INSERT INTO documents VALUES (?, ?, ?, ?, ?)"
@@ -118,9 +126,10 @@ def _build(source: Path, built: Path) -> None:
             try:
                 database.execute(insert, row)
             except sqlite3.IntegrityError:
-                lines = parsed(source, identifier)
-                first = next(number for number, doc_id in lines if doc_id == item.doc_id)
-                raise repeated(source, line, "document", item.doc_id, first) from None
+                ids = parsed(source, identifier)
+                first_line = next(line for line, doc_id in ids if doc_id == item.doc_id)
+                raise repeated(source, line, "document", item.doc_id, first_line) from None
+            n_documents = number + 1
         database.commit()
-    if number < 0:
+    if n_documents == 0:
         raise empty(source, "document")

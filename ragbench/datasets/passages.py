@@ -25,7 +25,9 @@ _MAX_CANDIDATES = 8
 
 
 class Place(NamedTuple):
-    """The places that hold a passage, one per document, and how they were found."""
+    """The places that hold a passage, one per document in the order of the corpus, and how they
+    were found: "exact", "white space", "fuzzy", "by id" or "unmatched".
+    """
 
     holders: tuple[Span, ...]
     how: str = "by id"
@@ -36,7 +38,7 @@ NOWHERE = Place((Span("", 0, 0),), "unmatched")
 
 class _Folded(NamedTuple):
     """A text with single blanks and letters in one form (`normal`), and where each of its characters
-    begins and ends in the text that it was made from.
+    begins and ends in the original text.
     """
 
     text: str
@@ -45,16 +47,21 @@ class _Folded(NamedTuple):
 
 
 class Texts:
-    """The corpus with white space and letters folded, and which documents hold a word; built when a text must
-    be found.
+    """Find texts in a corpus, with white space and letters folded.
+
+    `find(text)` returns a `Place`, `NOWHERE` for a text that no document holds or resembles. What a
+    search needs is built at the first one, and kept.
     """
 
     def __init__(self, corpus: Mapping[str, Document]) -> None:
-        self._corpus, self._ids = corpus, list(corpus)
-        self.find, self._fold = cache(self._search), cache(self._folded)
+        self._corpus = corpus
+        self._ids = list(corpus)
+        self.find = cache(self._search)
+        self._fold = cache(self._folded)
 
     @cached_property
     def _holding(self) -> dict[str, array[int]]:
+        """Return word -> the numbers of the documents that hold it."""
         holding: dict[str, array[int]] = {}
         for number, document in enumerate(self._corpus.values()):
             for word in set(words(document.full_text)):
@@ -62,7 +69,9 @@ class Texts:
         return holding
 
     def within(self, text: str, doc_id: str) -> tuple[int, int] | None:
-        """Return where this document holds a text, white space and letters folded."""
+        """Return the first place (start, end) of a text in this document, white space and letters
+        folded; None where the document does not hold it.
+        """
         full = self._corpus[doc_id].full_text
         if (at := full.find(text)) >= 0:
             return at, at + len(text)
@@ -98,47 +107,68 @@ class Texts:
         ]
 
     def _search(self, text: str) -> Place:
-        """Return where the corpus holds a text."""
+        """Return every document's first place of a text, else the places that resemble it most."""
         text_words = words(text)
-        # the outer two may be cut in the middle
-        inner = dict.fromkeys(text_words[1:-1] if len(text_words) > 3 else ())
-        rarest = sorted(inner, key=lambda word: len(self._holding.get(word, ())))
-        candidates = set(range(len(self._ids)))
-        for word in rarest[:4]:
-            candidates.intersection_update(self._holding.get(word, ()))
-        spans = [
-            Span(self._ids[i], *span)
-            for i in sorted(candidates)
-            if (span := self.within(text, self._ids[i])) is not None
-        ]
-        if not spans:
-            return self._resembling(text, rarest)
-        exact = any(
-            self._corpus[span.doc_id].full_text.startswith(text, span.start) for span in spans
+        # the outer two words may be cut in the middle
+        inner_words = text_words[1:-1] if len(text_words) > 3 else []
+        rarest_first = sorted(
+            dict.fromkeys(inner_words), key=lambda word: len(self._holding.get(word, ()))
         )
-        return Place(tuple(spans), "exact" if exact else "white space")
+        candidates = set(range(len(self._ids)))
+        for word in rarest_first[:4]:
+            candidates.intersection_update(self._holding.get(word, ()))
+        spans = []
+        is_exact = False
+        for number in sorted(candidates):
+            doc_id = self._ids[number]
+            bounds = self.within(text, doc_id)
+            if bounds is None:
+                continue
+            spans.append(Span(doc_id, *bounds))
+            is_exact |= self._corpus[doc_id].full_text.startswith(text, bounds[0])
+        if not spans:
+            return self._resembling(text, rarest_first)
+        return Place(tuple(spans), "exact" if is_exact else "white space")
 
-    def _resembling(self, text: str, rarest: Sequence[str]) -> Place:
+    def _resembling(self, text: str, rarest_first: Sequence[str]) -> Place:
+        """Return the places that resemble a text most, by rapidfuzz's partial ratio; `NOWHERE` for a
+        short text, or if no place resembles it enough.
+
+        Only the few documents that share most of its rare words are compared.
+        """
         from rapidfuzz.fuzz import partial_ratio_alignment
 
         folded_text = _fold(text).text
         if len(folded_text) < _MIN_FUZZY:
             return NOWHERE
-        voters = [word for word in rarest if word in self._holding][:_MAX_VOTERS]
-        votes = Counter(number for word in voters for number in self._holding[word])
+        best_score = 0.0
+        holders: list[Span] = []
+        for number in self._most_shared(rarest_first):
+            doc_id = self._ids[number]
+            folded = self._fold(doc_id)
+            match = partial_ratio_alignment(folded_text, folded.text, score_cutoff=_MIN_RATIO)
+            if match is None or match.dest_end <= match.dest_start or match.score < best_score:
+                continue
+            if match.score > best_score:
+                holders = []
+            best_score = match.score
+            start = folded.starts[match.dest_start]
+            end = folded.ends[match.dest_end - 1]
+            holders.append(Span(doc_id, start, end))
+        return Place(tuple(holders), "fuzzy") if holders else NOWHERE
+
+    def _most_shared(self, rarest_first: Sequence[str]) -> list[int]:
+        """Return the numbers of the documents that hold most of the rarest words, at least half as
+        many as the best document; the best first.
+        """
+        voters = [word for word in rarest_first if word in self._holding][:_MAX_VOTERS]
+        votes: Counter[int] = Counter()
+        for word in voters:
+            votes.update(self._holding[word])
         most = max(votes.values(), default=0)
         likely = [number for number in votes if votes[number] >= most / 2]
-        best = 0.0
-        holders: list[Span] = []
-        for number in sorted(likely, key=lambda number: (-votes[number], number))[:_MAX_CANDIDATES]:
-            folded = self._fold(self._ids[number])
-            match = partial_ratio_alignment(folded_text, folded.text, score_cutoff=_MIN_RATIO)
-            if match is None or match.dest_end <= match.dest_start or match.score < best:
-                continue
-            start, end = folded.starts[match.dest_start], folded.ends[match.dest_end - 1]
-            span = Span(self._ids[number], start, end)
-            best, holders = match.score, [*(holders if match.score == best else []), span]
-        return Place(tuple(holders), "fuzzy") if holders else NOWHERE
+        likely.sort(key=lambda number: (-votes[number], number))
+        return likely[:_MAX_CANDIDATES]
 
     def _folded(self, doc_id: str) -> _Folded:
         """Return a document's text, folded."""
@@ -147,17 +177,19 @@ class Texts:
 
 def _fold(text: str) -> _Folded:
     parts: list[str] = []
-    starts: list[int] = []
+    starts: list[int] = []  # of each character of the parts, its first character in `text`
     ends: list[int] = []
     for match in _PART.finditer(text):
         part = normal(match[0])
         if match.lastgroup == "gap":
-            part = " " if match.start() > 0 and match.end() < len(text) else ""
-        if part and match.lastgroup == "plain":
+            is_inside = match.start() > 0 and match.end() < len(text)
+            part = " " if is_inside else ""
+        parts.append(part)
+        if part and match.lastgroup == "plain":  # one character stays one character
             starts += range(match.start(), match.end())
             ends += range(match.start() + 1, match.end() + 1)
-        else:
-            starts += [match.end() - 1 if part == " " else match.start()] * len(part)
-            ends += [match.end()] * len(part)
-        parts.append(part)
+            continue
+        start = match.end() - 1 if part == " " else match.start()
+        starts += [start] * len(part)
+        ends += [match.end()] * len(part)
     return _Folded("".join(parts), starts, ends)

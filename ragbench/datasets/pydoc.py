@@ -39,14 +39,14 @@ def load_pydoc(split: str = "test") -> Dataset:
     """Return the topics of this Python as corpus, and our questions about them with every label.
 
     Six categories: factual_lookup, multi_hop, entity_specific, comparison, unanswerable, and
-    temporal (in which release something changed, and how it was before). A quote is evidence
-    wherever it is (the topic "with" is repeated inside "compound"); a topic that repeats it is
-    graded at least as high as the one it was taken from, and a topic that holds every quote of a
-    question has grade 3. Unanswerable questions have no evidence and an empty qrel.
+    temporal (in which release something changed, and how it was before). A quote is evidence in
+    every topic that holds it (the topic "with" is repeated inside "compound"); a topic that repeats
+    it is graded at least as high as its source, and a topic that holds every quote of a question has
+    grade 3. Unanswerable questions have no evidence and an empty qrel.
 
     Quotes that this edition of the topics does not contain are dropped with one `DataWarning`; the
     grades stay, so a question is never lost. White space and the shape of quotation marks may
-    differ between editions: a span covers what is really there.
+    differ between editions: a span covers the text of this edition.
 
     >>> dataset = load_pydoc()
     >>> case = dataset.cases[0]
@@ -70,26 +70,26 @@ def load_pydoc(split: str = "test") -> Dataset:
     corpus = {name: Document(name, text) for name, text in sorted(own_topics().items())}
     cases = []
     qrels = {}
-    missing = []
-    bare = []
+    missing_quotes = []
+    without_evidence = []
     lines = Path(__file__).with_name("pydoc_cases.jsonl").read_bytes().splitlines()
     for record in map(json.loads, lines):
-        query_id, quotes = record["query_id"], record["evidence"]
-        spans_of_quotes = [_places(item["quote"], corpus) for item in quotes]
-        missing += [
-            f"{query_id} {item['doc_id']}"
-            for item, spans in zip(quotes, spans_of_quotes, strict=True)
-            if not spans
-        ]
+        query_id = record["query_id"]
+        quotes = record["evidence"]
+        spans_of_quotes = [_places(quote["quote"], corpus) for quote in quotes]
+        for quote, spans in zip(quotes, spans_of_quotes, strict=True):
+            if not spans:
+                missing_quotes.append(f"{query_id} {quote['doc_id']}")
         if quotes and not any(spans_of_quotes):
-            bare.append(query_id)
+            without_evidence.append(query_id)
         cases.append(_case(record, spans_of_quotes))
         qrels[query_id] = _grades(record, spans_of_quotes)
-    if missing:  # imported here, so that the first use is light
+    if missing_quotes:  # imported here, so that the first use is light
         from ragbench.datasets.records import warn
 
-        warn("pydoc", "quotes are not in this edition of the topics and were dropped", missing)
-        warn("pydoc", "questions are left without any evidence by that", bare)
+        dropped = "quotes are not in this edition of the topics and were dropped"
+        warn("pydoc", dropped, missing_quotes)
+        warn("pydoc", "questions are left without any evidence by that", without_evidence)
     return Dataset("pydoc", split, corpus, tuple(cases), qrels)
 
 
@@ -107,11 +107,12 @@ def own_topics() -> Mapping[str, str]:
 
 @cache
 def _squeezed(text: str) -> tuple[str, Ints]:
-    """Return a text without white space, quotation marks and dashes straight: the same in every
-    line breaking; and for each of its characters the offset in the text.
+    """Return a text without white space, with straight quotation marks and dashes, and for each of
+    its characters the offset in the original text.
     """
     origins = np.flatnonzero(~np.char.isspace(np.array([text]).view("U1")))
-    for sign, plain in zip("‘’“”–—", "''\"\"--", strict=True):  # `translate` looks at every letter
+    # `translate` looks at every letter, so that six replacements are faster
+    for sign, plain in zip("‘’“”–—", "''\"\"--", strict=True):
         text = text.replace(sign, plain)
     return "".join(text.split()), origins
 
@@ -120,8 +121,8 @@ def _places(quote: str, corpus: Mapping[str, Document]) -> list[Span]:
     """Return every place of a quote, in the order of the corpus.
 
     Lines break differently in each topic that repeats a passage (also after a hyphen, and in a table
-    or list with other indentation), so white space takes no part in the search, and quotation marks
-    and dashes are straight.
+    or list with other indentation), so the search ignores white space and the shape of quotation
+    marks and dashes.
     """
     spans = []
     pattern, _ = _squeezed(quote)
@@ -135,22 +136,29 @@ def _places(quote: str, corpus: Mapping[str, Document]) -> list[Span]:
     return spans
 
 
-def _case(record: Mapping[str, Any], found: Sequence[Sequence[Span]]) -> Case:
-    same = "query_id text category query_type reference_answer expected_outcome".split()
+def _case(record: Mapping[str, Any], spans_of_quotes: Sequence[Sequence[Span]]) -> Case:
+    names = "query_id text category query_type reference_answer expected_outcome".split()
     return Case(
-        **{name: record[name] for name in same},
-        evidence=tuple(dict.fromkeys(chain(*found))),
+        **{name: record[name] for name in names},
+        evidence=tuple(dict.fromkeys(chain(*spans_of_quotes))),
         gold_facts=tuple(map(tuple, record["gold_facts"])),
     )
 
 
-def _grades(record: Mapping[str, Any], found: Sequence[Sequence[Span]]) -> dict[str, int]:
-    """Return the grades of the file, and those that follow from where this edition repeats the
-    quotes.
+def _grades(record: Mapping[str, Any], spans_of_quotes: Sequence[Sequence[Span]]) -> dict[str, int]:
+    """Return topic -> grade: the grades of the file, raised for topics that repeat its quotes.
+
+    `spans_of_quotes` has the places of each quote, in the order of the record's evidence.
     """
     grades = dict(record["relevant"])
-    for item, spans in zip(record["evidence"], found, strict=True):
-        grade = record["relevant"][item["doc_id"]]
-        grades |= {span.doc_id: max(grades.get(span.doc_id, 0), grade) for span in spans}
-    holders = [{span.doc_id for span in spans} for spans in found]
-    return grades | dict.fromkeys(set.intersection(*holders) if holders else (), _DIRECT_ANSWER)
+    topics_of_quotes = []
+    for quote, spans in zip(record["evidence"], spans_of_quotes, strict=True):
+        grade_of_source = record["relevant"][quote["doc_id"]]
+        topics = {span.doc_id: None for span in spans}
+        for topic in topics:
+            grades[topic] = max(grades.get(topic, 0), grade_of_source)
+        topics_of_quotes.append(set(topics))
+    if topics_of_quotes:
+        for topic in set.intersection(*topics_of_quotes):  # it holds every quote
+            grades[topic] = _DIRECT_ANSWER
+    return grades

@@ -29,11 +29,11 @@ from ragbench.types import (
 _SPEAKER = re.compile(r"\s*\|(user|agent|assistant)\|:")
 
 Flaws = defaultdict[str, list[str]]
-"""A kind of flaw -> the ids of what has it."""
+"""Kind of flaw -> the ids of the records that have it."""
 
 
 def testset_record(folder: Path) -> dict[str, Any]:
-    """Return what testset.json records: name, when, for whom and how a set was generated; {}
+    """Return the content of testset.json: name, when, for whom and how a set was generated; {}
     without such a file.
     """
     path = folder / "testset.json"
@@ -58,25 +58,29 @@ def identifier(record: Mapping[str, Any], field: str = "_id") -> str:
 
 
 def document(record: Mapping[str, Any]) -> Document:
-    """Return a line of a corpus: `_id`, `text`, maybe `title`; all else is metadata.
+    """Return a line of a corpus as a Document: `_id`, `text`, maybe `title`; all other fields become
+    metadata.
 
     >>> document({"_id": 1, "text": "Body.", "title": None, "year": 2020})
     Document(doc_id='1', text='Body.', title='', metadata={'year': 2020})
     """
-    doc_id, text = identifier(record), string(record, "text")
+    doc_id = identifier(record)
+    text = string(record, "text")
     title = string(record, "title") if record.get("title") is not None else ""
     return Document(doc_id, text, title, _metadata(record, ("_id", "text", "title")))
 
 
 def document_line(document: Document) -> dict[str, Any]:
-    """Return the line of a corpus from which `document` makes this document."""
+    """Return a document as a line of a corpus, from which `document` makes it again."""
     line = {"_id": document.doc_id, "title": document.title, "text": document.text}
     return {**line, "metadata": dict(document.metadata)} if document.metadata else line
 
 
 def case(record: Mapping[str, Any]) -> Case:
-    """Return a line of queries: `_id`, `text`, maybe `category` and `query_type`; all else is
-    metadata. A text with "|user|:" in it is a conversation, whose last question is the case's.
+    """Return a line of queries as a Case: `_id`, `text`, maybe `category` and `query_type`; all
+    other fields become metadata.
+
+    A text with "|user|:" in it is a conversation: its last question becomes the text of the case.
 
     >>> case({"_id": "q1", "text": "Why?", "category": "multi_hop"}).category
     'multi_hop'
@@ -100,12 +104,17 @@ def _turns(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     ('Why?', ())
     """
     start, *parts = _SPEAKER.split(text)
-    words = [*map(str.strip, parts[1::2])]
-    questions = [number for number, speaker in enumerate(parts[::2]) if speaker == "user"]
+    speakers = parts[::2]
+    utterances = [part.strip() for part in parts[1::2]]
+    questions = [number for number, speaker in enumerate(speakers) if speaker == "user"]
     if start or not questions:
         return text, ()
-    turns = [(words[i], " ".join(words[i + 1 : j])) for i, j in pairwise([*questions, len(words)])]
-    return turns[-1][0], tuple(turns[:-1])
+    turns = []
+    for number, next_number in pairwise(questions):
+        reply = " ".join(utterances[number + 1 : next_number])
+        turns.append((utterances[number], reply))
+    last_question = utterances[questions[-1]]
+    return last_question, tuple(turns)
 
 
 def string(record: Mapping[str, Any], field: str) -> str:
@@ -128,7 +137,7 @@ def add_judgement(qrels: Qrels, query_id: str, doc_id: str, value: int) -> None:
 
 
 def repeated(path: Path, number: int, what: str, own_id: str, first: int) -> DataError:
-    """Return the error of an id that an earlier line has."""
+    """Return the error for an id that line `first` of the file already has."""
     return DataError(
         f"{path}, line {number}: {what} id {own_id!r} is on line {first} already; "
         "give each its own id, or remove one of the two"
@@ -136,7 +145,7 @@ def repeated(path: Path, number: int, what: str, own_id: str, first: int) -> Dat
 
 
 def empty(path: Path, what: str) -> DataError:
-    """Return the error of a file without records."""
+    """Return the error for a file without records."""
     return DataError(
         f'{path} is empty; expected one {what} per line, as {{"_id": ..., "text": ...}}'
     )
@@ -154,7 +163,11 @@ def assemble(
     """Return the dataset of the cases that `qrels` names, in the order of `cases`; flaws become
     warnings.
 
-    A case stays when `qrels` has an entry for it, be it empty (a question that nothing answers).
+    A case stays if `qrels` has an entry for it, even an empty one (an unanswerable question).
+
+    Raises:
+        DataError: there are no documents, no cases, or no case is judged; `source` is named in the
+            message.
     """
     if not corpus:
         raise DataError(f"{source}: the corpus is empty; expected one document or more")
@@ -190,14 +203,14 @@ def assemble(
 
 
 def warn(source: str, flaw: str, ids: Collection[str]) -> None:
-    """Return one warning with the count and the first ids; none for none."""
+    """Issue one DataWarning with the number of ids and the first three; no ids, no warning."""
     if ids:
         first = ", ".join(shown(query_id, 40) for query_id in list(ids)[:3])
         warnings.warn(f"{source}: {len(ids)} {flaw} (first: {first})", DataWarning, stacklevel=2)
 
 
 def warn_all(source: str, flaws: Mapping[str, Collection[str]]) -> None:
-    """Give one warning for each kind of flaw (flaw -> ids, each counted once)."""
+    """Issue one warning for each kind of flaw (flaw -> ids, each counted once)."""
     for flaw, ids in flaws.items():
         warn(source, flaw, dict.fromkeys(ids))
 
@@ -211,6 +224,9 @@ def _required(record: Mapping[str, Any], field: str) -> Any:
 
 
 def _metadata(record: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """Return the fields that are not among the known ones, without nulls; the content of a nested
+    `metadata` is merged into them.
+    """
     extra = {key: value for key, value in record.items() if key not in known and value is not None}
     nested = extra.get("metadata")
     if isinstance(nested, Mapping):
