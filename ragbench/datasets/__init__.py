@@ -59,7 +59,9 @@ def load_collection(name: str | Path, split: str = "test") -> Dataset:
     is_path = isinstance(name, os.PathLike) or path.is_absolute() or path.suffix != ""
     if is_path or str(name).startswith((".", "~")):
         raise DataError(f"there is no folder or file {str(path)!r}; expected {EXPECTED}")
-    raise ConfigError(f"unknown dataset {name!r}{_nearest(str(name))} A dataset is named by {EXPECTED}")
+    raise ConfigError(
+        f"unknown dataset {name!r}{_nearest(str(name))} A dataset is named by {EXPECTED}"
+    )
 
 
 def check_documents(dataset: Dataset, purpose: str) -> None:

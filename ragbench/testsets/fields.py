@@ -1,7 +1,7 @@
-"""Names of fields in the records of other tools, and what each of them holds.
+"""Names of fields in the records of other tools, and the meaning of each.
 
-`answer`, `output`, `contexts` and `context` mean different things: what is expected, or what a
-system gave. What else is in the record decides, see `labels_of` and `outputs_of`. Names are
+`answer`, `output`, `contexts` and `context` are ambiguous: labels (what is expected), or the output
+of a system. The other fields of the record decide, see `labels_of` and `outputs_of`. Names are
 compared in any case, with blanks, hyphens and borders of words (expectedOutput) as underscores.
 """
 
@@ -64,7 +64,7 @@ SYSTEM_FIELDS = (
     *RETRIEVED,
     *"citations flags outcome confidence usage latency_ms error calls".split(),
 )
-"""Fields of what a system gave: they are no labels."""
+"""Fields of a system's output: they are no labels."""
 ALIASES = {
     "input_question": "question",
     "input_query": "query",
@@ -73,7 +73,7 @@ ALIASES = {
     "output_output": "output",
     "reference_output_answer": "reference",
 }
-"""Columns of LangSmith -> the field that each is."""
+"""Column of LangSmith -> field."""
 
 LISTS = ("tests", "examples", "predictions", "data", "questions", "results", "rows", "records")
 """Fields of JSON and YAML files with their records: of promptfoo and LegalBench-RAG, LlamaIndex,
@@ -81,7 +81,7 @@ Langfuse and SQuAD, BioASQ, RAGChecker, Azure.
 """
 
 TABLES = (".csv", ".tsv", ".xlsx", ".parquet")
-"""How the names of tables end."""
+"""Suffixes of the files of tables."""
 
 _DEEPEVAL = (
     {"input", "expected_output"},
@@ -107,19 +107,20 @@ SIGNATURES: Mapping[str, Sequence[set[str]]] = {
     "langsmith": ({"inputs", "outputs"},),
     "nuggets": ({"query", "nuggets"},),
 }
-"""Tool -> sets of fields, of which its records have one."""
+"""Tool -> sets of fields; a record of the tool has all fields of one set."""
 
-_JOINED = r"\|"  # by DeepEval, in tables and lines
-_LISTED = r"[;|]"  # by people
-
+_JOINED = r"\|"  # the delimiter of DeepEval, in tables and lines
+_LISTED = r"[;|]"  # the delimiters of people
 
 _QUOTE = "text content evidence_text fact passage page_content quote".split()
 _TEXTS_OF_OTHERS = {*_QUOTE} - {"quote"}
 _QUOTED_FROM = "doc_name doc_uri doc_id document url source title file_path wikipedia_id".split()
 _ANSWER_INSIDE = "text answer value content response output expected_response".split()
 _LOGGED = ("record_json", "app_id", "scores", "trace", "expectations")
-"""Fields next to which an `output` is the system's."""
+"""Fields of logs: an `output` next to one of them is a system's."""
 _MAX_FACT = 8  # words; no answer states a longer text word by word
+_RENAMED = {"text": QUESTIONS, "query_id": IDS, "query_type": QUERY_TYPES, "gold_facts": FACTS}
+"""Label of a case -> the names that records have for it."""
 
 
 class Quote(NamedTuple):
@@ -130,14 +131,13 @@ class Quote(NamedTuple):
 
 
 class Labels(NamedTuple):
-    """What a record expects.
+    """The labels of a record.
 
-    `case` has the labels under the names of ragbench's own test sets, `names` the names that the
-    record has for them where they differ. `quotes` and `sources` are still to be found in the
-    documents; of each group of `alternatives` one document is enough. `doubtful` where its answer
-    and contexts may be expected, or what a system gave. `unreadable` are fields with labels that
-    are not what they should be, and what was expected. `is_foreign` where a field has a name that
-    only other tools have.
+    `case` has the labels under the names of ragbench's own test sets, `names` the record's own names
+    for them where they differ. `quotes` and `sources` are not looked up in the documents yet; of each
+    group of `alternatives` one document is enough. `doubtful` is True if the record's answer and
+    contexts may be labels or a system's output. `unreadable` maps fields whose value has the wrong
+    form to the expected form. `is_foreign` is True if a field has a name that only other tools use.
     """
 
     case: dict[str, Any]
@@ -151,14 +151,13 @@ class Labels(NamedTuple):
 
     @property
     def question(self) -> Any:
-        """Return the question, None where there is none."""
+        """Return the question, None without one."""
         return first(self.case, ("text", *QUESTIONS))
 
 
 @lru_cache(maxsize=10_000)
 def column_name(name: str) -> str:
-    """Return the name of a field or column in one spelling, in which case, blanks and hyphens do not
-    matter.
+    """Return the name of a field or column in one spelling, which ignores case, blanks and hyphens.
 
     >>> column_name("expectedOutput"), column_name(" Query-ID "), column_name("Answer Relevancy")
     ('expected_output', 'query_id', 'answer_relevancy')
@@ -168,24 +167,20 @@ def column_name(name: str) -> str:
 
 
 def tool_of(record: Mapping[str, Any]) -> str:
-    """Return the tool whose fields a record has, "" for none.
+    """Return the first tool of `SIGNATURES` whose fields a record has; "" for none.
 
     >>> tool_of({"input": "Why?", "expected_output": "So."}), tool_of({"question": "Why?"})
     ('deepeval', '')
     """
-    return next(
-        (
-            tool
-            for tool, signs in SIGNATURES.items()
-            if any(sign <= record.keys() for sign in signs)
-        ),
-        "",
-    )
+    for tool, signatures in SIGNATURES.items():
+        if any(signature <= record.keys() for signature in signatures):
+            return tool
+    return ""
 
 
 def labels_of(record: Mapping[str, Any], own: Collection[str] = ()) -> Labels:
-    """Return what a record expects, under whichever names. Contexts next to an answer are what a
-    system retrieved, but for DeepEval's.
+    """Return the labels of a record, whatever their names. Contexts next to an answer are the
+    contexts that a system retrieved, except in DeepEval's records.
 
     Args:
         record: fields by name.
@@ -198,85 +193,129 @@ def labels_of(record: Mapping[str, Any], own: Collection[str] = ()) -> Labels:
     [Quote(text='A.', source='')]
     """
     fields, is_deepeval, names = _fields(record, own)
-    is_ares = _is_ares(fields)
-    is_logged = is_ares or not fields.keys().isdisjoint(_LOGGED)
-    is_replied = is_logged or not fields.keys().isdisjoint(REPLIES)
-    has_answer = is_replied or not fields.keys().isdisjoint(ANSWERS)
     reader = _Reader(fields)
-    contexts = reader.quotes(CONTEXTS, _JOINED if is_deepeval else "")
-    quotes = reader.quotes([name for name in EVIDENCE if not _is_of_ours(name, fields, own)])
-    if not quotes and (is_deepeval or not has_answer):
-        quotes = contexts
-    elif has_answer and not is_deepeval:  # contexts next to an answer are the system's
-        for name in CONTEXTS:
-            reader.unreadable.pop(name, None)
-    references, aliases = reader.answers(REFERENCES), reader.answers(ALIAS_LISTS)
-    is_labelled = bool(references or aliases or quotes)
-    doubtful = bool(contexts) and not (is_labelled or is_replied)
-    is_outputs = is_logged or bool(aliases and (contexts or is_replied))
-    facts = reader.facts(ALIAS_LISTS)
-    if not (references or doubtful or is_outputs):
-        references = reader.answers(ANSWERS)
-        facts = [[*references, *facts[0]], *facts[1:]] if facts else []
-    sources, groups = reader.sources([] if is_ares else SOURCES)
-    sources += [quote.source for quote in quotes if quote.source]
+    expected = _expected(fields, own, reader, is_deepeval=is_deepeval)
+    sources, groups = reader.sources([] if _is_ares(fields) else SOURCES)
+    sources += [quote.source for quote in expected.quotes if quote.source]
+    read = _names_with_a_meaning(fields, reader.source_name)
 
-    renamed = {"text": QUESTIONS, "query_id": IDS, "query_type": QUERY_TYPES, "gold_facts": FACTS}
-    case: dict[str, Any] = {}
-    names_of: dict[str, str] = {}
-    for label, known in renamed.items():
-        name = next((name for name in known if name in fields), "")
-        if name and label == "text" and "text" in fields:
-            case["text (not the question)"] = fields.pop("text")
-        if not name or (label in fields and label in own):
-            continue
-        value = fields.pop(name)
-        case[name if name in own else label] = value
-        if name not in own:
-            names_of[label] = names[name]
-        if label == "text":  # the same question under a second name
-            again = [name for name in QUESTIONS if fields.get(name) == value]
-            fields = {name: other for name, other in fields.items() if name not in again}
-    answers = list(dict.fromkeys((*references, *aliases)))
+    case, names_of = _take_renamed(fields, names, own)
+    answers = list(dict.fromkeys((*expected.references, *expected.aliases)))
     if answers and fields.keys().isdisjoint({*own} & {*REFERENCES}):
         case["reference_answer"] = answers[0]
-        known = (*REFERENCES, *ALIAS_LISTS, *ANSWERS)
-        names_of["reference_answer"] = next(names[name] for name in known if name in fields)
-    is_short = all(len(text.split()) <= _MAX_FACT for fact in facts for text in fact)
-    if facts and is_short and "gold_facts" not in (*case, *fields):
-        case["gold_facts"] = facts
-    read = {*REFERENCES, *ALIAS_LISTS, *ANSWERS, *CONTEXTS, *EVIDENCE, *SYSTEM_FIELDS}
-    read |= {*PASSAGES, *ARES_LABELS, *_LOGGED, *NUGGETS, reader.source_name}
-    if is_ares:
-        read.add("document")
-    if not fields.keys().isdisjoint(PASSAGES):
-        read |= {*PASSAGE_IDS, *PASSAGE_SCORES}
+        name = first_name(fields, (*REFERENCES, *ALIAS_LISTS, *ANSWERS))
+        names_of["reference_answer"] = names[name]
+    if _are_short(expected.facts) and "gold_facts" not in (*case, *fields):
+        case["gold_facts"] = expected.facts
     for name, value in fields.items():
         if name not in read or _is_of_ours(name, fields, own):
             case[name if name in own else names[name]] = value
     if len(answers) > 1 and "gold_facts" not in case:
-        case.setdefault("metadata", {})
-        if isinstance(case["metadata"], Mapping):
-            case["metadata"] = {"other_references": answers[1:], **case["metadata"]}
-    is_foreign = bool(quotes or sources) or any(
+        metadata = case.setdefault("metadata", {})
+        if isinstance(metadata, Mapping):
+            case["metadata"] = {"other_references": answers[1:], **metadata}
+    has_foreign_name = bool(names_of) or any(
         name not in own and (name in read or name not in case) for name in fields
     )
-    unreadable = {names[name]: expected for name, expected in reader.unreadable.items()}
     return Labels(
         case,
         names_of,
-        quotes,
+        expected.quotes,
         list(dict.fromkeys(sources)),
         groups,
-        doubtful,
-        unreadable,
-        is_foreign or bool(names_of),
+        expected.doubtful,
+        {names[name]: form for name, form in reader.unreadable.items()},
+        has_foreign_name or bool(expected.quotes or sources),
     )
 
 
+class _Expected(NamedTuple):
+    """The expected answers and texts of a record; `doubtful` as in `Labels`."""
+
+    references: list[str]
+    aliases: list[str]
+    facts: list[list[str]]
+    quotes: list[Quote]
+    doubtful: bool
+
+
+def _expected(
+    fields: Mapping[str, Any], own: Collection[str], reader: "_Reader", *, is_deepeval: bool
+) -> _Expected:
+    """Read the expected answers and texts, as distinct from the output of a system."""
+    is_logged = _is_ares(fields) or not fields.keys().isdisjoint(_LOGGED)
+    is_replied = is_logged or not fields.keys().isdisjoint(REPLIES)
+    has_answer = is_replied or not fields.keys().isdisjoint(ANSWERS)
+    contexts = reader.quotes(CONTEXTS, _JOINED if is_deepeval else "")
+    quotes = reader.quotes([name for name in EVIDENCE if not _is_of_ours(name, fields, own)])
+    if not quotes and (is_deepeval or not has_answer):
+        quotes = contexts
+    elif has_answer and not is_deepeval:  # the contexts are the system's, in any form
+        for name in CONTEXTS:
+            reader.unreadable.pop(name, None)
+    references = reader.answers(REFERENCES)
+    aliases = reader.answers(ALIAS_LISTS)
+    facts = reader.facts(ALIAS_LISTS)
+    is_labelled = bool(references or aliases or quotes)
+    doubtful = bool(contexts) and not (is_labelled or is_replied)
+    has_output = is_logged or bool(aliases and (contexts or is_replied))
+    if not (references or doubtful or has_output):
+        references = reader.answers(ANSWERS)
+        if facts:
+            facts = [[*references, *facts[0]], *facts[1:]]
+    return _Expected(references, aliases, facts, quotes, doubtful)
+
+
+def _names_with_a_meaning(fields: Mapping[str, Any], source_name: str) -> set[str]:
+    """Return the names of fields that are read as labels, or belong to a system's output."""
+    read = {*REFERENCES, *ALIAS_LISTS, *ANSWERS, *CONTEXTS, *EVIDENCE, *SYSTEM_FIELDS}
+    read |= {*PASSAGES, *ARES_LABELS, *_LOGGED, *NUGGETS, source_name}
+    if _is_ares(fields):
+        read.add("document")
+    if not fields.keys().isdisjoint(PASSAGES):
+        read |= {*PASSAGE_IDS, *PASSAGE_SCORES}
+    return read
+
+
+def _take_renamed(
+    fields: dict[str, Any], names: Mapping[str, str], own: Collection[str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Move the question, the id, the type and the facts out of `fields`.
+
+    Returns:
+        The labels by the names of ragbench's test sets, and for those that the record calls
+        otherwise, its own name.
+    """
+    case: dict[str, Any] = {}
+    names_of: dict[str, str] = {}
+    for label, known in _RENAMED.items():
+        name = first_name(fields, known)
+        if name and label == "text" and "text" in fields:
+            case["text (not the question)"] = fields.pop("text")
+        is_there = label in fields and label in own
+        if not name or is_there:
+            continue
+        value = fields.pop(name)
+        if name in own:
+            case[name] = value
+        else:
+            case[label] = value
+            names_of[label] = names[name]
+        if label == "text":  # the same question under a second name
+            for again in [name for name in QUESTIONS if fields.get(name) == value]:
+                fields.pop(again, None)
+    return case, names_of
+
+
+def _are_short(facts: Sequence[Sequence[str]]) -> bool:
+    """Return True if there are facts, and each is so short that an answer may state it literally."""
+    texts = [text for fact in facts for text in fact]
+    return bool(facts) and all(len(text.split()) <= _MAX_FACT for text in texts)
+
+
 def _is_ares(fields: Mapping[str, Any]) -> bool:
-    """Return True if a record has the columns of ARES, in which `document` is a passage and
-    `answer` is the system's.
+    """Return True if a record has the columns of ARES: `document` is a passage, `answer` the answer
+    of a system.
     """
     document = fields.get("document")
     is_passage = isinstance(document, str) and len(document.split()) > _MAX_FACT
@@ -285,8 +324,10 @@ def _is_ares(fields: Mapping[str, Any]) -> bool:
 
 
 def _is_of_ours(name: str, fields: Mapping[str, Any], own: Collection[str]) -> bool:
-    """Return True if a field has the name of a label of ours, and the form of it: the `evidence` of
-    FinanceBench and the `expected_chunks` of TruLens are texts.
+    """Return True if a field has the name and the form of a label in ragbench's test sets (`own`).
+
+    The `evidence` of FinanceBench and the `expected_chunks` of TruLens have only the name: they are
+    texts.
     """
     if name not in own:
         return False
@@ -294,15 +335,21 @@ def _is_of_ours(name: str, fields: Mapping[str, Any], own: Collection[str]) -> b
         return True
     value = fields.get(name)
     entries = value if isinstance(value, list) else [value]
-    return not any(
-        (isinstance(entry, str) and len(entry.split()) > 3)
-        or (isinstance(entry, Mapping) and not entry.keys().isdisjoint(_TEXTS_OF_OTHERS))
-        for entry in entries
-    )
+    return not any(_is_text_of_others(entry) for entry in entries)
+
+
+def _is_text_of_others(entry: Any) -> bool:
+    if isinstance(entry, str):
+        return len(entry.split()) > 3
+    return isinstance(entry, Mapping) and not entry.keys().isdisjoint(_TEXTS_OF_OTHERS)
 
 
 class _Reader:
-    """Reads labels of any shape from the fields of a record, and collects those that it cannot."""
+    """Reads labels of any shape from the fields of a record.
+
+    `unreadable` collects the fields of another shape, with the shape that was expected;
+    `source_name` is the field that names documents, "" without one.
+    """
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
         self.fields = dict(fields)
@@ -310,27 +357,29 @@ class _Reader:
         self.source_name = ""
 
     def answers(self, names: Iterable[str]) -> list[str]:
-        """Return the texts under the first of these names that is there."""
-        name = next((name for name in names if name in self.fields), "")
+        """Return the texts in the first of these fields that the record has; [] for none."""
+        name = first_name(self.fields, names)
         if not name:
             return []
         value = self.fields[name]
         if isinstance(value, str) and name in ALIAS_LISTS:
             value = read_cell(value.strip())
-            value = value.split("::") if isinstance(value, str) else value
+            if isinstance(value, str):
+                value = value.split("::")
         elif isinstance(value, str) and name in ANSWERS:
             content = read_cell(value.strip())
-            value = content if isinstance(content, list) else value
+            if isinstance(content, list):
+                value = content
         texts = list(dict.fromkeys(_answer_texts(value)))
         if not texts:
             self.unreadable[name] = "a text, or a list of texts (numbers with a point need quotes)"
         return texts
 
     def facts(self, names: Iterable[str]) -> list[list[str]]:
-        """Return the answers under the first of these names as facts with aliases: a list of lists
-        has several facts, as BioASQ's `exact_answer` has.
+        """Return the answers in the first of these fields as facts with aliases: a list of lists
+        holds several facts, as BioASQ's `exact_answer` does.
         """
-        name = next((name for name in names if name in self.fields), "")
+        name = first_name(self.fields, names)
         value = self.fields.get(name)
         if isinstance(value, list) and all(isinstance(part, list) for part in value):
             return [list(_answer_texts(part)) for part in value]
@@ -338,17 +387,18 @@ class _Reader:
         return [texts] if texts else []
 
     def quotes(self, names: Iterable[str], delimiter: str = "") -> list[Quote]:
-        """Return the texts under the first of these names, with their documents."""
-        name = next((name for name in names if name in self.fields), "")
+        """Return the texts in the first of these fields, with their documents."""
+        name = first_name(self.fields, names)
         if not name:
             return []
         value = read_list(self.fields[name], delimiter)
         quotes = []
         for part in value if isinstance(value, list) else [value]:
+            text: Any = part
+            source: Any = ""
             if isinstance(part, Mapping):
-                text, source = first(part, _QUOTE, ""), first(part, _QUOTED_FROM, "")
-            else:
-                text, source = part, ""
+                text = first(part, _QUOTE, "")
+                source = first(part, _QUOTED_FROM, "")
             if isinstance(text, str) and text.strip():
                 quotes.append(Quote(text, as_name(source) or ""))
         if not quotes:
@@ -356,8 +406,8 @@ class _Reader:
         return quotes
 
     def sources(self, names: Iterable[str]) -> tuple[list[str], list[list[str]]]:
-        """Return the documents under the first of these names, and the groups of alternatives."""
-        self.source_name = next((name for name in names if name in self.fields), "")
+        """Return the documents in the first of these fields, and the groups of alternatives."""
+        self.source_name = first_name(self.fields, names)
         if not self.source_name:
             return [], []
         value = self.fields[self.source_name]
@@ -383,7 +433,7 @@ class _Reader:
 
 
 def _answer_texts(value: Any) -> Iterator[str]:
-    """Yield the texts that an answer in any shape holds: itself, a list, an object with a text."""
+    """Yield the texts of an answer, which is a text, a whole number, a list or an object with a text."""
     if isinstance(value, str):
         if value.strip():
             yield value.strip()
@@ -397,8 +447,8 @@ def _answer_texts(value: Any) -> Iterator[str]:
 
 
 def as_name(value: Any) -> str | None:
-    """Return the name of a document: of an object its id or title, of a whole number its digits;
-    None for what is no name.
+    """Return the name of a document: the id or title of an object, the digits of a whole number;
+    None for any other value.
 
     >>> as_name(7.0), as_name({"wikipedia_id": 290, "title": "A"}), as_name(True), as_name("")
     ('7', '290', None, '')
@@ -414,10 +464,11 @@ def as_name(value: Any) -> str | None:
 
 
 def outputs_of(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record without what it expects, and what a system gave as `answer` and `contexts`.
+    """Return a record without its labels, with the system's output as `answer` and `contexts`.
 
-    A field for an answer that is empty ("", null, NaN: a table does not distinguish them) is an
-    empty answer; without such a field there is none. Contexts may be a text as a table holds a list.
+    An empty field for the answer ("", null, NaN: a table does not distinguish them) is an empty
+    answer; a record without such a field has no `answer`. Contexts may be a list that went through
+    a table and became a text.
 
     >>> outputs_of({"input": "Why?", "actual_output": "So.", "retrieval_context": "A.|B.", "context": "A."})
     {'input': 'Why?', 'answer': 'So.', 'contexts': ['A.', 'B.']}
@@ -435,7 +486,7 @@ def outputs_of(record: Mapping[str, Any]) -> dict[str, Any]:
     names = RETRIEVED if is_deepeval else (*RETRIEVED, *CONTEXTS)
     lists = [fields[name] for name in names if name in fields]
     if lists:
-        contexts: Any = next((each for each in lists if not is_empty(each)), [])
+        contexts: Any = next((value for value in lists if not is_empty(value)), [])
         outputs["contexts"] = read_list(contexts, _JOINED if is_deepeval else "")
     return {name: value for name, value in outputs.items() if not is_missing(value)}
 
@@ -462,8 +513,8 @@ def is_empty(value: Any) -> bool:
 
 
 def read_list(value: Any, delimiter: str = "") -> Any:
-    """Return the list that a text holds which went through a table, else a list of the text; any
-    other value as it is.
+    """Return the list that a table holds as a text; for a text that is not a list, its parts between
+    delimiters (without a `delimiter`: the whole text); any other value unchanged.
 
     >>> read_list("['a', 'b']"), read_list("('a', 'b')"), read_list("array(['a', 'b'], dtype=object)")
     (['a', 'b'], ['a', 'b'], ['a', 'b'])
@@ -479,8 +530,8 @@ def read_list(value: Any, delimiter: str = "") -> Any:
 
 
 def read_cell(text: str) -> Any:
-    """Return what a cell of a table or an attribute of a span holds: JSON, a list as Python, numpy or
-    pandas writes it, or the text.
+    """Return the value that a text in a table or a span stands for: JSON, a list as Python, numpy or
+    pandas writes it; else the text itself.
 
     >>> read_cell('{"k": 3}'), read_cell("['a' 'b']"), read_cell("[1] shows it")
     ({'k': 3}, ['a', 'b'], '[1] shows it')
@@ -511,26 +562,41 @@ _FACTORIES = ("array", "Series", "float32", "float64", "int32", "int64", "str_",
 
 
 def _with_commas(text: str) -> str:
-    """Return the source of a list with a comma between two values that numpy writes without one."""
-    source: list[tuple[int, str]] = []
-    depth, is_after_value, last = 0, False, ""
+    """Return the source of a list with commas where numpy writes two values without one.
+
+    Raises:
+        tokenize.TokenError, SyntaxError: the text cannot be source.
+    """
+    source: list[str] = []
+    depth = 0
+    is_after_value = False
+    last = ""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type in (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT):
             continue
         opens = token.string in ("[", "(", "{")
+        closes = token.string in ("]", ")", "}")
         is_value = token.type in (tokenize.STRING, tokenize.NUMBER, tokenize.NAME)
         is_call = token.string == "(" and last in _FACTORIES
-        if depth and is_after_value and (opens or is_value) and not is_call:
-            source.append((tokenize.OP, ","))
-        source.append((token.type, token.string))
-        depth += opens - (token.string in ("]", ")", "}"))
-        is_after_value = is_value or token.string in ("]", ")", "}")
+        begins_value = (opens or is_value) and not is_call
+        if depth > 0 and is_after_value and begins_value:
+            source.append(",")
+        source.append(token.string)
+        if opens:
+            depth += 1
+        elif closes:
+            depth -= 1
+        is_after_value = is_value or closes
         last = token.string
-    return " ".join(string for _, string in source)
+    return " ".join(source)
 
 
 def _literal(node: ast.expr) -> Any:
-    """Return the value of a literal of Python, numpy or pandas; ValueError for any other code."""
+    """Return the value of a literal of Python, numpy or pandas.
+
+    Raises:
+        ValueError: the expression is any other code.
+    """
     match node:
         case ast.Constant(value=value) if value is not Ellipsis:
             return value
@@ -552,12 +618,43 @@ def _literal(node: ast.expr) -> Any:
 def _fields(
     record: Mapping[str, Any], own: Collection[str] = (), *, is_filled: bool = True
 ) -> tuple[dict[str, Any], bool, dict[str, str]]:
-    """Return the fields under their folded names (`is_filled`: those that are not empty); whether the record is
-    DeepEval's; and the names as they are in the record.
+    """Return the fields of a record under their folded names, see `column_name`.
 
-    Among the fields are the parts of promptfoo's `vars`, of `inputs` and `outputs` (LangSmith,
-    MLflow) and of `expectations`; the first text is the question where none has the name of one.
-    Names in `own` are kept, and so are their values, also empty ones.
+    Among the fields are the nested ones, see `_flat`. Empty fields are left out if `is_filled`.
+    Names in `own` are kept as they are, and so are their values, also empty ones.
+
+    Returns:
+        (folded name -> value, True for a record of DeepEval, folded name -> name in the record)
+    """
+    fields: dict[str, Any] = {}
+    names: dict[str, str] = {}
+    for name, value in _flat(record).items():
+        folded_name = name
+        if name not in own:
+            folded_name = column_name(str(name))
+            folded_name = re.sub(r"^inputs[./]", "", folded_name)  # of Azure and MLflow
+            folded_name = re.sub(r"^(input|output)[./]", r"\1_", folded_name)
+            folded_name = ALIASES.get(folded_name, folded_name)
+            # an answer of ragbench has a text, even an empty one: its contexts are ids
+            is_answer_text = folded_name == "text" and value == ""
+            if is_filled and value in (None, "", [], {}) and not is_answer_text:
+                continue
+        elif value == "" and name not in (*QUESTIONS, *IDS, "text"):  # an empty cell of a table
+            continue
+        if folded_name in QUESTIONS and isinstance(value, Mapping | list):
+            value = _question_of_request(value)
+        fields.setdefault(folded_name, value)
+        names.setdefault(folded_name, str(name))
+    is_deepeval = any(signature <= fields.keys() for signature in _DEEPEVAL)
+    return fields, is_deepeval and fields.keys().isdisjoint(ANSWERS), names
+
+
+def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record with the fields inside of promptfoo's `vars`, of `inputs` and `outputs`
+    (LangSmith, MLflow) and of `expectations`.
+
+    Its own fields go before nested ones of the same name. The first text among the inputs is the
+    question where no input has the name of one.
     """
     flat = dict(record)
     for part in ("vars", "inputs", "outputs", "expectations", "input", "expected"):
@@ -567,8 +664,6 @@ def _fields(
             flat["question" if part == "inputs" else "answer"] = value
         if not isinstance(value, Mapping):
             continue
-        texts = [text for text in value.values() if isinstance(text, str)]
-        is_question = part in ("vars", "inputs", "input") and value.keys().isdisjoint(QUESTIONS)
         del flat[part]
         if part == "expected":
             flat[part] = first(value, _ANSWER_INSIDE, "")
@@ -576,65 +671,51 @@ def _fields(
         if part == "expectations":
             flat[part] = True
         flat = {**value, **flat}
-        if texts and is_question:
+        texts = [text for text in value.values() if isinstance(text, str)]
+        is_input = part in ("vars", "inputs", "input")
+        if texts and is_input and value.keys().isdisjoint(QUESTIONS):
             flat[QUESTIONS[0]] = texts[0]
-    fields: dict[str, Any] = {}
-    names: dict[str, str] = {}
-    for name, value in flat.items():
-        folded_name = name
-        if name not in own:
-            folded_name = column_name(str(name))
-            folded_name = re.sub(r"^inputs[./]", "", folded_name)  # of Azure and MLflow
-            folded_name = re.sub(r"^(input|output)[./]", r"\1_", folded_name)
-            folded_name = ALIASES.get(folded_name, folded_name)
-            # an answer of ours has a text, also an empty one: its contexts are ids
-            is_empty = value in (None, "", [], {}) and (folded_name, value) != ("text", "")
-            if is_filled and is_empty:
-                continue
-        elif value == "" and name not in (*QUESTIONS, *IDS, "text"):  # an empty cell of a table
-            continue
-        if folded_name in QUESTIONS and isinstance(value, Mapping | list):
-            value = _asked(value)
-        fields.setdefault(folded_name, value)
-        names.setdefault(folded_name, str(name))
-    is_deepeval = any(sign <= fields.keys() for sign in _DEEPEVAL)
-    return fields, is_deepeval and fields.keys().isdisjoint(ANSWERS), names
+    return flat
 
 
-def _asked(request: Any) -> Any:
-    """Return the question of a request: the last message of a user, or its own text."""
+def _question_of_request(request: Any) -> Any:
+    """Return the question in a request to a chat model: the last message of a user, or the request's
+    own text; the request itself where it has neither.
+    """
     messages = request.get("messages") if isinstance(request, Mapping) else request
-    if isinstance(messages, list):
-        asked = [each for each in messages if isinstance(each, Mapping)]
-        asked = [each for each in asked if each.get("role", "user") == "user"]
-        return asked[-1].get("content", request) if asked else request
-    return first(request, QUESTIONS, request)
+    if not isinstance(messages, list):
+        return first(request, QUESTIONS, request)
+    for message in reversed(messages):
+        if isinstance(message, Mapping) and message.get("role", "user") == "user":
+            return message.get("content", request)
+    return request
 
 
 def with_whole_numbers(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows in which a column of whole numbers has no points: one with an empty cell has.
+    """Return rows in which the columns of whole numbers hold ints: an empty cell makes a table hold
+    them as floats.
 
     >>> with_whole_numbers([{"source": 7.0, "score": 0.5}, {"source": 8.0, "score": 1.0}])
     [{'source': 7, 'score': 0.5}, {'source': 8, 'score': 1.0}]
     """
-    names = dict.fromkeys(name for row in rows for name in row)
-    values_of = {name: [row[name] for row in rows if row.get(name) is not None] for name in names}
-    whole = {
-        name
-        for name, values in values_of.items()
-        if all(isinstance(value, float) and value == value // 1 for value in values)
-    }
-    return [
-        {
-            name: int(value) if name in whole and value is not None else value
-            for name, value in row.items()
-        }
-        for row in rows
-    ]
+    others = set()  # columns with another value than a whole number
+    for row in rows:
+        for name, value in row.items():
+            is_whole = isinstance(value, float) and value == value // 1
+            if value is not None and not is_whole:
+                others.add(name)
+    converted = []
+    for row in rows:
+        cells = dict(row)
+        for name, value in row.items():
+            if name not in others and value is not None:
+                cells[name] = int(value)
+        converted.append(cells)
+    return converted
 
 
 def without_none(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a record that are not null, which is the same as a missing field.
+    """Return the fields of a record that are not null: null is the same as a missing field.
 
     >>> without_none({"_id": "q1", "text": "", "answer": None})
     {'_id': 'q1', 'text': ''}
@@ -643,7 +724,7 @@ def without_none(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def first(fields: Mapping[str, Any], names: Iterable[str], default: Any = None) -> Any:
-    """Return the first of these fields that is there and not None.
+    """Return the value of the first of these fields that is not None, else `default`.
 
     >>> first({"output": None, "answer": "So."}, ANSWERS), first({}, IDS, "")
     ('So.', '')
@@ -651,6 +732,12 @@ def first(fields: Mapping[str, Any], names: Iterable[str], default: Any = None) 
     return next((fields[name] for name in names if fields.get(name) is not None), default)
 
 
+def first_name(fields: Mapping[str, Any], names: Iterable[str]) -> str:
+    """Return the first of these names that is a field; "" for none."""
+    return next((name for name in names if name in fields), "")
+
+
 def _split(text: str, delimiter: str) -> list[str]:
+    """Return the parts of a text that are not blank; one part without a delimiter."""
     parts = re.split(delimiter, text) if delimiter else [text]
     return [part.strip() for part in parts if part.strip()]

@@ -1,6 +1,6 @@
 """Files of other tools, read as test sets; those with answers also as systems (`RecordedSystem`)::
 
-    of                       questions               gold                                answers, contexts
+    tool                     questions               gold                                answers, contexts
     ragas JSONL, CSV         user_input, question    reference, reference_contexts       response, retrieved_contexts
     DeepEval JSON(L), CSV    input                   expected_output, context           actual_output, retrieval_context
     promptfoo YAML           vars                    assert: contains, equals, ...
@@ -21,15 +21,14 @@
 Folders and .zip files in BEIR's form, also with qrels/<split>.jsonl as MTEB has them, are read by
 `ragbench.datasets.beir`.
 
-One table of names (`fields`) tells what a field holds, whichever the file is: ragbench's own test
-sets are read by it too. Reference contexts are looked for in the documents and become evidence; one
-that no document holds stays in the case's metadata, with a warning. A source is a relevant
-document.
+One table of names (`fields`) states the meaning of every field, in all these files and in ragbench's
+own test sets. Reference contexts are looked for in the documents and become evidence; a context that
+no document holds stays in the case's metadata, with a warning. A source is a relevant document.
 """
 
 import csv
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -53,6 +52,8 @@ from ragbench.testsets.fields import (
     REPLIES,
     TABLES,
     Labels,
+    Quote,
+    first_name,
     labels_of,
     read_cell,
     tool_of,
@@ -63,7 +64,7 @@ from ragbench.testsets.parser import NoPlainValueError, Record, parse, read_byte
 from ragbench.testsets.problems import nearest
 from ragbench.testsets.published import NO_QUESTION, expanded_row, refuse_foreign, refuse_trec
 from ragbench.testsets.traces import trace_records
-from ragbench.types import Document
+from ragbench.types import Document, Span
 
 _EXPECTING = "equals similar factuality model-graded-factuality rouge-n context-recall".split()
 _UNMATCHED = "reference contexts are in no document of the corpus: they are metadata, not evidence"
@@ -82,29 +83,31 @@ _DOUBTFUL = (
 def other_form(path: Path) -> str:
     """Return the form of a file that is not ragbench's own: a tool by its fields ("promptfoo",
     "traces", "deepeval", ...), "table" for rows of no known tool; "" for ragbench's own forms and for
-    what is no test set.
+    any other file.
 
     Raises:
-        DataError: a table that cannot be read.
+        DataError: the file is a table that cannot be read.
     """
     suffix = path.suffix.lower()
     if suffix == ".parquet":
-        first = [without_none(row) for row in parquet_rows(path)[:1]]
-        is_spans = any(tool_of(row) == "traces" for row in first)
-        return "traces" if is_spans else "table"
+        rows = parquet_rows(path)
+        is_traces = bool(rows) and tool_of(without_none(rows[0])) == "traces"
+        return "traces" if is_traces else "table"
     if suffix in TABLES:
         return "table"
     with suppress(DataError, LookupError, TypeError):  # ragbench's own readers name the problem
         if suffix == ".jsonl":
-            return next((form_of_row(record) for _, record in json_lines(path)), "")
-        if suffix == ".json" or b"vars" in read_bytes(path):
+            for _, record in json_lines(path):  # the first line decides
+                return form_of_row(record)
+            return ""
+        if suffix == ".json" or b"vars" in read_bytes(path):  # YAML without vars is ragbench's own
             content = _content(path)
             return form_of_value(content, _questions_of(content, path))
     return ""
 
 
 def form_of_value(content: Any, questions: Any = None) -> str:
-    """Return the tool that the value of a JSON or YAML file is of, as `other_form`.
+    """Return the form of the value of a JSON or YAML file, as `other_form`.
 
     `questions` is the value of LlamaIndex's rag_dataset.json next to predictions.
     """
@@ -117,11 +120,14 @@ def form_of_value(content: Any, questions: Any = None) -> str:
         return "promptfoo"
     if form := form_of_row(rows[0]):
         return form
-    return "table" if rows is not content and has_question(rows[0]) else ""
+    is_bare_list = rows is content  # ragbench's own form
+    return "table" if not is_bare_list and has_question(rows[0]) else ""
 
 
 def form_of_row(row: Mapping[str, Any]) -> str:
-    """Return the tool of a record, "table" for one of a public test set or with one passage."""
+    """Return the tool of a record, "table" for a record of a public test set or with one passage; ""
+    for any other.
+    """
     tool = tool_of(row)
     if tool:
         return tool
@@ -131,11 +137,11 @@ def form_of_row(row: Mapping[str, Any]) -> str:
 
 
 def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the number and the fields of every record of a file; of ragbench's lines where there is
-    no form.
+    """Yield the number and the fields of every record of a file; `form` is "" for ragbench's own
+    lines.
 
     Raises:
-        DataError: it is not what its form has.
+        DataError: the file does not have the form.
     """
     if path.suffix.lower() == ".jsonl":
         numbered = json_lines(path)
@@ -153,21 +159,26 @@ def rows_of_value(
     """Return the records in the value of a JSON or YAML file; `questions` as in `form_of_value`.
 
     Raises:
-        DataError: it is not what its form has; `source` is its place in the message.
+        DataError: the value does not have the form; `source` names its place in the message.
     """
     if isinstance(content, dict) and "results" in _part(content, "results"):
         content = _answered(content, source)
     with suppress(LookupError, TypeError):
         content = _listed(content, questions)
     if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
-        raise DataError(f"{source}: expected a list of records{form and f' of {form}'}")
+        of_form = f" of {form}" if form else ""
+        raise DataError(f"{source}: expected a list of records{of_form}")
     return content
 
 
 def numbered_rows(
     numbered: Iterable[tuple[int, dict[str, Any]]], form: str, source: str
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the number and the fields of each question in the rows of another tool."""
+    """Yield the number and the fields of each question in the rows of another tool.
+
+    Raises:
+        DataError: the rows are no questions; `source` names their place in the message.
+    """
     if form == "traces":
         with located(source):
             numbered = enumerate([*trace_records(row for _, row in numbered)], 1)
@@ -187,38 +198,45 @@ def _content(path: Path) -> Any:
 
 def _questions_of(content: Any, path: Path) -> Any:
     """Return the value of LlamaIndex's rag_dataset.json next to a file of predictions, or None."""
-    file = path.with_name("rag_dataset.json")
-    is_predictions = isinstance(content, dict) and "predictions" in content
-    return _content(file) if is_predictions and path != file and file.is_file() else None
+    if not isinstance(content, dict) or "predictions" not in content:
+        return None
+    questions = path.with_name("rag_dataset.json")
+    if questions == path or not questions.is_file():
+        return None
+    return _content(questions)
 
 
 def _listed(content: Any, questions: Any) -> Any:
-    """Return the records of a JSON or YAML file: its list, that in a field, or the rows of columns.
-    LlamaIndex's predictions get their questions from `questions`.
+    """Return the records of a JSON or YAML file: its list, the list in one of its fields, or the rows
+    of its columns; None for any other object. LlamaIndex's predictions get their questions from
+    `questions`.
     """
     if not isinstance(content, dict):
         return content
     if tool_of(content) == "traces":
         return [content]
     for name in LISTS:
-        if name == "predictions" and name in content and questions is not None:
+        if name not in content:
+            continue
+        if name == "predictions" and questions is not None:
             pairs = zip(_listed(questions, None), content[name], strict=False)
             return [{"query": example["query"], **reply} for example, reply in pairs]
-        if name in content:
-            return content[name]
+        return content[name]
     columns = content.values()
-    if all(isinstance(column, list) for column in columns) and len({*map(len, columns)}) == 1:
-        return [dict(zip(content, row, strict=True)) for row in zip(*columns, strict=True)]
-    return None
+    if not all(isinstance(column, list) for column in columns):
+        return None
+    if len({len(column) for column in columns}) != 1:
+        return None
+    return [dict(zip(content, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a table, of a workbook its first sheet, of several splits "test"; empty
-    cells are left out.
-    """
-    import pandas as pd
+    """Return the rows of a table without empty cells: the first sheet of a workbook, the split "test"
+    of several splits (else the first).
 
-    options: dict[str, Any] = {"dtype": str, "keep_default_na": False}
+    Raises:
+        DataError: the table cannot be read, or has no rows.
+    """
     try:
         if path.is_dir():
             import datasets
@@ -229,21 +247,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
             return with_whole_numbers(saved.to_list())
         if path.suffix.lower() == ".parquet":
             return with_whole_numbers(parquet_rows(path))
-        if path.suffix.lower() == ".xlsx":
-            require("openpyxl", "xlsx")
-            table = pd.read_excel(path, **options)
-        else:
-            refuse_trec(path)
-            content = read_bytes(path)
-            if not content.strip():
-                raise DataError(f"{path} is empty")
-            first = content.partition(b"\n")[0].decode()
-            separator = max(",;\t", key=first.count)
-            columns = first.rstrip("\r").split("\t")
-            if len(columns) == 2 and labels_of(dict.fromkeys(columns, "?")).question is None:
-                # topics of TREC and queries of MS MARCO: a number and a question, without a header
-                options |= {"names": ["query_id", "query"], "quoting": csv.QUOTE_NONE}
-            table = pd.read_csv(path, sep=separator, encoding="utf-8-sig", **options)
+        table = _table(path)
     except RagbenchError:
         raise
     except UnicodeDecodeError as exc:
@@ -254,33 +258,60 @@ def _rows(path: Path) -> list[dict[str, Any]]:
         raise DataError(
             f"{path} could not be read as a table: {exc}; save it as .csv in UTF-8"
         ) from exc
-    rows = [
-        {
-            str(name).strip(): _cell(str(name), text.strip())
-            for name, text in row.items()
-            if isinstance(text, str)
-        }
-        for row in table.to_dict("records")
-    ]
-    filled = [row for row in rows if any(row.values())]
-    if not filled:
+    rows = []
+    for record in table.to_dict("records"):
+        row = {}
+        for name, text in record.items():
+            if isinstance(text, str):
+                row[str(name).strip()] = _cell(str(name), text.strip())
+        if any(row.values()):
+            rows.append(row)
+    if not rows:
         header = ", ".join(printable(str(name)) for name in table)
         raise DataError(f"{path} has no rows below its columns {header}; add a row per question")
-    return filled
+    return rows
+
+
+def _table(path: Path) -> Any:
+    """Return a workbook or a text file as a frame of texts."""
+    import pandas as pd
+
+    options: dict[str, Any] = {"dtype": str, "keep_default_na": False}
+    if path.suffix.lower() == ".xlsx":
+        require("openpyxl", "xlsx")
+        return pd.read_excel(path, **options)
+    refuse_trec(path)
+    content = read_bytes(path)
+    if not content.strip():
+        raise DataError(f"{path} is empty")
+    first_line = content.partition(b"\n")[0].decode()
+    separator = max(",;\t", key=first_line.count)
+    columns = first_line.rstrip("\r").split("\t")
+    if len(columns) == 2 and labels_of(dict.fromkeys(columns, "?")).question is None:
+        # topics of TREC and queries of MS MARCO: a number and a question, without a header
+        options |= {"names": ["query_id", "query"], "quoting": csv.QUOTE_NONE}
+    return pd.read_csv(path, sep=separator, encoding="utf-8-sig", **options)
 
 
 def _cell(name: str, text: str) -> Any:
-    """Return what a cell of a table holds; a question and an answer are texts, whatever they hold."""
+    """Return the value of a cell; questions and answers stay texts, also where they look like lists."""
     is_text = name.strip().casefold().replace(" ", "_") in (*QUESTIONS, *REPLIES, *ANSWERS)
     return text if is_text else read_cell(text)
 
 
 def _answered(output: Mapping[str, Any], source: str) -> Any:
-    """Return what one prompt and provider of promptfoo answered: its tests, with the answers."""
+    """Return the tests of promptfoo's output with their answers.
+
+    Raises:
+        DataError: the answers are of several prompts or providers.
+    """
     results = output["results"]["results"]
     if not isinstance(results, list) or not all(isinstance(row, dict) for row in results):
         return results
-    sources = {f"prompt {r.get('promptIdx')} of {_part(r, 'provider').get('id')}" for r in results}
+    sources = set()
+    for result in results:
+        provider = _part(result, "provider").get("id")
+        sources.add(f"prompt {result.get('promptIdx')} of {provider}")
     if len(sources) > 1:
         raise DataError(
             f"{source} holds answers to {', '.join(sorted(sources))}; write a file for each "
@@ -300,7 +331,9 @@ def _answered(output: Mapping[str, Any], source: str) -> Any:
 
 
 def _part(record: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return part if isinstance(part := record.get(name), dict) else {}
+    """Return the object in a field; {} where the field holds another value."""
+    part = record.get(name)
+    return part if isinstance(part, dict) else {}
 
 
 def one_per_question(
@@ -308,8 +341,8 @@ def one_per_question(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield rows with one passage each as one record for each question, with all its passages.
 
-    Rows of one question follow each other or not; what only the first of them has, such as the
-    answer, counts for all. Other rows stay as they are.
+    The rows of a question need not be neighbours; an empty field takes its value from a later row.
+    Rows without a passage are yielded unchanged.
 
     >>> rows = [{"query": "Why?", "passage": "A."}, {"query": "Why?", "passage": "B."}]
     >>> list(one_per_question(enumerate(rows, 1)))
@@ -318,22 +351,23 @@ def one_per_question(
     merged: dict[tuple[str, ...], tuple[int, dict[str, Any]]] = {}
     for number, row in numbered:
         names = {str(name).strip().casefold(): name for name in row}
-        passage = next((names[name] for name in PASSAGES if name in names), None)
-        if passage is None:
+        columns = {  # part of a context -> folded name of its column, "" without one
+            "id": first_name(names, PASSAGE_IDS),
+            "text": first_name(names, PASSAGES),
+            "score": first_name(names, PASSAGE_SCORES),
+        }
+        if not columns["text"]:
             yield number, row
             continue
-        parts = {
-            "id": next((names[name] for name in PASSAGE_IDS if name in names), None),
-            "text": passage,
-            "score": next((names[name] for name in PASSAGE_SCORES if name in names), None),
-        }
-        context = {part: row[name] for part, name in parts.items() if name is not None}
-        if isinstance(passage_id := context.get("id"), list):  # "[1]", which is a list in JSON
+        context = {part: row[names[column]] for part, column in columns.items() if column}
+        passage_id = context.get("id")
+        if isinstance(passage_id, list):  # "[1]", which is a list in JSON
             context["id"] = ", ".join(map(str, passage_id))
-        rest = {name: value for name, value in row.items() if name not in parts.values()}
+        passage_columns = [names[column] for column in columns.values() if column]
+        rest = {name: value for name, value in row.items() if name not in passage_columns}
         keys = (*IDS, *QUESTIONS, "query_run", "run", "run_id")
-        key = tuple(str(rest[names[name]]) for name in keys if names.get(name) in rest)
-        _, record = merged.setdefault(key, (number, rest))
+        question = tuple(str(rest[names[key]]) for key in keys if names.get(key) in rest)
+        _, record = merged.setdefault(question, (number, rest))
         for name, value in rest.items():
             record[name] = record.get(name) or value
         if context.get("text"):
@@ -352,7 +386,13 @@ def read_records(
     path: Path,
     corpus: Mapping[str, Document] | None,
 ) -> Content:
-    """Read the cases of `records`; documents that they hold are the corpus where there is none."""
+    """Return the cases of numbered records (`records`), and their documents.
+
+    Reference contexts are looked for in `corpus`; None looks in the documents of the records.
+
+    Raises:
+        DataError: no record has a question.
+    """
     content = Content()
     records = []
     skipped = []
@@ -381,39 +421,31 @@ def add_cases(
     source: str,
     corpus: Mapping[str, Document] | None,
 ) -> None:
-    """Add the cases of records of any form to `content`, with what is wrong with them.
+    """Add the cases of records of any form to `content.entries`, and the problems of the others to
+    `content.problems`.
 
-    The names of their fields are those of the table in `fields`. Texts that are expected become
-    evidence where a document of `corpus` (None: of the content) holds them. A question that is
-    asked several times without an id gets a number for each; rows with one id and one question are
-    one case with the documents of all.
+    The names of their fields are listed in `fields`. Expected texts become evidence where a document
+    of `corpus` (None: of the content) holds them. A question that is asked several times without an
+    id gets a number for each; rows with one id and one question are one case with the documents of
+    all.
     """
-    documents = content.documents if corpus is None else corpus
-    texts, ids = Texts(documents), DocumentIds(documents)
     records = list(records)
     own = fields_of(CaseLine)
-    copies: Counter[str] = Counter()
-    places: dict[str, tuple[int, Record]] = {}
-    flaws: Flaws = defaultdict(list)
-    labelled = [
-        (record, labels_of(record.value, own) if isinstance(record.value, dict) else None)
+    labels_of_records = [
+        labels_of(record.value, own) if isinstance(record.value, dict) else None
         for record in records
     ]
-    without = [labels for _, labels in labelled if labels and labels.question is None]
-    if without and len(without) == len(records):
-        with located(source):
-            refuse_foreign(records[0].value)
-    is_foreign = any(
-        name not in own and not nearest(name, own) for labels in without for name in labels.case
-    )
-    if is_foreign and len(without) == len(records):
-        names = ", ".join(map(str, records[0].value))
-        problem = records[0].problem((), f"no question among the fields {names}", NO_QUESTION)
-        content.problems.append(problem)
+    if _is_no_test_set(content, records, labels_of_records, source):
         return
-    for record, labels in labelled:
+    documents = content.documents if corpus is None else corpus
+    texts = Texts(documents)
+    ids = DocumentIds(documents)
+    n_copies: Counter[str] = Counter()
+    places: dict[str, tuple[int, Record]] = {}  # of the first entry with an id
+    flaws: Flaws = defaultdict(list)
+    for record, labels in zip(records, labels_of_records, strict=True):
         if labels is None:
-            check(CaseLine, record, content)
+            check(CaseLine, record, content)  # notes the problem
             continue
         for name, expected in labels.unreadable.items():
             value = shown(record.value.get(name), 60)
@@ -428,26 +460,50 @@ def add_cases(
         has_id = not labels.case.keys().isdisjoint(("query_id", "id", "case_id"))
         query_id = entry.case.query_id
         if not has_id and not line.turns:
-            copies[query_id] += 1
-            query_id = nth_id(query_id, copies[query_id])
+            n_copies[query_id] += 1
+            query_id = nth_id(query_id, n_copies[query_id])
             entry = entry._replace(case=replace(entry.case, query_id=query_id))
-        if query_id in places:
-            place, earlier = places[query_id]
-            joined = _joined(content.entries[place], entry)
-            if joined is None:
-                expected = f"an id of its own: line {earlier.line} has this one"
-                content.problems.append(record.problem(("query_id",), shown(query_id), expected))
-            else:
-                content.entries[place] = joined
+        if query_id not in places:
+            places[query_id] = (len(content.entries), record)
+            content.entries.append(entry)
             continue
-        places[query_id] = (len(content.entries), record)
-        content.entries.append(entry)
+        place, earlier = places[query_id]
+        joined = _joined(content.entries[place], entry)
+        if joined is None:
+            expected = f"an id of its own: line {earlier.line} has this one"
+            content.problems.append(record.problem(("query_id",), shown(query_id), expected))
+        else:
+            content.entries[place] = joined
     warn_all(source, flaws)
 
 
+def _is_no_test_set(
+    content: Content, records: Sequence[Record], labels: Sequence[Labels | None], source: str
+) -> bool:
+    """Return True, and add one problem to `content`, if no record has a question and some field is
+    unlike every field of a test set.
+
+    Raises:
+        DataError: the records are a known file of another kind.
+    """
+    without_question = [each for each in labels if each is not None and each.question is None]
+    if not records or len(without_question) < len(records):
+        return False
+    with located(source):
+        refuse_foreign(records[0].value)
+    own = fields_of(CaseLine)
+    names = {name for each in without_question for name in each.case}
+    if all(name in own or nearest(name, own) for name in names):
+        return False
+    found = ", ".join(map(str, records[0].value))
+    problem = records[0].problem((), f"no question among the fields {found}", NO_QUESTION)
+    content.problems.append(problem)
+    return True
+
+
 def _joined(first: Entry, second: Entry) -> Entry | None:
-    """Return two rows about one question as one case with the documents of both; None where they
-    differ in any other label.
+    """Return two rows about one question as one case with the documents of both; None if they differ
+    in any other label.
     """
     alike = replace(second.case, evidence=first.case.evidence, metadata=first.case.metadata)
     if alike != first.case:
@@ -469,40 +525,36 @@ def _with_documents(
     texts: Texts,
     flaws: Flaws,
 ) -> Entry:
-    """Return an entry with its texts found in the documents, and with nuggets and assertions."""
+    """Return an entry with its texts found in the documents, and with nuggets and assertions; add its
+    flaws to `flaws`.
+    """
     query_id = entry.case.query_id
-    sources = list(map(ids.full, labels.sources))
-    found = {quote.text: texts.find(quote.text) for quote in labels.quotes}
-    unmatched = [text for text, match in found.items() if match == NOWHERE]
-    # of the documents that hold a text the one that is named as its source, else the first
-    spans = [
-        next((span for span in match.holders if span.doc_id in sources), match.holders[0])
-        for match in found.values()
-        if match != NOWHERE
-    ]
+    sources = [ids.full(source) for source in labels.sources]
+    spans, unmatched = _evidence(labels.quotes, sources, texts)
     matched = dict.fromkeys(span.doc_id for span in spans)
-    # a name that no document has, and a document that has no name: one is the other
-    unnamed = len(matched.keys() - {*sources})
-    absent = [source for source in sources if ids.is_absent(source)][:unnamed]
-    relevant = [source for source in (*sources, *matched) if source not in absent]
-    nuggets = _nuggets(record.value.get("nuggets"))
-    okay = [text for text, importance in nuggets.items() if importance == "okay"]
-    asserted = _asserted(record.value.get("assert"))
+    # a source that no document is called, and a matched document that no source names: one is the
+    # other
+    n_unnamed = len(matched.keys() - {*sources})
+    absent = [source for source in sources if ids.is_absent(source)][:n_unnamed]
+    relevant = [doc_id for doc_id in (*sources, *matched) if doc_id not in absent]
+    importances = _nuggets(record.value.get("nuggets"))
+    assertions = _asserted(record.value.get("assert"))
     metadata = {
         "reference_contexts": unmatched,
         "sources": absent,
-        "okay_facts": okay,
-        "alternatives": [list(map(ids.full, group)) for group in labels.alternatives],
+        "okay_facts": [text for text, importance in importances.items() if importance == "okay"],
+        "alternatives": [[ids.full(name) for name in group] for group in labels.alternatives],
     }
     case = entry.case
+    reference = assertions["reference"][0] if assertions["reference"] else case.reference_answer
     case = replace(
         case,
         evidence=tuple(dict.fromkeys((*case.evidence, *spans))),
-        reference_answer=next(iter(asserted["reference"]), "") or case.reference_answer,
-        gold_facts=(*case.gold_facts, *((text,) for text in nuggets)),
-        required_keywords=(*case.required_keywords, *asserted["required"]),
-        forbidden_claims=(*case.forbidden_claims, *asserted["forbidden"]),
-        metadata={**case.metadata, **{name: each for name, each in metadata.items() if each}},
+        reference_answer=reference,
+        gold_facts=(*case.gold_facts, *((text,) for text in importances)),
+        required_keywords=(*case.required_keywords, *assertions["required"]),
+        forbidden_claims=(*case.forbidden_claims, *assertions["forbidden"]),
+        metadata={**case.metadata, **{name: value for name, value in metadata.items() if value}},
     )
     if unmatched:
         flaws[_WITHOUT_DOCUMENTS if ids.is_empty else _UNMATCHED].append(query_id)
@@ -510,34 +562,66 @@ def _with_documents(
         flaws[_SEVERAL].append(query_id)
     if labels.alternatives:
         flaws[_ALTERNATIVES].append(query_id)
-    for kind in asserted[""]:
+    for kind in assertions["unread"]:
         flaws[f"assertions {kind!r} are not read"].append(query_id)
     if labels.doubtful:
         flaws[_DOUBTFUL].append(query_id)
     return entry._replace(case=case, relevant={**dict.fromkeys(relevant, 1), **entry.relevant})
 
 
+def _evidence(
+    quotes: Iterable[Quote], sources: Sequence[str], texts: Texts
+) -> tuple[list[Span], list[str]]:
+    """Return a span per quote that a document holds, and the quotes that none holds.
+
+    Where several documents hold a quote, the one among `sources` counts, else the first.
+    """
+    spans = []
+    unmatched = []
+    for text in dict.fromkeys(quote.text for quote in quotes):
+        place = texts.find(text)
+        if place == NOWHERE:
+            unmatched.append(text)
+            continue
+        in_sources = [span for span in place.holders if span.doc_id in sources]
+        spans.append(in_sources[0] if in_sources else place.holders[0])
+    return spans, unmatched
+
+
 def _nuggets(value: Any) -> dict[str, Any]:
-    """Return the facts of TREC's nuggets, and their importance."""
-    nuggets = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-    return {str(item["text"]): item.get("importance") for item in nuggets if item.get("text")}
+    """Return fact -> importance of TREC's nuggets; {} for any other value."""
+    if not isinstance(value, list):
+        return {}
+    importances = {}
+    for nugget in value:
+        if isinstance(nugget, dict) and nugget.get("text"):
+            importances[str(nugget["text"])] = nugget.get("importance")
+    return importances
 
 
 def _asserted(asserts: Any) -> dict[str, list[str]]:
-    """Return what promptfoo's assertions hold: "reference" answers, "required" keywords, "forbidden"
-    texts, and under "" the kinds that are not read.
+    """Return the contents of promptfoo's assertions: "reference" answers, "required" keywords,
+    "forbidden" texts, and as "unread" the kinds of assertions that are not read.
     """
-    labels: dict[str, list[str]] = {"reference": [], "required": [], "forbidden": [], "": []}
-    for rule in asserts if isinstance(asserts, list) else ():
-        kind, value = (rule.get("type"), rule.get("value")) if isinstance(rule, dict) else ("", "")
+    contents: dict[str, list[str]] = {
+        "reference": [],
+        "required": [],
+        "forbidden": [],
+        "unread": [],
+    }
+    for rule in asserts if isinstance(asserts, list) else []:
+        if not isinstance(rule, dict) or not rule.get("type"):
+            continue
+        kind = rule["type"]
+        value = rule.get("value")
         parts = value if isinstance(value, list) else [value]
-        values = [str(part) for part in parts if part not in (None, "")]
+        texts = [str(part) for part in parts if part not in (None, "")]
         if str(kind).removeprefix("i") in ("contains", "contains-all"):
-            labels["required"] += values
+            contents["required"] += texts
         elif kind in _EXPECTING:
-            labels["reference"] += values[:1]
+            contents["reference"] += texts[:1]
         elif str(kind).replace("-i", "-") in ("not-contains", "not-contains-any"):
-            labels["forbidden"] += values
-        elif kind:
-            labels[""].append(str(kind))
-    return labels
+            contents["forbidden"] += texts
+        else:
+            contents["unread"].append(str(kind))
+    return contents
