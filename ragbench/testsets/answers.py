@@ -1,8 +1,8 @@
-"""Reference answers in a BEIR folder: generated ones are put in, what a person wrote or changed is
-never replaced.
+"""Reference answers in a BEIR folder: generated answers are put in, an answer that a person wrote or
+changed is never replaced.
 
-A generated answer carries the digest of its own text, so a line whose text has another digest, or
-that has none, is a person's, and so is one with `"reviewed": true`.
+A generated answer carries the digest of its own text. A line is a person's if its text has another
+digest, if it has no digest, or if it has `"reviewed": true`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,9 +20,7 @@ from ragbench.types import Case, Dataset
 def generated_label(
     answer: str, *, model: str, prompt: str, sources: Iterable[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return the field `generated` of an answer's line: where it comes from, and the digest of its
-    text.
-    """
+    """Return the field `generated` of an answer's line: its origin, and the digest of its text."""
     return {
         "model": model,
         "prompt": prompt,
@@ -46,43 +44,50 @@ def merge_answers(path: Path, answers: Mapping[str, Mapping[str, Any]]) -> None:
     """Put generated answers (query_id -> fields of its line) into an answers.jsonl, in one step; an
     answer that a person wrote stays.
 
-    The file is read anew, so what a person changes while a model is being asked is kept as well.
-    Lines keep their order and, unless replaced, their bytes; new ones come last. A line without an
-    answer keeps its other fields.
+    The file is read anew, so that changes which a person makes while a model is being asked are
+    kept. Lines keep their order and, unless replaced, their bytes; new lines come last. A line
+    without an answer keeps its other fields.
 
     Raises:
-        DataError: the file is not what it should be, or cannot be written.
+        DataError: the file holds a wrong line, or cannot be written.
     """
-    left, result, is_changed = dict(answers), [], False
+    new_answers = dict(answers)
+    merged: list[str] = []
+    is_changed = False
     numbered = zip(lines(path), json_lines(path), strict=True) if path.exists() else ()
     for (number, text), (_, record) in numbered:
         if "_id" not in record:
             raise DataError(
                 f"{path}, line {number}: '_id' is missing; the record has {', '.join(record)}"
             )
-        new = left.pop(str(record["_id"]), None)
-        if new is not None and not is_by_hand(record):
-            text, is_changed = json_line({**record, **new, "_id": record["_id"]})[:-1], True
-        result.append(f"{text}\n")
-    result += [json_line({"_id": query_id, **new}) for query_id, new in left.items()]
-    if is_changed or left:
-        try:
-            write_durably(path, "".join(result))
-        except OSError as exc:
-            raise unwritable(path, exc) from exc
+        new = new_answers.pop(str(record["_id"]), None)
+        if new is None or is_by_hand(record):
+            merged.append(f"{text}\n")
+        else:
+            merged.append(json_line({**record, **new, "_id": record["_id"]}))
+            is_changed = True
+    for query_id, new in new_answers.items():
+        merged.append(json_line({"_id": query_id, **new}))
+        is_changed = True
+    if not is_changed:
+        return
+    try:
+        write_durably(path, "".join(merged))
+    except OSError as exc:
+        raise unwritable(path, exc) from exc
 
 
 def labelled_folder(
     name: str | Path, split: str = "test", out: str | Path = "", *, create: bool = True
 ) -> tuple[Dataset, Path]:
-    """Return the dataset and the folder that its new labels go to.
+    """Return the dataset and the folder for its new labels.
 
-    Without `out` that is the dataset's own folder. Otherwise the dataset is copied to `out` first,
-    if it is not there yet; labels that are there already, by an earlier run or a person, are part
-    of the dataset that is given back.
+    Without `out` the labels go to the dataset's own folder. Otherwise the dataset is copied to `out`
+    first, unless `out` holds it already; labels that an earlier run or a person put there are then
+    part of the returned dataset.
 
     Args:
-        create: False gives the dataset as it is and copies nothing.
+        create: False returns the dataset unchanged and copies nothing.
 
     Raises:
         DataError: the dataset is not a folder and there is no `out`, or `out` holds other
@@ -99,10 +104,13 @@ def labelled_folder(
         return dataset, target
     if target.is_dir() and any(target.iterdir()):
         existing = load_dataset(target, split)
-        if other := [q for q, text in dataset.queries.items() if existing.queries.get(q) != text]:
-            raise DataError(
-                f"{target} holds other questions than {str(name)!r}, first {shown(other[0])}; "
-                "name another folder"
-            )
+        for query_id, text in dataset.queries.items():
+            if existing.queries.get(query_id) != text:
+                raise DataError(
+                    f"{target} holds other questions than {str(name)!r}, first {shown(query_id)}; "
+                    "name another folder"
+                )
         return existing, target
-    return load_dataset(save_dataset(dataset, target), split) if create else dataset, target
+    if create:
+        dataset = load_dataset(save_dataset(dataset, target), split)
+    return dataset, target

@@ -7,7 +7,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from ragbench.datasets.jsonl import shown
 from ragbench.datasets.passages import Texts
@@ -22,72 +24,103 @@ _NO_DOCUMENTS = (
     "left out"
 )
 _NO_PLACE = "quotes are in no document, or more than once; the evidence is left out"
+_MOVED = "quotes are elsewhere in their document; the evidence is moved"
+_GONE = "quotes are not in their document any more; the evidence is left out"
 
 
 def check_evidence(content: Content, documents: Mapping[str, Document]) -> list[Problem]:
-    """Return evidence whose place in the documents is not known: without a quote behind the end of
-    its document, or a quote alone that is not there, or more than once.
+    """Return a problem for each piece of evidence without a place in the documents: characters
+    behind the end of their document, or a quote that no document holds, or more than once.
     """
     ids = DocumentIds(documents)
     texts = Texts(documents)
     problems = []
     for entry in content.entries:
         for number, (span, quote) in enumerate(ids.in_entry(entry).evidence()):
-            document = documents.get(span.doc_id)
-            field, value, expected = "", "", ""
-            if _is_quote_alone(span) and documents:
-                field, value, expected = _check_quote(quote or "", span.doc_id, texts, documents)
-            elif document is not None and not quote and span.end > len(document.full_text):
-                length = len(document.full_text)
-                field, value = "end", str(span.end)
-                expected = f"at most {length}, the characters of {shown(span.doc_id, 40)}"
-            if field:
-                problems.append(entry.record.problem(("evidence", number, field), value, expected))
+            if _is_quote_alone(span):
+                wrong = _check_quote(quote or "", span.doc_id, texts, documents)
+            elif not quote:
+                wrong = _check_end(span, documents)
+            else:  # a quote that has moved is a flaw, see `quoted_spans`
+                wrong = None
+            if wrong is not None:
+                keys = ("evidence", number, wrong.field)
+                problems.append(entry.record.problem(keys, wrong.value, wrong.expected))
     return problems
 
 
+class _WrongField(NamedTuple):
+    """The wrong field of a piece of evidence, its value, and a description of the expected value."""
+
+    field: str
+    value: str
+    expected: str
+
+
 def _is_quote_alone(span: Span) -> bool:
-    """Return True if the evidence is a quote that has still to be found."""
+    """Return True if the evidence is a quote whose place is not known yet."""
     return span.end == 0
 
 
 def _check_quote(
     quote: str, doc_id: str, texts: Texts, documents: Mapping[str, Document]
-) -> tuple[str, str, str]:
-    """Return the wrong field of evidence that is a quote alone, its value, and what was expected; ""
-    where nothing is wrong.
+) -> _WrongField | None:
+    """Return the wrong field of evidence that is a quote alone; None if one document holds it once,
+    or there are no documents to look in.
     """
+    if not documents:
+        return None
+    of_the_documents = f"one of the {len(documents)} documents"
     if doc_id and doc_id not in documents:
-        known = f"one of the {len(documents)} documents"
-        return "doc_id", shown(doc_id, 40), suggestion(doc_id, documents, known)
+        expected = suggestion(doc_id, documents, of_the_documents)
+        return _WrongField("doc_id", shown(doc_id, 40), expected)
     places = find_quote(quote, doc_id, texts, documents)
     if len(places) == 1:
-        return "", "", ""
-    where = shown(doc_id, 40) if doc_id else f"one of the {len(documents)} documents"
-    expected = f"a text that is in {where} word for word"
+        return None
+    where = shown(doc_id, 40) if doc_id else of_the_documents
     if places:
         expected = (
             f"a text that is in {where} once: it is there {len(places)} times, so quote more of it"
         )
-    return "quote", shown(quote, 60), expected
+    else:
+        expected = f"a text that is in {where} word for word"
+    return _WrongField("quote", shown(quote, 60), expected)
+
+
+def _check_end(span: Span, documents: Mapping[str, Document]) -> _WrongField | None:
+    document = documents.get(span.doc_id)
+    if document is None or span.end <= len(document.full_text):
+        return None
+    length = len(document.full_text)
+    expected = f"at most {length}, the characters of {shown(span.doc_id, 40)}"
+    return _WrongField("end", str(span.end), expected)
 
 
 def find_quote(
     quote: str, doc_id: str, texts: Texts, documents: Mapping[str, Document]
 ) -> list[Span]:
-    """Return where the document, or every document where none is named, holds a quote."""
-    named = [doc_id] if doc_id in documents else []
-    candidates = named if doc_id else documents
-    return [span for name in candidates for span in texts.places(quote, name)]
+    """Return every place of a quote in the document `doc_id`, in every document if it is ""; [] if
+    the document does not exist.
+    """
+    if doc_id:
+        return texts.places(quote, doc_id) if doc_id in documents else []
+    spans = []
+    for name in documents:
+        spans += texts.places(quote, name)
+    return spans
 
 
 def to_dataset(name: str, content: Content, corpus: Mapping[str, Document], source: str) -> Dataset:
-    """Return the dataset; one warning for each kind of flaw, with its count and the first ids."""
+    """Return the content of a file as a dataset; flaws are one warning for each kind, with its count
+    and the first ids.
+    """
     flaws: Flaws = defaultdict(list)
     texts = Texts(corpus)
     cases = []
     qrels = {}
-    for entry in map(DocumentIds(corpus).in_entry, content.entries):
+    ids = DocumentIds(corpus)
+    for entry_in_file in content.entries:
+        entry = ids.in_entry(entry_in_file)
         qrels[entry.case.query_id] = entry.relevant
         absent = [doc_id for doc_id in entry.relevant if corpus and doc_id not in corpus]
         flaws[
@@ -101,17 +134,24 @@ def to_dataset(name: str, content: Content, corpus: Mapping[str, Document], sour
         cases.append(replace(entry.case, evidence=tuple(dict.fromkeys(spans))))
     if content.unknown:
         names = ", ".join(shown(name, 40) for name in content.unknown)
-        what = f"the field {names}" if len(content.unknown) == 1 else f"the fields {names}"
-        lines = [line for lines in content.unknown.values() for line in lines]
-        flaws[f"cases have {what}, which ragbench does not read: metadata"] = lines
+        fields = "field" if len(content.unknown) == 1 else "fields"
+        flaw = f"cases have the {fields} {names}, which ragbench does not read: metadata"
+        flaws[flaw] = list(chain.from_iterable(content.unknown.values()))
     warn_all(source, flaws)
-    samples = tuple(content.inputs), tuple(content.outputs)
-    return Dataset(name, content.split, corpus, tuple(cases), qrels, *samples)
+    return Dataset(
+        name,
+        content.split,
+        corpus,
+        tuple(cases),
+        qrels,
+        safety_inputs=tuple(content.inputs),
+        safety_outputs=tuple(content.outputs),
+    )
 
 
 class DocumentIds:
-    """The documents of a corpus by their ids and by the names of their files, as test sets often
-    give them.
+    """The documents of a corpus by their ids and by the names of their files, which test sets often
+    use in place of ids.
     """
 
     def __init__(self, corpus: Mapping[str, Document]) -> None:
@@ -128,21 +168,23 @@ class DocumentIds:
 
     @cached_property
     def _by_form(self) -> dict[str, list[str]]:
+        """Return the ids by their Unicode form."""
         return grouped(self._corpus, _composed)
 
     @cached_property
-    def _by_name(self) -> dict[str, list[str]]:
-        names = defaultdict(list)
+    def _by_file_name(self) -> dict[str, list[str]]:
+        """Return the ids by the names of their files, with and without folder and suffix."""
+        ids = defaultdict(list)
         for doc_id in self._corpus:
             path = PurePosixPath(doc_id)
-            known = {path.name, path.stem, doc_id.removesuffix(path.suffix)} - {"", doc_id}
-            for name in set(map(_composed, known)):
-                names[name].append(doc_id)
-        return names
+            names = {path.name, path.stem, doc_id.removesuffix(path.suffix)} - {"", doc_id}
+            for name in {_composed(name) for name in names}:
+                ids[name].append(doc_id)
+        return ids
 
     def full(self, doc_id: str) -> str:
-        """Return the id of the document that is meant: "mcp_guide" means "mcp_guide.md" where no
-        other is called so.
+        """Return the id of the document that a test set names: "mcp_guide" is "mcp_guide.md" if no
+        other document has this name. A name that fits no document, or several, is returned unchanged.
 
         >>> ids = DocumentIds(dict.fromkeys(("mcp_guide.md", "a/setup.md", "b/setup.md")))
         >>> ids.full("mcp_guide"), ids.full("setup"), ids.full("a/setup"), ids.full("docs/mcp_guide.md")
@@ -150,32 +192,33 @@ class DocumentIds:
         """
         if not self._corpus or doc_id in self._corpus:
             return doc_id
-        for names in (self._by_form, self._by_name):
-            same_name = names.get(_composed(doc_id), [])
-            if len(same_name) == 1:
-                return same_name[0]
-        number = doc_id.removesuffix(".0")  # of a column that has become one of decimals
+        for ids in (self._by_form, self._by_file_name):
+            candidates = ids.get(_composed(doc_id), [])
+            if len(candidates) == 1:
+                return candidates[0]
+        number = doc_id.removesuffix(".0")  # tables turn a column of numbers into decimals
         if number.isdecimal() and number in self._corpus:
             return number
-        tail = doc_id.replace("\\", "/").rpartition("/")[2]  # of an address or a path
-        return tail if tail in self._corpus else doc_id
+        file_name = doc_id.replace("\\", "/").rpartition("/")[2]  # of an address or a path
+        if file_name in self._corpus:
+            return file_name
+        return doc_id
 
     def in_entry(self, entry: Entry) -> Entry:
-        """Return an entry whose documents may be named by their files, with their ids."""
+        """Return an entry in which every document is named by its id."""
+        old = entry.case
         case = replace(
-            entry.case,
-            evidence=tuple(
-                replace(span, doc_id=self.full(span.doc_id)) for span in entry.case.evidence
-            ),
+            old,
+            evidence=tuple(replace(span, doc_id=self.full(span.doc_id)) for span in old.evidence),
             expected_sections=tuple(
-                (self.full(doc_id), section) for doc_id, section in entry.case.expected_sections
+                (self.full(doc_id), section) for doc_id, section in old.expected_sections
             ),
-            expected_citations=tuple(map(self.full, entry.case.expected_citations)),
+            expected_citations=tuple(self.full(doc_id) for doc_id in old.expected_citations),
         )
         relevant: dict[str, int] = {}
-        for doc_id, grade in entry.relevant.items():
-            full = self.full(doc_id)
-            relevant[full] = max(grade, relevant.get(full, grade))
+        for name, grade in entry.relevant.items():
+            doc_id = self.full(name)
+            relevant[doc_id] = max(grade, relevant.get(doc_id, grade))
         return entry._replace(case=case, relevant=relevant)
 
 
@@ -187,48 +230,52 @@ def _composed(name: str) -> str:
 def quoted_spans(
     entry: Entry, corpus: Mapping[str, Document], texts: Texts, flaws: Flaws
 ) -> list[Span]:
-    """Return the evidence of a case where its quotes are in the documents (`texts` holds the same);
-    what has moved, or has no place, is added to `flaws`.
+    """Return the evidence of a case at the places where `corpus` holds its quotes; evidence that has
+    moved, or has no place, is added to `flaws`. `texts` are the texts of `corpus`.
     """
     spans = []
     for span, quote in entry.evidence():
         where = f"{entry.case.query_id} {span.doc_id}".strip()
         if _is_quote_alone(span):
             places = find_quote(quote or "", span.doc_id, texts, corpus)
-            spans += places if len(places) == 1 else []
             if not corpus:
                 flaws[_NO_DOCUMENTS].append(where)
-            elif len(places) != 1:
+            elif len(places) == 1:
+                spans += places
+            else:
                 flaws[_NO_PLACE].append(where)
             continue
         text = corpus[span.doc_id].full_text if span.doc_id in corpus else ""
-        if not (quote and text) or text[span.start : span.end] == quote:
+        if not quote or not text or text[span.start : span.end] == quote:
             spans.append(span)
-        elif (start := text.find(quote)) >= 0:
+            continue
+        start = text.find(quote)
+        if start >= 0:
             spans.append(Span(span.doc_id, start, start + len(quote)))
-            flaws["quotes are elsewhere in their document; the evidence is moved"].append(where)
+            flaws[_MOVED].append(where)
         else:
-            flaws["quotes are not in their document any more; the evidence is left out"].append(
-                where
-            )
+            flaws[_GONE].append(where)
     return spans
 
 
-def _of_sections(
-    case: Case,
-    corpus: Mapping[str, Document],
-    flaws: Flaws,
-) -> list[Span]:
-    spans = []
-    for doc_id, section in case.expected_sections if corpus else ():
-        what = f"{doc_id} > {section}"
+def _of_sections(case: Case, corpus: Mapping[str, Document], flaws: Flaws) -> list[Span]:
+    """Return the spans of the sections that a case expects; sections that are missing or ambiguous
+    are added to `flaws`.
+    """
+    spans: list[Span] = []
+    if not corpus:
+        return spans
+    for doc_id, section in case.expected_sections:
         if doc_id not in corpus:
             flaws["sections are expected of documents that are not in the corpus"].append(doc_id)
-        elif match := locate(corpus[doc_id], section):
-            spans.append(match.span)
-            if match.alike > 1:
-                flaw = "sections are more than once in their document; the first is taken"
-                flaws[flaw].append(what)
-        else:
-            flaws["sections are not in their document; there is no evidence of them"].append(what)
+            continue
+        where = f"{doc_id} > {section}"
+        match = locate(corpus[doc_id], section)
+        if match is None:
+            flaws["sections are not in their document; there is no evidence of them"].append(where)
+            continue
+        spans.append(match.span)
+        if match.alike > 1:
+            flaw = "sections are more than once in their document; the first is taken"
+            flaws[flaw].append(where)
     return spans

@@ -1,9 +1,9 @@
 """BEIR folders as test sets: labels that BEIR's files do not hold.
 
-case_labels.jsonl has one line for each case that needs one: `query_id` and labels with the names of
-`forms`. They take the place of what the other files hold. `"relevant": {}` keeps a question that no
-document answers; other grades are in qrels/. safety_inputs.jsonl and safety_outputs.jsonl are those
-of perspectives. Reading the rest is `datasets.beir`'s, writing is `writer`'s.
+case_labels.jsonl has one line for each case with such labels: `query_id`, and labels with the names
+of `forms`, which replace the labels of the other files. `"relevant": {}` keeps a question that no
+document answers; other grades are in qrels/. safety_inputs.jsonl and safety_outputs.jsonl are the
+files of `perspectives`. `datasets.beir` reads the other files, `writer` writes them all.
 """
 
 import warnings
@@ -26,19 +26,23 @@ LABELS = "case_labels.jsonl"
 
 
 def load_labelled_folder(folder: Path, split: str = "test") -> Dataset:
-    """Return the dataset in a BEIR folder with the labels of ours that are there."""
+    """Return the dataset in a BEIR folder, with the labels of ragbench's own files next to BEIR's.
+
+    Raises:
+        DataError: a file has problems; all problems of ragbench's files are named.
+    """
     if not any((folder / file).is_file() for file in (LABELS, *SAFETY_FILES)):
         return load_beir_folder(folder, split)
-    content, names = _read_labels(folder)
+    content, labels_of = _read_labels(folder)
     refuse(folder, content.problems)
-    kept = [query_id for query_id in names if "relevant" in names[query_id]]
+    kept = [query_id for query_id, labels in labels_of.items() if "relevant" in labels]
     dataset = load_beir_folder(folder, split, kept=kept)
     queries = unique_records(folder / "queries.jsonl", identifier, "query")
     source = str(folder / LABELS)
     warn(
         source,
         "queries are not in queries.jsonl and are left out",
-        [q for q in names if q not in queries],
+        [query_id for query_id in labels_of if query_id not in queries],
     )
     flaws: Flaws = defaultdict(list)
     texts = Texts(dataset.corpus)
@@ -47,11 +51,11 @@ def load_labelled_folder(folder: Path, split: str = "test") -> Dataset:
         query_id = entry.case.query_id
         if query_id not in cases:
             continue
-        changes = {name: getattr(entry.case, name) for name in names[query_id] & {*CASE_FIELDS}}
+        given = labels_of[query_id] & {*CASE_FIELDS}
+        changes = {name: getattr(entry.case, name) for name in given}
         if "evidence" in changes:
-            changes["evidence"] = tuple(
-                dict.fromkeys(quoted_spans(entry, dataset.corpus, texts, flaws))
-            )
+            spans = quoted_spans(entry, dataset.corpus, texts, flaws)
+            changes["evidence"] = tuple(dict.fromkeys(spans))
         cases[query_id] = replace(cases[query_id], **changes)
     warn_all(source, flaws)
     return replace(
@@ -63,7 +67,11 @@ def load_labelled_folder(folder: Path, split: str = "test") -> Dataset:
 
 
 def read_beir(folder: Path) -> Dataset:
-    """Return the dataset in a folder with its split "test", or the only one it has."""
+    """Return the split "test" of a folder, or its only split.
+
+    Raises:
+        DataError: the folder has several splits, none of them "test", or a file has problems.
+    """
     splits = list(qrels_files(folder))
     if len(splits) > 1 and "test" not in splits:
         raise DataError(
@@ -73,33 +81,36 @@ def read_beir(folder: Path) -> Dataset:
 
 
 def beir_problems(folder: Path) -> list[Problem]:
-    """Return what is wrong in a folder: in the labels of ours, or the first error of BEIR's files."""
-    problems = _read_labels(folder)[0].problems
+    """Return the problems in ragbench's own files of a folder, else the first error of BEIR's files."""
+    content, _ = _read_labels(folder)
+    if content.problems:
+        return content.problems
     try:
-        with warnings.catch_warnings(
-            action="ignore"
-        ):  # flaws that are not problems are reported when the set is loaded
-            if not problems:
-                read_beir(folder)
+        # flaws that are not problems are reported when the set is loaded
+        with warnings.catch_warnings(action="ignore"):
+            read_beir(folder)
     except DataError as exc:
-        problems.append(Problem(0, "", str(exc), "", folder.name))
-    return problems
+        return [Problem(0, "", str(exc), "", folder.name)]
+    return []
 
 
 def _read_labels(folder: Path) -> tuple[Content, dict[str, set[str]]]:
-    """Return the labels as entries without a question, with the safety samples; and the labels of
-    each line by name.
+    """Read ragbench's own files of a folder.
+
+    Returns:
+        The labels as entries without a question, with the safety samples and the problems; and
+        query_id -> the names of the labels in its line.
     """
     content = Content()
-    names = {}
+    labels_of = {}
     for line, record in content.unique(Labels, lines_of(folder, LABELS, content), "query_id"):
         if line.relevant:
             content.problems.append(
                 record.problem(("relevant",), shown(line.relevant), "{}: grades are in qrels/")
             )
-        names[line.query_id] = line.model_fields_set - {"query_id", "metadata"}
+        labels_of[line.query_id] = line.model_fields_set - {"query_id", "metadata"}
         entry = entry_of(CaseLine.model_construct(text=line.query_id, **dict(line)), record)
         content.entries.append(entry)
     inputs, outputs = (lines_of(folder, file, content) for file in SAFETY_FILES)
     content.add(inputs=inputs, outputs=outputs)
-    return content, names
+    return content, labels_of

@@ -1,9 +1,9 @@
-"""The one model of a case, of a document and of a safety sample, in every form of test set; each
-problem with its line, its value and what was expected.
+"""The models of a case, of a document and of a safety sample, for every form of test set; a problem
+names its line, its value and the expected value.
 
-Whole numbers are taken as texts in ids and words, since people write `id: 7`; other numbers do not,
-because 3.10 has become 3.1 by then. An empty field (null) is a missing one. A field may have the
-name of any form: `query_id`, `id` and `case_id` are the same.
+Whole numbers in ids and words count as texts, since people write `id: 7`; other numbers do not,
+because YAML has already read 3.10 as 3.1. An empty field (null) is a missing one. A field may have
+the name of any form: `query_id`, `id` and `case_id` are the same.
 """
 
 import hashlib
@@ -56,6 +56,7 @@ _HARM = dict.fromkeys((*HARMFUL, "true", "1"), True) | dict.fromkeys(
 
 
 def _word(value: Any) -> str:
+    """Return a text that is not empty, or the digits of a whole number; ValueError for other values."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if isinstance(value, str) and value.strip():
@@ -64,22 +65,27 @@ def _word(value: Any) -> str:
 
 
 def _identifier(value: Any) -> Any:
-    """Return an id as a text; 7.0 is 7, as a column with an empty cell has it."""
-    return _word(int(value) if isinstance(value, float) and value == value // 1 else value)
+    """Return an id as a text; 7.0 becomes "7", as a column with an empty cell holds floats."""
+    if isinstance(value, float) and value == value // 1:
+        value = int(value)
+    return _word(value)
 
 
 def _graded(value: Any) -> Any:
-    """Return relevant ids with their grades: a list, or ids in one text ("a; b"), have grade 1."""
+    """Return {id: 1} for a list of ids, one id, or ids in one text ("a; b"); any other value
+    unchanged, such as ids with their grades.
+    """
     if isinstance(value, str):
         return dict.fromkeys(_listed(value), 1)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return {value: 1}
-    ids = isinstance(value, list) and all(isinstance(item, str | int | float) for item in value)
-    return dict.fromkeys(value, 1) if ids else value
+    if isinstance(value, list) and all(isinstance(item, str | int | float) for item in value):
+        return dict.fromkeys(value, 1)
+    return value
 
 
 def _whole(value: Any) -> Any:
-    """Return a whole number for 1.0 and "1", as tables have them; any other value as it is."""
+    """Return 1 for 1.0 and "1", as tables hold whole numbers; any other value unchanged."""
     if isinstance(value, float) and value == value // 1:
         return int(value)
     if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,9}(\.0*)?", value.strip()):
@@ -88,26 +94,33 @@ def _whole(value: Any) -> Any:
 
 
 def _listed(value: Any) -> Any:
-    """Return the entries of a text such as "a; b", as a cell of a table has them."""
+    """Return the parts of a text such as "a; b", as a cell of a table holds a list; any other value
+    unchanged.
+    """
     if not isinstance(value, str):
         return value
     return [part.strip() for part in re.split("[;|]", value) if part.strip()]
 
 
 def _sentences(value: Any) -> Any:
-    """Return the entries of a text such as "One; two.|Three." """
-    return [part.strip() for part in value.split("|")] if isinstance(value, str) else value
+    """Return the parts of a text such as "One; two.|Three."; any other value unchanged."""
+    if not isinstance(value, str):
+        return value
+    return [part.strip() for part in value.split("|")]
 
 
 def _budgets(value: Any) -> Any:
-    """Return budgets by stage; one number is the budget of all."""
-    with suppress(ValueError, TypeError):
-        value = float(value) if isinstance(value, str) else value
+    """Return budgets by stage; one number becomes the budget of the stage "total"."""
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = float(value)
     return value if isinstance(value, dict) else {"total": value}
 
 
 def _paired(value: Any, info: ValidationInfo) -> Any:
-    """Return grades by id, of a list as long as that of the ids, which is another field."""
+    """Return {id: grade} for a list of grades, in the order of the ids in the field of ids; any other
+    value unchanged.
+    """
     name = "relevant" if info.field_name == "relevance_grades" else "relevant_chunks"
     ids = info.data.get(name, ())
     if not isinstance(value, list):
@@ -118,20 +131,23 @@ def _paired(value: Any, info: ValidationInfo) -> Any:
 
 
 def _fact(value: Any) -> Any:
-    """Return a fact with its aliases: also of a text alone, and of {fact, aliases}."""
+    """Return a fact with its aliases as a list, from a text, a list or {fact, aliases}."""
     if isinstance(value, dict) and "fact" in value and isinstance(value.get("aliases", []), list):
         return [value["fact"], *value.get("aliases", [])]
-    return value if isinstance(value, list) else [value]
+    if isinstance(value, list):
+        return value
+    return [value]
 
 
 def _turn(value: Any) -> Any:
-    """Return an earlier question and its answer: also of {question, answer}."""
-    is_named = isinstance(value, dict) and value.keys() == {"question", "answer"}
-    return [value["question"], value["answer"]] if is_named else value
+    """Return [question, answer] for {question, answer}; any other value unchanged."""
+    if isinstance(value, dict) and value.keys() == {"question", "answer"}:
+        return [value["question"], value["answer"]]
+    return value
 
 
 def _known_budgets(value: dict[str, float]) -> dict[str, float]:
-    """Return latency budgets, if each is of a known stage or figure."""
+    """Return latency budgets; ValueError if a name is not a stage or figure with a budget."""
     for name in value:
         if name not in LATENCY_BUDGETS:
             known = f"budgets of {', '.join(LATENCY_BUDGETS)}, not of {name!r}"
@@ -140,7 +156,8 @@ def _known_budgets(value: dict[str, float]) -> dict[str, float]:
 
 
 def _harm(value: Any) -> bool:
-    """Return the label of a text; True and 1 are labels too.
+    """Return True for the label of a harmful text, False for that of a harmless one; ValueError for
+    an unknown label.
 
     >>> _harm("Injection"), _harm("clean"), _harm(1), _harm(False)
     (True, False, True, False)
@@ -170,8 +187,8 @@ Count = Annotated[int, Field(ge=0, le=1_000_000_000), BeforeValidator(_whole)]
 
 
 class Evidence(BaseModel):
-    """A piece of gold evidence: characters of a document, and the text that should be there; or the
-    text alone, which is looked for in the document, or in all where none is named.
+    """A piece of gold evidence: characters of a document, maybe with the text at that place; or a
+    text alone, which is looked for in its document, or in all documents if none is named.
 
     A text alone has start and end 0 until it is found.
     """
@@ -195,7 +212,7 @@ class Evidence(BaseModel):
 
 
 class ExpectedChunk(BaseModel):
-    """A document that should be found, with or without a heading in it; or the id of a chunk."""
+    """A document that should be retrieved, with or without a heading in it; or the id of a chunk."""
 
     model_config = _STRICT
     doc_id: Word | None = None
@@ -215,12 +232,12 @@ class ExpectedChunk(BaseModel):
 
 
 def _named(default: Any, *names: str) -> Any:
-    """Return a field that files call by any of these names."""
+    """Return a field that has any of these names in files."""
     return Field(default, validation_alias=AliasChoices(*names))
 
 
 class Labels(BaseModel):
-    """The labels of a case, as files have them."""
+    """The labels of a case, as files hold them."""
 
     model_config = _STRICT
     query_id: Id = _named(..., "query_id", "id", "case_id")
@@ -261,8 +278,8 @@ class Labels(BaseModel):
 
 
 class CaseLine(Labels):
-    """A case: its question and its labels. A missing id is made from the question, in a conversation
-    from the first one.
+    """A case: its question and its labels. A missing id is made from the question; in a conversation
+    from the first question and the number of the turn.
     """
 
     query_id: Id = _named("", "query_id", "id", "case_id")
@@ -270,9 +287,13 @@ class CaseLine(Labels):
 
     @model_validator(mode="after")
     def _with_id(self) -> Self:
-        first, *_ = (*(question for question, _ in self.turns), self.text)
-        turn = f"{TURN_MARK}{len(self.turns) + 1}" if self.turns else ""
-        self.query_id = self.query_id or derived_id(first) + turn
+        if self.query_id:
+            return self
+        if self.turns:
+            first_question, _ = self.turns[0]
+            self.query_id = f"{derived_id(first_question)}{TURN_MARK}{len(self.turns) + 1}"
+        else:
+            self.query_id = derived_id(self.text)
         return self
 
 
@@ -300,7 +321,7 @@ class SampleLine(BaseModel):
 
 
 class Head(BaseModel):
-    """What a file has next to its cases; `corpus` names documents that are elsewhere."""
+    """The fields of a file next to its cases; `corpus` names documents in another place."""
 
     model_config = ConfigDict(extra="allow", strict=True)
     version: Any = None
@@ -314,8 +335,8 @@ class Head(BaseModel):
 
 
 class Entry(NamedTuple):
-    """A case of a file with its relevant documents, and the texts that its evidence should be
-    (None: not given).
+    """A case of a file with its relevant documents (doc_id -> grade); `quotes` are the texts that its
+    pieces of evidence should hold, in their order (None: not given).
     """
 
     case: Case
@@ -324,14 +345,14 @@ class Entry(NamedTuple):
     quotes: tuple[str | None, ...] = ()
 
     def evidence(self) -> Iterator[tuple[Span, str | None]]:
-        """Yield each piece of evidence with the text that it should be."""
+        """Yield each piece of evidence with the text that it should hold."""
         return zip_longest(self.case.evidence, self.quotes)
 
 
 @dataclass(slots=True)
 class Content:
-    """The content of a file or a folder, and what is wrong with it; `corpus` names documents that
-    are elsewhere.
+    """The content of a file or a folder, and its problems; `corpus` names documents in another
+    place.
     """
 
     name: str = ""
@@ -343,32 +364,40 @@ class Content:
     inputs: list[SafetySample] = field(default_factory=list)
     outputs: list[SafetySample] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
-    unknown: dict[str, list[str]] = field(
-        default_factory=dict
-    )  # a field that no form knows -> the lines that have it
+    # a field that no form knows -> the lines with it
+    unknown: dict[str, list[str]] = field(default_factory=dict)
 
     def take_head(self, record: Record) -> bool:
-        """Check the fields next to the cases and take them over; False where they are wrong."""
-        if head := check(Head, record, self):
-            self.name, self.split, self.corpus = head.name, head.split, head.corpus
-            self.others = head.model_extra or {}
-        return head is not None
+        """Take over the fields next to the cases; return False if they are wrong."""
+        head = check(Head, record, self)
+        if head is None:
+            return False
+        self.name = head.name
+        self.split = head.split
+        self.corpus = head.corpus
+        self.others = head.model_extra or {}
+        return True
 
     def unique(
         self, model: type[M], records: Iterable[Record], name: str
     ) -> Iterator[tuple[M, Record]]:
-        """Yield the records that are as the model has them, and whose id no earlier one has."""
-        seen: dict[str, Record] = {}
+        """Yield the records that fit the model, and whose id (the field `name`) is new; note the
+        problems of the others. Records without an id are yielded, too.
+        """
+        first_with_id: dict[str, Record] = {}
         for record in records:
-            if (line := check(model, record, self)) is None:
+            line = check(model, record, self)
+            if line is None:
                 continue
             identifier = getattr(line, name)
-            earlier = seen.setdefault(identifier, record) if identifier else record
-            if earlier is record:
-                yield line, record
-            else:
+            earlier = first_with_id.get(identifier) if identifier else None
+            if earlier is not None:
                 expected = f"an id of its own: line {earlier.line} has this one"
                 self.problems.append(record.problem((name,), shown(identifier), expected))
+                continue
+            if identifier:
+                first_with_id[identifier] = record
+            yield line, record
 
     def add(
         self,
@@ -377,47 +406,52 @@ class Content:
         inputs: Iterable[Record] = (),
         outputs: Iterable[Record] = (),
     ) -> None:
-        """Check records and add them; an absent id of a safety sample is made from its text."""
+        """Check records and add them; a missing id of a safety sample is made from its text."""
         for case, record in self.unique(CaseLine, cases, "query_id"):
             self.entries.append(entry_of(case, record))
         for document, _ in self.unique(DocumentLine, documents, "doc_id"):
             self.documents[document.doc_id] = Document(**dict(document))
-        for kind, records, samples in (
-            ("input", inputs, self.inputs),
-            ("output", outputs, self.outputs),
-        ):
-            copies: Counter[str] = Counter()
-            for line, _ in self.unique(SampleLine, records, "sample_id"):
-                stem = derived_id(line.text, kind)
-                copies[stem] += 1
-                sample_id = line.sample_id or nth_id(stem, copies[stem])
-                labels = line.model_dump() | {"sample_id": sample_id, "harmful": line.label}
-                samples.append(_ADAPTERS[SafetySample].validate_python(labels))
+        self.inputs += self._samples("input", inputs)
+        self.outputs += self._samples("output", outputs)
+
+    def _samples(self, kind: Kind, records: Iterable[Record]) -> list[SafetySample]:
+        samples = []
+        n_copies: Counter[str] = Counter()
+        for line, _ in self.unique(SampleLine, records, "sample_id"):
+            stem = derived_id(line.text, kind)
+            n_copies[stem] += 1
+            sample_id = line.sample_id or nth_id(stem, n_copies[stem])
+            labels = line.model_dump() | {"sample_id": sample_id, "harmful": line.label}
+            samples.append(_ADAPTERS[SafetySample].validate_python(labels))
+        return samples
 
 
 def check(
     model: type[M], record: Record, content: Content, *, is_lenient: bool = False
 ) -> M | None:
-    """Return a record as a model, or None and what is wrong with it in `content.problems`.
+    """Return a record as a model; None if it does not fit, with its problems in `content.problems`.
 
-    Fields that the model does not know become metadata where it has any, unless they look like a
-    misspelt one and the record is not another tool's (`is_lenient`).
+    Unknown fields become metadata if the model has metadata, unless a name looks like a misspelt
+    field and the record is not another tool's (`is_lenient`).
     """
     if not isinstance(record.value, dict):
         content.problems.append(record.problem((), shown(record.value, 60), "{...} with fields"))
         return None
     names = fields_of(model)
     clean = without_none(record.value)
-    n_before = len(content.problems)
-    for name in [name for name in record.value if name not in names]:
-        value = clean.pop(name, None)
+    n_problems = len(content.problems)
+    takes_unknown = "metadata" in names or model is Head
+    for name, value in record.value.items():
+        if name in names:
+            continue
         is_misspelt = not is_lenient and nearest(name, names) != ""
-        if is_misspelt or not ("metadata" in names or model is Head):
+        if is_misspelt or not takes_unknown:
+            clean.pop(name, None)
             content.problems.append(_unknown(record, (name,), names))
         elif model is Head:
             clean[name] = value
-        elif value is not None and isinstance(metadata := clean.get("metadata", {}), dict):
-            clean["metadata"] = {**metadata, name: value}
+        elif value is not None:
+            _move_to_metadata(name, clean)
             content.unknown.setdefault(name, []).append(f"line {record.line}")
     try:
         item = model.model_validate(clean)
@@ -425,12 +459,12 @@ def check(
         for error in exc.errors(include_url=False):
             content.problems.append(_problem(model, dict(error), record))
         return None
-    return item if len(content.problems) == n_before else None
+    return item if len(content.problems) == n_problems else None
 
 
 @cache
 def fields_of(model: type[BaseModel]) -> tuple[str, ...]:
-    """Return the names that files have for the fields of a model."""
+    """Return the names that the fields of a model have in files."""
     names: list[str] = []
     for name, info in model.model_fields.items():
         names += map(str, getattr(info.validation_alias, "choices", (name,)))
@@ -438,17 +472,13 @@ def fields_of(model: type[BaseModel]) -> tuple[str, ...]:
 
 
 def entry_of(line: CaseLine, record: Record) -> Entry:
-    """Return a checked case and its relevant documents, by default of grade 1."""
+    """Return a checked case and its relevant documents; their grade is 1 unless the line has one."""
     chunks = line.expected_chunks
-    labels = line.model_dump() | {  # of which a case takes the fields that it has
-        "expected_chunks": [chunk.chunk_id for chunk in chunks if chunk.chunk_id],
-        "expected_sections": [
-            (chunk.doc_id, chunk.section)
-            for chunk in (*chunks, *line.expected_sections)
-            if chunk.section
-        ],
-        "relevant_chunks": line.relevant_chunks | line.chunk_relevance_grades,
-    }
+    with_section = [chunk for chunk in (*chunks, *line.expected_sections) if chunk.section]
+    labels = line.model_dump()  # of which a case takes the fields that it has
+    labels["expected_chunks"] = [chunk.chunk_id for chunk in chunks if chunk.chunk_id]
+    labels["expected_sections"] = [(chunk.doc_id, chunk.section) for chunk in with_section]
+    labels["relevant_chunks"] = line.relevant_chunks | line.chunk_relevance_grades
     relevant = line.relevant | line.relevance_grades
     for chunk in chunks:
         if chunk.doc_id:
@@ -458,12 +488,12 @@ def entry_of(line: CaseLine, record: Record) -> Entry:
 
 
 def nth_id(stem: str, count: int) -> str:
-    """Return an id, of the second and later ones with a number: `count` have it by now."""
+    """Return the id for the `count`-th use of a stem: the stem, then "stem-2", "stem-3", ..."""
     return f"{stem}-{count}" if count > 1 else stem
 
 
 def derived_id(text: str, kind: str = "q") -> str:
-    """Return the id of a case that has none: it stays the same when other cases come and go.
+    """Return an id made from the text alone, which stays the same when other cases come and go.
 
     >>> derived_id("How do I install it?")
     'q-5d1c69e247'
@@ -476,16 +506,15 @@ CASE_FIELDS = tuple(each.name for each in fields(Case))
 
 def entry_of_case(dataset: Dataset, case: Case) -> Entry:
     """Return a case of a dataset with its relevant documents, and the texts of its evidence."""
-    corpus = dataset.corpus
-    quotes = tuple(
-        corpus[span.doc_id].full_text[span.start : span.end] if span.doc_id in corpus else None
-        for span in case.evidence
-    )
-    return Entry(case, dict(dataset.qrels.get(case.query_id, {})), quotes=quotes)
+    quotes: list[str | None] = []
+    for span in case.evidence:
+        document = dataset.corpus.get(span.doc_id)
+        quotes.append(document.full_text[span.start : span.end] if document else None)
+    return Entry(case, dict(dataset.qrels.get(case.query_id, {})), quotes=tuple(quotes))
 
 
 def case_line(entry: Entry) -> dict[str, Any]:
-    """Return the record of a case; labels that it does not have are left out."""
+    """Return the record of a case; labels that the case lacks are left out."""
     labels = plain(entry.case)
     for piece, quote in zip(labels.get("evidence", ()), entry.quotes, strict=False):
         if quote is not None:
@@ -516,6 +545,14 @@ def plain(record: Case | Document | SafetySample) -> dict[str, Any]:
     """Return the fields of a record that differ from their defaults."""
     fields: dict[str, Any] = _ADAPTERS[type(record)].dump_python(record, exclude_defaults=True)
     return fields
+
+
+def _move_to_metadata(name: str, fields: dict[str, Any]) -> None:
+    """Move a field into the field "metadata"; drop it if that field holds no object."""
+    value = fields.pop(name)
+    metadata = fields.get("metadata", {})
+    if isinstance(metadata, dict):
+        fields["metadata"] = {**metadata, name: value}
 
 
 def _unknown(record: Record, keys: Keys, names: Iterable[str]) -> Problem:

@@ -8,7 +8,7 @@ import Stemmer
 from ragbench.language import Language, detect_language, n_words, terms
 from ragbench.testsets.known_items import KINDS, KNOWN_ITEM
 from ragbench.text import sentence_spans
-from ragbench.types import Case, Dataset
+from ragbench.types import Case, Dataset, Span
 
 ORIGINS = ("people", "generated", "draft")
 """Who wrote a question: a person, a language model, or `draft_known_items`."""
@@ -49,9 +49,9 @@ def origin_of(case: Case) -> str:
 def wording_overlaps(dataset: Dataset) -> Mapping[str, float]:
     """Return query_id -> the fraction of the question's words that its evidence repeats, in [0, 1].
 
-    Words are stemmed, and function words are left out. The evidence is the sentences that hold its
-    passages (gold evidence may be two words), else its relevant documents, of which the one that
-    repeats most counts. Questions without either, or without a word to look for, are left out.
+    Words are stemmed, and function words are left out. The evidence of a question is the sentences
+    that hold its passages (gold evidence may be two words); without passages, the relevant document
+    that repeats most words. Questions without either, or without a word to look for, are left out.
 
     >>> from ragbench.types import Document, Span
     >>> corpus = {"d": Document("d", "Cats sleep most of the day.")}
@@ -95,24 +95,30 @@ def evidence_words(dataset: Dataset) -> Mapping[str, int]:
 
 
 def _evidence_texts(dataset: Dataset, case: Case) -> list[str]:
-    """Return the texts of which one is compared with a question: the sentences of its evidence as one
-    text, else each relevant document.
+    """Return the texts to compare with a question, of which the best one counts: the sentences of its
+    evidence as one text, else each relevant document.
     """
     corpus = dataset.corpus
-    sentences = []
+    sentences: list[str] = []
     for span in case.evidence:
         if span.doc_id in corpus:
-            text = corpus[span.doc_id].full_text
-            around = text[max(0, span.start - _AROUND) : span.end + _AROUND]
-            shift = max(0, span.start - _AROUND)
-            for start, end in sentence_spans(around):
-                if start + shift < span.end and span.start < end + shift:
-                    sentences.append(around[start:end])
+            sentences += _sentences_at(span, corpus[span.doc_id].full_text)
     if sentences:
         return ["\n".join(sentences)]
     grades = dataset.qrels.get(case.query_id, {})
     relevant = [doc_id for doc_id, grade in grades.items() if grade > 0 and doc_id in corpus]
     return [corpus[doc_id].full_text for doc_id in relevant]
+
+
+def _sentences_at(span: Span, text: str) -> list[str]:
+    """Return the sentences of a document that overlap a span."""
+    window_start = max(0, span.start - _AROUND)
+    window = text[window_start : span.end + _AROUND]
+    sentences = []
+    for start, end in sentence_spans(window):
+        if window_start + start < span.end and span.start < window_start + end:
+            sentences.append(window[start:end])
+    return sentences
 
 
 def _stems(text: str, language: Language) -> frozenset[str]:
