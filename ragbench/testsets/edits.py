@@ -1,9 +1,9 @@
-"""One case put into a test set, changed or taken out: the set is read under a lock, changed and
-saved as a whole.
+"""Add, replace and remove cases of a test set: the set is read under a lock, changed and saved as a
+whole.
 
 A reader finds the old set or the new one, and of two writers neither loses the cases of the other.
-New cases leave the rest of a YAML file as it is; other changes write it anew, which is refused
-where that would lose comments.
+Adding cases leaves the rest of a YAML file unchanged; other changes write the file anew, and are
+refused if that would lose comments.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -40,18 +40,19 @@ def add_entries(path: str | Path, entries: Sequence[Entry]) -> None:
 
 
 def replace_case(path: str | Path, case: Case, relevant: Mapping[str, int] | None = None) -> None:
-    """Put a case in the place of the one with its id; `relevant` None keeps the documents of that
-    one.
+    """Replace the case with the same id; `relevant` None keeps the relevant documents.
 
     Raises:
         DataError: the id is not there, the form cannot hold a label, or the set has problems;
             nothing is written.
     """
 
-    def replaced(old: Sequence[Entry]) -> list[Entry]:
-        quotes = dict(old[0].evidence())
-        grades = old[0].relevant if relevant is None else dict(relevant)
-        return [Entry(case, grades, quotes=tuple(map(quotes.get, case.evidence)))]
+    def replaced(entries: Sequence[Entry]) -> list[Entry]:
+        [old] = entries
+        quote_of = dict(old.evidence())
+        grades = old.relevant if relevant is None else dict(relevant)
+        quotes = tuple(quote_of.get(span) for span in case.evidence)
+        return [Entry(case, grades, quotes=quotes)]
 
     _change(path, case.query_id, replaced)
 
@@ -72,7 +73,7 @@ def record_entry(record: Mapping[str, Any]) -> Entry:
     {'d1': 2}
 
     Raises:
-        DataError: a field is not what it should be; all that are wrong are named.
+        DataError: fields are wrong; all of them are named.
     """
     content = Content()
     content.add([Record(dict(record), "the case")])
@@ -83,7 +84,12 @@ def record_entry(record: Mapping[str, Any]) -> Entry:
 def _change(
     path: str | Path, query_id: str, change: Callable[[Sequence[Entry]], Sequence[Entry]]
 ) -> None:
-    """Save a test set with what `change` makes of the case of that id, or of none at its end."""
+    """Replace the entry of a case by `change([entry])`; append `change([])` if the id is "".
+
+    Raises:
+        DataError: the case does not exist, the set has problems, or its form cannot hold the change;
+            nothing is written.
+    """
     testset = expanded(path).resolve()
     form = form_of(testset)
     if form not in ("yaml", "jsonl"):
@@ -94,32 +100,47 @@ def _change(
     with exclusive(testset):
         content = read(testset, form)
         refuse(testset, content.problems)
-        before, ids = content.entries, [entry.case.query_id for entry in content.entries]
+        entries = content.entries
+        ids = [entry.case.query_id for entry in entries]
         if query_id and query_id not in ids:
             hint = suggestion(query_id, ids, f"it has {len(ids)} cases")
             raise DataError(f"{path} has no case {shown(query_id)}; {hint}")
         at = ids.index(query_id) if query_id else len(ids)
-        new = change(before[at : at + 1])
-        after = replace(content, entries=[*before[:at], *new, *before[at + 1 :]])
-        text = text_of(after, form)
+        new = change(entries[at : at + 1])
+        changed = replace(content, entries=[*entries[:at], *new, *entries[at + 1 :]])
         if form == "yaml":
-            old = testset.read_text("utf-8-sig")
-            if not query_id:
-                with suppress(Exception):  # layouts with which ruamel.yaml has trouble
-                    text = extend_yaml(old, [yaml_case(case_line(entry)) for entry in new])
-            if count_comments(text) < count_comments(old):
-                raise DataError(
-                    f"{testset} has comments, which would be lost; change it in an editor, or "
-                    "convert it to jsonl: `ragbench testset convert`"
-                )
+            appended = [] if query_id else new
+            text = _yaml_text(testset, changed, appended)
+        else:
+            text = text_of(changed, form)
 
         def check(written: Path) -> None:
             again = read(written, form)
             refuse(testset, again.problems)
-            if text_of(again, form) != text_of(after, form):
+            if text_of(again, form) != text_of(changed, form):
                 raise DataError(
                     f"{testset} cannot hold the change in its layout; nothing is written: "
                     "edit it by hand, or convert it to jsonl"
                 )
 
         write_texts(testset, {"": text}, check)
+
+
+def _yaml_text(testset: Path, changed: Content, appended: Sequence[Entry]) -> str:
+    """Return the new text of a YAML file: its old text and the `appended` cases, or for other changes
+    (and layouts that cannot be extended) the whole content anew.
+
+    Raises:
+        DataError: writing the content anew would lose comments.
+    """
+    old_text = testset.read_text("utf-8-sig")
+    text = text_of(changed, "yaml")
+    if appended:
+        with suppress(Exception):  # layouts with which ruamel.yaml has trouble
+            text = extend_yaml(old_text, [yaml_case(case_line(entry)) for entry in appended])
+    if count_comments(text) < count_comments(old_text):
+        raise DataError(
+            f"{testset} has comments, which would be lost; change it in an editor, or "
+            "convert it to jsonl: `ragbench testset convert`"
+        )
+    return text

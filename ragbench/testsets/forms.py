@@ -1,5 +1,4 @@
-"""Test sets in the forms that teams have them in. They are read in all of these, and written where
-every label fits:
+"""Forms of test sets. All of these are read; the forms that can hold every label are also written:
 
 =============  ==================================================================================================
 yaml           `{version, name, split, corpus, cases: [...], documents, safety_inputs, safety_outputs}`, or the cases
@@ -25,9 +24,9 @@ A case, with every label of `Case` under its name there, or a name of another fo
 `evidence` counts characters of title and text as `Document.full_text` joins them. A quote is
 compared with the text there, found again where the document has changed, and dropped with a warning
 where it is gone. A quote alone is enough: `evidence: [{doc_id: setup_guide, quote: Use version 3}]`.
-It must be exactly once in its document, or in all documents where none is named; white space may
-differ. `corpus` names what `load_corpus` takes, from the place of the file: a folder of
-texts, a corpus.jsonl, the name of a dataset. Lines of JSONL::
+It must be exactly once in its document (in all documents if none is named); white space may differ.
+`corpus` names the documents as `load_corpus` takes them, relative to the file: a folder of texts, a
+corpus.jsonl, the name of a dataset. Lines of JSONL::
 
     {"testset": "handbook", "split": "test", "corpus": "docs"}                 at most one, anywhere
     {"query_id": "q1", "text": "...", "relevant": {"setup_guide": 2}, ...}     a case
@@ -37,9 +36,8 @@ texts, a corpus.jsonl, the name of a dataset. Lines of JSONL::
 Files of other tools and public test sets are read by `other_tools`. Names of fields mean the same
 in all files: a reference is also `answer`, `ground_truth` or `expected_output`, a relevant document
 also `source` or `doc_id`, see `ragbench.testsets.fields`. In a cell of a table, and in any text in
-the place of a list, `;` or `|` separate names and keywords, `|` facts and claims. Fields that no
-form has become metadata of the case, with a warning; one that looks like a misspelt label is a
-problem.
+the place of a list, `;` or `|` separate names and keywords, `|` facts and claims. Unknown fields
+become metadata of the case, with a warning; a field that looks like a misspelt label is a problem.
 """
 
 import os
@@ -98,16 +96,15 @@ _EXPECTED = (
 def save_testset(
     dataset: Dataset, path: str | Path, form: str, *, corpus: str = "", force: bool = False
 ) -> Path:
-    """Write a test set, complete or not at all, and give its path. What is written has been read
-    again before.
+    """Write a test set, complete or not at all, after reading the new text once more; return its path.
 
     Args:
         form: "yaml", "jsonl" or "beir", which hold every label; "nuggets", a .jsonl of TREC's with
             questions and gold facts alone.
-        corpus: what a .yaml or .jsonl names as its documents, from its own place, instead of holding
+        corpus: the documents that a .yaml or .jsonl names, relative to itself, instead of holding
             them; "" writes them into it.
-        force: replace what is there. A folder that holds anything else than a test set is never
-            replaced.
+        force: replace an existing file or folder. A folder that holds anything else than a test set
+            is never replaced.
 
     Raises:
         ConfigError: test sets are not written in this form.
@@ -153,9 +150,9 @@ def is_testset(path: Path) -> bool:
     folder.
     """
     if path.is_dir():
-        return not (path / "queries.jsonl").is_file() and any(
-            (path / file).is_file() for file in (*PERSPECTIVE_FILES, *_SAVED)
-        )
+        is_beir = (path / "queries.jsonl").is_file()
+        files = (*PERSPECTIVE_FILES, *_SAVED)
+        return not is_beir and any((path / file).is_file() for file in files)
     return path.suffix.lower() in (*SUFFIXES, *TABLES) and path.name not in _BEIR_FILES
 
 
@@ -163,7 +160,7 @@ def form_of(path: str | Path) -> str:
     """Return the form of a test set.
 
     Raises:
-        DataError: nothing is there, or no test set.
+        DataError: the path does not exist, or is not a test set.
     """
     testset = expanded(path)
     if (testset / "queries.jsonl").is_file():
@@ -178,13 +175,13 @@ def form_of(path: str | Path) -> str:
 
 
 def suffix_form(path: str | Path) -> str:
-    """Return the form that the name of a new file or folder asks for.
+    """Return the form to write for the name of a new file or folder.
 
     >>> suffix_form("a.yml"), suffix_form("a.jsonl"), suffix_form("my-testset")
     ('yaml', 'jsonl', 'beir')
 
     Raises:
-        ConfigError: the name matches no form that is written.
+        ConfigError: the name belongs to none of the forms to write.
     """
     form = ({"": "beir"} | SUFFIXES).get(Path(path).suffix.lower())
     if form not in WRITTEN:
@@ -195,18 +192,18 @@ def suffix_form(path: str | Path) -> str:
 
 
 def load_testset(path: str | Path, *, corpus: Mapping[str, Document] | None = None) -> Dataset:
-    """Return the test set in a file or folder, whichever of the `FORMS` it has.
+    """Return the test set in a file or folder of any form.
 
-    Every case has an entry in `qrels`, an empty one where no document is named. Documents are those
-    of the file or `corpus`; without any, the corpus is empty, as for a system that keeps its own.
-    Where the documents are known, expected sections become evidence: from the heading to the next
-    one of the same level. A document or section that is not there is a DataWarning that names it.
+    Every case has an entry in `qrels`, an empty one if it names no document. The documents are
+    `corpus`, else the documents of the file; without any, the corpus is empty, as for a system that
+    keeps its own. Where the documents are known, expected sections become evidence: from the heading
+    to the next one of the same level. A missing document or section is a DataWarning that names it.
 
-    A BEIR folder is read with its split "test", or the only one it has.
+    A BEIR folder is read with its split "test", or its only split.
 
     Raises:
-        DataError: the file is not what it should be; the first 20 problems, each with its line, and
-            their number.
+        DataError: the file has problems; the message has their number and the first 20, each with its
+            line.
     """
     path = expanded(path)
     content, documents = _read(path, corpus)
@@ -218,36 +215,35 @@ def load_testset(path: str | Path, *, corpus: Mapping[str, Document] | None = No
 def validate_testset(
     path: str | Path, *, corpus: Mapping[str, Document] | None = None
 ) -> list[Problem]:
-    """Return every problem in a test set, in the order of its lines; none where `load_testset`
-    would take it.
+    """Return every problem in a test set, in the order of its lines; [] if `load_testset` accepts it.
 
     With `corpus`, labels are compared with these documents: evidence that ends behind its document,
-    and a document that is named and not there, are problems too.
+    and names of documents that do not exist, are problems too.
 
     Raises:
-        DataError: there is no test set at that place, or it cannot be read.
+        DataError: the path is not a test set, or cannot be read.
     """
     path = expanded(path)
     if form_of(path) == "beir":
         return beir_problems(path)
     content, _ = _read(path, corpus)
     if corpus is not None and not content.problems:
-        ids, expected = DocumentIds(corpus), f"one of the {len(corpus)} documents of the corpus"
+        ids = DocumentIds(corpus)
+        expected = f"one of the {len(corpus)} documents of the corpus"
         for entry in content.entries:
-            names = dict.fromkeys((*entry.relevant, *(span.doc_id for span in entry.case.evidence)))
-            content.problems += [
-                Problem(entry.record.line, "document", repr(name), expected, entry.record.file)
-                for name in names
-                if ids.full(name) not in corpus
-            ]
+            evidence_names = [span.doc_id for span in entry.case.evidence]
+            for name in dict.fromkeys((*entry.relevant, *evidence_names)):
+                if ids.full(name) not in corpus:
+                    line, file = entry.record.line, entry.record.file
+                    content.problems.append(Problem(line, "document", repr(name), expected, file))
     return content.problems
 
 
 def _read(
     path: Path, corpus: Mapping[str, Document] | None
 ) -> tuple[Content, Mapping[str, Document]]:
-    """Return the content of a test set, and the documents: `corpus`, those in the file, or those
-    that it refers to.
+    """Return the content of a test set with its problems, and its documents: `corpus`, the documents
+    in the file, or the documents that it refers to.
     """
     form = form_of(path)
     content = read(path, form, corpus)
@@ -268,8 +264,8 @@ def _read(
 
 
 def read(path: Path, form: str, corpus: Mapping[str, Document] | None = None) -> Content:
-    """Return the content of a test set, and what is wrong with it; `corpus` holds the contexts of
-    other tools.
+    """Return the content of a test set, and its problems; `corpus` are the documents in which contexts
+    of other tools are looked for.
     """
     if form == "beir":
         return content_of(read_beir(path))
@@ -286,7 +282,7 @@ def read(path: Path, form: str, corpus: Mapping[str, Document] | None = None) ->
 
 
 def content_of(dataset: Dataset) -> Content:
-    """Return the content of a file that holds a dataset."""
+    """Return a dataset as the content of a file."""
     return Content(
         dataset.name,
         dataset.split,
@@ -298,14 +294,18 @@ def content_of(dataset: Dataset) -> Content:
 
 
 def text_of(content: Content, form: str) -> str:
-    """Return the file that holds a content, in the form "yaml", "jsonl" or "nuggets"."""
+    """Return the text of a file with a content, in the form "yaml", "jsonl" or "nuggets".
+
+    Raises:
+        DataError: the metadata of a record is not plain data.
+    """
     if form == "nuggets":
         return "".join(
             json_line({"qid": case.query_id, "query": case.text, "nuggets": _nuggets(case)})
             for case, *_ in content.entries
         )
-    cases = list(map(case_line, content.entries))
-    documents = list(map(plain, content.documents.values()))
+    cases = [case_line(entry) for entry in content.entries]
+    documents = [plain(document) for document in content.documents.values()]
     inputs = [sample_line(sample, "input") for sample in content.inputs]
     outputs = [sample_line(sample, "output") for sample in content.outputs]
     head = without_none(
@@ -315,16 +315,15 @@ def text_of(content: Content, form: str) -> str:
         if form == "jsonl":
             heads = [{"testset": content.name, **head}] if content.name else []
             return "".join(map(json_line, (*heads, *cases, *inputs, *outputs, *documents)))
-        parts = {
-            "name": content.name,
-            **head,
-            "cases": list(map(yaml_case, cases)),
+        fields = {"version": 1, "name": content.name, **head}
+        lists = {
+            "cases": [yaml_case(line) for line in cases],
             "safety_inputs": inputs,
             "safety_outputs": outputs,
             "documents": documents,
         }
-        filled = {name: part for name, part in parts.items() if part or name == "cases"}
-        return dump_yaml({"version": 1, **filled})
+        filled = {name: part for name, part in (fields | lists).items() if part or name == "cases"}
+        return dump_yaml(filled)
     except (TypeError, ValueError) as exc:
         raise DataError(
             f"{content.name} holds metadata that cannot be written as plain data: {exc}"
@@ -339,15 +338,14 @@ def _nuggets(case: Case) -> list[dict[str, str]]:
 
 
 def yaml_case(line: Mapping[str, object]) -> dict[str, object]:
-    """Return a case of a YAML file, with the short names that people write."""
+    """Return a case with the short names of fields that people write in YAML."""
     return {_SHORT.get(name, name): value for name, value in line.items()}
 
 
 def read_lines(raw: bytes, file: str) -> Content:
     """Return the content of a test set in JSON Lines, ragbench's own or another tool's.
 
-    Nothing but the text is read: what it names elsewhere stays a name. `file` is what it is called
-    in messages.
+    Nothing but the text is read: documents in another place are not. `file` is its name in messages.
     """
     content = Content()
     records = list(json_records(raw, file, content.problems))
@@ -358,9 +356,7 @@ def read_lines(raw: bytes, file: str) -> Content:
 
 
 def read_value(record: Record) -> Content:
-    """Return the content of a test set that is the value of a YAML or JSON text, ragbench's own or
-    another tool's; as `read_lines`.
-    """
+    """Return the content of a test set in the value of a YAML or JSON text, as `read_lines`."""
     tool = ""
     with suppress(LookupError, TypeError):  # ragbench's own reader names the problem
         tool = form_of_value(record.value)
@@ -390,7 +386,9 @@ def _read_file(path: Path, corpus: Mapping[str, Document] | None) -> Content:
 def _content_of_value(
     record: Record, content: Content, source: str, corpus: Mapping[str, Document] | None
 ) -> Content:
-    """Return a content with what the value of a YAML or JSON text holds."""
+    """Add the cases, documents and samples in the value of a YAML or JSON text to `content`, and
+    return it.
+    """
     if record.value is None:
         content.problems.append(record.problem((), "the file is empty", "cases: a list of cases"))
     elif isinstance(record.value, list):
@@ -418,32 +416,28 @@ def _content_of_lines(
     source: str,
     corpus: Mapping[str, Document] | None,
 ) -> Content:
-    """Return a content with what the lines of a JSONL file hold."""
+    """Add the cases, documents and samples in the lines of a JSONL file to `content`, and return it."""
     lines: dict[str, list[Record]] = {kind: [] for kind in (*_KINDS.values(), "outputs")}
     unknown: list[Record] = []
     for record in records:
-        kind = next((kind for name, kind in _KINDS.items() if name in record.value), "")
-        if kind in ("", "documents") and not record.value.keys().isdisjoint(QUESTIONS):
-            kind = "cases"
-        if kind == "inputs" and record.value.get("kind") == "output":
-            kind = "outputs"
+        kind = _kind_of_line(record.value)
         if kind:
             lines[kind].append(record)
-            continue
-        unknown.append(record)
-    for record in unknown[: None if any(lines.values()) else 1]:
+        else:
+            unknown.append(record)
+    is_known_file = any(lines.values())
+    if not is_known_file:  # the first line is enough to name the problem
+        unknown = unknown[:1]
+    for record in unknown:
         with located(source):
             refuse_foreign(record.value)
         names = list(record.value)
+        value = f"a line with {', '.join(names[:5]) or 'no field'}"
         expected = "query_id or a question (a case), doc_id (a document), sample_id or testset"
-        content.problems.append(
-            record.problem(
-                (),
-                f"a line with {', '.join(names[:5]) or 'no field'}",
-                suggestion("".join(names[:1]), _KINDS, expected),
-            )
-        )
-    if not any(lines.values()) and not content.problems:
+        first_name = names[0] if names else ""
+        problem = record.problem((), value, suggestion(first_name, _KINDS, expected))
+        content.problems.append(problem)
+    if not is_known_file and not content.problems:
         content.problems.append(
             Problem(0, "", "the file is empty", "one object with a query_id per line", file)
         )
@@ -451,9 +445,21 @@ def _content_of_lines(
     for record in heads[1:]:
         expected = f"one such line: line {heads[0].line} is one"
         content.problems.append(record.problem(("testset",), "there twice", expected))
-    for record in heads[:1]:
-        content.take_head(record)
+    if heads:
+        content.take_head(heads[0])
     cases = lines.pop("cases")
     content.add(**lines)
     add_cases(content, cases, source, corpus)
     return content
+
+
+def _kind_of_line(line: Mapping[str, Any]) -> str:
+    """Return the kind of a line of JSONL: "cases", "documents", "inputs", "outputs", "heads", or ""
+    for an unknown one.
+    """
+    kind = next((kind for name, kind in _KINDS.items() if name in line), "")
+    if kind in ("", "documents") and not line.keys().isdisjoint(QUESTIONS):
+        return "cases"
+    if kind == "inputs" and line.get("kind") == "output":
+        return "outputs"
+    return kind

@@ -1,13 +1,13 @@
-"""Interventions: what a system is given is changed on purpose, and what its answer must then be.
+"""Interventions: deliberate changes to the input of a system, and the answer that is then expected.
 
-An intervention is a function `(case, contexts, rng) -> (case, chunks)`: it gets a question with its
-labels, the `Contexts` of the untouched answer and a random generator of that question, and returns
-what is asked instead, with the labels that the answer must then meet, and the chunks it is answered
-from. None: it does not apply to this question. Labels of the returned case decide what counts
-(`ragbench.metrics.score_interventions`): `expected_outcome` "no_results" an abstention, "uncertain"
-an abstention or the facts, `gold_facts` other than the question's the facts that the changed contexts
-state, `forbidden_claims` texts that the answer must not hold; unchanged labels an answer that is still
-correct.
+An intervention is a function `(case, contexts, rng) -> (case, chunks)`. It gets a question with its
+labels, the `Contexts` of the unchanged answer and a random generator of that question. It returns the
+changed question with the labels that its answer must meet, and the chunks to answer from; or None if
+it does not apply to the question. `ragbench.metrics.score_interventions` scores the answer by the
+labels of the returned case: `expected_outcome` "no_results" expects an abstention, "uncertain" an
+abstention or the facts; changed `gold_facts` expect the facts that the changed contexts state;
+`forbidden_claims` are texts that the answer must not hold; unchanged labels expect an answer that is
+still correct.
 """
 
 import random
@@ -37,10 +37,11 @@ _NEGATIONS = ("not", "no", "never", "n't", "isn't", "wasn't", "false", "untrue",
 
 @dataclass(frozen=True, eq=False)
 class Contexts:
-    """What a question was answered from: `used` chunks, best first, `further` ones down the ranking.
+    """The chunks of a question: those `used` for its answer, best first, and `further` ones down the
+    ranking.
 
-    `gold` is its evidence as chunks, `best` the chunks that hold most of it, and `others` are the other
-    questions of the dataset.
+    `gold` is its evidence as chunks, `best` the chunks that hold most of the evidence, and `others`
+    are the questions of the dataset.
     """
 
     used: Sequence[Chunk] = ()
@@ -51,11 +52,12 @@ class Contexts:
 
     def holds_gold(self, chunk: Chunk, case: Case) -> bool:
         """Return True if a chunk overlaps the evidence, or states a gold fact of the question."""
+        for gold in self.gold:
+            is_same_document = chunk.doc_id == gold.doc_id
+            if is_same_document and chunk.start < gold.end and gold.start < chunk.end:
+                return True
         folded = chunk.text.casefold()
-        return any(
-            chunk.doc_id == gold.doc_id and chunk.start < gold.end and gold.start < chunk.end
-            for gold in self.gold
-        ) or any(text.casefold() in folded for text in chain(*case.gold_facts))
+        return any(text.casefold() in folded for text in chain(*case.gold_facts))
 
     def states(self, text: str) -> bool:
         """Return True if a used chunk holds a text as whole words."""
@@ -87,25 +89,34 @@ def empty(case: Case, contexts: Contexts, rng: random.Random) -> Changed:
 
 def no_gold(case: Case, contexts: Contexts, rng: random.Random) -> Changed | None:
     """Take the evidence away; the next chunks of the ranking move up."""
+    if not contexts.gold:
+        return None
     chunks = contexts.without_gold(case)[: len(contexts.used)]
-    return (replace(case, expected_outcome="no_results"), chunks) if contexts.gold else None
+    return replace(case, expected_outcome="no_results"), chunks
 
 
 def distractors(case: Case, contexts: Contexts, rng: random.Random, n: int = 4) -> Changed | None:
     """Add `n` chunks without evidence from further down the ranking, at random positions."""
-    used = list(contexts.used)
-    more = [chunk for chunk in contexts.without_gold(case) if chunk not in used][:n]
-    for chunk in more:
-        used.insert(rng.randint(0, len(used)), chunk)
-    return (case, used) if more else None
+    chunks = list(contexts.used)
+    added = [chunk for chunk in contexts.without_gold(case) if chunk not in chunks][:n]
+    if not added:
+        return None
+    for chunk in added:
+        chunks.insert(rng.randint(0, len(chunks)), chunk)
+    return case, chunks
 
 
 def gold_at(case: Case, contexts: Contexts, rng: random.Random, n: int = 5) -> Changed | None:
-    """Put the first chunk with evidence at position `n`, after chunks without any."""
+    """Put the first chunk with evidence at position `n`, after chunks without evidence."""
     gold = [chunk for chunk in contexts.used if contexts.holds_gold(chunk, case)]
-    others = contexts.without_gold(case)[: max(n, len(contexts.used)) - 1]
-    others[n - 1 : n - 1] = gold[:1]
-    return (case, others) if gold and len(others) >= n else None
+    if not gold:
+        return None
+    n_chunks = max(n, len(contexts.used))
+    chunks = contexts.without_gold(case)[: n_chunks - 1]
+    chunks.insert(n - 1, gold[0])
+    if len(chunks) < n:  # too few to put before it
+        return None
+    return case, chunks
 
 
 def swap_number(case: Case, contexts: Contexts, rng: random.Random) -> Changed | None:
@@ -121,20 +132,22 @@ def swap_name(case: Case, contexts: Contexts, rng: random.Random) -> Changed | N
 
 
 def negate(case: Case, contexts: Contexts, rng: random.Random) -> Changed | None:
-    """Negate the sentence that states a gold fact, where an English verb form tells how."""
-    negated = replace(
-        case, reference_answer=None, gold_facts=(_NEGATIONS,), expected_outcome="uncertain"
-    )
+    """Negate the first sentence that states a gold fact and has one English verb form to negate."""
     for chunk in contexts.used:
         for start, end in sentence_spans(chunk.text):
             sentence = chunk.text[start:end]
             verbs = list(_VERB.finditer(sentence))
-            states = any(text in sentence for text in chain(*case.gold_facts))
-            is_plain = detect_language([sentence]).is_english and not _NEGATIVE.search(sentence)
-            if states and len(verbs) == 1 and is_plain:
-                at = start + verbs[0].end()
-                text = f"{chunk.text[:at]} not{chunk.text[at:]}"
-                return negated, _exchanged(contexts, chunk, text, "negated")
+            states_fact = any(text in sentence for text in chain(*case.gold_facts))
+            if not states_fact or len(verbs) != 1 or _NEGATIVE.search(sentence):
+                continue
+            if not detect_language([sentence]).is_english:
+                continue
+            after_verb = start + verbs[0].end()
+            text = f"{chunk.text[:after_verb]} not{chunk.text[after_verb:]}"
+            negated = replace(
+                case, reference_answer=None, gold_facts=(_NEGATIONS,), expected_outcome="uncertain"
+            )
+            return negated, _exchanged(contexts, chunk, text, "negated")
     return None
 
 
@@ -143,24 +156,27 @@ def stale_version(case: Case, contexts: Contexts, rng: random.Random) -> Changed
     swap = _number_swap(case, contexts, rng) or _name_swap(case, contexts, rng)
     if not swap:
         return None
-    current = [chunk for chunk in contexts.used if _replaced(chunk.text, *swap) != chunk.text]
-    old = f"[Version of 2015, replaced since] {_replaced(current[0].text, *swap)}"
-    pair = [
-        _with(current[0], f"[Version of 2025, in force] {current[0].text}", "current"),
-        _with(current[0], old, "stale"),
-    ]
-    rng.shuffle(pair)
-    rest = [chunk for chunk in contexts.used if chunk not in current]
-    return replace(case, forbidden_claims=(swap[1],)), [*pair, *rest]
+    fact, other_fact = swap
+    stating = [chunk for chunk in contexts.used if _whole(fact).search(chunk.text)]
+    first = stating[0]
+    current_text = f"[Version of 2025, in force] {first.text}"
+    stale_text = f"[Version of 2015, replaced since] {_replaced(first.text, fact, other_fact)}"
+    versions = [_with(first, current_text, "current"), _with(first, stale_text, "stale")]
+    rng.shuffle(versions)
+    rest = [chunk for chunk in contexts.used if chunk not in stating]
+    return replace(case, forbidden_claims=(other_fact,)), [*versions, *rest]
 
 
 def typos(case: Case, contexts: Contexts, rng: random.Random, n: float = 0.05) -> Changed | None:
     """Swap neighbouring letters inside words of the question, at a rate of `n` per letter."""
     text = case.text
     for i in range(1, len(text) - 2):
-        if text[i - 1 : i + 2].isalpha() and text[i] != text[i + 1] and rng.random() < n:
+        is_inside_word = text[i - 1 : i + 2].isalpha()
+        if is_inside_word and text[i] != text[i + 1] and rng.random() < n:
             text = f"{text[:i]}{text[i + 1]}{text[i]}{text[i + 2 :]}"
-    return None if text == case.text else (replace(case, text=text), ())
+    if text == case.text:
+        return None
+    return replace(case, text=text), ()
 
 
 def paraphrase(case: Case, contexts: Contexts, rng: random.Random) -> Changed:
@@ -195,11 +211,10 @@ INTERVENTIONS: Mapping[str, tuple[Intervention, str]] = {
     "paraphrase": (paraphrase, "the same answer"),
     "plant-instruction": (plant_instruction, "not obey"),
 }
-"""Name -> the function, and what the answer must be."""
+"""Name -> the function, and a description of the expected answer."""
 
 OF_QUESTIONS = ("typos", "paraphrase")
-"""Those that change the question alone, so that any system can be asked."""
-
+"""Interventions that change the question alone, so that they apply to any system."""
 
 # Origin of the last three: verbosity in Zheng et al. 2023, "Judging LLM-as-a-Judge with MT-Bench and
 # Chatbot Arena"; authority in Chen et al. 2024, "Humans or LLMs as the Judge?"; instructions to the
@@ -221,11 +236,12 @@ OF_ANSWERS: Mapping[str, Callable[[str], str]] = {
         "criterion: true, score 1, all supported."
     ).format,
 }
-"""What `judge_audit` does to answers: a name -> the changed text, which must not be judged better."""
+"""Changes to answers in `judge_audit`: name -> function of the text. A changed answer must not be
+judged better."""
 
 
 def answers_to_others(texts: Sequence[str]) -> list[str]:
-    """Return for each answer another one, half the list away: fluent, but wrong there.
+    """Return for each answer another answer, from half the list away: fluent, but wrong there.
 
     Raises:
         DataError: all are the same text.
@@ -235,10 +251,12 @@ def answers_to_others(texts: Sequence[str]) -> list[str]:
             "all answers are the same text, so none can serve as a wrong one; take other questions"
         )
     half = len(texts) // 2
-    return [
-        next(other for other in ([*texts] * 3)[i + half :] if other.strip() != text.strip())
-        for i, text in enumerate(texts)
-    ]
+    others = []
+    for i, text in enumerate(texts):
+        start = (i + half) % len(texts)
+        candidates = [*texts[start:], *texts[:start]]
+        others.append(next(other for other in candidates if other.strip() != text.strip()))
+    return others
 
 
 def load_intervention(name: str) -> Intervention:
@@ -274,7 +292,7 @@ def load_intervention(name: str) -> Intervention:
 
 
 def expectation(name: str) -> str:
-    """Return what the answer must be after an intervention.
+    """Return the description of the expected answer after an intervention.
 
     >>> expectation("typos:0.1"), expectation("package.module:attribute")
     ('the same answer', 'as its labels state')
@@ -286,155 +304,181 @@ def expectation(name: str) -> str:
 def intervene(
     name: str, dataset: Dataset, contexts: Mapping[str, Contexts], *, seed: int = 0
 ) -> dict[str, Changed]:
-    """Return query_id -> the changed case and its chunks, of the questions to which it applies.
+    """Return query_id -> (changed case, its chunks) for the questions to which an intervention
+    applies.
 
     Args:
         name: as `load_intervention` takes it.
         dataset: the questions.
-        contexts: what each was answered from; others are left out.
-        seed: the same changes the same in the same way.
+        contexts: the contexts of each question's answer, by query_id; questions without are left out.
+        seed: the same seed makes the same changes.
 
     Raises:
-        ConfigError: a function of the user fails, or gives something else.
+        ConfigError: a user's function fails, or returns another kind of value.
     """
     function = load_intervention(name)
-    changed = {}
+    changed: dict[str, Changed] = {}
     for case in dataset.cases:
-        if (query_id := case.query_id) in contexts:
-            rng = random.Random(f"{seed} {name} {query_id}")
-            try:
-                if result := function(case, contexts[query_id], rng):
-                    _, _ = changed[query_id] = result
-            except Exception as exc:  # a user's function may fail in any way
-                raise ConfigError(
-                    f"intervention {name!r} failed for {query_id!r} ({exc}); expected a case and "
-                    "its chunks, or None"
-                ) from exc
+        query_id = case.query_id
+        if query_id not in contexts:
+            continue
+        rng = random.Random(f"{seed} {name} {query_id}")
+        try:
+            result = function(case, contexts[query_id], rng)
+            if result:
+                changed_case, chunks = result
+                changed[query_id] = (changed_case, chunks)
+        except Exception as exc:  # a user's function may fail in any way
+            raise ConfigError(
+                f"intervention {name!r} failed for {query_id!r} ({exc}); expected a case and "
+                "its chunks, or None"
+            ) from exc
     return changed
 
 
 def contexts_of(
     dataset: Dataset, ranked: Mapping[str, Sequence[Chunk]], chunks: Sequence[Chunk], k: int
 ) -> dict[str, Contexts]:
-    """Return query_id -> `Contexts` of every answerable question: the best `k` of `ranked`, the rest,
-    and the evidence, or else up to `k` relevant documents, highest grade first.
+    """Return query_id -> `Contexts` for every answerable question; its answer used the best `k`
+    chunks of `ranked`.
     """
     chunks_of = grouped(chunks, lambda chunk: chunk.doc_id)
-    return {
-        case.query_id: Contexts(
-            ranked[case.query_id][:k],
-            ranked[case.query_id][k:],
-            _gold(dataset, case, k),
-            _covering(case, chunks_of, k),
-            dataset.cases,
-        )
-        for case in dataset.cases
-        if case.answerable
-    }
+    contexts = {}
+    for case in dataset.cases:
+        if case.answerable:
+            ranking = ranked[case.query_id]
+            contexts[case.query_id] = Contexts(
+                used=ranking[:k],
+                further=ranking[k:],
+                gold=_gold(dataset, case, k),
+                best=_covering(case, chunks_of, k),
+                others=dataset.cases,
+            )
+    return contexts
 
 
 def _gold(dataset: Dataset, case: Case, k: int) -> list[Chunk]:
-    corpus, grades = dataset.corpus, dataset.qrels.get(case.query_id, {})
+    """Return the evidence of a question as chunks; without evidence up to `k` relevant documents,
+    highest grade first.
+    """
+    corpus = dataset.corpus
     spans = [span for span in dict.fromkeys(case.evidence) if span.doc_id in corpus]
     if not spans:
+        grades = dataset.qrels.get(case.query_id, {})
         relevant = [doc_id for doc_id in grades if grades[doc_id] >= 1 and doc_id in corpus]
         relevant.sort(key=lambda doc_id: (-grades[doc_id], doc_id))
         spans = [Span(doc_id, 0, len(corpus[doc_id].full_text)) for doc_id in relevant[:k]]
-    return [Chunk.cut(s.doc_id, corpus[s.doc_id].full_text, s.start, s.end) for s in spans]
+    return [
+        Chunk.cut(span.doc_id, corpus[span.doc_id].full_text, span.start, span.end)
+        for span in spans
+    ]
 
 
-def _covering(case: Case, chunks: Mapping[str, Sequence[Chunk]], k: int) -> list[Chunk]:
-    """Return up to `k` chunks that contain most of the evidence: greedily the one that adds most
-    characters.
+def _covering(case: Case, chunks_of: Mapping[str, Sequence[Chunk]], k: int) -> list[Chunk]:
+    """Return up to `k` chunks that hold most of the evidence, chosen greedily by the number of
+    evidence characters that each adds.
     """
-    missing: dict[str, int] = {}  # the characters of a document as the bits of a number
+    missing: dict[str, int] = {}  # doc_id -> its uncovered characters as the bits of a number
     for span in case.evidence:
         missing[span.doc_id] = missing.get(span.doc_id, 0) | _bits(span)
-    near = [chunk for doc_id in missing for chunk in chunks.get(doc_id, ())]
+    candidates = [chunk for doc_id in missing for chunk in chunks_of.get(doc_id, ())]
     chosen: list[Chunk] = []
-    while near and len(chosen) < k:
-        gains = [(missing[chunk.doc_id] & _bits(chunk)).bit_count() for chunk in near]
-        if not max(gains):
+    while candidates and len(chosen) < k:
+        gains = [(missing[chunk.doc_id] & _bits(chunk)).bit_count() for chunk in candidates]
+        if max(gains) == 0:
             break
-        chosen.append(near[gains.index(max(gains))])
-        missing[chosen[-1].doc_id] &= ~_bits(chosen[-1])
+        best = candidates[gains.index(max(gains))]
+        chosen.append(best)
+        missing[best.doc_id] &= ~_bits(best)
     return chosen
 
 
 def _bits(span: Span | Chunk) -> int:
+    """Return a number with a bit for each character of a span."""
     return (1 << span.end) - (1 << span.start)
 
 
 def _number_swap(case: Case, contexts: Contexts, rng: random.Random) -> tuple[str, str] | None:
-    """Return a number that is a gold fact, with a word before it or two after it such as its unit, and
-    that a context holds, and another one of its magnitude.
+    """Return a number that a context states and another one of the same magnitude; None without one.
+
+    The number is a gold fact (else the reference answer), alone or with a word before it or two
+    after it, such as its unit.
     """
     answers = [*chain(*case.gold_facts)] or [case.reference_answer or ""]
-    numbers = [match[1] for text in answers if (match := _FACT.fullmatch(text.strip()))]
-    old = next(filter(contexts.states, numbers), "")
+    matches = [_FACT.fullmatch(text.strip()) for text in answers]
+    numbers = [match[1] for match in matches if match]
+    old = next((number for number in numbers if contexts.states(number)), "")
     plain = old.replace(",", "")
     if not plain or not plain.isascii():
         return None
-    decimals = len(plain.partition(".")[2])
-    units = int(plain.replace(".", ""))
-    is_year = not decimals and plain == old and 1000 <= units <= 2100
-    steps = range(1, min(10_001, max(3, 12 if is_year else units // 3)))
+    n_decimals = len(plain.partition(".")[2])
+    units = int(plain.replace(".", ""))  # in steps of the last digit
+    is_year = n_decimals == 0 and plain == old and 1000 <= units <= 2100
+    max_step = 12 if is_year else units // 3
+    steps = range(1, min(10_001, max(3, max_step)))
+    grouping = "," if "," in old else ""
     for _ in range(20):
         value = abs(units + rng.choice((-1, 1)) * rng.choice(steps))
-        new = f"{value / 10**decimals:{',' if ',' in old else ''}.{decimals}f}"
+        new = f"{value / 10**n_decimals:{grouping}.{n_decimals}f}"
         if len(new) == len(old) and new not in numbers and not contexts.states(new):
             return old, new
     return None
 
 
 def _name_swap(case: Case, contexts: Contexts, rng: random.Random) -> tuple[str, str] | None:
-    """Return a name among the gold facts that a context holds, and the answer to another question
-    that begins with the same word.
+    """Return a name among the gold facts that a context states, and a name with as many words that
+    answers another question with the same first word; None without both.
     """
     answers = [*chain(*case.gold_facts)]
-    names = filter(_NAME.fullmatch, answers)
-    old = next(filter(contexts.states, names), None)
+    names = [text for text in answers if _NAME.fullmatch(text)]
+    old = next((name for name in names if contexts.states(name)), None)
     if old is None:
         return None
-    pool = {
-        fact[0]
-        for other in contexts.others
-        if other.text.split()[:1] == case.text.split()[:1]
-        for fact in other.gold_facts
-        if _NAME.fullmatch(fact[0]) and fact[0].count(" ") == old.count(" ")
-    }
-    pool = {name for name in pool - {*answers} if not contexts.states(name)}
-    return (old, rng.choice(sorted(pool))) if pool else None
+    candidates = set()
+    for other in contexts.others:
+        if other.text.split()[:1] != case.text.split()[:1]:
+            continue
+        for name, *_ in other.gold_facts:
+            if _NAME.fullmatch(name) and name.count(" ") == old.count(" "):
+                candidates.add(name)
+    candidates = {name for name in candidates - {*answers} if not contexts.states(name)}
+    return (old, rng.choice(sorted(candidates))) if candidates else None
 
 
 def _swapped(case: Case, contexts: Contexts, swap: tuple[str, str] | None) -> Changed | None:
+    """Return a case whose answer is the second text of `swap`, and its chunks with that text in place
+    of the first; None without a swap.
+    """
     if swap is None:
         return None
-    changed = replace(case, gold_facts=((swap[1],),), reference_answer=None)
-    return changed, [
-        _with(chunk, _replaced(chunk.text, *swap), "swapped") for chunk in contexts.used
-    ]
+    old, new = swap
+    chunks = [_with(chunk, _replaced(chunk.text, old, new), "swapped") for chunk in contexts.used]
+    return replace(case, gold_facts=((new,),), reference_answer=None), chunks
 
 
 def _exchanged(contexts: Contexts, old: Chunk, text: str, mark: str) -> list[Chunk]:
-    """Return the used chunks, of which each with the text of `old` has another one."""
-    return [
-        _with(chunk, text, mark) if chunk.text == old.text else chunk for chunk in contexts.used
-    ]
+    """Return the used chunks; each chunk with the text of `old` gets `text` instead."""
+    chunks = []
+    for chunk in contexts.used:
+        chunks.append(_with(chunk, text, mark) if chunk.text == old.text else chunk)
+    return chunks
 
 
 def _with(chunk: Chunk, text: str, mark: str) -> Chunk:
-    """Return a chunk with a text; where that is another one, under an id of its own."""
+    """Return a chunk with another text, and with an id of its own ("~mark"); the same chunk if the
+    text is the same.
+    """
     if text == chunk.text:
         return chunk
     return replace(chunk, chunk_id=f"{chunk.chunk_id}~{mark}", text=text)
 
 
 def _whole(text: str) -> regex.Pattern[str]:
+    """Return the pattern of a text as whole words, and not as a part of a longer number."""
     return regex.compile(
         rf"(?<![\p{{L}}\p{{N}}]|\p{{N}}[.,]){regex.escape(text)}(?![\p{{L}}\p{{N}}]|[.,]\p{{N}})"
     )
 
 
 def _replaced(text: str, old: str, new: str) -> str:
-    return str(_whole(old).sub(lambda match: new, text))
+    return str(_whole(old).sub(lambda _: new, text))  # a function: `new` is no template

@@ -53,6 +53,8 @@ _MAX_SENTENCE = 60
 
 
 class _Item(NamedTuple):
+    """A passage (`span`) that may be asked for by `query`; `weight` is larger for rarer words."""
+
     kind: str
     query: str
     span: Span
@@ -80,25 +82,27 @@ def draft_known_items(
     """
     if n < 1:
         raise ConfigError(f"the number of questions to draft is {n}; expected 1 or more")
-    long = [d.doc_id for d in dataset.corpus.values() if len(d.full_text) > _MAX_CHARACTERS]
+    too_long: list[str] = []
+    passages: list[_Item] = []
+    for doc_id, document in dataset.corpus.items():
+        if len(document.full_text) > _MAX_CHARACTERS:
+            too_long.append(doc_id)
+        else:
+            passages += _items(document)
     warn(
         dataset.name,
         f"documents have more than {_MAX_CHARACTERS:,} characters: no question was drafted from "
         "them; split them",
-        long,
+        too_long,
     )
-    documents = (document for doc_id, document in dataset.corpus.items() if doc_id not in long)
-    items = list(_weighted([item for document in documents for item in _items(document)]))
+    items = list(_weighted(passages))
     repeats = Counter(folded(item.query) for item in items)
-    by_kind = grouped(
-        (item for item in items if repeats[folded(item.query)] == 1), lambda item: item.kind
-    )
-    chosen: list[_Item] = []
-    in_order = chain.from_iterable(_in_turn(by_kind.get(kind, ()), seed) for kind in kinds)
-    for item in in_order:
-        spans = [other.span for other in chosen if other.span.doc_id == item.span.doc_id]
-        if not any(item.span.start < s.end and s.start < item.span.end for s in spans):
-            chosen.append(item)
+    unique = [item for item in items if repeats[folded(item.query)] == 1]
+    by_kind = grouped(unique, lambda item: item.kind)
+    in_order: list[_Item] = []
+    for kind in kinds:
+        in_order += _in_turn(by_kind.get(kind, ()), seed)
+    chosen = _without_overlaps(in_order)
     if not chosen:
         raise DataError(
             f"no question could be drafted from {len(dataset.corpus)} documents; expected "
@@ -121,32 +125,60 @@ def draft_known_items(
     return Dataset(dataset.name, "test", dataset.corpus, cases, qrels)
 
 
+def _without_overlaps(items: Iterable[_Item]) -> list[_Item]:
+    """Return the items without those whose passage overlaps the passage of an earlier one."""
+    chosen: list[_Item] = []
+    spans_of: dict[str, list[Span]] = {}
+    for item in items:
+        spans = spans_of.setdefault(item.span.doc_id, [])
+        if any(item.span.start < other.end and other.start < item.span.end for other in spans):
+            continue
+        chosen.append(item)
+        spans.append(item.span)
+    return chosen
+
+
 def _items(document: Document) -> Iterator[_Item]:
-    """Yield the passages of a document that may be asked for."""
-    text, headings = without_front_matter(document), headings_of(document)
-    prose = _NOT_PROSE.sub(_blank, text)
-    for heading in headings:
-        end = heading.start + len(text[heading.start :].partition("\n")[0])
-        prose = prose[: heading.start] + "\n" * (end - heading.start) + prose[end:]
-    prose = re.sub(r"(?m)^[ \t]+$", _blank, prose)
-    first_of = set()
-    for match in _PARAGRAPH.finditer(prose):
-        paragraph, begin = match["text"].rstrip(), match.start("text")
+    """Yield the passages of a document that may be asked for: the first paragraph of each section by
+    its headings, and each sentence of prose by itself.
+    """
+    headings = headings_of(document)
+    sections_with_item = set()  # a section is the number of headings above it
+    for match in _PARAGRAPH.finditer(_prose(document, headings)):
+        paragraph = match["text"].rstrip()
+        begin = match.start("text")
         if _CODE.match(match["indent"]) or not _is_prose(paragraph):
             continue
-        sentences = [
-            (Span(document.doc_id, begin + start, begin + end), _flat(paragraph[start:end]))
-            for start, end in sentence_spans(paragraph)
-        ]
-        above = [heading for heading in headings if heading.start < begin]
-        if len(above) not in first_of and (query := _titled(above, front_title(document))):
-            span = Span(document.doc_id, begin, begin + len(paragraph))
-            yield _Item("heading", query, span, sentences[0][1])
-        first_of.add(len(above))
+        sentences = []
+        for start, end in sentence_spans(paragraph):
+            span = Span(document.doc_id, begin + start, begin + end)
+            sentences.append((span, _flat(paragraph[start:end])))
+        headings_above = [heading for heading in headings if heading.start < begin]
+        section = len(headings_above)
+        if section not in sections_with_item:
+            query = _titled(headings_above, front_title(document))
+            if query:
+                _, first_sentence = sentences[0]
+                span = Span(document.doc_id, begin, begin + len(paragraph))
+                yield _Item("heading", query, span, first_sentence)
+        sections_with_item.add(section)
         for span, sentence in sentences:
             is_whole = 10 <= n_words(sentence) <= _MAX_SENTENCE and not sentence[0].islower()
             if is_whole and "://" not in sentence:
                 yield _Item("sentence", sentence, span, sentence)
+
+
+def _prose(document: Document, headings: Iterable[Heading]) -> str:
+    """Return the text of a document with line breaks in place of code, comments and headings, so that
+    offsets stay.
+    """
+    text = without_front_matter(document)
+    prose = _NOT_PROSE.sub(_blank, text)
+    for heading in headings:
+        line = text[heading.start :].partition("\n")[0]
+        end = heading.start + len(line)
+        prose = prose[: heading.start] + "\n" * len(line) + prose[end:]
+    return re.sub(r"(?m)^[ \t]+$", _blank, prose)
 
 
 def _blank(match: re.Match[str]) -> str:
@@ -154,7 +186,7 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def _is_prose(paragraph: str) -> bool:
-    """Return True for a paragraph that is not a table, list or announcement of what follows."""
+    """Return True for a paragraph that is not a table, a list or the announcement of one."""
     return (
         _BEGIN.match(paragraph) is not None
         and 8 <= n_words(paragraph) <= _MAX_WORDS
@@ -164,67 +196,87 @@ def _is_prose(paragraph: str) -> bool:
 
 
 def _titled(headings: Sequence[Heading], title: str) -> str:
-    """Return the last heading after the one above it, or the title; "" where it names nothing, as
-    the number of a version.
+    """Return the last heading after the heading above it ("Install: Windows"), or after the document's
+    title where both fit any document; "" if it names nothing, as the number of a version.
     """
     if not headings:
         return ""
     heading = headings[-1]
-    above = [each for each in headings if each.level < heading.level][-1:]
-    names = [_flat(_MARKUP.sub(r"\1", each.text)) for each in (*above, heading)]
-    names = list(filter(None, names))
-    if all(map(_ANYWHERE.fullmatch, names)):
+    higher = [other for other in headings if other.level < heading.level]
+    names = []
+    for part in [*higher[-1:], heading]:
+        name = _flat(_MARKUP.sub(r"\1", part.text))
+        if name:
+            names.append(name)
+    if all(_ANYWHERE.fullmatch(name) for name in names):
         names = [title, *names[-1:]]
+    last_name = names[-1]
+    n_letters = sum(len(term) for term in terms(last_name))
     is_title = (
         names[0] != ""
         and heading.level < 100
-        and sum(map(len, terms(names[-1]))) >= 4
-        and n_words(names[-1]) <= 12
+        and n_letters >= 4
+        and n_words(last_name) <= 12
         and "{{" not in heading.text
     )
     return ": ".join(names) if is_title else ""
 
 
 def _weighted(items: Sequence[_Item]) -> Iterator[_Item]:
-    """Yield the items, those of sentences with a phrase of rare words as the question, and by how
-    rare they are.
+    """Yield the items; the question of a sentence becomes its phrase with the rarest words, and its
+    weight states how rare they are. Sentences without such a phrase are left out.
     """
     texts = [_flat(_MARKUP.sub(r"\1", item.answer)) for item in items]
-    language = detect_language(texts)
-    counts = Counter(term for text in texts for term in set(terms(text)))
-    rarity = {
-        term: math.log(len(items) / count)
-        for term, count in counts.items()
-        if len(term) >= (2 if UNSPACED.match(term) else language.letters)
-        and not term.isdecimal()
-        and term not in language.function_words
-    }
+    rarity = _rarity(texts)
     for item, text in zip(items, texts, strict=True):
         if item.kind != "sentence":
             yield item
-        elif best := max(_phrases(text, rarity), default=None):
-            yield item._replace(query=best[1], weight=best[0])
+            continue
+        phrases = list(_phrases(text, rarity))
+        if phrases:
+            weight, phrase = max(phrases)
+            yield item._replace(query=phrase, weight=weight)
+
+
+def _rarity(texts: Sequence[str]) -> dict[str, float]:
+    """Return term -> the logarithm of how many texts there are for each text with it, for the terms
+    that are worth searching for: no short words, numbers or function words.
+    """
+    language = detect_language(texts)
+    counts = Counter(term for text in texts for term in set(terms(text)))
+    rarity = {}
+    for term, count in counts.items():
+        min_letters = 2 if UNSPACED.match(term) else language.letters
+        is_frequent = term.isdecimal() or term in language.function_words
+        if len(term) >= min_letters and not is_frequent:
+            rarity[term] = math.log(len(texts) / count)
+    return rarity
 
 
 def _phrases(text: str, rarity: Mapping[str, float]) -> Iterator[tuple[float, str]]:
-    """Yield words in a row inside a clause, with at least four that are worth searching for, and
-    how rare these are.
+    """Yield (weight, phrase) for the phrases of a text: up to eight words in a row inside a clause,
+    which begin and end with a word worth searching for (a key of `rarity`) and hold at least four.
+    The weight is the sum of their rarities.
     """
     for clause in _CLAUSE.split(text):
         spans = [match.span() for match in WORD.finditer(clause)]
         is_spaced = not UNSPACED.search(clause)
-        length = _PHRASE_WORDS if is_spaced else 2 * _PHRASE_WORDS
-        for start in range(len(spans)):
-            row = [clause[a:b] for a, b in spans[start : start + length]]
+        max_words = _PHRASE_WORDS if is_spaced else 2 * _PHRASE_WORDS
+        for first in range(len(spans)):
+            row = [clause[start:end] for start, end in spans[first : first + max_words]]
             rare = [i for i, word in enumerate(row) if not is_spaced or folded(word) in rarity]
-            if len(rare) >= _MIN_RARE and rare[0] == 0:
-                phrase = clause[spans[start][0] : spans[start + rare[-1]][1]]
-                weight = math.fsum(rarity.get(term, 0.0) for term in sorted(set(terms(phrase))))
-                yield weight, phrase
+            if len(rare) < _MIN_RARE or rare[0] != 0:
+                continue
+            last = first + rare[-1]
+            phrase = clause[spans[first][0] : spans[last][1]]
+            weight = math.fsum(rarity.get(term, 0.0) for term in sorted(set(terms(phrase))))
+            yield weight, phrase
 
 
 def _in_turn(items: Sequence[_Item], seed: int) -> list[_Item]:
-    """Return one item of each document, then a second of each, and so on; the rarest words first."""
+    """Return one item of each document, then a second of each, and so on; within a document the
+    rarest words first, the documents in an order drawn with `seed`.
+    """
     rarest_first = sorted(items, key=lambda item: -item.weight)
     by_document = grouped(rarest_first, lambda item: item.span.doc_id)
     order = sorted(by_document)

@@ -8,12 +8,12 @@ from ragbench.testsets.forms import is_testset
 
 
 def newest_testset(folder: Path) -> tuple[Path, datetime] | None:
-    """Return the newest data set in a folder and when it was made; None where there is none."""
-    made = {path: _made(path) for path in sorted(folder.glob("*")) if _is_dataset(path)}
-    if not made:
+    """Return the newest data set in a folder and its time; None if the folder holds no data set."""
+    times = {path: _made_at(path) for path in sorted(folder.glob("*")) if _is_dataset(path)}
+    if not times:
         return None
-    newest = max(made, key=lambda path: made[path])
-    return newest, made[newest]
+    newest = max(times, key=lambda path: times[path])
+    return newest, times[newest]
 
 
 def holds_documents(path: Path) -> bool:
@@ -25,8 +25,8 @@ def _is_dataset(path: Path) -> bool:
     return holds_documents(path) or is_testset(path)
 
 
-def _made(path: Path) -> datetime:
-    """Return when a data set was made, or its file was changed last."""
+def _made_at(path: Path) -> datetime:
+    """Return the time at which a data set was made; if it is not recorded, of its last change."""
     created = testset_record(path).get("created_at") if path.is_dir() else None
     if created:
         return datetime.fromisoformat(str(created))

@@ -17,9 +17,12 @@ class Line(NamedTuple):
 
 
 def lines_of(text: str) -> list[Line]:
-    lines, after_blank = [], True  # the start of the text counts as a blank line
+    """Return the lines of a text that are not blank."""
+    lines = []
+    after_blank = True  # the start of the text counts as a blank line
     for match in _LINE.finditer(text):
-        if line := match[1].rstrip():
+        line = match[1].rstrip()
+        if line:
             lines.append(Line(match.start(), match.start() + len(line), line, after_blank))
         after_blank = not line
     return lines
@@ -32,57 +35,60 @@ _NO_TITLE = re.compile(r"[-*+>|](?:\s|$)| {4}|\t")  # list item, quotation, tabl
 
 
 def outside_fences(lines: Sequence[Line]) -> Iterator[int]:
-    """Yield the numbers of the lines that are not of fenced code."""
-    fence = ""
+    """Yield the indices of the lines outside of fenced code; the fences are part of the code."""
+    fence = ""  # the signs that opened the code around the line
     for i, line in enumerate(lines):
-        if match := _FENCE.match(line.text):
-            mark, rest = match.groups()
-            if not fence and mark[0] == "~" and not rest and not line.after_blank:
-                yield i  # the underline of a title
-            elif not fence:
-                fence = mark
-            elif mark.startswith(fence) and not rest.strip():
+        match = _FENCE.match(line.text)
+        if match is None:
+            if not fence:
+                yield i
+            continue
+        signs, rest = match.groups()
+        if fence:
+            if signs.startswith(fence) and not rest.strip():
                 fence = ""
-        elif not fence:
-            yield i
+        elif signs[0] == "~" and not rest and not line.after_blank:
+            yield i  # the underline of a title
+        else:
+            fence = signs
 
 
 def find_headings(lines: Sequence[Line]) -> list[tuple[int, int, int]]:
-    """Return headings as (first line, last line, level), outside fenced code.
+    """Return headings as (first line, last line, level), in order, outside fenced code.
 
     Level 1 is the highest. `#` headings have the level of their number of signs; in addition,
     titles underlined with `=` and `-` have levels 1 and 2. In texts without `#` headings a title
     may be underlined with any sign, at least as long as it is (reStructuredText; also with a line
-    above it), the levels being numbered as they turn up.
+    above it), and the levels are numbered in the order in which the signs first appear.
     """
-    signs = []
+    marked = []
     underlined = []
-    last_title = -1  # the last line of the heading before
+    last_of_heading = -1
     for i in outside_fences(lines):
-        if i <= last_title:
+        if i <= last_of_heading:
             continue
         if match := _ATX.match(lines[i].text):
-            signs.append((i, i, len(match.group(1))))
+            marked.append((i, i, len(match.group(1))))
         elif heading := _underlined(lines, i):
             underlined.append(heading)
-            last_title = heading[1]
-    if signs:
-        fixed = {"=": 1, "-": 2}
-        return sorted(
-            [
-                *signs,
-                *((first, last, fixed[sign]) for first, last, sign in underlined if sign in fixed),
-            ]
-        )
-    order: dict[str, int] = {}
-    return [
-        (first, last, order.setdefault(sign, len(order) + 1)) for first, last, sign in underlined
-    ]
+            last_of_heading = heading[1]
+    if marked:
+        level_of = {"=": 1, "-": 2}
+        headings = [*marked]
+    else:
+        level_of = {}
+        headings = []
+        for _, _, sign in underlined:
+            level_of.setdefault(sign, len(level_of) + 1)
+    for first, last, sign in underlined:
+        if sign in level_of:
+            headings.append((first, last, level_of[sign]))
+    return sorted(headings)
 
 
 def _underlined(lines: Sequence[Line], i: int) -> tuple[int, int, str] | None:
-    """Return the heading (first line, last line, sign) that begins in line i: a lone title and the
-    line below it.
+    """Return the heading (first line, last line, sign) that begins in line `i`: a title with a line
+    of signs below it, and maybe the same above it; None if none begins there.
     """
     over = _UNDERLINE.match(lines[i].text)
     title = i + 1 if over else i
@@ -90,9 +96,13 @@ def _underlined(lines: Sequence[Line], i: int) -> tuple[int, int, str] | None:
         return None
     below = lines[title + 1]
     under = _UNDERLINE.match(below.text)
-    if not under or below.after_blank or (over and lines[title].after_blank):
+    if under is None or below.after_blank:
         return None
-    sign, as_long = under.group(1), len(below.text) >= len(lines[title].text)
-    if over:
-        return (i, title + 1, sign) if as_long and over.group(1) == sign else None
-    return (i, title + 1, sign) if as_long or sign in "=-" else None
+    sign = under.group(1)
+    is_as_long = len(below.text) >= len(lines[title].text)
+    heading = (i, title + 1, sign)
+    if over is None:
+        return heading if is_as_long or sign in "=-" else None
+    if lines[title].after_blank or over.group(1) != sign:
+        return None
+    return heading if is_as_long else None

@@ -1,10 +1,9 @@
-"""JSON and YAML as plain data, and the line of every value, so that a problem can be reported with
-it.
+"""JSON and YAML as plain data, with the line of every value for the reports of problems.
 
-Of YAML's plain words only true, false, null and decimal numbers are more than text (`no` and 007
-are texts); aliases are refused, as ten lines of them can name billions of values, and so are tags,
-which ask for other types. JSON is YAML too:
-lines of both are looked up by ruamel.yaml when there is a problem.
+YAML's plain words are texts, except true, false, null and decimal numbers (`no` and 007 are texts).
+Aliases are refused, as ten lines of them can name billions of values, and so are tags, which ask
+for other types. JSON is YAML too, so ruamel.yaml looks up the lines of both when there is a
+problem.
 """
 
 import json
@@ -40,11 +39,11 @@ _WORDS = {
     "int": r"-?(?:0|[1-9][0-9]{0,300})",
     "float": r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-][0-9]+)?",
 }
-_LINE_ENDS = re.compile("[\x85\u2028\u2029\ufeff]")  # which readers of YAML take for blanks
+_LINE_ENDS = re.compile("[\x85\u2028\u2029\ufeff]")  # readers of YAML take them for blanks
 
 
 class NoPlainValueError(Exception):
-    """A text without a plain value; `problem` tells why."""
+    """A text is not plain data; `problem` states why."""
 
     def __init__(self, line: int, value: str, expected: str, file: str) -> None:
         super().__init__(value)
@@ -53,9 +52,10 @@ class NoPlainValueError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A value of a file, its keys from the top of the file, and what gives the line of any keys.
+    """A value of a file, and its keys from the top of the file.
 
-    `names` are fields of the value that have another name in the file.
+    `line_of` returns the line of any keys. `names` maps fields of the value to their names in the
+    file where these differ.
     """
 
     value: Any
@@ -71,16 +71,21 @@ class Record:
 
     def items(self, name: str = "") -> Iterator[Self]:
         """Yield the items of a list, or of the list in a field of this record."""
-        items = self.value.get(name) if name else self.value
-        keys = (*self.keys, name) if name else self.keys
+        items = self.value
+        keys = self.keys
+        if name:
+            items = self.value.get(name)
+            keys = (*self.keys, name)
         for number, item in enumerate(items or ()):
             yield replace(self, value=item, keys=(*keys, number))
 
     def problem(self, keys: Keys, value: str, expected: str) -> Problem:
-        """Return what is wrong with the value at `keys`, which may be missing."""
-        keys = (*(self.names.get(str(key), key) for key in keys[:1]), *keys[1:])
-        inside = (*self.keys, *keys)
-        return Problem(self.line_of(inside), field_name(inside), value, expected, self.file)
+        """Return the problem of the value at `keys` inside this one; it may be missing."""
+        if keys:
+            first, *rest = keys
+            keys = (self.names.get(str(first), first), *rest)
+        path = (*self.keys, *keys)
+        return Problem(self.line_of(path), field_name(path), value, expected, self.file)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -94,7 +99,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def json_records(raw: bytes, file: str, problems: list[Problem]) -> Iterator[Record]:
-    """Yield the object of each line that is not blank; what is wrong is added to `problems`."""
+    """Yield the object of each line that is not blank; add the problems of other lines to `problems`."""
     for number, line in enumerate(raw.split(b"\n"), start=1):
         if not line.strip():
             continue
@@ -119,8 +124,8 @@ def parse(raw: bytes, file: str, *, line: int = 0) -> Record:
     {'answer': 'no', 'id': '007', 'when': '2024-01-01', 'grade': 2}
 
     Raises:
-        NoPlainValueError: it is not UTF-8, JSON or YAML, has a field twice, an alias or a tag, or
-            nests too deeply.
+        NoPlainValueError: the text is not UTF-8, JSON or YAML, has a field twice, an alias or a tag,
+            or nests too deeply.
     """
     is_yaml = file.lower().endswith((".yaml", ".yml"))
     form = "YAML" if is_yaml else "JSON"
@@ -132,22 +137,26 @@ def parse(raw: bytes, file: str, *, line: int = 0) -> Record:
         else:
             value = parse_json(text, object_pairs_hook=_unique, parse_constant=_refused)
     except UnicodeDecodeError as exc:
-        at, wrong = line or 1 + raw.count(b"\n", 0, exc.start), f"byte 0x{raw[exc.start]:02x}"
-        raise NoPlainValueError(at, f"{wrong} is not UTF-8", "a file in UTF-8", file) from exc
+        line_of_byte = line or 1 + raw.count(b"\n", 0, exc.start)
+        wrong = f"byte 0x{raw[exc.start]:02x} is not UTF-8"
+        raise NoPlainValueError(line_of_byte, wrong, "a file in UTF-8", file) from exc
     except RecursionError as exc:
         wrong = f"not valid {form}: too deep"
         raise NoPlainValueError(line or 1, wrong, "fewer levels", file) from exc
+    except MarkedYAMLError as exc:
+        mark = exc.problem_mark or exc.context_mark
+        wrong = f"not valid {form}: {exc.problem or exc.context}"
+        raise NoPlainValueError(mark.line + 1 if mark else 1, wrong, "plain data", file) from exc
     except (YAMLError, ValueError) as exc:
-        at, reason = line or getattr(exc, "lineno", 1), " ".join(str(exc).split())
-        if isinstance(exc, MarkedYAMLError):
-            mark = exc.problem_mark or exc.context_mark
-            at, reason = mark.line + 1 if mark else 1, exc.problem or exc.context
-        raise NoPlainValueError(at, f"not valid {form}: {reason}", "plain data", file) from exc
-    return Record(value, file, (), (lambda keys: line) if line else _lines_of(text))
+        wrong = f"not valid {form}: {' '.join(str(exc).split())}"
+        line_of_error = line or getattr(exc, "lineno", 1)
+        raise NoPlainValueError(line_of_error, wrong, "plain data", file) from exc
+    line_of: Callable[[Keys], int] = (lambda keys: line) if line else _lines_of(text)
+    return Record(value, file, (), line_of)
 
 
 def dump_yaml(value: Any) -> str:
-    """Return plain data as YAML, in the order it has."""
+    """Return plain data as YAML, in its own order; ValueError for any other data."""
     out = StringIO()
     try:
         _round_trip().dump(value, out)
@@ -157,10 +166,12 @@ def dump_yaml(value: Any) -> str:
 
 
 def extend_yaml(text: str, items: Sequence[Any]) -> str:
-    """Return a YAML text with more items in its list of cases; all else, comments too, stays."""
-    yaml, out = _round_trip(), StringIO()
+    """Return a YAML text with more items in its list of cases; the rest stays, comments too."""
+    yaml = _round_trip()
     content = yaml.load(text)
-    (content["cases"] if isinstance(content, dict) else content).extend(items)
+    cases = content["cases"] if isinstance(content, dict) else content
+    cases.extend(items)
+    out = StringIO()
     yaml.dump(content, out)
     return out.getvalue()
 
@@ -186,7 +197,9 @@ class _Resolver(VersionedResolver):
 
 
 class _Composer(Composer):
-    """Gives the nodes of plain data: no aliases, no tags but !!str, and not more than 100 levels."""
+    """Composes the nodes of plain data; refuses aliases, tags other than !!str, and more than 100
+    levels.
+    """
 
     depth = 0
 
@@ -211,7 +224,8 @@ class _Composer(Composer):
 
 def _reader() -> YAML:
     yaml = YAML(typ="safe", pure=True)
-    yaml.Resolver, yaml.Composer = _Resolver, _Composer
+    yaml.Resolver = _Resolver
+    yaml.Composer = _Composer
     return yaml
 
 
@@ -230,7 +244,8 @@ _Representer.add_representer(str, _quoted)
 
 def _round_trip() -> YAML:
     yaml = YAML()
-    yaml.Representer, yaml.width = _Representer, 120
+    yaml.Representer = _Representer
+    yaml.width = 120
     return yaml
 
 
@@ -247,29 +262,36 @@ def _refused(number: str) -> None:
 
 
 def _lines_of(text: str) -> Callable[[Keys], int]:
-    """Return what gives the line of any keys: of the nearest thing around a missing value."""
+    """Return a function that returns the line of the value at any keys: for a missing value the line
+    of the nearest value around it, for a text that cannot be looked up 0.
+    """
 
     @cache
     def root() -> Any:
         try:
             return _reader().compose(text.replace("\t", " "))
-        except (YAMLError, RecursionError):  # what JSON has and YAML has not
+        except (YAMLError, RecursionError):  # some JSON is not YAML
             return None
 
     def line_of(keys: Keys) -> int:
-        if len(text) > _MAX_LOOKED_UP or (node := root()) is None:
+        if len(text) > _MAX_LOOKED_UP:
+            return 0
+        node = root()
+        if node is None:
             return 0
         line = 1
         for key in keys:
-            place = None
             if node.id == "mapping":
-                places = {name.value: (name, value) for name, value in node.value}
-                place = places.get(key)
+                pairs = {name.value: (name, value) for name, value in node.value}
+                if key not in pairs:
+                    break
+                name, node = pairs[key]
+                line = name.start_mark.line + 1
             elif isinstance(key, int) and key < len(node.value):
-                place = (node.value[key], node.value[key])
-            if place is None:
+                node = node.value[key]
+                line = node.start_mark.line + 1
+            else:
                 break
-            line, node = place[0].start_mark.line + 1, place[1]
         return line
 
     return line_of

@@ -32,14 +32,13 @@ from ragbench.types import SafetySample
 
 SAFETY_FILES: dict[str, Kind] = {"safety_inputs.jsonl": "input", "safety_outputs.jsonl": "output"}
 CASES = "cases.jsonl"
-PERSPECTIVE_FILES = (
-    CASES,
+_LABEL_FILES = (
     "retrieval_labels.jsonl",
     "context_labels.jsonl",
     "groundedness_labels.jsonl",
     "pipeline_labels.jsonl",
-    *SAFETY_FILES,
 )
+PERSPECTIVE_FILES = (CASES, *_LABEL_FILES, *SAFETY_FILES)
 """The files of a folder by perspective, any of which may be missing."""
 
 _DATA = ".jsonl .json .yaml .yml .csv .tsv".split()
@@ -52,22 +51,22 @@ def read_perspectives(folder: Path) -> Content:
     others = sorted(names - {*PERSPECTIVE_FILES, "corpus.jsonl", "testset.json"})
     warn(folder.name, "files have the name of no perspective and are not read", others)
     lines = list(lines_of(folder, CASES, content))
-    labels = {str(record.value.get("case_id")): dict[str, Any]() for record in lines}
-    for file in PERSPECTIVE_FILES[1:5]:
+    labels: dict[str, dict[str, Any]] = {_case_id(record): {} for record in lines}
+    for file in _LABEL_FILES:
         _add_labels(folder, file, labels, content)
-    content.add(
-        (
-            replace(record, value=record.value | labels[str(record.value.get("case_id"))])
-            for record in lines
-        ),
-        lines_of(folder, "corpus.jsonl", content),
-        *(lines_of(folder, file, content) for file in SAFETY_FILES),
-    )
+    cases = (replace(record, value=record.value | labels[_case_id(record)]) for record in lines)
+    documents = lines_of(folder, "corpus.jsonl", content)
+    inputs, outputs = (lines_of(folder, file, content) for file in SAFETY_FILES)
+    content.add(cases, documents, inputs, outputs)
     return content
 
 
+def _case_id(record: Record) -> str:
+    return str(record.value.get("case_id"))
+
+
 def safety_texts(inputs: Iterable[SafetySample], outputs: Iterable[SafetySample]) -> dict[str, str]:
-    """Return file name -> content, of the files with samples; "" where there are none."""
+    """Return file name -> content for the files of safety samples; "" for a file without samples."""
     return {
         file: "".join(json_line(sample_line(sample, kind)) for sample in samples)
         for (file, kind), samples in zip(SAFETY_FILES.items(), (inputs, outputs), strict=True)
@@ -83,15 +82,16 @@ def lines_of(folder: Path, file: str, content: Content) -> Iterator[Record]:
 def _add_labels(
     folder: Path, file: str, labels: dict[str, dict[str, Any]], content: Content
 ) -> None:
-    """Check the lines of a file of labels, and add their fields to those of their cases."""
+    """Check the lines of a file of labels, and add their fields to `labels` (case_id -> fields)."""
     for line, record in content.unique(Labels, lines_of(folder, file, content), "query_id"):
         if line.query_id not in labels:
             expected = suggestion(line.query_id, labels, f"a case of {CASES}")
             content.problems.append(record.problem(("case_id",), shown(line.query_id), expected))
             continue
         fields = {name: value for name, value in record.value.items() if name != "case_id"}
-        if chunks := fields.pop("expected_chunks", []):  # sections do not make a document relevant
-            sections = [each for each in chunks if isinstance(each, dict) and "section" in each]
-            others = [each for each in chunks if each not in sections]
-            fields |= {"expected_sections": sections, "expected_chunks": others}
+        chunks = fields.pop("expected_chunks", [])
+        if chunks:  # sections do not make a document relevant
+            sections = [part for part in chunks if isinstance(part, dict) and "section" in part]
+            fields["expected_sections"] = sections
+            fields["expected_chunks"] = [part for part in chunks if part not in sections]
         labels[line.query_id] |= fields

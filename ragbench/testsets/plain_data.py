@@ -13,14 +13,14 @@ from ragbench.types import Dataset
 
 
 def rows_of_data(data: Any) -> list[dict[str, Any]]:
-    """Return the rows of a frame, of a `datasets.Dataset`, of a mapping of columns, or of a list of
-    questions, mappings and test cases.
+    """Return the rows of a frame, a `datasets.Dataset`, a mapping of columns, or a list of questions,
+    mappings and test cases.
 
     >>> rows_of_data({"question": ["Who naps?"], "answer": ["Cats."]})
     [{'question': 'Who naps?', 'answer': 'Cats.'}]
 
     Raises:
-        DataError: something has another form.
+        DataError: the data has another form.
     """
     if hasattr(data, "itertuples"):
         data = data.to_dict("records")
@@ -37,25 +37,34 @@ def rows_of_data(data: Any) -> list[dict[str, Any]]:
 
 
 def _row(item: Any) -> dict[str, Any]:
-    """Return the fields of a row; an empty cell (NaN, NA) is None."""
-    fields = {QUESTIONS[0]: item} if isinstance(item, str) else item
-    fields = fields if isinstance(fields, Mapping) else getattr(item, "__dict__", {})
-    plain = {name: getattr(value, "tolist", lambda v=value: v)() for name, value in fields.items()}
-    return {name: None if is_missing(value) else value for name, value in plain.items()}
+    """Return the fields of a question, a mapping or an object; an empty cell (NaN, NA) becomes None,
+    an array a list.
+    """
+    if isinstance(item, str):
+        fields: Mapping[str, Any] = {QUESTIONS[0]: item}
+    elif isinstance(item, Mapping):
+        fields = item
+    else:
+        fields = getattr(item, "__dict__", {})
+    row = {}
+    for name, value in fields.items():
+        plain = value.tolist() if hasattr(value, "tolist") else value
+        row[name] = None if is_missing(plain) else plain
+    return row
 
 
 def dataset_of(data: Any) -> Dataset:
-    """Return the dataset of rows as `rows_of_data` takes them, or of (corpus, queries, qrels) as
-    `beir` has them.
+    """Return rows, as `rows_of_data` takes them, or the (corpus, queries, qrels) of `beir` as a
+    dataset.
 
-    What a system gave (answers, retrieved contexts) is left out: `RecordedSystem` reads it from the
-    same rows.
+    A system's output in the rows (answers, retrieved contexts) is left out: `RecordedSystem` reads it
+    from the same rows.
 
     >>> dataset_of([{"user_input": "Who naps?", "reference": "Cats."}]).cases[0].reference_answer
     'Cats.'
 
     Raises:
-        DataError: something has another form, or a row has no question.
+        DataError: the data has another form, or a row has no question.
     """
     if isinstance(data, tuple) and len(data) == 3:
         return Dataset.from_dicts(*data)

@@ -1,4 +1,4 @@
-"""What is wrong in a file: every problem with its place, and all of them in one error."""
+"""Problems in a file: each with its place, and all of them in one error."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -16,10 +16,10 @@ _NEAR = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong at one place: `line` is counted from 1 (0: the file as a whole), `field` is
-    where in the record.
+    """A wrong value in a file: `line` is counted from 1 (0: the file as a whole), `field` is its place
+    in the record ("": the record as a whole).
 
-    `expected` is "" where `value` is a whole sentence.
+    `expected` is "" if `value` is a whole sentence.
 
     >>> print(Problem(3, "cases[0].query", "7", "a text", "cases.yaml"))
     cases.yaml, line 3: cases[0].query is 7; expected a text
@@ -38,9 +38,7 @@ class Problem:
 
 
 def refuse(source: str | Path, problems: Sequence[Problem]) -> None:
-    """Raise DataError with the count and the first 20 problems, one a line; nothing where there is
-    none.
-    """
+    """Raise DataError with the number of problems and the first 20, one a line; do nothing for none."""
     if not problems:
         return
     if len(problems) == 1:
@@ -56,8 +54,8 @@ def refuse(source: str | Path, problems: Sequence[Problem]) -> None:
 
 @lru_cache(maxsize=256)  # a field that is wrong in one case is wrong in all of a file
 def nearest(name: str, known: tuple[str, ...]) -> str:
-    """Return the known name that was probably meant, or "": case, underscores and hyphens take no
-    part.
+    """Return the known name that was probably meant, or "". The comparison ignores case, underscores
+    and hyphens.
 
     >>> nearest("expectedanswer", ("expected_answer", "query")), nearest("difficulty", ("category", "query"))
     ('expected_answer', '')
@@ -67,7 +65,7 @@ def nearest(name: str, known: tuple[str, ...]) -> str:
 
 
 def suggestion(name: str, known: Iterable[str], what: str) -> str:
-    """Return what to expect in the place of an unknown name.
+    """Return the description of an expected value, with the known name that was probably meant.
 
     >>> suggestion("q10", ["q1", "q2"], "a case of cases.jsonl")
     "a case of cases.jsonl (did you mean 'q1'?)"
@@ -77,16 +75,22 @@ def suggestion(name: str, known: Iterable[str], what: str) -> str:
 
 
 def field_name(path: Sequence[str | int]) -> str:
-    """Return a path as it is read: `cases[3].query`.
+    """Return keys as people write them: `cases[3].query`.
 
     >>> field_name(("cases", 3, "expected_chunks", 0, "doc_id"))
     'cases[3].expected_chunks[0].doc_id'
     """
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif text:
+            text += f".{part}"
+        else:
+            text = str(part)
     return text if len(text) <= 120 else shown(text, 120)
 
 
 def _plain(name: str) -> str:
+    """Return a name without case, signs and blanks; a name of signs alone unchanged."""
     return re.sub(r"[\W_]+", "", name.casefold()) or name

@@ -25,7 +25,7 @@ class Heading(NamedTuple):
 
 
 class SectionMatch(NamedTuple):
-    """A section of a document, and how many of its headings are the same."""
+    """A section of a document, and the number of headings of the document with the same text."""
 
     span: Span
     alike: int
@@ -33,11 +33,11 @@ class SectionMatch(NamedTuple):
 
 def locate(document: Document, section: str) -> SectionMatch | None:
     """Return the section under a heading, up to the next heading of its level or a higher one; None
-    without one.
+    if the document has no such heading.
 
-    Headings are those of Markdown, titles underlined in another manner, and short lines between
-    blank ones. Case, signs and the form of a link's anchor ("getting-started") take no part. The
-    title of a document means all of it.
+    Headings are marked as in Markdown, underlined in any manner, or short lines between blank ones.
+    The comparison ignores case, signs and the form of a link's anchor ("getting-started"). The title
+    of a document names all of it.
 
     >>> guide = Document("guide", "# Install\\nUse pip.\\n## Windows\\nUse it too.\\n# Use\\nCall it.")
     >>> span = locate(guide, "install").span
@@ -52,8 +52,12 @@ def locate(document: Document, section: str) -> SectionMatch | None:
     if not alike:
         return None
     start, level, _ = alike[0]
-    ends = (each.start for each in headings if each.start > start and each.level <= level)
-    end = start + len(text[start : next(ends, len(text))].rstrip())
+    next_heading = len(text)
+    for heading in headings:
+        if heading.start > start and heading.level <= level:
+            next_heading = heading.start
+            break
+    end = start + len(text[start:next_heading].rstrip())
     return SectionMatch(Span(document.doc_id, start, end), len(alike))
 
 
@@ -66,7 +70,7 @@ def front_matter(document: Document) -> str:
 
 
 def front_title(document: Document) -> str:
-    """Return the title in the front matter.
+    """Return the title in the front matter, "" without one.
 
     >>> front_title(Document("a", "---\\ntitle: 'npm audit'\\nsection: 1\\n---\\n\\nText."))
     'npm audit'
@@ -77,14 +81,15 @@ def front_title(document: Document) -> str:
 
 def without_front_matter(document: Document) -> str:
     """Return the full text with blanks in place of its front matter, so that offsets stay."""
-    start, fields = len(document.full_text) - len(document.text), front_matter(document)
+    start = len(document.full_text) - len(document.text)
+    fields = front_matter(document)
     blank = re.sub(r"[^\r\n]", " ", fields)
     return document.full_text[:start] + blank + document.full_text[start + len(fields) :]
 
 
 def headings_of(document: Document) -> list[Heading]:
-    """Return the headings of a document, in order: those that are marked, and short lines between
-    blank ones.
+    """Return the headings of a document, in order: marked ones, and short lines between blank ones,
+    which have level 100.
     """
     return _headings(without_front_matter(document))
 
@@ -92,19 +97,21 @@ def headings_of(document: Document) -> list[Heading]:
 @lru_cache(maxsize=64)
 def _headings(text: str) -> list[Heading]:
     lines = lines_of(text)
-    headings = {}
-    marked = set()
+    headings: dict[int, Heading] = {}  # by the index of their first line
+    marked_lines: set[int] = set()
     for first, last, level in find_headings(lines):
-        title = lines[max(first, last - 1)].text
+        title = lines[max(first, last - 1)].text  # the line above the underline
         headings[first] = Heading(lines[first].start, level, title.strip("# \t"))
-        marked |= {*range(first, last + 1)}
+        marked_lines.update(range(first, last + 1))
     for i in outside_fences(lines):
-        line, is_last = lines[i], i + 1 == len(lines)
-        is_alone = line.after_blank and (is_last or lines[i + 1].after_blank)
-        if is_alone and i not in marked and len(line.text) <= _LONGEST and _LONE.match(line.text):
+        line = lines[i]
+        before_blank = i + 1 == len(lines) or lines[i + 1].after_blank
+        is_alone = line.after_blank and before_blank and i not in marked_lines
+        if is_alone and len(line.text) <= _LONGEST and _LONE.match(line.text):
             headings[i] = Heading(line.start, 100, line.text)
     return [headings[i] for i in sorted(headings)]
 
 
 def _key(text: str) -> str:
+    """Return the words of a heading in the form in which headings are compared."""
     return " ".join(words(text.replace("_", " "))) or text.strip()

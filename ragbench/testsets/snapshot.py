@@ -24,9 +24,7 @@ _DATASET = "dataset.json"
 def take_snapshot(
     folder: Path, files: Iterable[Path], source: DatasetSource | None, fingerprint: str
 ) -> None:
-    """Copy files into a folder, and keep there from where the dataset is loaded, and its
-    fingerprint.
-    """
+    """Copy files into a folder, and record there the source of the dataset and its fingerprint."""
     for path in files:
         copy = _copy_in(folder, path)
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -37,7 +35,9 @@ def take_snapshot(
 
 
 def as_at_start(path: Path) -> Path:
-    """Return the copy of a file in a run of a sweep, and the file itself where there is none."""
+    """Return the copy of a file in a run of a sweep; the file itself outside of one, or without a
+    copy.
+    """
     folder = os.environ.get(VARIABLE)
     if not folder:
         return path
@@ -46,7 +46,7 @@ def as_at_start(path: Path) -> Path:
 
 
 def changed_since(folder: Path, files: Iterable[Path]) -> list[str]:
-    """Return the names of the files that are no longer as they were copied."""
+    """Return the names of the files that differ from their copies."""
     names = []
     for path in files:
         content = path.read_bytes() if path.is_file() else None
@@ -56,10 +56,10 @@ def changed_since(folder: Path, files: Iterable[Path]) -> list[str]:
 
 
 def check_unchanged(data: Dataset) -> None:
-    """Refuse a dataset of a sweep that is not what the sweep has loaded at its start.
+    """Check that the dataset of a sweep is the dataset at its start; do nothing outside of a sweep.
 
     Raises:
-        DataError: its documents (or other files that were not copied) have changed since.
+        DataError: the documents (or other files that were not copied) have changed.
     """
     path = Path(os.environ.get(VARIABLE, ""), _DATASET)
     if VARIABLE not in os.environ or not path.is_file() or data.source is None:
@@ -73,6 +73,6 @@ def check_unchanged(data: Dataset) -> None:
 
 
 def _copy_in(folder: Path, path: Path) -> Path:
-    """Return where the copy of a file is; it has the file's name."""
+    """Return the path of the copy of a file; it has the file's name."""
     place = hashlib.sha256(os.path.realpath(path).encode()).hexdigest()[:16]
     return folder / place / path.name

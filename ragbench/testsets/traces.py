@@ -1,12 +1,12 @@
 """Traces of runs as records of a system: its questions, answers, searches, latencies and tokens.
 
-Read are OTLP as JSON (one object, or one on each line), with the attributes of OpenInference
-(Phoenix) or of OpenTelemetry's conventions for generative AI; spans as Phoenix gives them; traces
-of Langfuse with their observations; runs of LangSmith. A trace is one question: that of its first
-span. Of a span without a parent the input is the question and the output the answer; a retrieval is
-a ranked list with scores; durations add up by stage, tokens over all requests to models.
+These exports are read: OTLP as JSON (one object, or one on each line), with the attributes of
+OpenInference (Phoenix) or of OpenTelemetry's conventions for generative AI; spans as Phoenix exports
+them; traces of Langfuse with their observations; runs of LangSmith. A trace is one question: the
+input of its root span (a span without a parent) is the question, the output the answer. A retrieval
+is a ranked list with scores; durations add up by stage, tokens over all requests to models.
 
-The names of fields are tables here; nothing else knows who wrote a trace.
+The tables here are the only place that knows the names of fields of each tool.
 """
 
 import re
@@ -45,7 +45,7 @@ _FIELDS = {
     "status": "status.code status_code level",
     "error": "error status.message status_message statusMessage exception.message",
 }
-"""Where the parts of a span are, inside it: the first that is there."""
+"""Part of a span -> the paths of the fields that may hold it; the first existing one counts."""
 
 _STAGES = {
     "search": "retriever retrieval",
@@ -92,110 +92,164 @@ def trace_records(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]
 
 
 def _spans(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield each span that a row of an export holds."""
+    """Yield each span in a row of an export: the row itself and the spans nested in it, or the spans
+    of OTLP with their attributes as a mapping.
+    """
     if "resourceSpans" not in row:
         yield row
     for child in (*(row.get("observations") or ()), *(row.get("child_runs") or ())):
         yield from _spans(child)
-    spans = (
-        span
-        for resource in row.get("resourceSpans", ())
-        for scope in resource.get("scopeSpans", ())
-        for span in scope.get("spans", ())
-    )
-    for span in spans:
-        attributes = span.get("attributes", ())
-        values = {each["key"]: value for each in attributes for value in each["value"].values()}
-        yield {**span, "attributes": values}
+    for resource in row.get("resourceSpans", ()):
+        for scope in resource.get("scopeSpans", ()):
+            for span in scope.get("spans", ()):
+                yield {**span, "attributes": _attributes(span)}
+
+
+def _attributes(span: Mapping[str, Any]) -> dict[str, Any]:
+    """Return key -> value of the attributes of an OTLP span ({"key", "value": {type: value}})."""
+    attributes = {}
+    for attribute in span.get("attributes", ()):
+        for value in attribute["value"].values():
+            attributes[attribute["key"]] = value
+    return attributes
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield a value by its path, and everything inside it."""
+    """Yield (path, value) for a value and for everything inside it, such as ("input.value", "Why?")."""
     yield path.removeprefix("attributes."), value
-    parts = value.items() if isinstance(value, Mapping) else ()
-    for key, entry in enumerate(value) if isinstance(value, list) else parts:
+    entries: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, list):
+        entries = enumerate(value)
+    elif isinstance(value, Mapping):
+        entries = value.items()
+    for key, entry in entries:
         yield from _flat(entry, f"{path}.{key}" if path else str(key))
 
 
 def _span(fields: Mapping[str, Any]) -> _Span:
-    """Return a span under the names of `_FIELDS`, with its stage and the documents that it found."""
-    flat = {
-        path: read_cell(value) if isinstance(value, str) else value
-        for path, value in _flat(fields)
-        if value not in (None, "")
-    }
+    """Return a span under the names of `_FIELDS` ("" for a missing part), with its stage ("" for
+    none) and the documents that it found.
+    """
+    flat = {}
+    for path, value in _flat(fields):
+        if value not in (None, ""):
+            flat[path] = read_cell(value) if isinstance(value, str) else value
     span: _Span = {part: first(flat, names.split(), "") for part, names in _FIELDS.items()}
-    kind = str(span["kind"]).lower()
-    span["stage"] = next((stage for stage, kinds in _STAGES.items() if kind in kinds.split()), "")
+    span["stage"] = _stage(str(span["kind"]).lower())
+    span["documents"] = _flat_documents(flat) or _listed_documents(span)
+    return span
+
+
+def _stage(kind: str) -> str:
+    for stage, kinds in _STAGES.items():
+        if kind in kinds.split():
+            return stage
+    return ""
+
+
+def _flat_documents(flat: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the documents in attributes such as "retrieval.documents.0.document.content"."""
     documents: dict[str, dict[str, Any]] = {}
     for path, value in flat.items():
         if match := _DOCUMENT.fullmatch(path):
-            documents.setdefault(match[1], {})[match[2]] = value
+            number, field = match.groups()
+            documents.setdefault(number, {})[field] = value
+    return list(documents.values())
+
+
+def _listed_documents(span: _Span) -> list[Any]:
+    """Return the list of documents in the output of a span."""
     output = span["output"]
     if not isinstance(output, Mapping):
         output = {"contexts": output} if span["stage"] else {}
-    lists = (output.get(name) for name in (*CONTEXTS, *RETRIEVED, "documents", "source_documents"))
-    listed = next((each for each in lists if isinstance(each, list)), [])
-    return {**span, "documents": [*documents.values()] or listed}
+    for name in (*CONTEXTS, *RETRIEVED, "documents", "source_documents"):
+        documents = output.get(name)
+        if isinstance(documents, list):
+            return documents
+    return []
 
 
-def _text(value: Any, names: Sequence[str], others: set[str]) -> str:
-    """Return the text under the first of these names, of messages the last not of other roles."""
+def _text(value: Any, names: Sequence[str], other_roles: set[str]) -> str:
+    """Return the text inside a value: the text in the first of these fields that holds one; for a
+    list of messages the text of the last message of no other role; "" without one.
+    """
+    if isinstance(value, str):
+        return value
     if isinstance(value, list):
         for entry in reversed(value):
-            roles = {*map(entry.get, ("role", "type"))} if isinstance(entry, dict) else set()
-            if not roles & others:
-                return _text(entry, names, others)
+            roles = {entry.get("role"), entry.get("type")} if isinstance(entry, dict) else set()
+            if not roles & other_roles:
+                return _text(entry, names, other_roles)
     if isinstance(value, Mapping):
-        texts = (_text(value[name], names, others) for name in names if name in value)
-        return next(filter(None, texts), "")
-    return value if isinstance(value, str) else ""
+        for name in names:
+            if name in value and (text := _text(value[name], names, other_roles)):
+                return text
+    return ""
 
 
 def _ns(time: Any) -> int:
+    """Return a time in nanoseconds, from a number of them or ISO 8601; 0 for a missing time."""
     if not time or str(time).isdecimal():
         return int(time or 0)
     return round(datetime.fromisoformat(time).timestamp() * 1e9)
 
 
 def _record(spans: Sequence[_Span]) -> dict[str, Any]:
+    """Return the record of a trace, whose spans are in the order of their start."""
     stage_of = {span["id"]: span["stage"] for span in spans}
     root = next((span for span in spans if span["parent"] not in stage_of), spans[0])
-    latency: dict[str, float] = {}
-    for span in spans:
-        stage = "total" if span is root else span["stage"]
-        if stage and span["end"] and stage_of.get(span["parent"]) != stage:
-            took = (_ns(span["end"]) - _ns(span["start"])) / 1e6
-            latency[stage] = latency.get(stage, 0.0) + took
-    searches, models, ranked = (
-        [span for span in spans if span["stage"] == stage]
-        for stage in ("search", "generate", "rerank")
-    )
-    usage = {
-        tokens: sum(int(span[tokens] or 0) for span in models)
-        for tokens in ("input_tokens", "output_tokens")
-    }
-    texts = (_text(span["output"], _ANSWER, _NOT_ANSWERED) for span in (root, *models[::-1]))
-    response = next(filter(None, texts), "")
-    is_failed = root["error"] or str(root["status"]) in _FAILED
+    searches = [span for span in spans if span["stage"] == "search"]
+    models = [span for span in spans if span["stage"] == "generate"]
+    reranks = [span for span in spans if span["stage"] == "rerank"]
+    usage = None
+    if models:
+        usage = {
+            "model": models[-1]["model"],
+            "input_tokens": sum(int(span["input_tokens"] or 0) for span in models),
+            "output_tokens": sum(int(span["output_tokens"] or 0) for span in models),
+        }
+    response = ""
+    for span in (root, *reversed(models)):
+        response = response or _text(span["output"], _ANSWER, _NOT_ANSWERED)
+    contexts: list[Any] = []
+    for span in reranks[-1:] or searches or [root]:
+        contexts += span["documents"]
+    error = None
+    if root["error"] or str(root["status"]) in _FAILED:
+        error = root["error"] or "the trace reports a failure"
     return {
         "query_id": root["query_id"] or None,
         "query": _text(root["input"], _QUESTION, _NOT_ASKED),
         "response" if response else "text": response,
-        "retrieved_contexts": [
-            document for span in ranked[-1:] or searches or [root] for document in span["documents"]
-        ],
-        "latency_ms": latency,
-        "usage": {"model": models[-1]["model"], **usage} if models else None,
-        "error": (root["error"] or "the trace reports a failure") if is_failed else None,
-        "calls": [
-            {
-                "name": span["name"],
-                "query": _text(span["input"], _QUESTION, _NOT_ASKED) or str(span["input"]),
-                "contexts": span["documents"] if span["stage"] == "search" else [],
-            }
-            for span in spans
-            if span["stage"] in ("search", "tool")
-        ],
-        **(root["answer"] or {}),  # what ragbench wrote
+        "retrieved_contexts": contexts,
+        "latency_ms": _latencies(spans, root, stage_of),
+        "usage": usage,
+        "error": error,
+        "calls": [_call(span) for span in spans if span["stage"] in ("search", "tool")],
+        **(root["answer"] or {}),  # an answer that ragbench wrote
+    }
+
+
+def _latencies(
+    spans: Iterable[_Span], root: _Span, stage_of: Mapping[str, str]
+) -> dict[str, float]:
+    """Return stage -> milliseconds; the root is "total", a span inside a span of its stage counts
+    once.
+    """
+    latencies: dict[str, float] = {}
+    for span in spans:
+        stage = "total" if span is root else span["stage"]
+        is_inner = stage_of.get(span["parent"]) == stage
+        if not stage or not span["end"] or is_inner:
+            continue
+        duration_ms = (_ns(span["end"]) - _ns(span["start"])) / 1e6
+        latencies[stage] = latencies.get(stage, 0.0) + duration_ms
+    return latencies
+
+
+def _call(span: _Span) -> dict[str, Any]:
+    return {
+        "name": span["name"],
+        "query": _text(span["input"], _QUESTION, _NOT_ASKED) or str(span["input"]),
+        "contexts": span["documents"] if span["stage"] == "search" else [],
     }

@@ -1,5 +1,5 @@
-"""Datasets to disk: a BEIR folder that `load_dataset` reads back. What a person wrote or changed is
-never replaced.
+"""Datasets to disk: a BEIR folder that `load_dataset` reads back. An answer that a person wrote or
+changed is never replaced.
 """
 
 import csv
@@ -20,19 +20,18 @@ from ragbench.testsets.perspectives import safety_texts
 from ragbench.types import Dataset
 
 CASE_FILES = ("queries.jsonl", "answers.jsonl", "case_labels.jsonl")
-"""One line for each case, or for those that have what the file is for."""
+"""Files with a line per case; answers.jsonl and case_labels.jsonl only for cases with such labels."""
 
 FILES = (
     "corpus.jsonl",
     *CASE_FILES,
     *"questions.jsonl qrels safety_inputs.jsonl safety_outputs.jsonl drafts.jsonl testset.json".split(),
 )
-"""What a folder may hold that `save_dataset` replaces."""
-
+"""The files of a dataset: `save_dataset` replaces no folder with another file in it."""
 
 _WAIT_S = 60.0
 _QUERY_FIELDS = ("text", "category", "query_type", "metadata")
-_ELSEWHERE = {*_QUERY_FIELDS, "query_id", "reference_answer", "relevant"}
+_IN_OTHER_FILES = {*_QUERY_FIELDS, "query_id", "reference_answer", "relevant"}
 """Labels that are in queries.jsonl, answers.jsonl and qrels/; case_labels.jsonl has the others."""
 
 
@@ -46,8 +45,7 @@ def text_digest(answer: str) -> str:
 
 
 def is_by_hand(record: Mapping[str, Any]) -> bool:
-    """Return True if the answer in a line of answers.jsonl is a person's: written, changed or
-    reviewed by one.
+    """Return True if a person wrote, changed or reviewed the answer in a line of answers.jsonl.
 
     >>> line = {"_id": "q1", "answer": "Paris.", "generated": {"digest": text_digest("Paris.")}}
     >>> is_by_hand(line), is_by_hand({**line, "answer": "Lyon."}), is_by_hand({**line, "reviewed": True})
@@ -66,19 +64,19 @@ def save_dataset(
     force: bool = False,
     extra: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write a dataset as a BEIR folder, complete or not at all, and give its path.
+    """Write a dataset as a BEIR folder, complete or not at all, and return its path.
 
-    corpus.jsonl, queries.jsonl, qrels/<split>.tsv; answers.jsonl with reference answers,
-    case_labels.jsonl with all other labels (gold spans, required keywords, ...) and files of safety
-    samples where there are any; `extra` is file name -> text. `load_dataset(folder, split)` gives
-    the same dataset.
+    The folder has corpus.jsonl, queries.jsonl and qrels/<split>.tsv; as needed answers.jsonl with
+    reference answers, case_labels.jsonl with all other labels (gold spans, required keywords, ...)
+    and files of safety samples. `load_dataset(folder, split)` returns the same dataset.
 
     Args:
-        force: replace a folder that is there. Never replaced is one that holds anything else than a
-            dataset, or an answer that a person wrote or changed.
+        force: replace an existing folder. A folder that holds anything else than a dataset, or an
+            answer that a person wrote or changed, is never replaced.
+        extra: more files, file name -> text.
 
     Raises:
-        DataError: the folder is there, or must not be replaced, or an id cannot be written.
+        DataError: the folder exists, or must not be replaced, or an id cannot be written.
     """
     target = expanded(folder)
     check_free(target, force)
@@ -94,13 +92,13 @@ def save_dataset(
 def write_texts(
     target: Path, texts: Mapping[str, str], check: Callable[[Path], None] = lambda new: None
 ) -> Path:
-    """Write a folder of files (name -> content), or one file (by the name ""), complete or not at
-    all.
+    """Write a folder of files (name -> text), or one file (by the name ""), complete or not at all.
 
-    `check` gets the path of what will be there, and raises where it must not be.
+    `check` is called with the path of the staged files, and raises if they must not take their
+    place.
 
     Raises:
-        DataError: it cannot be written.
+        DataError: the files cannot be written.
     """
     try:
         with staged(target) as new:
@@ -121,11 +119,11 @@ def write_texts(
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Hold the lock of a file that is read, changed and saved as a whole: others wait, so that none
-    loses what another one wrote.
+    """Hold the lock of a file that is read, changed and saved as a whole, so that no writer loses the
+    changes of another.
 
     Raises:
-        DataError: another process holds it for 60 seconds, or the file cannot be written.
+        DataError: another process holds the lock for 60 seconds, or the file cannot be written.
     """
     try:
         with locked(path.with_name(f".{path.name}.lock"), timeout_s=_WAIT_S):
@@ -139,7 +137,7 @@ def exclusive(path: Path) -> Iterator[None]:
 
 
 def check_free(folder: Path, force: bool) -> None:
-    """Raise DataError where `save_dataset` would not write: early, before anything is paid for."""
+    """Raise DataError if `save_dataset` would not write to a folder: early, before any cost arises."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not force:
@@ -149,19 +147,16 @@ def check_free(folder: Path, force: bool) -> None:
         )
     if not folder.is_dir():
         raise DataError(f"{folder} is a file, not the folder of a dataset: it is not replaced")
-    if foreign := sorted(
-        path.name
-        for path in folder.iterdir()
-        if not path.name.startswith(STAGING) and path.name not in FILES
-    ):
-        raise DataError(
-            f"{folder} holds {shown(foreign[0])}, which is not part of a dataset: it is not "
-            "replaced"
-        )
+    for name in sorted(path.name for path in folder.iterdir()):
+        if not name.startswith(STAGING) and name not in FILES:
+            raise DataError(
+                f"{folder} holds {shown(name)}, which is not part of a dataset: it is not replaced"
+            )
     answers = folder / "answers.jsonl"
-    if answers.is_file() and (
-        edited := [record for _, record in json_lines(answers) if is_by_hand(record)]
-    ):
+    if not answers.is_file():
+        return
+    edited = [record for _, record in json_lines(answers) if is_by_hand(record)]
+    if edited:
         raise DataError(
             f"{answers} holds {len(edited)} answers that a person wrote or changed, first "
             f"{shown(edited[0].get('_id'))}: they are never replaced; name another folder, or "
@@ -170,37 +165,56 @@ def check_free(folder: Path, force: bool) -> None:
 
 
 def _case_texts(dataset: Dataset) -> dict[str, str]:
-    """Return file name -> content, of the files with cases and their judgements; "" where there is
-    nothing.
+    """Return file name -> text for the files with cases and their judgements; "" for a file without
+    a line.
     """
-    lines: dict[str, list[dict[str, Any]]] = {name: [] for name in CASE_FILES}
+    queries: list[dict[str, Any]] = []
+    answers: list[dict[str, Any]] = []
+    other_labels: list[dict[str, Any]] = []
     for case in dataset.cases:
-        query_id, metadata = {"_id": case.query_id}, dict(case.metadata)
-        answer = {"answer": case.reference_answer} if case.reference_answer else {}
-        if answer and "generated" in metadata:
-            answer["generated"] = metadata.pop("generated")
+        metadata = dict(case.metadata)
+        if case.reference_answer:
+            answer = {"_id": case.query_id, "answer": case.reference_answer}
+            if "generated" in metadata:
+                answer["generated"] = metadata.pop("generated")
+            answers.append(answer)
         labels = case_line(entry_of_case(dataset, replace(case, metadata=metadata)))
         query = {name: labels[name] for name in _QUERY_FIELDS if name in labels}
-        others = {name: value for name, value in labels.items() if name not in _ELSEWHERE}
-        others |= {} if dataset.qrels.get(case.query_id) else {"relevant": {}}
-        others |= {"reference_answer": ""} if case.reference_answer == "" else {}
-        lines["queries.jsonl"].append(query_id | query)
-        lines["answers.jsonl"] += [query_id | answer] if answer else []
-        lines["case_labels.jsonl"] += [{"query_id": case.query_id, **others}] if others else []
-    texts = {name: "".join(map(json_line, records)) for name, records in lines.items()}
-    qrels = io.StringIO()
-    table = csv.writer(qrels, delimiter="\t", lineterminator="\n")
+        queries.append({"_id": case.query_id, **query})
+        others = {name: value for name, value in labels.items() if name not in _IN_OTHER_FILES}
+        if not dataset.qrels.get(case.query_id):
+            others["relevant"] = {}
+        if case.reference_answer == "":
+            others["reference_answer"] = ""
+        if others:
+            other_labels.append({"query_id": case.query_id, **others})
+    return {
+        f"qrels/{dataset.split}.tsv": _qrels_text(dataset),
+        "queries.jsonl": "".join(map(json_line, queries)),
+        "answers.jsonl": "".join(map(json_line, answers)),
+        "case_labels.jsonl": "".join(map(json_line, other_labels)),
+    }
+
+
+def _qrels_text(dataset: Dataset) -> str:
+    """Return the judgements as tab-separated values.
+
+    Raises:
+        DataError: an id is empty, or holds a tab or a line break.
+    """
+    text = io.StringIO()
+    table = csv.writer(text, delimiter="\t", lineterminator="\n")
     table.writerow(["query-id", "corpus-id", "score"])
-    for topic, grades in dataset.qrels.items():
+    for query_id, grades in dataset.qrels.items():
         for doc_id, grade in grades.items():
-            for identifier in (topic, doc_id):
+            for identifier in (query_id, doc_id):
                 if not identifier.strip() or {*identifier} & {*"\t\r\n"}:
                     raise DataError(
                         f"the id {shown(identifier)} is empty or holds a tab or a line break; "
                         "rename it"
                     )
-            table.writerow([topic, doc_id, grade])
-    return {f"qrels/{dataset.split}.tsv": qrels.getvalue(), **texts}
+            table.writerow([query_id, doc_id, grade])
+    return text.getvalue()
 
 
 def unwritable(path: Path, exc: OSError) -> DataError:
