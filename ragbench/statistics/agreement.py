@@ -28,18 +28,16 @@ _REQUESTED = {"scored", "judge_failed", "unreadable", "no_claims"}
 
 
 def judged_frame(judgements: Judgements) -> pd.DataFrame:
-    """Return the columns configuration ("" where there is one only), query_id, criterion, judge
-    (Float64, missing = unscored).
-
-    Judgements without a request are left out.
+    """Return a row per requested judgement: configuration ("" for a sequence of judgements), query_id,
+    criterion, judge (Float64, missing = unscored).
     """
     by_name = judgements if isinstance(judgements, Mapping) else {"": judgements}
-    rows = [
-        (str(name), j.query_id, j.criterion, j.value)
-        for name, group in by_name.items()
-        for j in group
-        if j.value is not None or j.state in _REQUESTED
-    ]
+    rows = []
+    for name, group in by_name.items():
+        for judgement in group:
+            if judgement.value is not None or judgement.state in _REQUESTED:
+                row = (str(name), judgement.query_id, judgement.criterion, judgement.value)
+                rows.append(row)
     if not rows:
         raise DataError("no answer was judged; expected judgements as `judge` returns them")
     frame = pd.DataFrame(rows, columns=[*KEYS, "judge"]).astype({"judge": "Float64"})
@@ -47,8 +45,11 @@ def judged_frame(judgements: Judgements) -> pd.DataFrame:
 
 
 def human_frame(human: Human) -> pd.DataFrame:
-    """Return the columns configuration, query_id, criterion, annotator, picked, human (float);
-    without blank labels.
+    """Return a row per human label with a value: configuration, query_id, criterion, annotator, picked,
+    human (float); missing texts are "".
+
+    Raises:
+        DataError: a column is missing, a value is not a number from 0 to 1, or no label has a value.
     """
     frame = pd.DataFrame(human)
     columns = ["query_id", "criterion", "value"]
@@ -75,34 +76,44 @@ def human_frame(human: Human) -> pd.DataFrame:
 
 
 def _checked(frame: pd.DataFrame, keys: list[str], column: str, what: str) -> pd.DataFrame:
-    """Refuse values beyond [0, 1] and two values of one answer."""
-    for wrong, problem in (
-        (~frame[column].between(0, 1).fillna(True), "expected one value in [0, 1]"),
-        (
-            frame.duplicated(keys),
-            "expected one by each rater, keep one row; several systems have names each",
-        ),
-    ):
-        if wrong.any():
-            raise DataError(f"{what}: {problem}, got {frame[wrong].iloc[0].to_dict()}")
+    """Return the frame; DataError for a value beyond [0, 1], or two values of one answer (`keys`)."""
+    outside = ~frame[column].between(0, 1).fillna(True)
+    repeated = frame.duplicated(keys)
+    if outside.any():
+        row = frame[outside].iloc[0].to_dict()
+        raise DataError(f"{what}: expected one value in [0, 1], got {row}")
+    if repeated.any():
+        row = frame[repeated].iloc[0].to_dict()
+        raise DataError(
+            f"{what}: expected one by each rater, keep one row; several systems have names each, "
+            f"got {row}"
+        )
     return frame
 
 
 def joined_labels(judgements: Judgements, human: Human) -> pd.DataFrame:
-    """Return each human label with the judge's value in `judge`.
+    """Return the human labels (as `human_frame`) with the judge's value in the column `judge`.
 
     Labels without a requested judgement are left out, with a warning that counts them.
+
+    Raises:
+        DataError: no label has a judgement, or only one side names several configurations.
     """
-    judged, labels = judged_frame(judgements), human_frame(human)
-    names, labelled = set(judged["configuration"]), set(labels["configuration"])
-    if len(names) == len(labelled) == 1 and "" in names | labelled:  # one side may lack the name
-        judged["configuration"] = labels["configuration"] = max(names | labelled)
-    elif "" in names | labelled:
-        raise DataError(
-            f"judgements are of the configurations {sorted(names)}, human labels of "
-            f"{sorted(labelled)}; name both: {{configuration: judgements}}, and the column "
-            "`configuration` of the labels"
-        )
+    judged = judged_frame(judgements)
+    labels = human_frame(human)
+    judged_names = set(judged["configuration"])
+    labelled_names = set(labels["configuration"])
+    names = judged_names | labelled_names
+    if "" in names:
+        if len(judged_names) > 1 or len(labelled_names) > 1:
+            raise DataError(
+                f"judgements are of the configurations {sorted(judged_names)}, human labels of "
+                f"{sorted(labelled_names)}; name both: {{configuration: judgements}}, and the "
+                "column `configuration` of the labels"
+            )
+        name = max(names)  # the name on one side, "" on the other
+        judged["configuration"] = name
+        labels["configuration"] = name
     both = labels.merge(judged, on=KEYS, how="left", indicator=True)
     is_judged = both["_merge"] == "both"
     if not is_judged.all():
@@ -142,17 +153,17 @@ def judge_agreement(
     - "ordinal" (all others; a value counts as the nearest of 0, 0.25, ..., 1): these, and
       `kappa_quadratic` (Cohen 1968, disagreement weighted by the squared distance).
 
-    All are at most 1; but for accuracy 0 is chance and below 0 is worse. Rows of two kinds
-    (`between`): "judge-human" pairs the judge with each label of each person; "human-human" pairs
-    people who labelled the same answer, in the order of their names. This is the ceiling: no judge
-    can be expected to agree with people more than they do. Read accuracy together with kappa: where
-    95 % of the answers are right, a judge that always says yes has 0.95.
+    All are at most 1; for all but accuracy, 0 is chance and below 0 is worse. There are two kinds of
+    rows (`between`): "judge-human" pairs the judge with each label of each person; "human-human"
+    pairs people who labelled the same answer, in the order of their names. The agreement of people
+    is the ceiling: no judge can be expected to agree with people more than they do. Read accuracy
+    together with kappa: if 95 % of the answers are right, a judge that always says yes has 0.95.
 
     Intervals (1 - alpha) are percentile bootstrap over whole queries, so several labels of one
     question do not count as several questions. Resamples in which a statistic is undefined are left
     out. Accuracy has the interval of Wilson (1927), over queries. With few labels and few errors the
-    others are too short, or have no width, which is no certainty: simulated with 30 labels and an
-    accuracy of 0.93, that of kappa covers 88 %.
+    other intervals are too short, or have no width, which is no certainty: simulated with 30 labels
+    and an accuracy of 0.93, the interval of kappa covers 88 %.
 
     Args:
         judgements: of one system, or {configuration: judgements}; at most one per answer and
@@ -186,46 +197,61 @@ def judge_agreement(
     tables = []
     for criterion, part in labels.groupby("criterion", sort=False):
         scale = "nominal" if part["human"].isin(LEVELS["nominal"]).all() else "ordinal"
-        both = part[part["judge"].notna()]
-        sides = {"judge-human": both[["judge", "human", "query_id"]].to_numpy(dtype=object)}
-        answers = part.sort_values("annotator", kind="stable").groupby(KEYS, sort=False)
-        sides["human-human"] = np.array(  # in the order of the annotators' names
-            [(*two, key[1]) for key, answer in answers for two in combinations(answer["human"], 2)],
-            dtype=object,
-        ).reshape(-1, 3)
-        for between, values in sides.items():
-            if len(values) or between == "judge-human":
-                table = _table(values, scale, alpha, seed).assign(
-                    criterion=criterion,
-                    between=between,
-                    scale=scale,
-                    n_unscored=len(part) - len(both),
-                )
-                tables.append(table)
+        scored = part[part["judge"].notna()]
+        pairs = {
+            "judge-human": scored[["judge", "human", "query_id"]].to_numpy(dtype=object),
+            "human-human": _pairs_of_people(part),
+        }
+        for between, values in pairs.items():
+            if between == "human-human" and not len(values):
+                continue
+            table = _table(values, scale, alpha, seed).assign(
+                criterion=criterion,
+                between=between,
+                scale=scale,
+                n_unscored=len(part) - len(scored),
+            )
+            tables.append(table)
     columns = "criterion between scale statistic value ci_low ci_high n n_queries n_unscored"
     frame = pd.concat(tables, ignore_index=True)[columns.split()]
     return frame.astype(dict.fromkeys(["value", "ci_low", "ci_high"], "Float64"))
 
 
+def _pairs_of_people(labels: pd.DataFrame) -> npt.NDArray[np.object_]:
+    """Return (first value, second value, query_id) for each pair of people who labelled the same
+    answer, in the order of their names.
+    """
+    answers = labels.sort_values("annotator", kind="stable").groupby(KEYS, sort=False)
+    rows = []
+    for (_, query_id, _), answer in answers:
+        for first, second in combinations(answer["human"], 2):
+            rows.append((first, second, query_id))
+    return np.array(rows, dtype=object).reshape(-1, 3)
+
+
 def _table(values: npt.NDArray[np.object_], scale: str, alpha: float, seed: int) -> pd.DataFrame:
-    """Return a row per statistic of these rows of two values and a query."""
+    """Return a row per statistic of pairs of values; the columns of `values` are the first value, the
+    second value and the query.
+    """
     query, query_ids = pd.factorize(values[:, 2])
     n_queries = len(query_ids)
-    first, second = (_on_scale(column.astype(float), scale) for column in values.T[:2])
-    # the first draw has each query once, the others are resamples
-    draws = np.ones((1, n_queries))
+    first = _on_scale(values[:, 0].astype(float), scale)
+    second = _on_scale(values[:, 1].astype(float), scale)
+    draws = np.ones((1, n_queries))  # each query once; the others are resamples
     if n_queries > 1:
-        rng, rates = np.random.default_rng([seed, n_queries]), np.full(n_queries, 1 / n_queries)
-        draws = np.vstack([draws, rng.multinomial(n_queries, rates, size=N_RESAMPLES)])
+        rng = np.random.default_rng([seed, n_queries])
+        rates = np.full(n_queries, 1 / n_queries)
+        resamples = rng.multinomial(n_queries, rates, size=N_RESAMPLES)
+        draws = np.vstack([draws, resamples])
     statistics = _statistics(first, second, query, draws, scale) if n_queries else {}
     rows = []
     for name in SCALES[scale]:
-        value, *drawn = statistics.get(name, [math.nan])
-        drawn = [each for each in drawn if math.isfinite(each)]
+        value, *resampled = statistics.get(name, [math.nan])
+        resampled = [number for number in resampled if math.isfinite(number)]
         low = high = math.nan
-        if math.isfinite(value) and drawn:
-            low, high = np.quantile(drawn, [alpha / 2, 1 - alpha / 2])
-            if name == "accuracy":  # of no resample of 30 right verdicts is one wrong
+        if math.isfinite(value) and resampled:
+            low, high = np.quantile(resampled, [alpha / 2, 1 - alpha / 2])
+            if name == "accuracy":  # no resample of 30 right verdicts has a wrong one
                 rates = np.bincount(query, first == second) / np.bincount(query)
                 low, high = wilson_interval(rates.sum(), n_queries, alpha)
         rows.append((name, value, low, high, len(values), n_queries))
@@ -235,8 +261,12 @@ def _table(values: npt.NDArray[np.object_], scale: str, alpha: float, seed: int)
 def _statistics(
     first: Floats, second: Floats, query: npt.NDArray[np.int64], draws: Floats, scale: str
 ) -> dict[str, Floats]:
-    """Compute each statistic in each of the (resamples, queries) draws, the weights of the
-    queries.
+    """Compute each statistic in each draw: name -> (draws,).
+
+    Args:
+        first, second: values of each pair (pairs,).
+        query: the number of the query of each pair (pairs,).
+        draws: the weight of each query in each draw (draws, queries).
     """
     values = np.unique(np.concatenate([first, second]))
     k = len(values)
@@ -246,27 +276,33 @@ def _statistics(
     tables = (draws @ per_query).reshape(-1, k, k)
     rates = tables / tables.sum(axis=(1, 2), keepdims=True)
     accuracy = np.trace(rates, axis1=1, axis2=2)
-    second_rates, first_rates = rates.sum(axis=1), rates.sum(axis=2)
+    first_rates = rates.sum(axis=2)
+    second_rates = rates.sum(axis=1)
     chance = first_rates[:, :, None] * second_rates[:, None]
     squares = (values[:, None] - values) ** 2
-    q = (first_rates + second_rates) / 2
-    # disagreement, and how much of it is expected by chance
-    pairs = {
+    mean_rates = (first_rates + second_rates) / 2
+    n_levels = len(LEVELS[scale])
+    chance_of_ac1 = (mean_rates * (1 - mean_rates)).sum(axis=1) / (n_levels - 1)
+    # the observed disagreement, and the disagreement expected by chance
+    disagreements = {
         "kappa": (1 - accuracy, 1 - np.trace(chance, axis1=1, axis2=2)),
         "kappa_quadratic": (
             (rates * squares).sum(axis=(1, 2)),
             (chance * squares).sum(axis=(1, 2)),
         ),
-        "ac1": (1 - accuracy, 1 - (q * (1 - q)).sum(axis=1) / (len(LEVELS[scale]) - 1)),
+        "ac1": (1 - accuracy, 1 - chance_of_ac1),
     }
+    statistics = {"accuracy": accuracy}
     with np.errstate(invalid="ignore", divide="ignore"):
-        return {"accuracy": accuracy} | {
-            name: np.where(by_chance > 1e-12, 1 - observed / by_chance, math.nan)
-            for name, (observed, by_chance) in pairs.items()
-        }
+        for name, (observed, by_chance) in disagreements.items():
+            statistics[name] = np.where(by_chance > 1e-12, 1 - observed / by_chance, math.nan)
+    return statistics
 
 
 def _on_scale(values: Floats, scale: str) -> Floats:
-    """Round values to the nearest level of the scale, 0.5 to 1 on the nominal one."""
-    level: Floats = np.floor(values + 0.5) if scale == "nominal" else np.ceil(4 * values - 0.5) / 4
-    return level
+    """Round values to the nearest level of the scale; 0.5 becomes 1 on the nominal scale."""
+    if scale == "nominal":
+        levels: Floats = np.floor(values + 0.5)
+    else:
+        levels = np.ceil(4 * values - 0.5) / 4
+    return levels

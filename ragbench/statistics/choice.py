@@ -9,6 +9,7 @@ import pandas as pd
 from ragbench.errors import ConfigError
 from ragbench.registry import higher_is_better
 from ragbench.statistics.columns import (
+    Floats,
     adjusted_p_values,
     bounds_of,
     matrix_of,
@@ -29,7 +30,9 @@ def min_queries_for_margin(margin: float, alpha: float = _ALPHA) -> int:
     >>> min_queries_for_margin(0.05), min_queries_for_margin(0.02), min_queries_for_margin(1.5)
     (59, 149, 2)
     """
-    return 2 if margin >= 1 else max(2, math.ceil(math.log(alpha) / math.log(1 - margin)))
+    if margin >= 1:
+        return 2
+    return max(2, math.ceil(math.log(alpha) / math.log(1 - margin)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,15 +62,15 @@ def within_margin(
     """Choose the cheapest (fastest, smallest) configuration that is proven to be within `margin` of
     the best.
 
-    The truly best one is unknown, so a configuration is proven only if it is not worse by `margin`
-    or more than *each* other one: the largest of its one-sided p-values
-    (intersection-union, Berger 1982, in the manner of Hsu's 1984 comparisons with the best). Each
-    holds its alpha for any distribution: an unseen question may lose as much as the measure allows
-    (Gaffke 2005, see `ragbench.statistics.intervals`), so a measure from 0 to 1 needs 59 queries
-    for a margin of 0.05 and 149 for 0.02, even if none of them differs. That
-    needs no correction; for the choice among several configurations the p-values are Holm-adjusted,
-    so that the probability of any wrong proof is at most alpha. A configuration that is not proven
-    may still be as good: the queries may be too few.
+    The truly best configuration is unknown, so a configuration is proven only if it is not worse by
+    `margin` or more than *each* other one: its p-value is the largest of its one-sided p-values
+    (intersection-union, Berger 1982, in the manner of Hsu's 1984 comparisons with the best), which
+    needs no correction. Each holds its alpha for any distribution: an unseen question may lose as
+    much as the measure allows (Gaffke 2005, see `ragbench.statistics.intervals`), so a measure from
+    0 to 1 needs 59 queries for a margin of 0.05 and 149 for 0.02, even if none of them differs. For
+    the choice among several configurations the p-values are Holm-adjusted, so that the probability
+    of any wrong proof is at most alpha. A configuration that is not proven may still be as good: the
+    queries may be too few.
 
     Args:
         scores_by_name: name -> tidy scores of the same queries; queries that not all have scored
@@ -92,7 +95,7 @@ def within_margin(
     Raises:
         ConfigError: fewer than two configurations, one without an entry in `costs`, a margin that
             is not above 0.
-        ComparisonError: other queries, or none that all have scored.
+        ComparisonError: the configurations have different queries, or none that all have scored.
     """
     if not 0 < margin < math.inf:
         raise ConfigError(
@@ -105,15 +108,12 @@ def within_margin(
             f"costs has no entry for {', '.join(map(repr, missing))}; give None where it is unknown"
         )
     values = matrix.to_numpy() if higher_is_better(measure) else -matrix.to_numpy()
-    n, names = len(matrix), [str(name) for name in matrix]
+    n = len(matrix)
+    names = [str(name) for name in matrix]
     best = names[int(values.mean(axis=0).round(12).argmax())]
     lowest, highest = bounds_of(measure, matrix.to_numpy().ravel())
     width = highest - lowest
-    pairs = [(i, j) for i in range(len(names)) for j in range(len(names)) if j != i]
-    against = p_above(
-        [values[:, i] - values[:, j] for i, j in pairs], [-width] * len(pairs), -margin
-    )
-    p_values = against.reshape(len(names), -1).max(axis=1)
+    p_values = _p_of_worse(values, margin, width)
     adjusted = adjusted_p_values(p_values)
     table = pd.DataFrame(
         {
@@ -138,7 +138,9 @@ def within_margin(
             f"Holm-adjusted p {p_text(cheapest['p_adjusted'], '= ')}, over {n} queries."
         )
         return WithinMargin(table, best, str(cheapest["name"]), sentence)
-    min_n = min_queries_for_margin(margin / width, _ALPHA / len(names)) if width < math.inf else 2
+    min_n = 2
+    if width < math.inf:
+        min_n = min_queries_for_margin(margin / width, _ALPHA / len(names))
     more = f"a proof of this takes {min_n} queries or more" if n < min_n else "take more queries"
     sentence = (
         f"None of {len(table)} configurations with a known cost is proven to be within {margin:g} "
@@ -147,3 +149,21 @@ def within_margin(
         "it does not matter."
     )
     return WithinMargin(table, best, None, sentence)
+
+
+def _p_of_worse(values: Floats, margin: float, width: float) -> Floats:
+    """Return for each configuration the p of "it is worse than some other by `margin` or more".
+
+    Args:
+        values: (queries, configurations), higher is better.
+        width: the largest possible difference of two values.
+    """
+    n_configurations = values.shape[1]
+    differences = []
+    for i in range(n_configurations):
+        for j in range(n_configurations):
+            if j != i:
+                differences.append(values[:, i] - values[:, j])
+    p_values = p_above(differences, [-width] * len(differences), -margin)
+    largest: Floats = p_values.reshape(n_configurations, -1).max(axis=1)
+    return largest

@@ -18,15 +18,15 @@ from ragbench.types import TURN_MARK
 
 
 def clusters_of(query_ids: Iterable[object], texts: Mapping[str, str]) -> dict[object, str]:
-    """Map each question to its cluster, named by the first question or conversation in it; empty
-    where no cluster has two questions.
+    """Return question -> its cluster, which is named by the first question or conversation in it; {}
+    if no cluster has two questions.
 
     Ids that agree up to "<::>" are turns of one conversation. Questions, or whole conversations, of
-    the same words (`ragbench.language.folded`) are one cluster.
+    the same words (`ragbench.language.folded_words`) are one cluster.
 
     Args:
         query_ids: the questions, turns in order.
-        texts: their words, as far as they are known.
+        texts: query_id -> the question's words; unknown ones may be missing.
 
     >>> clusters_of(["q1", "q2", "c<::>1", "c<::>2"], {"q1": "Who?", "q2": " who? "})
     {'q1': 'q1', 'q2': 'q1', 'c<::>1': 'c', 'c<::>2': 'c'}
@@ -42,15 +42,18 @@ def clusters_of(query_ids: Iterable[object], texts: Mapping[str, str]) -> dict[o
         key = tuple(words) if all(words) else ("", name)
         cluster = first_of.setdefault(key, name)
         clusters |= dict.fromkeys(turns, cluster)
-    return clusters if len({*clusters.values()}) < len(clusters) else {}
+    n_clusters = len({*clusters.values()})
+    return clusters if n_clusters < len(clusters) else {}
 
 
 def questions_of(scores: Scores, questions: Mapping[str, str] | None) -> Mapping[str, str]:
-    """Return the words of each question: as given, else those of a result, else none."""
+    """Return query_id -> the question's words: `questions`, else the queries of a result, else {}."""
     if questions is not None:
         return questions
-    known: Mapping[str, str] = getattr(scores, "queries", {})
-    return {} if isinstance(scores, pd.DataFrame) else known
+    if isinstance(scores, pd.DataFrame):
+        return {}
+    queries: Mapping[str, str] = getattr(scores, "queries", {})
+    return queries
 
 
 class Clustered(NamedTuple):
@@ -65,13 +68,15 @@ class Clustered(NamedTuple):
 
     @classmethod
     def of(cls, pair: Pairs, clusters: Mapping[object, str]) -> Clustered:
-        """Add up the differences of each cluster; without clusters each question is one."""
+        """Return the sums of the differences by cluster (question -> cluster); without clusters each
+        question is one.
+        """
         if not clusters:
             return cls(pair.difference, np.ones(len(pair.ids)))
         names = [clusters[query_id] for query_id in pair.ids]
-        _, number, counts = np.unique(names, return_inverse=True, return_counts=True)
+        _, cluster_numbers, counts = np.unique(names, return_inverse=True, return_counts=True)
         scale = len(counts) / max(len(names), 1)
-        return cls(np.bincount(number, pair.difference) * scale, counts * scale)
+        return cls(np.bincount(cluster_numbers, pair.difference) * scale, counts * scale)
 
     @property
     def is_even(self) -> bool:
@@ -81,17 +86,18 @@ class Clustered(NamedTuple):
     @property
     def deviation(self) -> float:
         """Return the standard deviation of a cluster about the common mean."""
-        return deviation(self._rest)
+        return deviation(self._residuals)
 
     @property
     def p_value(self) -> float:
-        """Return the two-sided p of the mean 0 by Student's t."""
+        """Return the two-sided p of "the mean is 0" by Student's t; NaN without clusters."""
         if not len(self.sums):
             return math.nan
-        [p] = students_p_values([self._rest + self.sums.mean()])
+        [p] = students_p_values([self._residuals + self.sums.mean()])
         return float(p)
 
     @property
-    def _rest(self) -> Floats:
-        rest: Floats = self.sums - self.sums.mean() * self.lengths
-        return rest
+    def _residuals(self) -> Floats:
+        """Return the sums minus the sums expected from the common mean and the lengths."""
+        residuals: Floats = self.sums - self.sums.mean() * self.lengths
+        return residuals

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -19,7 +20,7 @@ Floats = npt.NDArray[np.floating]
 
 
 def check_alpha(alpha: float) -> None:
-    """Refuse what is not a probability of error."""
+    """Raise ConfigError unless `alpha` is a probability of error, between 0 and 1."""
     if not isinstance(alpha, float) or not 0 < alpha < 1:
         raise ConfigError(
             f"alpha is {alpha!r}; take a number between 0 and 1, usually 0.05 for 95 % intervals"
@@ -27,7 +28,7 @@ def check_alpha(alpha: float) -> None:
 
 
 def check_margin(margin: float) -> None:
-    """Refuse a margin that is not a fraction of a measure's range."""
+    """Raise ConfigError unless a margin is a fraction of a measure's range."""
     if not isinstance(margin, int | float) or not 0 <= margin < 1:
         raise ConfigError(
             f"margin is {margin!r}; expected a fraction of the measure's range, from 0 to below 1, "
@@ -46,8 +47,12 @@ Scores = pd.DataFrame | HasScores
 
 
 def by_measure(scores: Scores, what: str) -> dict[str, pd.Series[float]]:
-    """Map each measure to its values by query_id, NaN where unscored; both in the order of
-    `scores`.
+    """Return measure -> its values by query_id (NaN: unscored); measures and queries are in the order
+    of `scores`.
+
+    Raises:
+        DataError: the scores are not tidy scores, a measure has two values of a query, or a value is
+            out of bounds; `what` names the scores in the message.
     """
     try:
         return _by_measure(scores, what)
@@ -87,11 +92,15 @@ def _by_measure(scores: Scores, what: str) -> dict[str, pd.Series[float]]:
         if wrong.any():
             row = scores[["query_id", "measure"]].assign(value=values)[wrong].iloc[0]
             raise DataError(f"{what}: {problem}: {row.to_dict()}")
-    order, table = np.argsort(codes, kind="stable"), {}
-    index, members = pd.Index(ids), np.arange(len(ids))
-    for name, rows in zip(names, np.split(order, np.cumsum(np.bincount(codes))[:-1]), strict=True):
-        if not np.array_equal(queries[rows], members):  # most measures have the same queries
-            index, members = pd.Index(ids).take(queries[rows]), queries[rows]
+    table = {}
+    ends = np.cumsum(np.bincount(codes))
+    rows_of_measures = np.split(np.argsort(codes, kind="stable"), ends[:-1])
+    index = pd.Index(ids)
+    queries_of_index = np.arange(len(ids))
+    for name, rows in zip(names, rows_of_measures, strict=True):
+        if not np.array_equal(queries[rows], queries_of_index):  # else the index is used again
+            queries_of_index = queries[rows]
+            index = pd.Index(ids).take(queries_of_index)
         table[str(name)] = pd.Series(values[rows], index)
     for name, column in table.items():
         check_bounds(name, column, what)
@@ -99,8 +108,8 @@ def _by_measure(scores: Scores, what: str) -> dict[str, pd.Series[float]]:
 
 
 def check_bounds(measure: str, values: pd.Series[float], what: str) -> None:
-    """Refuse values (by query_id) outside of the bounds of a registered measure, and numbers that are
-    too large to compute with.
+    """Raise DataError for a value (by query_id) outside of the bounds of a registered measure, or too
+    large to compute with.
 
     >>> check_bounds("nDCG@10", pd.Series([0.5, 2.0], index=["q1", "q2"]), "scores of 'bm25'")
     Traceback (most recent call last):
@@ -122,7 +131,7 @@ _MAX = 1e100  # its square is a number, too
 
 
 def mean(values: Floats) -> float:
-    """Return the mean; NaN of nothing."""
+    """Return the mean; NaN without values."""
     return float(values.mean()) if len(values) else math.nan
 
 
@@ -132,25 +141,28 @@ def deviation(values: Floats) -> float:
 
 
 def bounds_of(measure: str, *values: Floats) -> tuple[float, float]:
-    """Return the smallest and the largest value of a measure, infinite where there is none.
+    """Return the smallest and the largest value of a measure; infinite if it is unbounded.
 
-    Registered measures have those of the registry, others 0 and 1. Infinite where `values` go
-    beyond: then it is another measure of the same name.
+    Registered measures have the bounds of the registry, others 0 and 1. Both bounds are infinite if
+    `values` go beyond them: then it is another measure of the same name.
 
     >>> bounds_of("nDCG@10"), bounds_of("latency_total_ms"), bounds_of("of_my_own", np.array([3.0]))
     ((0.0, 1.0), (0.0, inf), (-inf, inf))
     """
     low, high = registry.bounds_of(measure) if registry.find_measure(measure) else (0.0, 1.0)
-    bounds = -math.inf if low is None else low, math.inf if high is None else high
-    seen = np.concatenate([np.empty(0), *values])
-    inside = ((seen >= bounds[0] - 1e-9) & (seen <= bounds[1] + 1e-9)).all()
-    return bounds if inside else (-math.inf, math.inf)
+    lowest = -math.inf if low is None else low
+    highest = math.inf if high is None else high
+    observed = np.concatenate([np.empty(0), *values])
+    is_inside = (observed >= lowest - _ROUNDING) & (observed <= highest + _ROUNDING)
+    if not is_inside.all():
+        return -math.inf, math.inf
+    return lowest, highest
 
 
 class Pairs(NamedTuple):
-    """Values of both on the queries that both scored, in the order of the baseline.
+    """The values of two configurations on the queries that both scored, in the order of the baseline.
 
-    `unpaired` is the number of queries that either side left unscored, `ids` are those of the others.
+    `ids` are these queries; `unpaired` is the number of queries that either side left unscored.
     """
 
     before: Floats
@@ -172,21 +184,30 @@ Tables = Mapping[str, Mapping[str, "pd.Series[float]"]]
 
 
 def tables_of(scores_by_name: Mapping[str, Scores]) -> dict[str, dict[str, pd.Series[float]]]:
-    """Map name to measure to values by query_id."""
+    """Return name -> measure -> values by query_id."""
     return {
         name: by_measure(scores, f"scores of {name!r}") for name, scores in scores_by_name.items()
     }
 
 
 def chosen_measures(tables: Tables, measures: Sequence[str] | None) -> list[str]:
-    """Return the measures to compare by, that all configurations have."""
-    every = dict.fromkeys(measure for table in tables.values() for measure in table)
-    shared = [name for name in every if all(name in table for table in tables.values())]
+    """Return the measures to compare by: the given ones, else all that every configuration has.
+
+    Raises:
+        ConfigError: a given measure is missing in a configuration.
+        ComparisonError: the configurations have no measure in common.
+    """
     if measures is None:
+        all_measures = dict.fromkeys(chain.from_iterable(tables.values()))
+        shared = [
+            measure
+            for measure in all_measures
+            if all(measure in table for table in tables.values())
+        ]
         if not shared:
             lists = "; ".join(f"{name!r} has {', '.join(table)}" for name, table in tables.items())
             raise ComparisonError(f"no measure in common: {lists}")
-        if left_out := sorted(every.keys() - shared):
+        if left_out := sorted(all_measures.keys() - shared):
             warnings.warn(
                 f"{len(left_out)} measures that not all configurations have are not "
                 f"compared: {', '.join(left_out)}",
@@ -209,34 +230,43 @@ def chosen_measures(tables: Tables, measures: Sequence[str] | None) -> list[str]
 
 
 def paired(tables: Tables, baseline: str, name: str, measure: str) -> Pairs:
-    """Pair the values of both on the queries that both scored."""
-    before, after = tables[baseline][measure], tables[name][measure]
-    same = before.index.equals(after.index)
-    if not same and (len(before) != len(after) or not before.index.isin(after.index).all()):
-        alone = [
-            list(before.index.difference(after.index)),
-            list(after.index.difference(before.index)),
-        ]
-        first, second = (", ".join(map(repr, ids[:3])) or "none" for ids in alone)
-        raise ComparisonError(
-            f"{measure}: {baseline!r} and {name!r} do not have the same queries ({len(before)} "
-            f"and {len(after)}, {len(before) - len(alone[0]) or 'none'} in common); "
-            f"only {baseline!r} has {first}, only {name!r} has {second}. Run both on the same "
-            "dataset and split"
-        )
-    left, right = before.to_numpy(), (after if same else after.reindex(before.index)).to_numpy()
-    both = ~(np.isnan(left) | np.isnan(right))
-    return Pairs(left[both], right[both], int((~both).sum()), before.index[both])
+    """Return the values of two configurations on the queries that both scored.
+
+    Raises:
+        ComparisonError: the two do not have the same queries.
+    """
+    before = tables[baseline][measure]
+    after = tables[name][measure]
+    if not before.index.equals(after.index):
+        if len(before) != len(after) or not before.index.isin(after.index).all():
+            only_before = list(before.index.difference(after.index))
+            only_after = list(after.index.difference(before.index))
+            raise ComparisonError(
+                f"{measure}: {baseline!r} and {name!r} do not have the same queries ({len(before)} "
+                f"and {len(after)}, {len(before) - len(only_before) or 'none'} in common); "
+                f"only {baseline!r} has {_first_three(only_before)}, only {name!r} has "
+                f"{_first_three(only_after)}. Run both on the same dataset and split"
+            )
+        after = after.reindex(before.index)
+    left = before.to_numpy()
+    right = after.to_numpy()
+    is_paired = ~(np.isnan(left) | np.isnan(right))
+    n_unpaired = int((~is_paired).sum())
+    return Pairs(left[is_paired], right[is_paired], n_unpaired, before.index[is_paired])
+
+
+def _first_three(ids: Sequence[object]) -> str:
+    return ", ".join(repr(query_id) for query_id in ids[:3]) or "none"
 
 
 def matrix_of(scores_by_name: Mapping[str, pd.DataFrame], measure: str) -> tuple[str, pd.DataFrame]:
-    """Return the measure as the scores call it, and its values: queries down (only those that all
-    scored), configurations across.
+    """Return the measure as the scores call it, and its values: a row per query that all scored, a
+    column per configuration.
 
     Raises:
         ComparisonError: the configurations do not have the same queries, or none that all of them
             scored.
-        ConfigError: fewer than two configurations, or a measure that one of them lacks.
+        ConfigError: there are fewer than two configurations, or one of them lacks the measure.
     """
     if len(scores_by_name) < 2:
         raise ConfigError(
@@ -258,12 +288,12 @@ def matrix_of(scores_by_name: Mapping[str, pd.DataFrame], measure: str) -> tuple
 
 
 def adjusted_p_values(p_values: Sequence[float] | Floats, n_others: int = 0) -> Floats:
-    """Adjust p-values by Holm (1979), in the order given; what is NaN stays NaN and does not count
-    as a test. `n_others` more tests count as if their p-values were 1.
+    """Return p-values adjusted by Holm (1979), in the same order; NaN stays NaN and does not count as
+    a test. `n_others` more tests count as if their p-values were 1.
 
-    The i-th smallest of n is multiplied by n - i + 1, and none is smaller than one before it; at
-    most 1. Not by statsmodels' multipletests: each call of it collects the garbage of the whole
-    process, which costs more than everything else in a comparison.
+    The i-th smallest of n p-values is multiplied by n - i + 1; none becomes smaller than a smaller
+    one, or larger than 1. statsmodels' multipletests is not used: each call of it collects the
+    garbage of the whole process, which costs more than everything else in a comparison.
 
     >>> adjusted_p_values([0.01, 0.04, 0.03]).round(3).tolist()
     [0.03, 0.06, 0.06]
@@ -277,16 +307,18 @@ def adjusted_p_values(p_values: Sequence[float] | Floats, n_others: int = 0) -> 
 
 
 def known_number(value: Any) -> float | None:
-    """Return a number as records have it: None where there is none, or it is not finite.
+    """Return a number for a record: None for a missing or infinite number.
 
     >>> known_number(float("nan")), known_number(1)
     (None, 1.0)
     """
-    return None if pd.isna(value) or not math.isfinite(value) else float(value)
+    if pd.isna(value) or not math.isfinite(value):
+        return None
+    return float(value)
 
 
 def p_text(p: float | None, equals: str = "") -> str:
-    """Format a p-value for tables, reports and sentences, never as 0; "–" where there is none.
+    """Format a p-value for tables, reports and sentences, never as 0; "–" for a missing one.
 
     >>> p_text(0.0312), p_text(0.0312, "= "), p_text(0.00002), p_text(None), p_text(0.9996)
     ('0.031', '= 0.031', '< 0.001', '–', '1.000')
@@ -297,7 +329,7 @@ def p_text(p: float | None, equals: str = "") -> str:
 
 
 def rounded(table: pd.DataFrame) -> pd.DataFrame:
-    """Round a table of statistics to look at it; p-values (columns p_...) as `p_text` has them.
+    """Round a table of statistics for display; p-values (columns p_...) are formatted by `p_text`.
 
     >>> import pandas as pd
     >>> rounded(pd.DataFrame({"difference": [0.12345], "p_value": [0.00001]}))

@@ -97,33 +97,36 @@ def summarise(scores: Scores, *, alpha: float = 0.05) -> pd.DataFrame:
 
 
 def means(scores: Scores, *, alpha: float = 0.05) -> list[Mean]:
-    """Compute the rows of `summarise`, without a frame, which takes longer than they do."""
+    """Return the rows of `summarise` as records: making a frame takes longer than computing them."""
     check_alpha(alpha)
     table = by_measure(scores, "scores")
     columns = [values.dropna().to_numpy(dtype=float) for values in table.values()]
-    bounds = [
-        Bounds(*bounds_of(measure, column)) for measure, column in zip(table, columns, strict=True)
-    ]
+    bounds = []
+    for measure, column in zip(table, columns, strict=True):
+        bounds.append(Bounds(*bounds_of(measure, column)))
     low, high, *_ = mean_intervals(columns, bounds, alpha, tested=False)
-    for row, column in enumerate(columns):
+    rows = []
+    for i, (measure, column) in enumerate(zip(table, columns, strict=True)):
         if len(column) > 1 and np.isin(column, (0.0, 1.0)).all():
-            low[row], high[row] = wilson_interval(column.sum(), len(column), alpha)
-    return [
-        Mean(name, mean(column), low[row], high[row], len(column), len(table[name]))
-        for row, (name, column) in enumerate(zip(table, columns, strict=True))
-    ]
+            low[i], high[i] = wilson_interval(column.sum(), len(column), alpha)
+        n = len(table[measure])
+        rows.append(Mean(measure, mean(column), low[i], high[i], len(column), n))
+    return rows
 
 
 def mcnemar_p_value(only_before: int, only_after: int) -> float:
-    """Compute the two-sided exact p of a split of the queries that differ (McNemar 1947).
+    """Compute the two-sided exact p of a split of the queries that differ (McNemar 1947); 1 if none
+    differs.
 
     >>> mcnemar_p_value(1, 4), mcnemar_p_value(0, 0)
     (0.375, 1.0)
     """
     from scipy.stats import binomtest
 
-    differing = only_before + only_after
-    return float(binomtest(only_before, differing, 0.5).pvalue) if differing else 1.0
+    n_differing = only_before + only_after
+    if n_differing == 0:
+        return 1.0
+    return float(binomtest(only_before, n_differing, 0.5).pvalue)
 
 
 def compare(
@@ -136,11 +139,11 @@ def compare(
     not_possible: str = "",
     questions: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
-    """Compare `contender` with `baseline`: is it better, by how much, and how certain is that? One
-    row per measure.
+    """Compare `contender` with `baseline`: is it better, by how much, and how certain is that? The
+    result has a row per measure.
 
-    One measure decides: the first of `measures`, or else the one that a leaderboard ranks by. The
-    others are shown without a decision.
+    One measure decides: the first of `measures`, or else the measure that a leaderboard ranks by.
+    The others are shown without a decision.
 
     Columns:
         measure: in the order of `measures`, or of `baseline`.
@@ -177,21 +180,21 @@ def compare(
         n_clusters: independent observations among them.
         mde: smallest true difference for which as many queries lead to "better" (uncorrected) with
             a probability of 0.8. A smaller difference that matters needs more queries, for any p.
-            pd.NA where there is none, and where all queries differ by the same.
+            pd.NA if no difference has this power, and if all queries differ by the same.
 
     Questions whose ids agree up to "<::>" are turns of one conversation, and depend on each other:
     they are one cluster, as are questions or whole conversations of the same words, which results
-    know (or `questions`). Intervals, both p and mde are then those of clusters, each with the sum of
-    its questions; an unseen cluster may lose on all its questions, and is as long as one of those
-    seen.
+    know (or `questions`). Intervals, both p and mde are then computed from clusters, each with the
+    sum of its questions; an unseen cluster may lose on all its questions, and is as long as one of
+    the observed clusters.
 
     Args:
         baseline, contender: results, or tidy scores: query_id, measure, value.
-        measures: which; None means all that both have.
+        measures: names of measures; None means all measures that both have.
         alpha: the probability of a wrong decision.
         margin: a difference that does not matter, as a fraction of the measure's range.
-        not_possible: why these questions decide nothing; "" where they do.
-        questions: query_id -> its words; None means those of `baseline` if it is a result.
+        not_possible: why these questions decide nothing; "" if they may decide.
+        questions: query_id -> its words; None takes them from `baseline` if it is a result.
 
     >>> import pandas as pd
     >>> def scores(*values):
@@ -206,8 +209,8 @@ def compare(
 
     Raises:
         ComparisonError: the two do not have the same queries, or no measure in common.
-        ConfigError: a measure that is not there, `alpha` or `margin` out of range.
-        DataError: frames that are not tidy scores.
+        ConfigError: a measure is missing, or `alpha` or `margin` is out of range.
+        DataError: a frame is not tidy scores.
     """
     frames = {"baseline": baseline, "contender": contender}
     result = compare_all(
@@ -233,11 +236,11 @@ def compare_all(
     not_possible: str = "",
     questions: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
-    """Compare each configuration with the one named `baseline`: the columns of `compare` after
-    `name`, that of the contender.
+    """Compare each configuration with the one named `baseline`; `name` is the contender, the other
+    columns are the columns of `compare`.
 
     Rows come by contender in the given order, then by measure. The p-values of the measure that
-    decides are adjusted over the contenders, and over `n_dropped` more as if theirs were 1.
+    decides are adjusted over the contenders, and over `n_dropped` more with a p-value of 1.
 
     >>> import pandas as pd
     >>> def scores(*values):
@@ -260,60 +263,90 @@ def compare_all(
     tables = tables_of(scores_by_name)
     chosen = chosen_measures(tables, measures)
     decides = chosen[0] if measures else _deciding(tables, baseline, chosen)
-    rows = [(name, measure) for name in tables if name != baseline for measure in chosen]
-    pairs = [(paired(tables, baseline, *row), row[1]) for row in rows]
-    ids = pd.Index([])
-    for scored in tables[baseline].values():
-        if not scored.index.equals(ids):
-            ids = ids.union(scored.index, sort=False)
-    clusters = clusters_of(ids, questions_of(scores_by_name[baseline], questions))
-    parts = [Clustered.of(pair, clusters) for pair, _ in pairs]
-    pilots = [
-        _pilot(pair, part, measure) for (pair, measure), part in zip(pairs, parts, strict=True)
-    ]
-    widths = [pilot.width for pilot in pilots]
+    words = questions_of(scores_by_name[baseline], questions)
+    clusters = clusters_of(_all_queries(tables[baseline]), words)
+    rows: list[dict[str, Any]] = []
+    parts: list[Clustered] = []
+    pilots: list[Pilot] = []
+    for name in tables:
+        if name == baseline:
+            continue
+        for measure in chosen:
+            pair = paired(tables, baseline, name, measure)
+            part = Clustered.of(pair, clusters)
+            rows.append({"name": name, **_row(pair, measure)})
+            parts.append(part)
+            pilots.append(_pilot(pair, part, measure))
     low, high, p, method = difference_intervals(parts, pilots, alpha)
-    p_likely = [part.p_value for part in parts]
-    table: list[dict[str, Any]] = []
-    for i, (name, measure) in enumerate(rows):
-        row: dict[str, Any] = {"name": name, **_row(pairs[i][0], measure)}
-        row["n_clusters"] = pilots[i].n
-        row["ci_low"] = np.maximum(low[i], -widths[i])
-        row["ci_high"] = np.minimum(high[i], widths[i])
+    for i, (row, part, pilot) in enumerate(zip(rows, parts, pilots, strict=True)):
+        row["n_clusters"] = pilot.n
+        row["ci_low"] = np.maximum(low[i], -pilot.width)
+        row["ci_high"] = np.minimum(high[i], pilot.width)
         row["interval"] = method[i]
         row["p_value"] = p[i]
-        row["p_likely"] = p_likely[i]
-        row["mde"] = pilots[i].detectable(alpha)
+        row["p_likely"] = part.p_value
+        row["mde"] = pilot.detectable(alpha)
+    _decide(rows, pilots, decides, alpha, margin, n_dropped, not_possible)
+    result = pd.DataFrame(rows)[["name", *_COLUMNS]].astype(dict.fromkeys(_NUMBERS, "Float64"))
+    return printed_short(result.astype({"n_to_decide": "Int64"}), short_comparison)
+
+
+def _all_queries(table: Mapping[str, "pd.Series[float]"]) -> pd.Index:
+    """Return the queries of all measures of a configuration, in the order of their scores."""
+    ids = pd.Index([])
+    for scored in table.values():
+        if not scored.index.equals(ids):
+            ids = ids.union(scored.index, sort=False)
+    return ids
+
+
+def _decide(
+    rows: Sequence[dict[str, Any]],
+    pilots: Sequence[Pilot],
+    decides: str,
+    alpha: float,
+    margin: float,
+    n_dropped: int,
+    not_possible: str,
+) -> None:
+    """Add the columns of the decision to the rows of a comparison, in place.
+
+    `pilots` are in the order of the rows. `decides` is the measure that decides; `n_dropped` and
+    `not_possible` as in `compare_all`.
+    """
+    for row, pilot in zip(rows, pilots, strict=True):
         row["reason"] = ""
-        if measure == decides:
-            row["reason"] = not_possible or _too_few(pilots[i].n)
-        table.append(row)
-    tested = [row["measure"] == decides and not row["reason"] for row in table]
-    p_adjusted = adjusted_p_values(np.where(tested, p, math.nan), n_dropped)
-    p_likely_adjusted = adjusted_p_values(np.where(tested, p_likely, math.nan), n_dropped)
-    n_tests = sum(tested) + n_dropped
-    for i, row in enumerate(table):
-        row["p_adjusted"] = p_adjusted[i]
-        row["p_likely_adjusted"] = p_likely_adjusted[i]
+        if row["measure"] == decides:
+            row["reason"] = not_possible or _too_few(pilot.n)
+    is_tested = [row["measure"] == decides and not row["reason"] for row in rows]
+    n_tests = sum(is_tested) + n_dropped
+    for column, adjusted_column in (
+        ("p_value", "p_adjusted"),
+        ("p_likely", "p_likely_adjusted"),
+    ):
+        tested_p = np.where(is_tested, [row[column] for row in rows], math.nan)
+        adjusted = adjusted_p_values(tested_p, n_dropped)
+        for row, p in zip(rows, adjusted, strict=True):
+            row[adjusted_column] = p
+    for row, pilot in zip(rows, pilots, strict=True):
+        reach = margin * pilot.width
         row["n_tests"] = n_tests
         row["decision"] = ""
         if row["measure"] == decides:
-            row["decision"] = _decision(row, alpha, margin * widths[i])
+            row["decision"] = _decision(row, alpha, reach)
         row["loss_rate_to_overturn"] = math.nan
-        if row["decision"] in ("likely better", "likely worse") and math.isfinite(widths[i]):
-            row["loss_rate_to_overturn"] = abs(row["difference"]) / widths[i]
+        if row["decision"] in ("likely better", "likely worse") and math.isfinite(pilot.width):
+            row["loss_rate_to_overturn"] = abs(row["difference"]) / pilot.width
         row["n_to_decide"] = math.nan
         if row["decision"] == "undecided":
-            n_more = pilots[i].n_to_decide(row["difference"], margin * widths[i], alpha / n_tests)
-            row["n_to_decide"] = math.ceil(n_more * row["n"] / row["n_clusters"])
-    result = pd.DataFrame(table)[["name", *_COLUMNS]].astype(dict.fromkeys(_NUMBERS, "Float64"))
-    return printed_short(result.astype({"n_to_decide": "Int64"}), short_comparison)
+            n_clusters = pilot.n_to_decide(row["difference"], reach, alpha / n_tests)
+            row["n_to_decide"] = math.ceil(n_clusters * row["n"] / row["n_clusters"])
 
 
 def _deciding(tables: Tables, baseline: str, measures: Sequence[str]) -> str:
     """Return the measure that a leaderboard of these configurations ranks by.
 
-    Configurations that retrieve the same are told apart by their answers, where those are scored.
+    Configurations with the same retrieval are ranked by their answers, if these are scored.
     """
     table = tables[baseline]
     n_scored = {name: int(table[name].notna().sum()) for name in measures}
@@ -322,12 +355,14 @@ def _deciding(tables: Tables, baseline: str, measures: Sequence[str]) -> str:
         return measures[0]
     if any(not other[main].equals(table[main]) for other in tables.values()):
         return main
-    answers = [name for name in ANSWER_MEASURES if n_scored.get(name)]
-    return next(iter(answers), main)
+    for name in ANSWER_MEASURES:
+        if n_scored.get(name):
+            return name
+    return main
 
 
 def _too_few(n: int) -> str:
-    """State why `n` independent questions decide nothing; "" where they are enough."""
+    """Return why `n` independent questions decide nothing; "" if they are enough."""
     if n >= MIN_QUESTIONS:
         return ""
     questions = "1 independent question was" if n == 1 else f"{n} independent questions were"
@@ -350,7 +385,7 @@ def _decision(row: Mapping[str, Any], alpha: float, reach: float) -> str:
 
 
 def _pilot(pair: Pairs, part: Clustered, measure: str) -> Pilot:
-    """Describe the differences of a measure, by cluster where a cluster has several questions."""
+    """Return the pilot of a measure's differences, by cluster if a cluster has several questions."""
     pilot = Pilot.of(pair, measure)
     if len(part.sums) == pilot.n:
         return pilot
@@ -369,10 +404,12 @@ _NUMBERS = (
 
 
 def _row(pair: Pairs, measure: str) -> dict[str, object]:
-    """Describe the differences of a pair of configurations, but for what is decided from them."""
+    """Return the columns of a pair of configurations that do not depend on the decision."""
     difference = pair.difference
     gain = difference if higher_is_better(measure) else -difference
-    effect = 0.0 if len(difference) and np.abs(difference).max() <= TIE else math.nan
+    effect = math.nan
+    if len(difference) and np.abs(difference).max() <= TIE:
+        effect = 0.0
     if deviation(difference) > TIE:
         effect = mean(difference) / deviation(difference)
     return {
@@ -393,13 +430,15 @@ def _row(pair: Pairs, measure: str) -> dict[str, object]:
 def difference_intervals(
     parts: Sequence[Clustered], pilots: Sequence[Pilot], alpha: float
 ) -> Intervals:
-    """Compute the safe interval of each mean difference: Tango's where both sides won a query by
-    0/1 values, by `cluster_interval` where clusters are of uneven length.
+    """Compute the safe interval of each mean difference: by Tango if both sides won a query by 0/1
+    values, by `cluster_interval` if clusters are of uneven length. `parts` and `pilots` have the same
+    order.
     """
     columns = [part.sums for part in parts]
     low, high, p, method = safe_intervals(columns, [pilot.width for pilot in pilots], alpha)
     for row, (part, pilot) in enumerate(zip(parts, pilots, strict=True)):
-        wins, losses = int((part.sums > 0).sum()), int((part.sums < 0).sum())
+        wins = int((part.sums > 0).sum())
+        losses = int((part.sums < 0).sum())
         if pilot.differing is not None and wins and losses:
             low[row], high[row], p[row] = score_interval(wins, losses, pilot.n, alpha)
             method[row] = "score"
@@ -409,8 +448,8 @@ def difference_intervals(
 
 
 class ShortFrame(pd.DataFrame):
-    """A DataFrame that is printed as `_short` shows it; with other columns than at first, as any
-    DataFrame.
+    """A DataFrame that prints as the short frame that `_short` makes of it; as any DataFrame once its
+    columns are no longer `_columns`.
     """
 
     _metadata: ClassVar[list[str]] = ["_short", "_columns"]
@@ -423,7 +462,9 @@ class ShortFrame(pd.DataFrame):
 
     def _printed(self) -> pd.DataFrame:
         frame = pd.DataFrame(self)
-        return self._short(frame) if self._short and tuple(frame) == self._columns else frame
+        if self._short is None or tuple(frame) != self._columns:
+            return frame
+        return self._short(frame)
 
     def __repr__(self) -> str:
         return repr(self._printed())
@@ -443,21 +484,23 @@ def printed_short(
     0  1
     """
     printed = ShortFrame(frame)
-    printed._short, printed._columns = short, tuple(frame)
+    printed._short = short
+    printed._columns = tuple(frame)
     return printed
 
 
 def with_interval(value: Any, low: Any = None, high: Any = None, form: str = "{:.3f}") -> str:
-    """Format a number with its interval, if it has one; "–" where there is no number.
+    """Format a number with its interval, if it has one; "–" for a missing number.
 
     >>> with_interval(0.25, 0.1612, 0.3, "{:+.3f}")
     '+0.250 [+0.161, +0.300]'
     """
     if pd.isna(value):
         return "–"
-    return form.format(value) + (
-        "" if pd.isna(low) else f" [{form.format(low)}, {form.format(high)}]"
-    )
+    text = form.format(value)
+    if pd.isna(low):
+        return text
+    return f"{text} [{form.format(low)}, {form.format(high)}]"
 
 
 def short_comparison(frame: pd.DataFrame) -> pd.DataFrame:

@@ -4,9 +4,9 @@ A p-value below .05 against the previous run is an alarm in one night of twenty,
 Here one number is stated and kept: on average at most one false alarm in `run_length` runs, over
 all measures that are watched together.
 
-A question set may change: what a night adds to the means of its questions is a_t of x_tq = m_q +
+A question set may change: the effect of a night on the scores of its questions is a_t in x_tq = m_q +
 a_t, fitted by least squares to the runs so far, so that runs are compared by the questions that
-they share. The noise of a_t is that from night to night, whatever its cause: questions whose noise
+they share. a_t varies from night to night, whatever the cause: questions whose noise
 persists for some nights, answers of which few are drawn anew, a provider's bad day. With r the
 correlation of neighbouring nights, the steps e_t = a_t - r a_{t-1} are nearly independent, and a
 lasting fall by d moves the first one by d and the others by (1 - r) d. The last k steps, with k
@@ -60,12 +60,12 @@ _TIGHT = 3.1787  # 1 / (4 P(N > sqrt(2))), the smallest constant for which the b
 
 @dataclass(frozen=True)
 class Change:
-    """An alarm: noticed at a run, with the run of the change and the range that holds it with 95 %
-    confidence.
+    """An alarm: the run at which a change was noticed, the estimated run of the change, and the range
+    of runs that holds it with 95 % confidence.
 
     `since`, `earliest`, `latest` and `noticed` are labels of runs. `before` and `after` are means
-    over the questions that both have. `questions` is query_id -> difference, of those that moved
-    most in the direction of the change.
+    over the questions that both sides have. `questions` is query_id -> difference, for the five
+    questions that moved most in the direction of the change.
     """
 
     direction: str
@@ -80,9 +80,9 @@ class Change:
     @property
     def text(self) -> str:
         """Return the change in one line."""
-        between = (
-            "" if self.earliest == self.latest else f" (between {self.earliest} and {self.latest})"
-        )
+        between = ""
+        if self.earliest != self.latest:
+            between = f" (between {self.earliest} and {self.latest})"
         return (
             f"{self.direction} from {self.before:.3f} to {self.after:.3f} "
             f"since {self.since}{between}"
@@ -94,10 +94,9 @@ class Drift:
     """The result of `drift`: `path` has a row per run (mean, p of the strongest shift, state);
     `changes`: the alarms.
 
-    `notice` is the number of runs after which a lasting `fall` would probably be noticed; None
-    where it would not, because `n` runs are too few or their noise is too large. `repeats` states
-    that runs repeat exactly: then a fall is noticed at once, if it is shared by `n_alike` of the
-    `n_questions`.
+    `notice` is the number of runs after which a lasting `fall` would probably be noticed; None if it
+    would not, because `n` runs are too few or their noise is too large. `repeats` is True if runs
+    repeat exactly: then a fall is noticed at once, if `n_alike` of the `n_questions` share it.
     """
 
     path: pd.DataFrame
@@ -142,13 +141,13 @@ def drift(values: pd.DataFrame, *, streams: int = 1, fall: float = 0.05) -> Drif
     """Test after every run whether the mean of a measure moved; see the module for the method and
     what it can promise.
 
-    States of a run: "first"; "unchanged", where every value is that of the run before, which is not
-    evidence; "nothing shown"; "fall" or "rise", where an alarm is raised.
+    States of a run: "first"; "unchanged" (every value equals the value in the run before, which is
+    no evidence); "nothing shown"; "fall" or "rise" (an alarm is raised).
 
     Args:
-        values: a row per run in order of time, labelled by its date; a column per question, NaN
-            where unscored.
-        streams: how many measures are watched together.
+        values: a row per run in order of time, labelled by its date; a column per question, NaN for
+            an unscored one.
+        streams: the number of measures that are watched together.
         fall: the size of a change that matters; less than half of it raises no alarm.
 
     >>> import numpy as np, pandas as pd
@@ -204,8 +203,8 @@ def drift(values: pd.DataFrame, *, streams: int = 1, fall: float = 0.05) -> Drif
 
 
 class _Pair(NamedTuple):
-    """Positions of a run, of the last different one before it, and of the run at which they are
-    compared: the run itself, or its first repetition where none of the runs before had one.
+    """Positions of a run, of the last different run before it, and of the run at which the two are
+    compared: the run itself, or its first repetition if no earlier run was repeated.
     """
 
     before: int
@@ -214,7 +213,7 @@ class _Pair(NamedTuple):
 
 
 def _repeated(table: Floats, scored_runs: Ints) -> Bools:
-    """Return True for each run whose every value is that of the scored run before."""
+    """Return a mask (runs,): True for a run whose every value equals the scored run before it."""
     repeated = np.zeros(len(table), dtype=bool)
     rows = table[scored_runs]
     is_same = (rows[1:] == rows[:-1]) | (np.isnan(rows[1:]) & np.isnan(rows[:-1]))
@@ -223,18 +222,21 @@ def _repeated(table: Floats, scored_runs: Ints) -> Bools:
 
 
 def _pairs_to_compare(different: Ints, repeated: Ints) -> list[_Pair]:
-    """Return the pairs of neighbouring different runs between which there is no noise."""
+    """Return the pairs of neighbouring different runs between which there is no noise.
+
+    `different` and `repeated` are ascending positions of runs.
+    """
     pairs = []
     for position in range(1, len(different)):
-        before, run = int(different[position - 1]), int(different[position])
-        own = repeated[repeated > run]
-        is_last = position + 1 == len(different)
-        if not is_last:
-            own = own[own < different[position + 1]]
+        before = int(different[position - 1])
+        run = int(different[position])
+        repetitions = repeated[repeated > run]
+        if position + 1 < len(different):
+            repetitions = repetitions[repetitions < different[position + 1]]
         if _is_repeated_recently(different[:position], repeated, run):
             pairs.append(_Pair(before, run, run))
-        elif len(own):
-            pairs.append(_Pair(before, run, int(own[0])))
+        elif len(repetitions):
+            pairs.append(_Pair(before, run, int(repetitions[0])))
     return pairs
 
 
@@ -245,8 +247,8 @@ def _is_repeated_recently(different: Ints, repeated: Ints, end: int) -> bool:
 
 
 def _p_of_pair(before: pd.Series, after: pd.Series) -> tuple[float, float]:
-    """Bound the two-sided p of the difference of two runs by the questions that both have, and
-    return it with their mean difference.
+    """Return a bound of the two-sided p of the difference of two runs, and their mean difference, by
+    the questions that both have.
     """
     from scipy.special import ndtr
 
@@ -270,77 +272,92 @@ def _n_alike(level: float) -> int:
 def _changes_in_noise(
     values: pd.DataFrame, runs: Ints, level: float, fall: float, path: pd.DataFrame
 ) -> tuple[list[Change], Ints]:
-    """Test different runs against the noise from run to run; write p and states of alarms into
-    `path`.
+    """Test different runs (ascending positions) against the noise from run to run; write p and states
+    of alarms into `path`.
 
     Returns:
-        the changes, and the runs since the last one.
+        the changes, and the positions of the runs since the last change.
     """
     table = np.ascontiguousarray(values.to_numpy(dtype=float))
     changes: list[Change] = []
-    kept, block = np.arange(0), _BLOCK
+    kept = np.arange(0)  # the tested runs since the last change
+    block = _BLOCK
     while len(runs):
-        tried = np.append(kept, runs[:block])  # those since the last change, and the next ones
+        tried = np.append(kept, runs[:block])
         p, alarms = _strongest(table[tried], len(kept), level, fall / 2)
         n_new = int(np.argmax(alarms)) + 1 if alarms.any() else len(p)
-        new, runs = runs[:n_new], runs[n_new:]
+        new = runs[:n_new]
+        runs = runs[n_new:]
         is_tested = ~np.isnan(p[:n_new])
         path.iloc[new[is_tested], 1] = p[:n_new][is_tested]
-        kept, block = tried[: len(kept) + n_new], 2 * block
+        kept = tried[: len(kept) + n_new]
+        block *= 2
         if alarms.any():
-            change, first = _change(values, kept, night_effects(table[kept]))
+            change, first_after = _change(values, kept, night_effects(table[kept]))
             changes.append(change)
-            path.iloc[new[-1:], 2], kept, block = change.direction, kept[first:], _BLOCK
+            path.iloc[new[-1:], 2] = change.direction
+            kept = kept[first_after:]
+            block = _BLOCK
     return changes, kept
 
 
 def night_effects(table: Floats) -> Floats:
-    """Compute what each night (row) adds to the means of its questions, by least squares of x_tq =
-    m_q + a_t.
+    """Compute the effect a_t of each night (row) on the scores of its questions, by least squares of
+    x_tq = m_q + a_t; the effects add up to 0.
 
-    A question that is missing in one night does not move its effect:
+    A question that is missing in one night does not move the effect of the night:
 
     >>> night_effects(np.array([[0.2, 0.8], [0.1, math.nan], [0.2, 0.8]])).round(3)
     array([ 0.033, -0.067,  0.033])
     """
     scored = (~np.isnan(table)).astype(float)
     filled = np.where(scored > 0, table, 0.0)
-    per_question, per_night = np.maximum(scored.sum(axis=0), 1), np.maximum(scored.sum(axis=1), 1)
+    per_question = np.maximum(scored.sum(axis=0), 1)
+    per_night = np.maximum(scored.sum(axis=1), 1)
+    n_rounds = 1 if scored.all() else _ROUNDS
     effects: Floats = np.zeros(len(table))
-    for _ in range(1 if scored.all() else _ROUNDS):
+    for _ in range(n_rounds):
         means = (filled.sum(axis=0) - effects @ scored) / per_question
         effects = (filled.sum(axis=1) - scored @ means) / per_night
     effects -= effects.mean()
     return effects
 
 
-def _strongest(table: Floats, begun: int, level: float, size: float) -> tuple[Floats, Bools]:
-    """Compute after each night from `begun` on the p of the strongest shift, and whether a shift
-    is an alarm.
+def _strongest(table: Floats, n_begun: int, level: float, size: float) -> tuple[Floats, Bools]:
+    """Test the last nights of a table (nights, questions) after each night from `n_begun` on.
 
-    Where all nights have the same questions, what one adds does not depend on later ones, and the
-    tests of all are steps of running sums; else they are fitted anew after each.
+    Where all nights have the same questions, the effect of a night does not depend on later nights,
+    and all tests are steps of running sums; else the effects are fitted anew after each night.
+
+    Returns:
+        for each of these nights the p of the strongest shift (NaN: too few nights), and True if a
+        shift is an alarm: its p is below `level`, and the last nights differ by `size` or more.
     """
-    scored, ends = ~np.isnan(table), np.arange(begun, len(table)) + 1
+    scored = ~np.isnan(table)
+    ends = np.arange(n_begun, len(table)) + 1
     if len(ends) > 1 and (scored != scored[0]).any():
-        each = [_strongest(table[:end], end - 1, level, size) for end in ends.tolist()]
-        return tuple(map(np.concatenate, zip(*each, strict=True)))  # type: ignore[return-value]
+        tests = [_strongest(table[:end], end - 1, level, size) for end in ends.tolist()]
+        p_values, is_alarm = zip(*tests, strict=True)
+        return np.concatenate(p_values), np.concatenate(is_alarm)
     effects = night_effects(table)
     effects -= np.median(effects)  # equal nights are exactly 0
-    p, alarms = np.full(len(ends), math.nan), np.zeros(len(ends), dtype=bool)
+    p = np.full(len(ends), math.nan)
+    alarms = np.zeros(len(ends), dtype=bool)
     for k in _WINDOWS:
-        if len(tested := np.flatnonzero(ends - k >= MIN_EARLIER)):
-            of_shift = _p_of_shift(effects, k, ends[tested])
-            p[tested] = np.fmin(p[tested], of_shift)
-            for i in tested[of_shift < level]:
-                nights = effects[: ends[i]]
-                alarms[i] |= abs(np.median(nights[-k:]) - nights[:-k].mean()) >= size
+        tested = np.flatnonzero(ends - k >= MIN_EARLIER)
+        if not len(tested):
+            continue
+        p_of_window = _p_of_shift(effects, k, ends[tested])
+        p[tested] = np.fmin(p[tested], p_of_window)
+        for i in tested[p_of_window < level]:
+            nights = effects[: ends[i]]
+            alarms[i] |= abs(np.median(nights[-k:]) - nights[:-k].mean()) >= size
     return p, alarms
 
 
 def _p_of_shift(effects: Floats, k: int, ends: Ints) -> Floats:
-    """Compare the steps of the last `k` nights with the earlier ones, after each of `ends` nights:
-    two-sided p.
+    """Compare the steps of the last `k` nights with the earlier ones, after each of `ends` nights;
+    return the two-sided p (len(ends),).
     """
     from scipy.special import stdtr
 
@@ -348,71 +365,86 @@ def _p_of_shift(effects: Floats, k: int, ends: Ints) -> Floats:
     r, spread = _noise(effects, n)
     sums = np.append(0, np.cumsum(effects))
     later = sums[ends] - sums[n] - r * (sums[ends - 1] - sums[n - 1])
-    away = np.abs(later / k - (sums[n] - effects[0] - r * sums[n - 1]) / (n - 1))
+    earlier = sums[n] - effects[0] - r * sums[n - 1]
+    distance = np.abs(later / k - earlier / (n - 1))
     error = spread * np.sqrt(1 / k + 1 / (n - 1))
-    p: Floats = 2 * stdtr(n - 3, -away / np.where(error > 0, error, 1))
-    return np.where(error > 0, p, away == 0)
+    p: Floats = 2 * stdtr(n - 3, -distance / np.where(error > 0, error, 1))
+    return np.where(error > 0, p, distance == 0)
 
 
 def _noise(effects: Floats, n: Ints) -> tuple[Floats, Floats]:
-    """Estimate the correlation of neighbouring nights, and the standard deviation of the steps, for
-    the first n nights by running sums.
+    """Estimate the correlation r of neighbouring nights, and the standard deviation of the steps, from
+    the first nights; both have a value for each number of nights in `n`.
 
     The estimate of r is too low by about (1 + 3 r) / n on average (Kendall 1954), with a standard
     error of sqrt((1 - r^2) / n); more than the bias is added, because too low an r is a false
     alarm, and too high an r a later one.
     """
-    parts = effects, effects**2, effects[1:] * effects[:-1]
-    sums, squares, products = (np.append(0, np.cumsum(part)) for part in parts)
+    sums = np.append(0, np.cumsum(effects))
+    squares = np.append(0, np.cumsum(effects**2))
+    products = np.append(0, np.cumsum(effects[1:] * effects[:-1]))
     mean = sums[n] / n
-    first, last = effects[0], effects[n - 1]
+    first = effects[0]
+    last = effects[n - 1]
     total = np.maximum(squares[n] - n * mean**2, 0)
     lagged = products[n - 1] - mean * (2 * sums[n] - first - last - (n - 1) * mean)
     r = np.clip(lagged / np.where(total > 0, total, 1), 0, 1)
     r += (1 + 8 * r) / n + r * np.sqrt((1 - r * r) / n)
     r = np.where(n >= _ENOUGH, np.minimum(r, _MAX_CORRELATION), _MAX_CORRELATION)
-    first, last = first - mean, last - mean
-    steps = total - first**2 - 2 * r * lagged + r * r * (total - last**2)
-    variance = (steps - (first - r * last) ** 2 / (n - 1)) / (n - 3)
+    first_off = first - mean
+    last_off = last - mean
+    steps = total - first_off**2 - 2 * r * lagged + r * r * (total - last_off**2)
+    variance = (steps - (first_off - r * last_off) ** 2 / (n - 1)) / (n - 3)
     return r, np.sqrt(np.maximum(variance, 0))
 
 
 def _change(values: pd.DataFrame, kept: Ints, effects: Floats) -> tuple[Change, int]:
-    """Date the change (the split with the highest likelihood, and the range), and give its position
-    among `kept`.
+    """Date a change: the split of the runs `kept` with the highest likelihood, and the range around
+    it. Return it with the index of its first run among `kept`.
 
     With l(j) the logarithm of the likelihood ratio of a change at run j, the range is every j with
     l(max) - l(j) <= x where (1 - exp(-x))^2 = .95 (Siegmund 1988, "Confidence sets in change-point
     problems", Int. Stat. Review 56(1)).
     """
-    n, splits = len(effects), np.arange(1, len(effects))
+    n = len(effects)
+    splits = np.arange(1, n)  # the number of runs before the change
     (r,), (spread,) = _noise(effects, np.array([n - _WINDOWS[0]]))
     sums = np.cumsum(effects)[:-1]
     moves = -sums / (n - splits) - sums / splits  # the effects add up to 0
     gains = moves**2 * (splits * (n - splits) / n) * (1 - r) ** 2 / (2 * spread**2 or 1e-300)
     best = int(np.argmax(gains))
     inside = np.flatnonzero(gains >= gains[best] + math.log(1 - math.sqrt(0.95)))
+    labels = values.index[kept]
     table = values.iloc[kept].astype(float)
-    since, earliest, latest = (
-        values.index[kept[int(i) + 1]] for i in (best, inside[0], inside[-1])
+    change = _described(
+        table.iloc[: best + 1].mean(),
+        table.iloc[best + 1 :].mean(),
+        down=bool(moves[best] < 0),
+        noticed=labels[-1],
+        since=labels[best + 1],
+        earliest=labels[int(inside[0]) + 1],
+        latest=labels[int(inside[-1]) + 1],
     )
-    dates = {"noticed": values.index[kept[-1]], "since": since}
-    dates |= {"earliest": earliest, "latest": latest}
-    before, after = table.iloc[: best + 1].mean(), table.iloc[best + 1 :].mean()
-    return _described(before, after, down=bool(moves[best] < 0), **dates), best + 1
+    return change, best + 1
 
 
 def _paired_change(values: pd.DataFrame, pair: _Pair) -> Change:
-    before, after = (values.iloc[run].astype(float) for run in (pair.before, pair.run))
-    since, noticed = values.index[pair.run], values.index[pair.noticed]
-    down = bool((after - before).mean() < 0)
+    before = values.iloc[pair.before].astype(float)
+    after = values.iloc[pair.run].astype(float)
+    since = values.index[pair.run]
     return _described(
-        before, after, down=down, noticed=noticed, since=since, earliest=since, latest=since
+        before,
+        after,
+        down=bool((after - before).mean() < 0),
+        noticed=values.index[pair.noticed],
+        since=since,
+        earliest=since,
+        latest=since,
     )
 
 
 def _described(before: pd.Series, after: pd.Series, *, down: bool, **dates: Any) -> Change:
-    """Return a change between the values of two states, by the questions that both have."""
+    """Return a change between two states (values by question), by the questions that both have."""
     shared = (after - before).dropna()
     moved = shared[(shared < 0) == down].sort_values(ascending=down, kind="stable")
     return Change(
@@ -425,16 +457,18 @@ def _described(before: pd.Series, after: pd.Series, *, down: bool, **dates: Any)
 
 
 def _notice(earlier: Floats, level: float, fall: float) -> int | None:
-    """Compute after how many runs a lasting fall is expected to raise an alarm; None where it is
-    not.
+    """Return the number of runs after which a lasting fall is expected to raise an alarm; None if it
+    is not expected to. `earlier` are the values (runs, questions) without a change.
     """
     from scipy.special import stdtrit
 
-    if (n := len(earlier)) < MIN_EARLIER:
+    n = len(earlier)
+    if n < MIN_EARLIER:
         return None
     (r,), (spread,) = _noise(night_effects(earlier), np.array([n]))
     limit = -float(stdtrit(n - 3, level / 2)) * spread
     for k in _WINDOWS:
-        if fall * (1 + (k - 1) * (1 - r)) / k >= limit * math.sqrt(1 / k + 1 / (n - 1)):
+        mean_step = fall * (1 + (k - 1) * (1 - r)) / k
+        if mean_step >= limit * math.sqrt(1 / k + 1 / (n - 1)):
             return k
     return None

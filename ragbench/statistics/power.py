@@ -37,10 +37,10 @@ _MAX_EXACT = 500  # pairs of 0/1 values; with more, their mean is as good as nor
 
 
 class Pilot(NamedTuple):
-    """What `n` differences tell about others: their deviation, or for 0/1 values (`differing`) how
-    many differ.
+    """The spread of `n` observed differences, from which the power of other samples is computed.
 
-    `width` is the largest possible difference.
+    `deviation` is their standard deviation, `width` the largest possible difference, and `differing`
+    the number of questions that differ (None unless all values are 0 or 1).
     """
 
     n: int
@@ -68,41 +68,46 @@ class Pilot(NamedTuple):
 
         levels, weights = _nodes()
         if self.differing is None:
-            true, critical = _critical(self.deviation, self.n, n, alpha, self.width)
+            deviations, critical = _critical(self.deviation, self.n, n, alpha, self.width)
         else:
-            rates = np.maximum(
-                betaincinv(self.differing + 0.5, self.n - self.differing + 0.5, levels), effect
-            )
+            n_same = self.n - self.differing
+            rates = betaincinv(self.differing + 0.5, n_same + 0.5, levels)  # that differ
+            rates = np.maximum(rates, effect)
             if n <= _MAX_EXACT:
                 return float(weights @ _power_of_rates(rates, effect, n, alpha))
-            true = np.sqrt(np.maximum(rates - effect**2, 1e-12))
-            critical = _critical_of(true, n, alpha, self.width)
-        powers = ndtr((effect - critical) * math.sqrt(n) / true[:, None])
-        return float(weights @ powers @ weights)  # over true deviations, and those of samples
+            deviations = np.sqrt(np.maximum(rates - effect**2, 1e-12))
+            critical = _critical_of(deviations, n, alpha, self.width)
+        powers = ndtr((effect - critical) * math.sqrt(n) / deviations[:, None])
+        return float(weights @ powers @ weights)  # over true deviations, and deviations of samples
 
     def detectable(self, alpha: float = 0.05) -> float:
         """Compute the smallest true difference that as many pairs again show with a probability of
-        `POWER`; NaN where there is none.
+        `POWER`; NaN if no difference has this power.
 
         >>> round(Pilot(30, 0.2, math.inf).detectable(), 3), round(Pilot(30, 0.2, 1.0).detectable(), 3)
         (0.109, 0.155)
         """
         from scipy.optimize import brentq
 
-        top = min(self.width, 100 * self.deviation) if self.differing is None else 1.0
-        is_alike = self.differing is None and self.deviation <= TIE
-        if self.n < 2 or is_alike or self.power(top, self.n, alpha) < POWER:
+        if self.n < 2:
             return math.nan
-        return float(
-            brentq(
-                lambda effect: self.power(effect, self.n, alpha) - POWER, 0.0, top, xtol=1e-6 * top
-            )
-        )
+        largest = 1.0
+        if self.differing is None:
+            if self.deviation <= TIE:
+                return math.nan
+            largest = min(self.width, 100 * self.deviation)
+
+        def excess(effect: float) -> float:
+            return self.power(effect, self.n, alpha) - POWER
+
+        if excess(largest) < 0:
+            return math.nan
+        return float(brentq(excess, 0.0, largest, xtol=1e-6 * largest))
 
     def n_to_decide(self, difference: float, reach: float, alpha: float) -> int:
-        """Compute how many pairs decide with a probability of `POWER` if difference and deviation
-        stay as they are, by Student's t; or how many show by the safe interval that the difference
-        is below `reach`, if these are fewer. At most `MAX_PAIRS`.
+        """Compute the number of pairs that decide if difference and deviation stay as they are: that
+        show the difference by Student's t with a probability of `POWER`, or that show by the safe
+        interval that it is below `reach`, whichever is fewer. At most `MAX_PAIRS`.
 
         >>> Pilot(30, 0.2, 1.0).n_to_decide(0.05, 0.02, 0.05), Pilot(30, 0.0, 1.0).n_to_decide(0.0, 0.02, 0.05)
         (128, 149)
@@ -121,17 +126,19 @@ class Pilot(NamedTuple):
             by_student = float(stdtrit(n - 1, 1 - alpha / 2)) * self.deviation / math.sqrt(n)
             return bool(abs(difference) + max(by_gaffke, by_student) < reach)
 
-        most = _first(shows_difference, MAX_PAIRS)
+        n = _smallest(shows_difference, MAX_PAIRS)
         if abs(difference) < reach < math.inf and math.isfinite(self.width):
-            most = _first(shows_tie, most)
-        return most
+            n = _smallest(shows_tie, n)
+        return n
 
 
-def _first(holds: Callable[[int], bool], most: int) -> int:
-    """Return the smallest n from 2 on for which a condition holds, as for all after it; at most
-    `most`.
+def _smallest(holds: Callable[[int], bool], limit: int) -> int:
+    """Return the smallest n from 2 on for which a condition holds; `limit` if that is larger.
+
+    A condition that holds for n must hold for every larger number.
     """
-    low, high = 1, most
+    low = 1
+    high = limit
     while high - low > 1:
         middle = (low + high) // 2
         if holds(middle):
@@ -150,8 +157,8 @@ def _nodes() -> tuple[Floats, Floats]:
 
 @lru_cache(maxsize=1024)
 def _deviations(n: int) -> Floats:
-    """Compute the deviation of `n` normal values over the true one, at the nodes of its
-    distribution.
+    """Compute the deviation of a sample of `n` normal values over the true deviation, at the nodes of
+    its distribution (nodes,).
     """
     from scipy.special import chdtri
 
@@ -163,17 +170,20 @@ def _deviations(n: int) -> Floats:
 def _critical(
     deviation: float, pilot: int, n: int, alpha: float, width: float
 ) -> tuple[Floats, Floats]:
-    """Compute the true deviations that a pilot leaves possible (rows), and the mean from which the
-    interval of `n` pairs excludes 0 for each deviation of a sample (columns).
+    """Compute the true deviations that a pilot leaves possible (nodes,), and for each of them the mean
+    from which the interval of `n` pairs excludes 0, by the deviation of the sample (nodes, nodes).
+
+    `deviation` is the deviation of the pilot, `pilot` its number of pairs.
     """
-    true = deviation / _deviations(pilot)
-    return true, _critical_of(true, n, alpha, width)
+    true_deviations = deviation / _deviations(pilot)
+    return true_deviations, _critical_of(true_deviations, n, alpha, width)
 
 
-def _critical_of(true: Floats, n: int, alpha: float, width: float) -> Floats:
+def _critical_of(true_deviations: Floats, n: int, alpha: float, width: float) -> Floats:
+    """Compute the means of `_critical`: a row per true deviation, a column per deviation of a sample."""
     from scipy.special import stdtrit
 
-    sample = true[:, None] * _deviations(n)
+    sample = true_deviations[:, None] * _deviations(n)
     by_student: Floats = sample * stdtrit(n - 1, 1 - alpha / 2) / math.sqrt(n)
     if not math.isfinite(width):
         return by_student
@@ -192,15 +202,17 @@ def _power_of_rates(rates: Floats, effect: float, n: int, alpha: float) -> Float
 
     m = np.arange(n + 1)
     rates = rates[:, None]
-    ways = gammaln(n + 1) - gammaln(m + 1) - gammaln(n - m + 1)
-    chance = np.exp(ways + xlogy(m, rates) + xlog1py(n - m, -rates))
-    m, chance = m[(likely := chance.max(axis=0) > _UNLIKELY)], chance[:, likely]
+    log_ways = gammaln(n + 1) - gammaln(m + 1) - gammaln(n - m + 1)
+    chance = np.exp(log_ways + xlogy(m, rates) + xlog1py(n - m, -rates))
+    is_likely = chance.max(axis=0) > _UNLIKELY
+    m = m[is_likely]
+    chance = chance[:, is_likely]
     wins = np.floor((m - ndtri(alpha / 2) * np.sqrt(m)) / 2) + 1
     ratios = np.sqrt(m * (n - 1) / np.maximum(n - m, 1e-12))
     all_won_decides = (2.0**-m < alpha) & (2 * stdtr(n - 1, -ratios) < alpha)
-    wins = np.where(wins < m, wins, np.where(all_won_decides, m, m + 1))
-    won = bdtrc(
-        np.clip(wins - 1, 0, m), m, np.minimum((1 + effect / rates) / 2, 1)
-    )  # 0 where it takes more than m
-    powers: Floats = (chance * won).sum(axis=1)
+    max_wins = np.where(all_won_decides, m, m + 1)  # m + 1: no number of wins decides
+    wins = np.where(wins < m, wins, max_wins)
+    p_win = np.minimum((1 + effect / rates) / 2, 1)  # of a question that differs
+    p_decision = bdtrc(np.clip(wins - 1, 0, m), m, p_win)
+    powers: Floats = (chance * p_decision).sum(axis=1)
     return powers

@@ -42,13 +42,14 @@ from ragbench.statistics.columns import Floats, bounds_of
 
 ALPHA = 0.05
 ROUNDS = 16
-_STAKES = 0.1, 0.95  # fractions of the stake that could ruin
+_STAKES = (0.1, 0.95)  # fractions of the stake that could ruin
 _STEPS = 500  # supposed means, from the smallest value to the largest
 
 
 class Drops(NamedTuple):
-    """What became of each configuration: after how many draws it stopped (0: it did not), which led
-    then, and the largest logarithm of the capital against it; and those that have `led`, in order.
+    """The state of a race: for each configuration the number of draws after which it stopped (0: it
+    did not), the index of the leader then, and the largest logarithm of the capital against it; and
+    the indices of the configurations that have `led`, in order.
     """
 
     steps: Ints
@@ -58,7 +59,8 @@ class Drops(NamedTuple):
 
 
 def round_ends(n: int) -> list[int]:
-    """Return after how many of n draws each round ends, but the last, which decides nothing.
+    """Return the number of draws at the end of each round, of n draws in all; without the last round,
+    which decides nothing.
 
     >>> round_ends(110)[:4], round_ends(3)
     ([7, 14, 21, 28], [1, 2])
@@ -72,12 +74,12 @@ def run_race(
     """Run a race; higher is better.
 
     Args:
-        values: draws x questions of a draw x configurations, from 0 to 1; NaN where one is unscored
-            (that pair does not count) or has not answered. One that leads has answered all.
-        costs: of each configuration.
-        drawn: how many of the draws all others have answered.
-        margin: loss that does not matter.
-        alpha: probability that all within it of the best stop.
+        values: (draws, questions of a draw, configurations), from 0 to 1; NaN if a configuration is
+            unscored (the pair does not count) or has not answered. A leader has answered all draws.
+        costs: cost of each configuration.
+        drawn: the number of draws that all other configurations have answered.
+        margin: a loss that does not matter.
+        alpha: probability that all configurations within the margin of the best stop.
 
     >>> chances = np.random.default_rng(0).random((300, 1, 3))
     >>> answers = (chances < [0.7, 0.4, 0.7]).astype(float)
@@ -85,29 +87,35 @@ def run_race(
     [0, 38, 0]
     """
     n_arms = values.shape[2]
-    steps, leaders = np.zeros((2, n_arms), dtype=int)
-    capital, peak = np.zeros((2, n_arms))
+    steps = np.zeros(n_arms, dtype=int)
+    leaders = np.zeros(n_arms, dtype=int)
+    capital = np.zeros(n_arms)  # logarithms
+    peak = np.zeros(n_arms)
     led: list[int] = []
     start = 0
     for end in round_ends(len(values)):
         if end > drawn:
             break
         if led:
-            shift = np.where(costs[led[-1]] <= costs, margin, 0)
-            change = values[:end, :, led[-1], None] - values[:end] + shift
-            control = np.nansum(values[:, :, led[-1]], axis=1)
-            growth = _growth(change, shift - 1, control)[start:]
+            leader = led[-1]
+            tolerance = np.where(costs[leader] <= costs, margin, 0)
+            change = values[:end, :, leader, None] - values[:end] + tolerance
+            control = np.nansum(values[:, :, leader], axis=1)
+            growth = _growth(change, tolerance - 1, control)[start:]
             peak = np.maximum(peak, capital + np.cumsum(growth, axis=0).max(axis=0))
             capital = capital + growth.sum(axis=0)
-            decided = (peak >= -math.log(alpha)) & (steps == 0)
+            running = steps == 0
+            decided = (peak >= -math.log(alpha)) & running
             decided[led] = False
-            order = np.argsort(-np.where(decided, peak, 0), kind="stable")
-            stopped = order[: min(decided.sum(), (steps == 0).sum() - 2)]
-            steps[stopped], leaders[stopped] = end, led[-1]
-        scored = np.maximum((~np.isnan(values[:end])).sum(axis=(0, 1)), 1)
-        means = np.where(steps == 0, np.nansum(values[:end], axis=(0, 1)) / scored, -1)
-        near = np.flatnonzero(means >= means.max() - margin / 2)
-        best = min(near, key=lambda i: (costs[i], -means[i]))
+            largest_first = np.argsort(-np.where(decided, peak, 0), kind="stable")
+            n_stopped = min(decided.sum(), running.sum() - 2)  # two are left
+            stopped = largest_first[:n_stopped]
+            steps[stopped] = end
+            leaders[stopped] = leader
+        n_scored = np.maximum((~np.isnan(values[:end])).sum(axis=(0, 1)), 1)
+        means = np.where(steps == 0, np.nansum(values[:end], axis=(0, 1)) / n_scored, -1)
+        near_best = np.flatnonzero(means >= means.max() - margin / 2)
+        best = min(near_best, key=lambda i: (costs[i], -means[i]))
         if not led or means[best] > means[led[-1]] + margin:
             led.append(int(best))
         start = end
@@ -115,35 +123,51 @@ def run_race(
 
 
 def _growth(change: Floats, low: Floats, control: Floats) -> Floats:
-    """Return by what each draw changes the logarithm of the capital that is staked against a mean of
-    0 or less over all draws, where no change of a question is below `low`.
+    """Return the logarithm of the factor by which each draw changes the capital, (draws, bets).
 
-    `control` is what is known of all draws beforehand. As far as earlier changes followed it, its
-    difference from what could be expected of the draw is taken off the change.
+    A bet is against a mean change of 0 or less over all draws.
+
+    Args:
+        change: changes of each question so far (draws so far, questions of a draw, bets).
+        low: the smallest possible change of a question in each bet (bets,).
+        control: a value of every draw that is known beforehand (all draws,). As far as earlier
+            changes followed it, its deviation from the expected value is subtracted from the change.
     """
-    size, n = change.shape[1], len(control)
+    size = change.shape[1]
+    n = len(control)
     change = np.nan_to_num(change).sum(axis=1)
     drawn = np.arange(len(change))[:, None]
     centred = (control - control.mean())[: len(change), None]
-    ahead, supposed = (-_earlier(each) / (n - drawn) for each in (centred, change))
-    both, squares = _earlier(change * centred), _earlier(centred**2)
-    slope = np.clip(both / np.maximum(squares + control.var(), 1e-12), 0, -low)
-    least = size * low + slope * (control.mean() + ahead)
+    # the means of the draws that are left, if the mean over all is 0
+    expected_control = -_earlier_sum(centred) / (n - drawn)
+    supposed = -_earlier_sum(change) / (n - drawn)
+    products = _earlier_sum(change * centred)
+    squares = _earlier_sum(centred**2)
+    slope = np.clip(products / np.maximum(squares + control.var(), 1e-12), 0, -low)
+    least = size * low + slope * (control.mean() + expected_control)
     room = np.maximum(supposed - least, 1e-9)
-    rest = _earlier(change**2) - 2 * slope * both + slope**2 * squares + np.square(size * low)
-    expected = _earlier(change) / np.maximum(drawn, 1) - supposed
-    stake = np.clip(expected / (rest / (drawn + 1)) * room, *_STAKES)
-    gains = 1 + stake * (change - slope * (centred - ahead) - supposed) / room
-    return np.log(np.where(supposed < least - 1e-9, 1e6, np.clip(gains, 1e-6, 1e6)))
+    rest_squares = (
+        _earlier_sum(change**2) - 2 * slope * products + slope**2 * squares + np.square(size * low)
+    )
+    expected = _earlier_sum(change) / np.maximum(drawn, 1) - supposed
+    stake = np.clip(expected / (rest_squares / (drawn + 1)) * room, *_STAKES)
+    gains = 1 + stake * (change - slope * (centred - expected_control) - supposed) / room
+    is_impossible = supposed < least - 1e-9
+    return np.log(np.where(is_impossible, 1e6, np.clip(gains, 1e-6, 1e6)))
 
 
-def _earlier(values: Floats) -> Floats:
-    """Return the sum of the values before each."""
+def _earlier_sum(values: Floats) -> Floats:
+    """Return for each row the sum of the rows before it."""
     return np.cumsum(values, axis=0) - values
 
 
 def _lower_limits(values: Floats, bounds: tuple[int, int], population: int, alpha: float) -> Floats:
-    """Return after each draw the largest supposed mean that is refuted, all at once."""
+    """Return a lower limit of the mean after each draw (draws,); all hold at once.
+
+    Args:
+        values: (draws so far, questions of a draw), between `bounds`.
+        population: the number of all draws.
+    """
     supposed = np.linspace(*bounds, _STEPS, endpoint=False)
     control = np.zeros(population)
     growth = _growth(values[..., None] - supposed, bounds[0] - supposed - 1e-9, control)
@@ -154,11 +178,11 @@ def _lower_limits(values: Floats, bounds: tuple[int, int], population: int, alph
 
 @dataclass(frozen=True)
 class Race:
-    """A race as far as it has come; what it has decided is computed again whenever it is asked for.
+    """A race so far; its decisions are computed from the answers.
 
     `draws` are the questions of each draw in order, `scores` configuration -> its values in that
-    order, as far as it has answered, None where one is unscored; all that have not stopped have
-    answered `drawn`. `costs` are dollars, as far as they are known.
+    order as far as it has answered, None for an unscored answer. Configurations that have not stopped
+    have answered `drawn` draws. `costs` are dollars; unknown costs are missing.
     """
 
     measure: str
@@ -170,21 +194,22 @@ class Race:
 
     @cached_property
     def sizes(self) -> Ints:
-        """Return how many questions there are up to each draw."""
+        """Return the number of questions up to each draw (draws,)."""
         return np.cumsum([len(draw) for draw in self.draws])
 
     @cached_property
     def values(self) -> Floats:
-        """Return draws x questions of a draw x configurations, higher is better; NaN where there is
-        no value.
+        """Return the scores (draws, questions of a draw, configurations), higher is better; NaN for a
+        missing value.
 
         Raises:
-            ConfigError: of a measure that is not one from 0 to 1.
+            ConfigError: the measure has other bounds than 0 and 1.
         """
-        if (bounds := bounds_of(self.measure)) != (0.0, 1.0):
+        lowest, highest = bounds_of(self.measure)
+        if (lowest, highest) != (0.0, 1.0):
             raise ConfigError(
-                f"a race by {self.measure} is not possible: its values are from {bounds[0]:g} to "
-                f"{bounds[1]:g}; take a measure from 0 to 1, such as nDCG@10"
+                f"a race by {self.measure} is not possible: its values are from {lowest:g} to "
+                f"{highest:g}; take a measure from 0 to 1, such as nDCG@10"
             )
         sizes = np.diff(self.sizes, prepend=0)
         values = np.full((len(sizes), max(sizes), len(self.scores)), np.nan)
@@ -203,52 +228,62 @@ class Race:
         return run_race(values, costs, drawn=drawn, margin=self.margin)
 
     def simulate(self, orders: int = 50) -> float:
-        """Return the mean fraction of all evaluations that races in random orders take, where all
-        scores are there.
+        """Return the mean fraction of all evaluations that races in random orders take; all scores
+        must be known.
         """
-        rng, n = np.random.default_rng(0), len(self.draws)
+        rng = np.random.default_rng(0)
+        n = len(self.draws)
         steps = np.array([self._run(rng.permutation(self.values), n).steps for _ in range(orders)])
         return float(np.where(steps == 0, n, steps).mean() / n)
 
     @property
     def stopped(self) -> dict[str, int]:
-        """Return after how many questions each configuration has stopped, for those that have."""
-        steps = zip(self.scores, self.drops.steps, strict=True)
-        return {name: int(self.sizes[step - 1]) for name, step in steps if step}
+        """Return configuration -> the number of questions after which it stopped, for stopped ones."""
+        n_questions = {}
+        for name, step in zip(self.scores, self.drops.steps, strict=True):
+            if step > 0:
+                n_questions[name] = int(self.sizes[step - 1])
+        return n_questions
 
     @property
     def next_end(self) -> int:
-        """Return after how many draws the next round ends; 0 where the race is over."""
+        """Return the number of draws at the end of the next round; 0 if the race is over."""
         if len(self.scores) - len(self.stopped) < 3:
             return 0
-        return next((end for end in round_ends(len(self.draws)) if end > self.drawn), 0)
+        for end in round_ends(len(self.draws)):
+            if end > self.drawn:
+                return end
+        return 0
 
     @property
     def summary(self) -> str:
-        """Return what the answers so far have decided, in a sentence."""
-        n, n_arms = int(self.sizes[-1]), len(self.scores)
-        asked_of = {name: self.stopped.get(name, n) for name in self.scores}
-        answers = sum(asked_of.values())
-        dollars = sum(self.costs.get(name, 0) * count for name, count in asked_of.items())
-        paid = f" and about ${dollars:.2f}" * (dollars > 0)
+        """Return the decisions so far in a sentence."""
+        n = int(self.sizes[-1])
+        n_arms = len(self.scores)
+        n_asked = {name: self.stopped.get(name, n) for name in self.scores}
+        n_answers = sum(n_asked.values())
+        dollars = sum(self.costs.get(name, 0) * count for name, count in n_asked.items())
+        paid = f" and about ${dollars:.2f}" if dollars > 0 else ""
         return (
             f"race by {self.measure}: {len(self.stopped)} of {n_arms} configurations were dropped "
-            f"before all {n} questions, which takes {answers / n / n_arms:.0%} of the evaluations{paid}; "
+            f"before all {n} questions, which takes {n_answers / n / n_arms:.0%} of the evaluations{paid}; "
             f"the best, or one within {self.margin:g} of it, is among the others with a probability of "
             f"{1 - ALPHA:.0%} or more"
         )
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """Return a row for each configuration that was dropped, by name: n (questions), leader (that
-        led then), gain over it on these questions, ci_low, ci_high, reason (in words).
+        """Return a row for each dropped configuration, by name: n (questions), leader (at that time),
+        gain over the leader on these questions, ci_low, ci_high, reason (in words).
 
         The intervals are of the gain on all questions, and hold all at once, whenever one looks.
         """
-        names, rows = list(self.scores), {}
+        names = list(self.scores)
+        rows = {}
         for name, n in self.stopped.items():
             arm = names.index(name)
-            step, leader = self.drops.steps[arm], self.drops.leaders[arm]
+            step = self.drops.steps[arm]
+            leader = self.drops.leaders[arm]
             gain = self.values[:step, :, arm] - self.values[:step, :, leader]
             low, high = self._interval(gain, -1, ALPHA / (len(names) - 1))
             proven = f"not better than {names[leader]} by {self.margin:g} or more"
@@ -260,8 +295,9 @@ class Race:
         return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
     def limits(self, name: str) -> pd.DataFrame:
-        """Return how a configuration fared: after each number of questions (the index) its mean (1 is
-        best), and ci_low and ci_high of that over all questions, which hold at any time.
+        """Return the course of a configuration: after each number of questions (the index) its mean (1
+        is best), and the interval ci_low, ci_high of its mean over all questions, which holds at any
+        time.
         """
         n = int(np.searchsorted(self.sizes, len(self.scores[name]), side="right"))
         values = self.values[:n, :, list(self.scores).index(name)]

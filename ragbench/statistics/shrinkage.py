@@ -26,25 +26,25 @@ class ExpectedGain(NamedTuple):
 def expected_gain(gains: pd.DataFrame, *, seed: int = 0) -> ExpectedGain:
     """Compute how much of the observed gain of the best configuration to expect on new questions.
 
-    The best of many is partly the luckiest. Empirical Bayes estimates how lucky: the true gains are
-    taken for the observed ones, drawn together until their variance is what is left of the observed
-    variance without that of sampling; errors with the covariance of the observed means are added
-    again and again; and the mean error of the configuration that wins each time, where that is not
-    the baseline, is taken off the observed gain. Configurations that answer alike have alike errors,
-    so that their number alone does not count.
+    The best of many is partly the luckiest. Empirical Bayes estimates the luck: the observed gains
+    are shrunk towards their mean until their variance is the observed variance minus the variance of
+    sampling, and serve as true gains; errors with the covariance of the observed means are added many
+    times; and the mean error of the configuration that wins each time, if that is not the baseline,
+    is subtracted from the observed gain. Configurations with similar answers have similar errors, so
+    that their number alone does not count.
 
     On the five collections of the chunking study (100 to 124 configurations; 40 random questions
     choose among 2, 3, 4, 8, 16 or 38 of them, and the others measure; 400 times) the mean of promised
     minus real gain is +.006 to +.038 by `observed`; by `expected` it was -.006 to +.010, and up to
     +.013 in one of 25 cells of a second run of 200.
 
-    It supposes that the winner was chosen by these gains; where `observed` is not above 0, nothing is
-    promised and it is returned as it is.
+    It supposes that the winner was chosen by these gains. If `observed` is not above 0, nothing is
+    promised, and `expected` equals `observed`.
 
     Args:
         gains: a row per configuration other than the baseline (the index names them), a column per
             question that all have scored; paired differences from the baseline, larger is better.
-        seed: of the draws.
+        seed: seed of the draws.
 
     >>> rng = np.random.default_rng(0)
     >>> luck = pd.DataFrame(rng.normal(0, 0.3, (20, 40)), index=[f"arm{i}" for i in range(20)])
@@ -64,26 +64,30 @@ def expected_gain(gains: pd.DataFrame, *, seed: int = 0) -> ExpectedGain:
         )
     means = values.mean(axis=1)
     best = int(means.round(12).argmax())
-    name, observed = str(gains.index[best]), float(means[best])
+    name = str(gains.index[best])
+    observed = float(means[best])
     if observed <= 0:
         return ExpectedGain(name, observed, observed)
-    with_baseline = np.vstack([np.zeros(values.shape[1]), values])
-    errors = np.cov(with_baseline) / values.shape[1]
-    supposed = _drawn_together(with_baseline.mean(axis=1), errors)
+    with_baseline = np.vstack([np.zeros(values.shape[1]), values])  # the baseline is row 0
+    covariance = np.cov(with_baseline) / values.shape[1]
+    true_gains = _shrunk(with_baseline.mean(axis=1), covariance)
     rng = np.random.default_rng(seed)
-    drawn = rng.multivariate_normal(np.zeros(len(errors)), errors, _DRAWS, method="eigh")
-    winners = (supposed + drawn).argmax(axis=1)
-    luck = drawn[np.arange(_DRAWS), winners][winners > 0]
-    return ExpectedGain(name, observed, observed - float(luck.mean()) if len(luck) else observed)
+    errors = rng.multivariate_normal(np.zeros(len(covariance)), covariance, _DRAWS, method="eigh")
+    winners = (true_gains + errors).argmax(axis=1)
+    luck = errors[np.arange(_DRAWS), winners][winners > 0]
+    expected = observed - float(luck.mean()) if len(luck) else observed
+    return ExpectedGain(name, observed, expected)
 
 
-def _drawn_together(means: Floats, errors: Floats) -> Floats:
-    """Return means that vary about their mean as much as true ones: less by the variance of errors."""
+def _shrunk(means: Floats, covariance: Floats) -> Floats:
+    """Return means that are shrunk towards their mean until they vary as much as true means: by their
+    variance minus the variance of their errors.
+    """
     n = len(means)
-    of_errors = (np.trace(errors) - errors.sum() / n) / (n - 1)
-    observed = means.var(ddof=1)
-    if observed <= 0:
+    variance_of_errors = (np.trace(covariance) - covariance.sum() / n) / (n - 1)
+    variance = means.var(ddof=1)
+    if variance <= 0:
         return means
-    fraction = max(observed - of_errors, 0.0) / observed
-    together: Floats = means.mean() + np.sqrt(fraction) * (means - means.mean())
-    return together
+    fraction = max(variance - variance_of_errors, 0.0) / variance
+    shrunk: Floats = means.mean() + np.sqrt(fraction) * (means - means.mean())
+    return shrunk

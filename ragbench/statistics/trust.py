@@ -1,5 +1,5 @@
-"""The difference between two systems by people's verdicts, from labels of some questions and from
-what judges or heuristics say of all.
+"""The difference between two systems by people's verdicts, from labels of some questions and from the
+verdicts of judges or heuristics on all questions.
 """
 
 from __future__ import annotations
@@ -21,32 +21,34 @@ from ragbench.errors import ConfigError, DataError
 from ragbench.statistics.columns import check_alpha
 
 FIRST = 20
-"""Labelled questions from which on there is an interval."""
+"""The smallest number of labelled questions with an interval."""
 
 STEP = 10
-"""Further labelled questions from one look to the next, from 400 on a fortieth of them; those between
-wait for it.
+"""Labelled questions from one look to the next, from 400 on a fortieth of them; labels in between
+wait for the next look.
 """
 
 _FOLDS = 5
 _MAX_LEVELS = 5  # values of a proxy that are strata of their own; more are cut into thirds
 _HALF_SPENT = 100.0  # independent labels by which half of alpha is spent
-# of the integration over what earlier looks left open, of either sign
+# of the integration over the scores that earlier looks left open, of either sign
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
-# pseudo-observations: always, where all labels are equal, and the different labels that end these
-_ALWAYS, _UNSEEN, _FADE = 0.25, 4.0, 2.0
+# pseudo-observations of an error of 1: so many always, ...
+_ALWAYS = 0.25
+_UNSEEN = 4.0  # ... so many more where all labels are equal, ...
+_FADE = 2.0  # ... which fade as this many labels differ
 
 
 @dataclass(frozen=True)
 class Trust:
-    """What labels by people show of a difference (or, of one system, of a mean).
+    """The difference of two systems (or the mean of one) by people's verdicts, estimated from labels.
 
-    `difference` is by people's verdicts, over all `n` questions, with an interval that is valid
-    when one stops, None before `FIRST` questions are labelled. `decision` is "better", "worse",
-    "within the margin" or "undecided", and `decided_after` the number of labels at the first look
-    that decided; `more` is how many further questions will likely decide, None where that is not
-    known; `n_waiting` are labelled and wait for the next look. `naive` is the difference by the
-    first `proxy` alone, which is not people's.
+    `difference` is the mean over all `n` questions, with an interval that is valid when one stops;
+    all three are None before `FIRST` questions are labelled. `decision` is "better", "worse", "within
+    the margin" or "undecided", and `decided_after` the number of labels at the first look that
+    decided (None: no look). `more` is the number of further labels that will likely decide, None if
+    it is not known; `n_waiting` labels wait for the next look. `naive` is the difference by the first
+    `proxy` alone, which is not people's verdict; None without a proxy.
     """
 
     n: int
@@ -63,7 +65,7 @@ class Trust:
 
     @property
     def sentence(self) -> str:
-        """Return what follows, in one sentence."""
+        """Return the conclusion in words."""
         if self.difference is None or self.ci_low is None or self.ci_high is None:
             text = f"Undecided: {self.n_labelled} of {self.n} questions are labelled by people"
             text += f", and an interval takes {min(FIRST, self.n)}."
@@ -86,11 +88,11 @@ class Trust:
 
 
 def draw_order(proxies: pd.DataFrame, *, seed: int = 0) -> list[str]:
-    """Return in which order questions are labelled: every beginning of it has as many of each stratum
-    as its part of all questions, drawn at random within.
+    """Return the questions in the order in which to label them: the first n of them, for every n, have
+    the same fraction of each stratum as all questions. The order within a stratum is random.
 
-    Strata are the values of the first proxy (of a difference: where a judge sees one, in either
-    direction, and where not), or thirds of them where there are more than five.
+    Strata are the values of the first proxy (of a difference: questions on which a judge sees a gain,
+    a loss, or neither), or thirds of the values if there are more than five.
 
     >>> judged = pd.DataFrame({"judge": [0.0, 0, 0, 1]}, index=["a", "b", "c", "d"])
     >>> order = draw_order(judged)
@@ -114,36 +116,36 @@ def estimate_difference(
     margin: float = 0.02,
     alpha: float = 0.05,
 ) -> Trust:
-    """Estimate the mean of people's values over all questions from some of them.
+    """Estimate the mean of people's values over all questions from the labels of some of them.
 
     Within strata (see `draw_order`) the labelled questions are a random sample. Predictions by the
-    proxies (ridge regression, cross-fitted in five parts, shrunk by how well they follow people) take
-    the place of what is not labelled; the mean error on the labelled ones corrects them, so that a
-    biased judge biases nothing, and one that does not follow people has no weight (prediction-powered
-    inference with power tuning, Angelopoulos, Duchi & Zrnic 2023). The squared errors have a quarter of
-    a squared unit added, and up to four more where few labels differ, so that equal labels are no
-    certainty. Where all questions are labelled the interval has no width; else it is that of a normal
-    estimate with Student's quantiles, in the unit of the labels, and may pass the bounds of a measure.
+    proxies (ridge regression, cross-fitted in five parts, shrunk by how well they follow people)
+    replace the missing labels; their mean error on the labelled questions corrects them, so that a
+    biased judge biases nothing, and a judge that does not follow people has no weight
+    (prediction-powered inference with power tuning, Angelopoulos, Duchi & Zrnic 2023). A quarter of a
+    squared unit is added to the squared errors, and up to four more where few labels differ, so that
+    equal labels are no certainty. If all questions are labelled the interval has no width; else it is
+    the interval of a normal estimate with Student's quantiles, in the unit of the labels, and may
+    pass the bounds of a measure.
 
-    It is looked at after `FIRST` labels and then after every `STEP` (from 400 on a fortieth);
-    labels between two looks wait for the next one. The looks share alpha (Lan & DeMets 1983,
-    "Discrete sequential boundaries for clinical trials", Biometrika 70(3)): alpha I / (I + 100) is
-    spent when n of N questions give the information I = n N / (N - n), and with probability 1 -
-    alpha no look decides in the wrong direction. The interval is that of stage-wise order (Tsiatis,
-    Rosner & Mehta 1984, Biometrics 40(3)), within the margin that of the order of estimates
-    (Emerson & Fleming 1990, Biometrika 77(4)): it covers 1 - alpha where one stops when it is
-    decided, or before for a reason that is not in the labels; more where a judge makes no error,
-    since then nothing is left to chance. Who labels on after the decision gets the wider repeated
-    interval (Jennison & Turnbull 1989), which holds at all looks at once.
+    Looks are taken after `FIRST` labels and then after every `STEP` (from 400 on a fortieth); labels
+    between two looks wait for the next one. The looks share alpha (Lan & DeMets 1983, "Discrete
+    sequential boundaries for clinical trials", Biometrika 70(3)): alpha I / (I + 100) is spent when n
+    of N questions give the information I = n N / (N - n), and with probability 1 - alpha no look
+    decides in the wrong direction. The interval uses the stage-wise order (Tsiatis, Rosner & Mehta
+    1984, Biometrics 40(3)), within the margin the order of estimates (Emerson & Fleming 1990,
+    Biometrika 77(4)): it covers 1 - alpha if labelling stops at the decision, or before for a reason
+    that is not in the labels; more if a judge makes no error, since then nothing is left to chance.
+    Labelling beyond the decision gives the wider repeated interval (Jennison & Turnbull 1989), which
+    holds at all looks at once.
 
     Args:
         proxies: a row per question (the index), a column per judge or heuristic: the same kind of
-            value as the labels, such as the difference of two systems; NaN where there is none, and
-            a column without any value is dropped.
-        labels: question -> people's value, of the questions that are labelled, in the order in
-            which they were labelled, which is that of `draw_order` or random.
-        settled: values of further questions, which need no label: 0 where both answers are the
-            same.
+            value as the labels, such as the difference of two systems; NaN for a missing value. A
+            column without any value is dropped.
+        labels: question -> people's value for the labelled questions, in the order of labelling,
+            which is the order of `draw_order` or random.
+        settled: values of further questions, which need no label: 0 if both answers are the same.
         margin: a difference that does not matter; a difference whose whole interval is within it is
             "within the margin", also where the interval excludes 0.
         alpha: probability of an error.
@@ -155,7 +157,7 @@ def estimate_difference(
     ('better', 60, 0.4)
 
     Raises:
-        DataError: a label of a question that the proxies do not have, or no question at all.
+        DataError: a label is of a question without a row in the proxies, or there is no question.
         ConfigError: margin or alpha is out of range.
     """
     check_alpha(alpha)
@@ -165,68 +167,95 @@ def estimate_difference(
         raise DataError(
             f"{len(unknown_ids)} labels are of questions that are not compared, first {unknown_ids[0]!r}"
         )
-    size, n, n_open = len(proxies) + len(settled), len(labels), len(proxies)
+    n = len(labels)
+    n_open = len(proxies)
+    size = n_open + len(settled)
     if not size:
         raise DataError(
             "there is no question that both systems were asked and that can be labelled"
         )
     proxies = proxies.dropna(axis=1, how="all")
-    share, known = n_open / size, sum(settled) / size
-    naive = proxies.mean() * share + known
-    about: tuple[str, float | None] = ("", None)
-    if naive.iloc[:1].notna().any():  # not where all answers are the same
-        about = str(naive.index[0]), float(naive.iloc[0])
+    share_open = n_open / size
+    settled_part = sum(settled) / size  # of the mean over all questions
+    naive = proxies.mean() * share_open + settled_part
+    first_proxy: tuple[str, float | None] = ("", None)
+    if naive.iloc[:1].notna().any():  # not if all answers are the same
+        first_proxy = (str(naive.index[0]), float(naive.iloc[0]))
     if n < min(FIRST, n_open):
-        return Trust(size, n, None, None, None, "undecided", None, *about)
+        return Trust(size, n, None, None, None, "undecided", None, *first_proxy)
     if n == n_open:
-        middle = float(labels.sum()) / size + known
-        decision = _within(_decision(middle, 0.0, margin), middle, middle, margin)
-        return Trust(size, n, middle, middle, middle, decision, 0, *about)
-    looks, x = _looks(n_open, alpha), _standardised(proxies)
+        middle = float(labels.sum()) / size + settled_part
+        decision = _final_decision(_decision(middle, 0.0, margin), middle, middle, margin)
+        return Trust(size, n, middle, middle, middle, decision, 0, *first_proxy)
+    looks = _looks(n_open, alpha)
+    x = _standardised(proxies)
     strata = _strata(x)
     rows = proxies.index.get_indexer(labels.index)
     y = np.asarray(labels, dtype=np.float64)
-    now = int(np.searchsorted(looks.counts, n, side="right")) - 1
+    now = int(np.searchsorted(looks.counts, n, side="right")) - 1  # the last look
     decided_after = None
     for look, count in enumerate(looks.counts[: now + 1]):
-        middle, error = (share * part for part in _estimate(x, strata, rows[:count], y[:count]))
-        middle += known
+        open_mean, open_error = _estimate(x, strata, rows[:count], y[:count])
+        middle = share_open * open_mean + settled_part
+        error = share_open * open_error
         freedom = count - strata.max() - 1
-        reaches = -error * stdtrit(freedom, ndtr(-looks.limits))
+        reaches = -error * stdtrit(freedom, ndtr(-looks.limits))  # of the repeated interval
         decision = _decision(middle, reaches[look], margin)
         if decided_after is None and decision != "undecided":
             decided_after = int(count)
     below = above = reaches[now]
-    if decided_after in (None, count):
+    if decided_after in (None, count):  # no earlier look decided
         z = np.clip(ndtri(stdtr(freedom, middle / error)), -8, 8)
-        errors = margin / above * looks.limits[now] if decision == "within the margin" else 0.0
-        distances = _distances(z, now, looks, alpha, errors)
+        margin_in_errors = 0.0
+        if decision == "within the margin":
+            margin_in_errors = margin / above * looks.limits[now]
+        distances = _distances(z, now, looks, alpha, margin_in_errors)
         below, above = -error * stdtrit(freedom, ndtr(-distances))
-    # from here on the error falls as that of n draws without replacement
+    # from here on the error falls as the error of n draws without replacement
     reaches *= np.sqrt(looks.information[now] / looks.information)
-    later = zip(looks.counts[now:], reaches[now:], strict=True)
-    until = (int(each) for each, reach in later if _decision(middle, reach, margin) != "undecided")
-    more = max(next(until, n_open) - n, 0)
-    limits = float(middle - below), float(middle + above)
-    decision = _within(decision, *limits, margin)
-    return Trust(size, n, middle, *limits, decision, more, *about, decided_after, n - int(count))
+    n_to_decide = n_open
+    for count_at_look, reach in zip(looks.counts[now:], reaches[now:], strict=True):
+        if _decision(middle, reach, margin) != "undecided":
+            n_to_decide = int(count_at_look)
+            break
+    low = float(middle - below)
+    high = float(middle + above)
+    return Trust(
+        size,
+        n,
+        middle,
+        low,
+        high,
+        _final_decision(decision, low, high, margin),
+        max(n_to_decide - n, 0),
+        *first_proxy,
+        decided_after,
+        n - int(count),
+    )
 
 
 def _decision(middle: float, reach: float, margin: float) -> str:
+    """Return the decision of an estimate with the interval `middle` +- `reach`."""
     if abs(middle) > reach:
         return "better" if middle > 0 else "worse"
     return "within the margin" if abs(middle) + reach <= margin else "undecided"
 
 
-def _within(decision: str, low: float, high: float, margin: float) -> str:
-    """Return "within the margin" for a difference that is shown, and shown not to matter."""
-    is_shown = decision in ("better", "worse")
-    return "within the margin" if is_shown and -margin <= low and high <= margin else decision
+def _final_decision(decision: str, low: float, high: float, margin: float) -> str:
+    """Return the decision of a look, "within the margin" if it is "better" or "worse" and the whole
+    interval is within the margin.
+    """
+    if decision in ("better", "worse") and -margin <= low and high <= margin:
+        return "within the margin"
+    return decision
 
 
 def _strata(x: Floats) -> Ints:
-    """Return the number of each question's stratum, by the first proxy."""
-    first = x[:, :2][:, -1].round(9)
+    """Return the number of each question's stratum (questions,), by the first proxy.
+
+    `x` is the table of `_standardised`; without a proxy all questions are one stratum.
+    """
+    first = x[:, min(1, x.shape[1] - 1)].round(9)
     levels = np.unique(first)
     if len(levels) > _MAX_LEVELS:
         levels = np.quantile(first, [1 / 3, 2 / 3])
@@ -234,7 +263,9 @@ def _strata(x: Floats) -> Ints:
 
 
 class _Looks(NamedTuple):
-    """The labels and the information at each look, and the |z| that decides."""
+    """The number of labels and the information at each look, and the |z| from which a look decides;
+    all (looks,).
+    """
 
     counts: Ints
     information: Floats
@@ -246,33 +277,47 @@ def _looks(size: int, alpha: float) -> _Looks:
     """Return the looks at draws from `size` questions, by numerical integration (Armitage, McPherson
     & Rowe 1969): the score is a Brownian motion in the time of the information.
     """
-    counts = np.array([FIRST])
-    while (after := counts[-1] + max(STEP, counts[-1] // 40)) < size:
-        counts = np.append(counts, after)
+    count = FIRST
+    counts_of_looks = [count]
+    while True:
+        count += max(STEP, count // 40)
+        if count >= size:
+            break
+        counts_of_looks.append(count)
+    counts = np.array(counts_of_looks)
     information = counts * size / (size - counts)
     levels = np.diff(alpha * information / (information + _HALF_SPENT), prepend=0.0)
     steps = np.sqrt(np.diff(information, prepend=0.0))
-    scores, mass = np.zeros(1), np.ones(1)
+    scores = np.zeros(1)  # that no look has decided ...
+    mass = np.ones(1)  # ... and their probabilities
     limits: list[float] = []
     for root, step, level in zip(np.sqrt(information), steps, levels, strict=True):
-        limits.append(
-            brentq(lambda z: 2 * mass @ ndtr((scores - z * root) / step) - level, 0, 12)  # noqa: B023
-        )
-        scores, mass = _left_open(scores, mass, step, 0.0, limits[-1] * root)
+
+        def excess(z: float) -> float:
+            """Compute how far the probability of a score beyond z exceeds the level of the look."""
+            p_beyond: float = 2 * mass @ ndtr((scores - z * root) / step)  # noqa: B023
+            return p_beyond - level  # noqa: B023
+
+        limit = brentq(excess, 0, 12)
+        limits.append(limit)
+        scores, mass = _left_open(scores, mass, step, 0.0, limit * root)
     return _Looks(counts, information, np.array(limits))
 
 
 def _left_open(
     scores: Floats, mass: Floats, step: float, low: float, high: float
 ) -> tuple[Floats, Floats]:
-    """Return the scores from low to high, of either sign, to which a step leads from these, with
-    their probabilities where there is no difference.
+    """Return scores from low to high, of either sign, and the probability that the next step leads to
+    each if there is no difference.
+
+    `scores` and `mass` are the scores before the step and their probabilities, `step` its standard
+    deviation. The returned scores are nodes of a quadrature.
     """
     half = (high - low) / 2
-    after = low + half * (_NODES + 1)
-    after = np.concatenate([-after, after])
-    density = norm.pdf((after[:, None] - scores) / step) / step
-    return after, half * np.tile(_WEIGHTS, 2) * (density @ mass)
+    positive = low + half * (_NODES + 1)
+    reached = np.concatenate([-positive, positive])
+    density = norm.pdf((reached[:, None] - scores) / step) / step
+    return reached, half * np.tile(_WEIGHTS, 2) * (density @ mass)
 
 
 def _distances(z: float, now: int, looks: _Looks, alpha: float, margin: float) -> Floats:
@@ -291,7 +336,8 @@ def _distances(z: float, now: int, looks: _Looks, alpha: float, margin: float) -
     drifts = np.linspace(min(z, 0) - 6, max(z, 0) + 6, 200)
     slopes = drifts[:, None] / roots[now]  # of the score, per unit of information
     p_larger = np.zeros(len(drifts))
-    scores, mass = np.zeros(1), np.ones(1)  # open before the look, without a drift
+    scores = np.zeros(1)  # open before the look, ...
+    mass = np.ones(1)  # ... with their probabilities without a drift
     information = 0.0
     for root, limit in zip(roots, limits, strict=False):
         step = math.sqrt(root**2 - information)
@@ -325,51 +371,72 @@ def _likelihood_ratios(slopes: Floats, scores: Floats, information: float) -> Fl
 
 
 def _standardised(proxies: pd.DataFrame) -> Floats:
-    """Return the proxies in standard deviations, the mean for what is missing, after a column of 1."""
+    """Return the proxies in standard deviations after a column of 1, (questions, 1 + proxies); the
+    mean replaces missing values, proxies without variation are left out.
+    """
     x = proxies.fillna(proxies.mean()).to_numpy(float)
     deviations = x.std(axis=0) if len(x) else np.zeros(x.shape[1])
-    x = x[:, deviations > 1e-9] / deviations[deviations > 1e-9]
+    varies = deviations > 1e-9
+    x = x[:, varies] / deviations[varies]
     return np.column_stack([np.ones(len(x)), x])
 
 
 def _estimate(x: Floats, strata: Ints, rows: Ints, y: Floats) -> tuple[float, float]:
-    """Return the estimate of the mean over all questions, and its standard error."""
-    sizes, counts = (
-        np.bincount(part, minlength=strata.max() + 1) for part in (strata, strata[rows])
-    )
-    if (counts[sizes > 0] == 0).any():  # not yet one of each
-        strata, sizes, counts = np.zeros_like(strata), np.array([len(strata)]), np.array([len(y)])
-    inside = strata[rows]
-    weight: Floats = (sizes / len(strata) / np.maximum(counts, 1))[inside]
+    """Return the estimate of the mean over all questions, and its standard error.
+
+    Args:
+        x: the proxies of all questions (questions, 1 + proxies), see `_standardised`.
+        strata: the stratum of each question (questions,).
+        rows: the positions of the labelled questions (labels,).
+        y: their labels (labels,).
+    """
+    n = len(strata)
+    sizes = np.bincount(strata)  # questions in each stratum
+    counts = np.bincount(strata[rows], minlength=len(sizes))  # labels in each stratum
+    if (counts[sizes > 0] == 0).any():  # a stratum without a label: do without strata
+        strata = np.zeros_like(strata)
+        sizes = np.array([n])
+        counts = np.array([len(y)])
+    stratum = strata[rows]
+    weight: Floats = (sizes / n / np.maximum(counts, 1))[stratum]
     predicted, mean = _predicted(x, rows, y, weight)
     rest = y - predicted
     middle = float((weight * (mean + rest)).sum())
-    means = np.bincount(inside, rest, len(sizes)) / np.maximum(counts, 1)
-    squares = np.bincount(inside, (rest - means[inside]) ** 2, len(sizes))
-    # differences of 0, 1/2 and 1 may be rare; of other values they are as large as those seen
+    means = np.bincount(stratum, rest, len(sizes)) / np.maximum(counts, 1)
+    squares = np.bincount(stratum, (rest - means[stratum]) ** 2, len(sizes))
+    # differences of 0, 1/2 and 1 may be rare; other values are as large as the observed ones
     size = 1.0
     if not np.isin(2 * y, np.arange(-2, 3)).all():
         size = float((rest**4).sum() / (rest**2).sum())
     unseen = size * (_ALWAYS + _UNSEEN * math.exp(-len(y) * y.var() / size / _FADE))
-    variances = (squares + unseen * sizes / len(strata)) / np.maximum(counts - 1, 1)
-    left = 1 - counts / np.maximum(sizes, 1)
-    parts = (sizes / len(strata)) ** 2 * left * variances / np.maximum(counts, 1)
+    variances = (squares + unseen * sizes / n) / np.maximum(counts - 1, 1)
+    unlabelled = 1 - counts / np.maximum(sizes, 1)
+    parts = (sizes / n) ** 2 * unlabelled * variances / np.maximum(counts, 1)
     return middle, math.sqrt(parts.sum())
 
 
 def _predicted(x: Floats, rows: Ints, y: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Return what the proxies predict for the labelled rows, each by the others, and the mean of the
-    same predictions over all rows.
+    """Return the predictions of the labelled questions by the proxies, each fitted to the labels of
+    the other folds, and the mean of the same predictions over all questions; both (labels,).
+
+    Both are shrunk towards 0 as far as the predictions do not follow the labels. `weight` is the
+    weight of each label; other arguments as in `_estimate`.
     """
     ridge = np.diag([1e-9, *np.ones(x.shape[1] - 1)])
-    predicted, means, center = np.empty(len(y)), np.empty(len(y)), x.mean(axis=0)
+    center = x.mean(axis=0)
+    predicted = np.empty(len(y))
+    means = np.empty(len(y))
     for fold in range(_FOLDS):
         out = np.arange(len(y)) % _FOLDS == fold
-        part, w = x[rows[~out]], weight[~out] / weight[~out].mean()
-        slopes = np.linalg.solve(part.T @ (part * w[:, None]) + ridge, part.T @ (w * y[~out]))
-        predicted[out], means[out] = x[rows[out]] @ slopes, center @ slopes
-    off = predicted - np.average(predicted, weights=weight)
-    variance = np.average(off**2, weights=weight)
-    follows = np.average(off * y, weights=weight)
-    kept = min(max(follows / variance, 0.0), 1.0) if variance > 1e-12 else 0.0
-    return kept * predicted, kept * means
+        fitted = x[rows[~out]]
+        w = weight[~out] / weight[~out].mean()
+        slopes = np.linalg.solve(fitted.T @ (fitted * w[:, None]) + ridge, fitted.T @ (w * y[~out]))
+        predicted[out] = x[rows[out]] @ slopes
+        means[out] = center @ slopes
+    deviation = predicted - np.average(predicted, weights=weight)
+    variance = np.average(deviation**2, weights=weight)
+    covariance = np.average(deviation * y, weights=weight)
+    if variance <= 1e-12:
+        return 0.0 * predicted, 0.0 * means
+    slope = min(max(covariance / variance, 0.0), 1.0)
+    return slope * predicted, slope * means

@@ -1,8 +1,8 @@
-"""Verdicts that a judge was asked for and did not give: how far they could move a mean, and a
+"""Verdicts that a judge was asked for and that are missing: how far they could move a mean, and a
 comparison that holds whatever they would have been.
 
 A text in an answer can make the reply of a judge unreadable, and so delete a bad verdict. Unscored
-questions are in no mean, so the system whose verdicts are lost would gain.
+questions are excluded from means, so the system whose verdicts are lost would gain.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -23,8 +23,7 @@ def bounds_of_mean(
     measure: str, scores: pd.DataFrame, unreadable: Unreadable
 ) -> tuple[float, float] | None:
     """Compute the mean with every missing verdict as the lowest, and as the highest value of the
-    measure; None where no verdict is missing,
-    or the measure is not among the scores.
+    measure; None if no verdict is missing, or the measure is not among the scores.
 
     >>> scores = pd.DataFrame({"query_id": list("abcd"), "measure": "llm_correctness", "value": [1, 1, 0, None]})
     >>> bounds_of_mean("llm_correctness", scores, {"llm_correctness": {"d"}})
@@ -34,10 +33,9 @@ def bounds_of_mean(
     if rows.empty or not unreadable.get(measure):
         return None
     lowest, highest = bounds_of(measure)
-    means = [
-        _filled(rows, unreadable, [measure], bound)["value"].mean() for bound in (lowest, highest)
-    ]
-    return float(means[0]), float(means[1])
+    low_mean = _filled(rows, unreadable, measure, lowest)["value"].mean()
+    high_mean = _filled(rows, unreadable, measure, highest)["value"].mean()
+    return float(low_mean), float(high_mean)
 
 
 def compare_readable(
@@ -48,21 +46,21 @@ def compare_readable(
     measures: str | Sequence[str] | None = None,
     **options: Any,
 ) -> pd.DataFrame:
-    """Compare as `compare_all` does; where the fraction of missing verdicts differs between the
-    configurations, decide by the worse bound.
+    """Compare as `compare_all` does; if the fraction of missing verdicts of a measure differs between
+    the configurations, decide by the worse bound.
 
-    Of such a measure the missing verdicts are filled in twice: the lowest value for the contenders
-    and the highest for the baseline, and the reverse. ci_low to ci_high then spans the intervals of
-    both, p is the larger (1 where the two point in opposite directions), and `decision` is the
-    weaker of the decisions, "undecided" where they disagree. `interval` ends in ", worse bound";
-    `unreadable_note` states the fractions. Means, difference, wins and n are those of the verdicts
-    that were read.
+    The missing verdicts of such a measure are filled in twice: with the lowest value for the
+    contenders and the highest for the baseline, and the reverse. ci_low to ci_high then spans both
+    intervals, p is the larger one (1 if the two point in opposite directions), and `decision` is the
+    weaker decision, "undecided" if they disagree. `interval` ends in ", worse bound";
+    `unreadable_note` states the fractions. Means, difference, wins and n are computed from the
+    verdicts that were read.
 
     Args:
         scores_by_name: configuration -> tidy scores.
         baseline: the configuration that the others are compared with.
         unreadable: configuration -> measure -> queries.
-        measures, options: those of `compare_all`.
+        measures, options: as in `compare_all`.
     """
     observed = compare_all(scores_by_name, baseline, measures=measures, **options)
     bounded = [
@@ -73,13 +71,14 @@ def compare_readable(
     if not bounded:
         return observed
     tables = [observed]
-    for of_contenders in (0, 1):
+    for favours_contenders in (False, True):
         filled = {}
         for name, scores in scores_by_name.items():
-            side = 1 - of_contenders if name == baseline else of_contenders
-            missing = unreadable.get(name, {})
+            is_favoured = favours_contenders != (name == baseline)
             for measure in bounded:
-                scores = _filled(scores, missing, [measure], bounds_of(measure)[side])
+                lowest, highest = bounds_of(measure)
+                value = highest if is_favoured else lowest
+                scores = _filled(scores, unreadable.get(name, {}), measure, value)
             filled[name] = scores
         tables.append(compare_all(filled, baseline, measures=measures, **options))
     return printed_short(_weakest(tables, bounded), short_comparison)
@@ -90,8 +89,8 @@ def unreadable_note(
     scores_by_name: Mapping[str, pd.DataFrame],
     unreadable: Mapping[str, Unreadable],
 ) -> str:
-    """Return a sentence with the fraction of missing verdicts of each configuration; "" where all
-    have the same.
+    """Return a sentence with the fraction of missing verdicts of each configuration; "" if all
+    fractions are equal.
 
     >>> scores = pd.DataFrame({"query_id": list("abcd"), "measure": "llm_correctness", "value": [1, 1, 0, None]})
     >>> unreadable_note("llm_correctness", {"a": scores, "b": scores}, {"a": {"llm_correctness": {"d"}}})
@@ -113,44 +112,41 @@ def unreadable_note(
 
 
 def _filled(
-    scores: pd.DataFrame, unreadable: Unreadable, measures: Sequence[str], value: float
+    scores: pd.DataFrame, unreadable: Unreadable, measure: str, value: float
 ) -> pd.DataFrame:
-    """Return the scores with a value in place of each missing verdict of these measures."""
+    """Return the scores with a value for each missing verdict of a measure."""
     values = scores["value"].astype(float)
-    for measure in measures:
-        is_missing = scores["query_id"].isin(unreadable.get(measure, ()))
-        values = values.mask(is_missing & (scores["measure"] == measure) & values.isna(), value)
-    return scores.assign(value=values)
+    is_unreadable = scores["query_id"].isin(unreadable.get(measure, ()))
+    is_missing = is_unreadable & (scores["measure"] == measure) & values.isna()
+    return scores.assign(value=values.mask(is_missing, value))
 
 
 def _weakest(tables: Sequence[pd.DataFrame], measures: Sequence[str]) -> pd.DataFrame:
-    """Return the first of several comparisons with the intervals, p-values and decisions that hold
-    in all of them; the means stay.
+    """Return the first of several comparisons (with the same rows) with the intervals, p-values and
+    decisions that hold in all of them; the means stay. `measures` are decided by the worse bound.
     """
     result = pd.DataFrame(tables[0])
-    for row in result.index:
-        rows = [table.loc[row] for table in tables]
-        result.loc[row, "ci_low"] = min(each["ci_low"] for each in rows)
-        result.loc[row, "ci_high"] = max(each["ci_high"] for each in rows)
-        signs = {each["difference"] > 0 for each in rows}
-        for p in ("p_value", "p_adjusted", "p_likely", "p_likely_adjusted"):
-            known = [each[p] for each in rows if not pd.isna(each[p])]
+    for label in result.index:
+        cases = [table.loc[label] for table in tables]
+        result.loc[label, "ci_low"] = min(case["ci_low"] for case in cases)
+        result.loc[label, "ci_high"] = max(case["ci_high"] for case in cases)
+        signs = {case["difference"] > 0 for case in cases}
+        for column in ("p_value", "p_adjusted", "p_likely", "p_likely_adjusted"):
+            known = [case[column] for case in cases if not pd.isna(case[column])]
             if known:
-                result.loc[row, p] = max(known) if len(signs) == 1 else 1.0
-        decision = weakest_decision([each["decision"] for each in rows])
-        result.loc[row, "decision"] = decision
+                result.loc[label, column] = max(known) if len(signs) == 1 else 1.0
+        decision = weakest_decision([case["decision"] for case in cases])
+        result.loc[label, "decision"] = decision
         if not decision.startswith("likely"):
-            result.loc[row, "loss_rate_to_overturn"] = pd.NA
-        if result.loc[row, "decision"] == "undecided":
-            result.loc[row, "loss_rate_to_overturn"] = pd.NA
+            result.loc[label, "loss_rate_to_overturn"] = pd.NA
     is_bounded = result["measure"].isin(measures)
     result.loc[is_bounded, "interval"] += ", worse bound"
     return result
 
 
 def weakest_decision(decisions: Sequence[str]) -> str:
-    """Return the decision that holds in all cases: the weakest where all are on one side, else
-    "undecided"; "not possible" where the first is.
+    """Return the decision that holds in all cases: the weakest if all are on one side, else
+    "undecided"; "not possible" if the first decision is.
 
     >>> weakest_decision(["better", "likely better"]), weakest_decision(["better", "undecided"])
     ('likely better', 'undecided')
@@ -161,4 +157,7 @@ def weakest_decision(decisions: Sequence[str]) -> str:
         return decisions[0]
     strengths = [_STRENGTH.get(decision, 0) for decision in decisions]
     is_one_side = min(strengths) > 0 or max(strengths) < 0
-    return decisions[strengths.index(min(strengths, key=abs))] if is_one_side else "undecided"
+    if not is_one_side:
+        return "undecided"
+    weakest = min(strengths, key=abs)
+    return decisions[strengths.index(weakest)]
