@@ -1,9 +1,9 @@
-"""`judge_audit`: is a judge consistent, and is it biased by what should not matter?"""
+"""`judge_audit`: is a judge consistent, and is it biased by things that should not matter?"""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import chain, combinations
 from statistics import NormalDist, fmean
 from typing import Any
 
@@ -31,8 +31,8 @@ AUDIT_BOUNDS: Mapping[str, float] = {
     "documents reversed": 0.10,
     "other language": 0.25,
 }
-"""The tolerances of `judge_audit` on the scale of verdicts, [0, 1]: our choice, to be adapted to
-the use.
+"""The tolerances of `judge_audit` on the scale of verdicts, [0, 1]: a choice, to be adapted to the
+use.
 
 A bias of 0.05 is about the difference between neighbours on a leaderboard, so more of it can change
 a ranking.
@@ -66,7 +66,6 @@ _OTHER_LANGUAGES = (
 )
 """Questions, references, and right answers in other languages."""
 
-
 _REPEATS = 3
 
 
@@ -81,42 +80,42 @@ def judge_audit(
     concurrency: int = 8,
     timeout_s: float = llms.TIMEOUT_S,
 ) -> pd.DataFrame:
-    """Test a judge before it is used: probes with answers that are known to be right or wrong, and
-    with answers that differ in what should not matter.
+    """Test a judge before it is used: with answers that are known to be right or wrong, and with
+    answers that differ in ways that should not matter.
 
     The probes (one row each, as far as they apply to the criterion) and the meaning of `value`:
 
     - "repeated": the same request three times at temperature 0; mean |difference| of two verdicts,
       in [0, 1].
-    - "right answers": 1 - the mean verdict on answers that are right: the reference answer; by
-      faithfulness the first sentences of a document. A judge that always says no fails it.
-    - "wrong but fluent": mean verdict on what answers another question: its reference answer, or
-      else the answer given to it.
+    - "right answers": 1 - the mean verdict on right answers: the reference answer; for faithfulness
+      the first sentences of a document. A judge that always says no fails it.
+    - "wrong but fluent": mean verdict on answers to another question: its reference answer, else the
+      system's answer to it.
     - "empty answer": mean verdict on an empty text, which `judge` itself never sends.
     - "truncated", "padded", "famous author", "instruction to the judge": mean change of the verdict
       when the answer loses its second half, or gets sentences without content, a line that names a
       famous model as its author, or an instruction to give the best verdict; in [-1, 1]. Half of the
       answers are the system's, half are wrong ones (above), so that there is room on both sides. The
-      texts are in `ragbench.testsets.interventions`. A rise counts; for "correctness" also a fall by
-      what is added, which may lower other criteria with reason.
-    - "levels reversed", "documents reversed": mean |difference| when the levels are listed, or the
-      documents shown, in the opposite order, of the same answers.
+      texts are in `ragbench.testsets.interventions`. A rise counts; for "correctness" also a fall
+      after an addition, which may lower other criteria with reason.
+    - "levels reversed", "documents reversed": mean |difference| of the verdicts on the same answers
+      when the levels are listed, or the documents shown, in the opposite order.
     - "other language": 1 - the mean verdict on right answers in other languages than the question
       ("correctness" alone; the questions are built in).
 
-    A probe passes if its value is not shown to exceed its bound; where the interval reaches beyond
-    the bound, audit more answers.
+    A probe passes if its value is not shown to exceed its bound; if the interval reaches beyond the
+    bound, audit more answers.
 
     Args:
-        answers: of one system; `n` of those that need a judge are taken, evenly spread.
-        criterion: one that looks at the answer, such as "correctness", "relevance" or
-            "faithfulness"; also one of your own that a model judges.
+        answers: answers of one system; `n` that need a judge are taken, evenly spread.
+        criterion: a criterion that looks at the answer, such as "correctness", "relevance" or
+            "faithfulness"; also your own criterion, if a model judges it.
         llm: the judge.
         concurrency, timeout_s: as in `generate_many`.
 
     Returns:
         probe, n (answers with a value), n_unscored, value, ci_low, ci_high (95 %, over
-        questions), bound, verdict ("pass", "fail", or "unscored" where the judge gave no value at all).
+        questions), bound, verdict ("pass", "fail", or "unscored" if no verdict could be read).
 
     "fail" means that the value is shown to exceed the bound, with an error rate of 5 % over all
     probes: a fair judge with a few random errors passes.
@@ -143,81 +142,122 @@ def judge_audit(
     9            other language    0.0   0.25    pass
 
     Raises:
-        ConfigError: an unknown or unsuitable criterion or model, `n` below 2.
-        DataError: fewer than two answers that can be judged; answers that do not belong to the
-            dataset or chunks.
+        ConfigError: the criterion or the model is unknown or unsuitable, or `n` is below 2.
+        DataError: fewer than two answers can be judged, or answers do not belong to the dataset or
+            the chunks.
     """
-    [judged_by, *others_named] = load_criteria(criterion) or [None]
-    if judged_by is None or others_named:
-        raise ConfigError(f"criterion is {criterion!r}; an audit takes one criterion")
-    if judged_by.function is not None:
-        raise ConfigError(f"{judged_by.name} is a function, which asks no judge")
-    if judged_by.about != "answer":
-        names = [name for name, each in BUILT_IN.items() if each.about == "answer"]
-        raise ConfigError(
-            f"{judged_by.name} does not look at the answer, so it cannot be audited by it; take "
-            f"{names}"
-        )
+    audited = _auditable(criterion)
     if n < 2:
         raise ConfigError(f"n is {n}; expected 2 or more")
-    every = judgeable(answers, judged_by, dataset, chunks)
-    # evenly spread, as the first ones of a dataset are often all of one kind
-    plain = [every[i * len(every) // n] for i in range(n)] if n < len(every) else every
+    plain = judgeable(answers, audited, dataset, chunks)
+    if n < len(plain):  # evenly spread, as the first ones of a dataset are often all of one kind
+        plain = [plain[i * len(plain) // n] for i in range(n)]
     if len({material.question for material in plain}) < 2:
         raise DataError(
-            f"an audit by {judged_by.name} takes answers to two or more questions, and {len(plain)} "
+            f"an audit by {audited.name} takes answers to two or more questions, and {len(plain)} "
             f"of {len(answers)} can be judged; the others are abstentions or failed, or lack a "
             "reference answer or documents"
         )
-    others = answers_to_others([material.reference or material.answer for material in plain])
-    wrong = [replace(each, answer=other) for each, other in zip(plain, others, strict=True)]
     model = llms.load_llm(llm)
-    asking: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
-    values = {"repeated": _repeated(plain, judged_by, model, asking)}
-    groups = {"as it is": [*plain, *wrong]}
+    options: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
+    repeated = _repeated(plain, audited, model, options)
+    groups = _probe_materials(plain, audited)
+    materials = list(chain.from_iterable(groups.values()))
+    judged = iter(verdicts(materials, audited, model, **options))
+    scores: dict[str, list[float | None]] = {}
+    for name, group in groups.items():
+        scores[name] = [next(judged)[0] for _ in group]
+    if audited.form in ("level", "score"):
+        reversed_scores = verdicts(groups[_UNCHANGED], _backwards(audited), model, **options)
+        scores["levels reversed"] = [value for [value] in reversed_scores]
+    values = {"repeated": repeated, **_probe_values(scores, len(plain))}
+    rows = []
+    for probe in AUDIT_BOUNDS:
+        if probe in values:
+            n_questions = len(values[probe]) if probe == "other language" else len(plain)
+            rows.append(_row(probe, values[probe], audited.name, n_questions))
+    return pd.DataFrame(rows).astype(dict.fromkeys(("value", "ci_low", "ci_high"), "Float64"))
+
+
+def _auditable(criterion: Any) -> Criterion:
+    """Return the one criterion of an audit.
+
+    Raises:
+        ConfigError: there are none or several, it is a function, or it does not look at the answer.
+    """
+    criteria = load_criteria(criterion)
+    if len(criteria) != 1:
+        raise ConfigError(f"criterion is {criterion!r}; an audit takes one criterion")
+    [audited] = criteria
+    if audited.function is not None:
+        raise ConfigError(f"{audited.name} is a function, which asks no judge")
+    if audited.about != "answer":
+        names = [name for name, built_in in BUILT_IN.items() if built_in.about == "answer"]
+        raise ConfigError(
+            f"{audited.name} does not look at the answer, so it cannot be audited by it; take "
+            f"{names}"
+        )
+    return audited
+
+
+_UNCHANGED = "as it is"
+"""The group of the system's answers and as many wrong ones, which other probes change."""
+
+
+def _probe_materials(plain: Sequence[Material], criterion: Criterion) -> dict[str, list[Material]]:
+    """Return probe -> the materials to judge; the first group, `_UNCHANGED`, has the materials `plain`
+    and then the same with wrong answers.
+    """
+    others = answers_to_others([material.reference or material.answer for material in plain])
+    wrong = [replace(material, answer=other) for material, other in zip(plain, others, strict=True)]
+    unchanged = [*plain, *wrong]
+    groups = {_UNCHANGED: unchanged}
     for name, change in OF_ANSWERS.items():
-        groups[name] = [
-            replace(material, answer=change(material.answer)) for material in groups["as it is"]
-        ]
+        groups[name] = [replace(material, answer=change(material.answer)) for material in unchanged]
     groups["empty answer"] = [replace(material, answer="") for material in plain]
-    groups["right answers"] = _right_answers(plain, judged_by)
-    if judged_by.name == "correctness":
+    groups["right answers"] = _right_answers(plain, criterion)
+    if criterion.name == "correctness":
         groups["other language"] = [
             Material(f"language {i}", question, answer, reference, (), ())
             for i, (question, reference, answer) in enumerate(_OTHER_LANGUAGES)
         ]
-    if "contexts" in judged_by.shows and any(len(each.documents) > 1 for each in plain):
+    has_order = any(len(material.documents) > 1 for material in plain)
+    if "contexts" in criterion.shows and has_order:
         groups["documents reversed"] = [
-            replace(each, documents=each.documents[::-1], chunk_ids=each.chunk_ids[::-1])
-            for each in groups["as it is"]
+            replace(
+                material,
+                documents=material.documents[::-1],
+                chunk_ids=material.chunk_ids[::-1],
+            )
+            for material in unchanged
         ]
-    materials = [material for group in groups.values() for material in group]
-    judged = iter(verdicts(materials, judged_by, model, **asking))
-    scores = {name: [next(judged)[0] for _ in group] for name, group in groups.items()}
-    if judged_by.form in ("level", "score"):
-        again = verdicts(groups["as it is"], _backwards(judged_by), model, **asking)
-        scores["levels reversed"] = [value for [value] in again]
+    return groups
+
+
+def _probe_values(
+    scores: Mapping[str, Sequence[float | None]], n_plain: int
+) -> dict[str, list[float | None]]:
+    """Return probe -> the value of each answer (None: unscored), from the verdicts of each group; the
+    first `n_plain` of the group `_UNCHANGED` are the system's answers, the others wrong ones.
+    """
+    unchanged = scores[_UNCHANGED]
+    values: dict[str, list[float | None]] = {}
     for name in OF_ANSWERS:
-        values[name] = _changes(scores["as it is"], scores[name])
+        values[name] = _changes(unchanged, scores[name])
     for name in ("levels reversed", "documents reversed"):
         if name in scores:
-            changes = _changes(scores["as it is"], scores[name])
+            changes = _changes(unchanged, scores[name])
             values[name] = [None if change is None else abs(change) for change in changes]
     for name in ("right answers", "other language"):
         if scores.get(name):
             values[name] = [None if value is None else 1 - value for value in scores[name]]
-    values["wrong but fluent"] = scores["as it is"][len(plain) :]
-    values["empty answer"] = scores["empty answer"]
-    rows = []
-    for probe in AUDIT_BOUNDS:
-        if probe in values:
-            count = len(values[probe]) if probe == "other language" else len(plain)
-            rows.append(_row(probe, values[probe], judged_by.name, count))
-    return pd.DataFrame(rows).astype(dict.fromkeys(("value", "ci_low", "ci_high"), "Float64"))
+    values["wrong but fluent"] = list(unchanged[n_plain:])
+    values["empty answer"] = list(scores["empty answer"])
+    return values
 
 
 def _backwards(criterion: Criterion) -> Criterion:
-    """Return a criterion whose levels are listed in the opposite order, those without a value last."""
+    """Return a criterion whose levels are listed in the opposite order, levels without a value last."""
     order = [*reversed(criterion.values)]
     order += [name for name in criterion.levels if name not in order]
     anchors = {name: criterion.anchors[name] for name in order if name in criterion.anchors}
@@ -228,13 +268,19 @@ def _backwards(criterion: Criterion) -> Criterion:
 
 
 def _right_answers(plain: Sequence[Material], criterion: Criterion) -> list[Material]:
-    """Return answers that are right by a built-in criterion; none where that is not known."""
+    """Return materials with answers that are right by a built-in criterion; [] if no right answers are
+    known.
+    """
+    right = []
     if criterion.form == "claims":
-        shown = [each for each in plain if each.documents and each.documents[0].strip()]
-        return [replace(each, answer=_beginning(each.documents[0])) for each in shown]
-    if criterion.name not in ("correctness", "relevance", "completeness"):
-        return []
-    return [replace(each, answer=each.reference) for each in plain if each.reference]
+        for material in plain:
+            if material.documents and material.documents[0].strip():
+                right.append(replace(material, answer=_beginning(material.documents[0])))
+    elif criterion.name in ("correctness", "relevance", "completeness"):
+        for material in plain:
+            if material.reference:
+                right.append(replace(material, answer=material.reference))
+    return right
 
 
 def _beginning(document: str) -> str:
@@ -244,7 +290,7 @@ def _beginning(document: str) -> str:
 
 
 def _changes(before: Sequence[float | None], after: Sequence[float | None]) -> list[float | None]:
-    """Return the change of each verdict, None where one is missing."""
+    """Return the change of each verdict; None if either verdict is missing."""
     changes: list[float | None] = []
     for first, second in zip(before, after, strict=True):
         changes.append(None if first is None or second is None else second - first)
@@ -267,7 +313,7 @@ _FAULTS = {
 
 
 def audit_findings(audit: pd.DataFrame) -> list[str]:
-    """Return what an audit shows of a judge, the gravest fault first; [] where it passes every probe.
+    """Return the faults of a judge that an audit shows, the gravest first; [] if it passes every probe.
 
     >>> rows = [("repeated", 0.0, "pass"), ("right answers", 1.0, "fail"), ("wrong but fluent", 0.0, "pass"),
     ...         ("padded", 0.0, "pass")]
@@ -306,42 +352,58 @@ def _repeated(
 
 
 def _row(
-    probe: str, values: Sequence[float | None], criterion: str, count: int
+    probe: str, values: Sequence[float | None], criterion: str, n_questions: int
 ) -> dict[str, object]:
+    """Return the row of a probe; `values` as in `_interval`."""
     scored = [value for value in values if value is not None]
     bound = AUDIT_BOUNDS[probe]
-    low, high = _interval(values, count, probe in OF_ANSWERS, 0.05)
-    surely = _interval(values, count, probe in OF_ANSWERS, 0.1 / len(AUDIT_BOUNDS))
+    is_change = probe in OF_ANSWERS
+    low, high = _interval(values, n_questions, is_change, 0.05)
+    safe_low, safe_high = _interval(values, n_questions, is_change, 0.1 / len(AUDIT_BOUNDS))
     # Additions may lower other verdicts with reason: padding is off the point, and an author is a
     # claim.
-    either_way = probe in OF_ANSWERS and probe != "truncated" and criterion == "correctness"
-    failed = surely[0] > bound or (either_way and surely[1] < -bound)
-    return {
+    may_not_fall = is_change and probe != "truncated" and criterion == "correctness"
+    has_failed = safe_low > bound or (may_not_fall and safe_high < -bound)
+    row = {
         "probe": probe,
         "n": len(scored),
         "n_unscored": len(values) - len(scored),
-        "value": fmean(scored) if scored else None,
-        "ci_low": low if scored else None,
-        "ci_high": high if scored else None,
+        "value": None,
+        "ci_low": None,
+        "ci_high": None,
         "bound": bound,
-        "verdict": ("fail" if failed else "pass") if scored else "unscored",
+        "verdict": "unscored",
     }
+    if scored:
+        row["value"] = fmean(scored)
+        row["ci_low"] = low
+        row["ci_high"] = high
+        row["verdict"] = "fail" if has_failed else "pass"
+    return row
 
 
 def _interval(
-    values: Sequence[float | None], count: int, is_change: bool, alpha: float
+    values: Sequence[float | None], n_questions: int, is_change: bool, alpha: float
 ) -> tuple[float, float]:
-    """Return an interval of the mean over `count` questions; the right and the wrong answer to a
-    question are one observation.
+    """Return an interval of the mean over questions; the right and the wrong answer to a question are
+    one observation.
 
-    Of values from 0 to 1 that of Clopper and Pearson (1934), exact for 0 and 1 and conservative for
-    what is between. To changes, from -1 to 1, z^2 / 8 observations of -1 and of 1 and z^2 / 4 of 0
-    are added, so that equal ones are no certainty (Agresti & Min 2005).
+    Values from 0 to 1 have the interval of Clopper and Pearson (1934), exact for 0 and 1 and
+    conservative in between. Changes are from -1 to 1; z^2 / 8 observations of -1 and of 1 and z^2 / 4
+    of 0 are added to them, so that equal changes are no certainty (Agresti & Min 2005).
+
+    Args:
+        values: one value per question, or the values of all right answers and then of all wrong
+            ones, in the same order of questions (None: unscored).
     """
-    questions = [[value for value in values[i::count] if value is not None] for i in range(count)]
-    means = [fmean(question) for question in questions if question]
+    means = []
+    for i in range(n_questions):
+        scored = [value for value in values[i::n_questions] if value is not None]
+        if scored:
+            means.append(fmean(scored))
     if not is_change:
-        hits, n = sum(means), len(means)
+        hits = sum(means)
+        n = len(means)
         low = beta.ppf(alpha / 2, hits, n - hits + 1) if hits else 0.0
         high = beta.ppf(1 - alpha / 2, hits + 1, n - hits) if hits < n else 1.0
         return float(low), float(high)

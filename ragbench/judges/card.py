@@ -1,4 +1,4 @@
-"""The card of a judge: what an audit showed, kept for the reports that rest on its verdicts."""
+"""The card of a judge: the findings of an audit, kept for the reports that rest on its verdicts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CARD = {"judge": str, "criterion": str, "made_at": str, "findings": list, "prob
 
 
 def card_path(judge: str, criterion: Criterion) -> Path:
-    """Return where the card of a judge by a criterion is kept: one for each wording of the question."""
+    """Return the path of the card of a judge by a criterion; each wording of the question has its own."""
     digest = hashlib.sha256(f"{judge}\n{criterion.digest}".encode()).hexdigest()[:24]
     return user_data_path("ragbench", appauthor=False) / "judges" / f"{digest}.json"
 
@@ -32,13 +32,13 @@ def save_card(
     audit: pd.DataFrame,
     agreement: Sequence[Mapping[str, Any]] = (),
 ) -> Path:
-    """Keep what `judge_audit` showed of a judge; results that it decides from then on have it.
+    """Save the findings of `judge_audit` as a card; later results of this judge include it.
 
     Args:
         judge: the name of the model.
         criterion: the criterion by which it was audited.
         audit: the table of `judge_audit`.
-        agreement: rows of the agreement with people's labels, if there are any.
+        agreement: rows of the agreement with people's labels.
     """
     [loaded] = load_criteria(criterion)
     probes = json.loads(audit.to_json(orient="records"))
@@ -56,8 +56,8 @@ def save_card(
 
 
 def find_card(judge: str, criterion: Criterion) -> dict[str, Any] | None:
-    """Return the card of a judge by a criterion; None where it was not audited here, and of functions
-    without a name, which all are called the same.
+    """Return the card of a judge by a criterion; None if the judge was not audited on this machine, or
+    is a function without a name (all of these have the same name).
     """
     if judge.endswith("<lambda>"):
         return None
@@ -70,13 +70,13 @@ def find_card(judge: str, criterion: Criterion) -> dict[str, Any] | None:
 
 def is_card(record: Any) -> bool:
     """Return True if a record has the fields of a card."""
-    return isinstance(record, Mapping) and all(
-        isinstance(record.get(name), kind) for name, kind in _CARD.items()
-    )
+    if not isinstance(record, Mapping):
+        return False
+    return all(isinstance(record.get(name), kind) for name, kind in _CARD.items())
 
 
 def card_sentence(record: Mapping[str, Any]) -> str:
-    """Return what an audit showed, in one sentence.
+    """Return the findings of an audit in one sentence.
 
     >>> card_sentence({"judge": "openai:m", "criterion": "correctness", "made_at": "2026-03-01T10:00:00+00:00",
     ...                "findings": [], "probes": [{}] * 10})

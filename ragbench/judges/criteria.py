@@ -63,8 +63,11 @@ _BETWEEN = "\n\n--- repair ---\n\n"
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """The material for the judgement of one answer; `reference` is None where there is none,
-    `history` are the messages before the question, the oldest first.
+    """The material for the judgement of one answer.
+
+    `reference` is None for a question without a reference answer. `documents` are the texts of the
+    chunks `chunk_ids`, in the same order. `history` are the messages before the question, the oldest
+    first.
     """
 
     query_id: str
@@ -78,8 +81,8 @@ class Material:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Return all texts of others."""
-        turns = (message["content"] for message in self.history)
+        """Return all texts that are not the judge's own."""
+        turns = [message["content"] for message in self.history]
         return (
             self.question,
             self.answer,
@@ -92,7 +95,7 @@ class Material:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """One request about one answer, the first or its repair."""
+    """One request about one answer, the first or its repair; `answer` is the number of its material."""
 
     answer: int
     sample: int
@@ -129,93 +132,99 @@ def judge(
       chunk of each other one.
     - "context_recall": the fraction of the reference answer's statements that the retrieved chunks
       support, with quotes as faithfulness has them.
-    - "context_precision": useful chunks first? See `rank_weighted_precision`. Useful is what the
-      right answer needs: the reference answer where there is one.
-    - "vital_recall": the fraction of the gold facts that the answer states in full, without those
-      that the case's metadata `okay_facts` names; a part of a fact counts as nothing (strict vital
+    - "context_precision": useful chunks first? See `rank_weighted_precision`. A chunk is useful if
+      the right answer needs it; the reference answer, if there is one, is the right answer.
+    - "vital_recall": the fraction of the gold facts that the answer states in full; the facts in the
+      case's metadata `okay_facts` are left out, and a part of a fact counts as nothing (strict vital
       recall of TREC's RAG track, Pradeep et al. 2024).
-    - one of your own: see `Criterion`.
+    - your own criterion: see `Criterion`.
 
-    The judge sees the earlier turns of a conversation (`Case.turns`), of more than 12,000 characters
-    the latest; "faithfulness" and "context_recall" count them as one more document. The criteria are
-    in `ragbench/judges/criteria.toml`. Foreign text, such as the answer, is between tags
-    that it cannot close. The judge sees the first 12,000 characters of an answer; the explanation
-    notes where there is more.
+    The judge sees the earlier turns of a conversation (`Case.turns`), the latest 12,000 characters;
+    "faithfulness" and "context_recall" count them as one more document. The criteria are in
+    `ragbench/judges/criteria.toml`. Foreign text, such as the answer, is between tags that it cannot
+    close. The judge sees the first 12,000 characters of an answer; the explanation notes a longer
+    one.
 
     Some judgements need no request and have a `state`: an abstention, a refusal or an empty answer
     is "abstained" and a failed one "generation_failed" by the criteria that look at the answer
-    (those of the context are judged all the same); a criterion that needs a missing reference
-    answer is "no_reference"; where nothing was retrieved a criterion of the answer that needs
-    contexts is unscored and the context criteria are 0, all "retrieval_empty". A reply is
-    "unreadable" after one attempt at repair; a request without a reply is "judge_failed". Unscored
-    is None, never 0.
+    (criteria of the context are judged all the same); a criterion that needs a missing reference
+    answer is "no_reference"; if nothing was retrieved, a criterion of the answer that needs contexts
+    is unscored and the context criteria are 0, all "retrieval_empty". A reply is "unreadable" after
+    one attempt at repair; a request without a reply is "judge_failed". An unscored judgement has the
+    value None, never 0.
 
     Args:
         answers: from `generate_answers` or any system; several answers to one question are allowed.
-        criterion: one or several of the above, or of your own in any form that `Criterion` and
+        criterion: one or several of the criteria above, or your own in any form that `Criterion` and
             `load_criteria` describe.
-        llm: the judge: a name such as "anthropic:<model>", or an `LLM`. A JudgeWarning is given
-            where it also wrote the answers, because models prefer their own. Criteria that are
-            functions need none.
+        llm: the judge: a name such as "anthropic:<model>", or an `LLM`. A JudgeWarning is issued if
+            it also wrote the answers, because models prefer their own. Criteria that are functions
+            need no judge.
         dataset: the questions and reference answers.
-        chunks: what the answers' contexts name; not used by "correctness" and "relevance".
+        chunks: the chunks that the answers' contexts name; not used by "correctness" and "relevance".
         combine_criteria: ask about all criteria of an answer in one request. The three default
             criteria then take about a sixth fewer tokens, but verdicts influence each other (halo),
             and a reply that is cut loses all of them.
-        allow_same_model: no warning where the judge also wrote the answers.
+        allow_same_model: issue no warning if the judge also wrote the answers.
         concurrency, timeout_s: as in `generate_many`.
 
     Returns:
         One judgement per answer and criterion, by answer, then in the order of the criteria.
 
     Raises:
-        ConfigError: an unknown criterion or model, or no model where one is needed.
-        DataError: an answer to a question, or from a chunk, that is not there; a function that
-            fails, or returns something else than a value from 0 to 1.
+        ConfigError: a criterion or model is unknown, or a needed model is missing.
+        DataError: an answer belongs to an unknown question or chunk; a function fails, or returns
+            something else than a value from 0 to 1.
     """
     criteria = load_criteria(criterion)
     if not criteria:
         raise ConfigError(unknown("criterion", "", CRITERIA))
-    contexts = any("contexts" in each.shows for each in criteria)
-    contexts = contexts or (bool(chunks) and any(each.function for each in criteria))
-    materials = materials_of(answers, dataset, chunks, contexts=contexts)
+    shows_contexts = any("contexts" in each.shows for each in criteria)
+    has_function = any(each.function is not None for each in criteria)
+    needs_contexts = shows_contexts or (has_function and bool(chunks))
+    materials = materials_of(answers, dataset, chunks, contexts=needs_contexts)
     model = None
-    asking = [each for each in criteria if each.function is None]
-    if asking:
+    for each in criteria:
+        if each.function is not None:
+            continue
         if llm is None or llm == "":
-            raise ConfigError(
-                f"criterion {asking[0].name!r} is judged by a language model; name one"
-            )
+            raise ConfigError(f"criterion {each.name!r} is judged by a language model; name one")
         model = llms.load_llm(llm)
         if not allow_same_model:
             warn_of_same_model(answers, model)
+        break
 
-    options: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
     decided: dict[tuple[int, str], Judgement] = {}
-    groups: list[tuple[int, tuple[Criterion, ...]]] = []
+    requested: list[tuple[int, tuple[Criterion, ...]]] = []
     for i, (answer, material) in enumerate(zip(answers, materials, strict=True)):
         open_criteria = []
         for each in criteria:
             judgement = _without_request(answer, material, each)
             if judgement is None and each.function is not None:
-                judgement = _computed(each, dataset.case_of[answer.query_id], answer, material)
+                case = dataset.case_of[answer.query_id]
+                judgement = _computed(each, case, answer, material)
             if judgement is None:
                 open_criteria.append(each)
             else:
                 decided[i, each.name] = judgement
         if combine_criteria and open_criteria:
-            groups.append((i, tuple(open_criteria)))
+            requested.append((i, tuple(open_criteria)))
         else:
-            groups += [(i, (each,)) for each in open_criteria]
+            requested += [(i, (each,)) for each in open_criteria]
     if model is not None:
-        for (i, name, _), judgement in _ask(model, groups, materials, **options).items():
+        judged = _ask(model, requested, materials, concurrency=concurrency, timeout_s=timeout_s)
+        for (i, name, _), judgement in judged.items():
             decided[i, name] = judgement
-    judgements = [decided[i, each.name] for i in range(len(answers)) for each in criteria]
+    judgements = []
+    for i in range(len(answers)):
+        judgements += [decided[i, each.name] for each in criteria]
     for state in ("judge_failed", "unreadable"):
-        if lost := [judgement for judgement in judgements if judgement.state == state]:
+        lost = [judgement for judgement in judgements if judgement.state == state]
+        if lost:
+            first = lost[0]
             warnings.warn(
                 f"{len(lost)} of {len(judgements)} judgements are unscored, {state}; the "
-                f"first, {lost[0].criterion} of query {lost[0].query_id!r}: {lost[0].explanation}",
+                f"first, {first.criterion} of query {first.query_id!r}: {first.explanation}",
                 DataWarning,
                 stacklevel=2,
             )
@@ -223,7 +232,12 @@ def judge(
 
 
 def _computed(criterion: Criterion, case: Case, answer: Answer, material: Material) -> Judgement:
-    """Return the judgement of a criterion that is a function."""
+    """Return the judgement of a criterion that is a function.
+
+    Raises:
+        DataError: the function fails, or returns something else than a value from 0 to 1, None or
+            (value, reason).
+    """
     where = f"criterion {criterion.name!r}, query {case.query_id!r}"
     function = criterion.function
     assert function is not None
@@ -231,23 +245,22 @@ def _computed(criterion: Criterion, case: Case, answer: Answer, material: Materi
         returned = function(case, answer, material.documents)
     except Exception as exc:  # a user's function may fail in any way
         raise DataError(f"{where}: {type(exc).__name__}: {exc}") from exc
-    value, reason = (
-        returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, "")
-    )
-    state = "scored"
-    if value is None:
-        state = "excluded"
-    else:
+    value = returned
+    reason: object = ""
+    if isinstance(returned, tuple) and len(returned) == 2:
+        value, reason = returned
+    state = "excluded"
+    if value is not None:
+        state = "scored"
         try:
-            number = float(value)
+            value = float(value)
         except (TypeError, ValueError):
-            number = math.nan
-        if not 0 <= number <= 1:
+            value = math.nan
+        if not 0 <= value <= 1:
             raise DataError(
                 f"{where}: the function returned {returned!r}; expected a value from 0 to 1, None, or "
                 "(value, reason)"
             )
-        value = number
     model = f"function {object_name(function)}"
     return Judgement(case.query_id, criterion.name, value, str(reason), model=model, state=state)
 
@@ -255,8 +268,8 @@ def _computed(criterion: Criterion, case: Case, answer: Answer, material: Materi
 def write_request(
     criteria: Sequence[Criterion], material: Material, *, problem: str = "", reply: str = ""
 ) -> str:
-    """Return one request for these criteria; with `problem` the repair of an earlier `reply` that could
-    not be read.
+    """Return the text of one request for these criteria; with `problem` it asks to repair an earlier
+    `reply` that could not be read.
     """
     shown = frozenset[str]().union(*(criterion.shows for criterion in criteria))
     answer = material.answer[:MAX_ANSWER] if "answer" in shown else ""
@@ -266,7 +279,10 @@ def write_request(
     reply = reply[-_MAX_SHOWN_REPLY:]
     history = _latest(material.history)
     earlier = [message["content"] for message in history]
-    examples = [text for each in criteria for part in each.examples for text in part.values()]
+    examples: list[str] = []
+    for criterion in criteria:
+        for example in criterion.examples:
+            examples += example.values()
     code = fence_code(
         [material.question, answer, reference, reply, *documents, *facts, *earlier, *examples]
     )
@@ -288,21 +304,18 @@ def write_request(
     if reference:
         parts.append(f"Reference answer:\n{fence('reference', reference, code)}")
     if "answer" in shown:
-        cut = (
-            f"\n(Only the first {MAX_ANSWER} characters of the answer.)"
-            if answer != material.answer
-            else ""
-        )
+        note = ""
+        if answer != material.answer:
+            note = f"\n(Only the first {MAX_ANSWER} characters of the answer.)"
         parts.append(
             f"Answer to judge; the numbers in brackets cite "
-            f"documents:\n{fence('answer', answer, code)}{cut}"
+            f"documents:\n{fence('answer', answer, code)}{note}"
         )
         parts += name_language(material.question, answer)
-    parts.append(
-        "Decide this:"
-        if len(criteria) == 1
-        else f"Decide these {len(criteria)} things, each by itself:"
-    )
+    if len(criteria) == 1:
+        parts.append("Decide this:")
+    else:
+        parts.append(f"Decide these {len(criteria)} things, each by itself:")
     for criterion in criteria:
         parts.append(_task(criterion, len(documents), len(facts)))
         parts += _examples(criterion, code)
@@ -315,7 +328,7 @@ def write_request(
 
 
 def _task(criterion: Criterion, n_documents: int, n_facts: int) -> str:
-    """Return the question of a criterion, with what each level means."""
+    """Return the question of a criterion, with the meaning of each level."""
     question = criterion.question.strip()
     if criterion.form != "level":
         numbers = {"limit": MAX_CLAIMS, "documents": n_documents, "facts": n_facts}
@@ -347,8 +360,8 @@ def _reply_form(criterion: Criterion) -> str:
 
 
 def _latest(history: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
-    """Return the latest messages that have MAX_ANSWER characters together, the oldest first; the last
-    one is cut where it alone has more.
+    """Return the latest messages with at most MAX_ANSWER characters together, the oldest first; a
+    longer last message is cut.
     """
     messages: list[Mapping[str, str]] = []
     left = MAX_ANSWER
@@ -370,8 +383,8 @@ def verdicts(
     concurrency: int = 8,
     timeout_s: float = llms.TIMEOUT_S,
 ) -> list[list[float | None]]:
-    """Return for each material the values of its samples; every material is sent to the judge.
-    `temperature` None means 0 for a single sample, else SAMPLING_TEMPERATURE.
+    """Judge every material by one criterion, and return for each the values of its samples (None:
+    unscored). `temperature` None means 0 for a single sample, else SAMPLING_TEMPERATURE.
     """
     options: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
     judged = _ask(llm, _alone(materials, criterion), materials, n_samples, temperature, **options)
@@ -398,7 +411,7 @@ def _alone(
 def judgeable(
     answers: Sequence[Answer], criterion: Criterion, dataset: Dataset, chunks: Sequence[Chunk]
 ) -> list[Material]:
-    """Return the material of each answer that needs a request."""
+    """Return the materials of the answers that need a request, in the order of the answers."""
     materials = materials_of(
         answers, dataset, chunks, contexts=bool(chunks) or "contexts" in criterion.shows
     )
@@ -412,8 +425,12 @@ def judgeable(
 def materials_of(
     answers: Sequence[Answer], dataset: Dataset, chunks: Sequence[Chunk], *, contexts: bool = True
 ) -> list[Material]:
-    """Return the material for the judgement of each answer; without `contexts` their texts are not looked
-    up.
+    """Return the material for the judgement of each answer, in their order.
+
+    Without `contexts` the texts of the answers' contexts are not looked up.
+
+    Raises:
+        DataError: an answer belongs to an unknown question or chunk.
     """
     cases = dataset.case_of
     by_id = chunks_by_id(chunks)
@@ -426,27 +443,26 @@ def materials_of(
             )
         passages = answer.passage_of
         texts: Mapping[str, Passage | Chunk] = passages or by_id
-        named = answer.contexts if contexts else ()
-        if missing := [chunk_id for chunk_id in named if chunk_id not in texts]:
-            raise DataError(
-                f"the answer to query {answer.query_id!r} has the context {missing[0]!r}, which "
-                f"is not among the {len(texts)} chunks; was it answered from another chunking? "
-                "Pass the chunks that it was answered from"
-            )
+        chunk_ids = answer.contexts if contexts else ()
+        for chunk_id in chunk_ids:
+            if chunk_id not in texts:
+                raise DataError(
+                    f"the answer to query {answer.query_id!r} has the context {chunk_id!r}, which "
+                    f"is not among the {len(texts)} chunks; was it answered from another chunking? "
+                    "Pass the chunks that it was answered from"
+                )
         case = cases[answer.query_id]
-        documents = tuple(texts[chunk_id].text for chunk_id in named)
-        reference = case.reference_answer if (case.reference_answer or "").strip() else None
-        facts = tuple(fact[0] for fact in case.vital_facts)
+        has_reference = bool((case.reference_answer or "").strip())
         materials.append(
             Material(
                 answer.query_id,
                 case.text,
                 answer.text,
-                reference,
-                documents,
-                named,
-                facts,
-                case.history,
+                reference=case.reference_answer if has_reference else None,
+                documents=tuple(texts[chunk_id].text for chunk_id in chunk_ids),
+                chunk_ids=chunk_ids,
+                facts=tuple(first_wording for first_wording, *_ in case.vital_facts),
+                history=case.history,
             )
         )
     return materials
@@ -454,27 +470,29 @@ def materials_of(
 
 def _without_request(answer: Answer, material: Material, criterion: Criterion) -> Judgement | None:
     """Return the judgement that needs no judge; None if a request is needed."""
-    value, state, why = None, "", ""
+
+    def unscored(state: str, explanation: str) -> Judgement:
+        return Judgement(answer.query_id, criterion.name, None, explanation, state=state)
+
     is_of_answer = criterion.about == "answer"
+    if is_of_answer:
+        if answer.failed:
+            reason = answer.error or "no reason is given"
+            return unscored("generation_failed", f"the answer failed: {reason}")
+        if reason := no_answer(answer):
+            return unscored("abstained", reason)
+    if "reference" in criterion.needs and material.reference is None:
+        return unscored("no_reference", "the question has no reference answer")
+    if "facts" in criterion.needs and not material.facts:
+        return unscored("no_reference", "the question has no vital facts")
     has_turns = criterion.form in _BY_SUPPORT and bool(material.history)
-    if is_of_answer and answer.failed:
-        state, why = (
-            "generation_failed",
-            f"the answer failed: {answer.error or 'no reason is given'}",
-        )
-    elif is_of_answer and (how := no_answer(answer)):
-        state, why = "abstained", how
-    elif "reference" in criterion.needs and material.reference is None:
-        state, why = "no_reference", "the question has no reference answer"
-    elif "facts" in criterion.needs and not material.facts:
-        state, why = "no_reference", "the question has no vital facts"
-    elif "contexts" in criterion.needs and not material.documents and not has_turns:
-        state, why = "retrieval_empty", "nothing was retrieved, so nothing can support the answer"
-        if not is_of_answer:
-            value, why = 0.0, "nothing was retrieved"
-    if not state:
-        return None
-    return Judgement(answer.query_id, criterion.name, value, why, state=state)
+    if "contexts" in criterion.needs and not material.documents and not has_turns:
+        if is_of_answer:
+            explanation = "nothing was retrieved, so nothing can support the answer"
+            return unscored("retrieval_empty", explanation)
+        explanation = "nothing was retrieved"
+        return Judgement(answer.query_id, criterion.name, 0.0, explanation, state="retrieval_empty")
+    return None
 
 
 def no_answer(answer: Answer) -> str:
@@ -482,11 +500,11 @@ def no_answer(answer: Answer) -> str:
     if not answer.text.strip():
         return "the answer is empty"
     outcome = str(answer.outcome if answer.abstained else read_outcome(answer.text))
-    if GUARDRAIL_BLOCKED in answer.flags:
-        outcome = "blocked"
-    return {"no_results": "the answer is an abstention", "blocked": "the answer is a refusal"}.get(
-        outcome, ""
-    )
+    if outcome == "blocked" or GUARDRAIL_BLOCKED in answer.flags:
+        return "the answer is a refusal"
+    if outcome == "no_results":
+        return "the answer is an abstention"
+    return ""
 
 
 def _ask(
@@ -497,27 +515,30 @@ def _ask(
     temperature: float | None = None,
     **asking: Any,
 ) -> _Judged:
-    """Return the judgements of each (number of a material, criteria), after one repair of the replies
-    that could not be read. `asking` are options of `generate_many`.
+    """Request judgements, with one repair of the replies that cannot be read.
+
+    Args:
+        groups: (number of a material, the criteria to ask about in one request).
+        asking: options of `generate_many`.
     """
     if temperature is None:
         temperature = SAMPLING_TEMPERATURE if n_samples > 1 else 0.0
     judged: _Judged = {}
-    requests = [
-        _Request(i, sample, criteria, write_request(criteria, materials[i]))
-        for i, criteria in groups
-        for sample in range(n_samples)
-    ]
-    for longer, kind in ((1, ""), (2, "repair of ")):
-        unread = []
+    requests = []
+    for i, criteria in groups:
+        prompt = write_request(criteria, materials[i])
+        requests += [_Request(i, sample, criteria, prompt) for sample in range(n_samples)]
+    for kind in ("", "repair of "):
+        # a reply that was cut would be cut again at the same length
+        length_factor = 2 if kind else 1
+        repairs = []
         for criteria in dict.fromkeys(request.criteria for request in requests):
             group = [request for request in requests if request.criteria == criteria]
             completions = llms.generate_many(
                 llm,
                 [request.prompt for request in group],
                 system=JUDGE_SYSTEM,
-                # A reply that was cut would be cut again at the same length.
-                max_tokens=sum(criterion.max_tokens for criterion in criteria) * longer,
+                max_tokens=sum(criterion.max_tokens for criterion in criteria) * length_factor,
                 temperature=temperature,
                 schema=reply_schema(criteria),
                 samples=[request.sample for request in group],
@@ -529,20 +550,25 @@ def _ask(
                 problems = _take(request, completion, material, judged, llm.name)
                 if problems:
                     problem = "; ".join(dict.fromkeys(problems.values()))
-                    rest = tuple(each for each in criteria if each.name in problems)
-                    prompt = write_request(rest, material, problem=problem, reply=completion.text)
-                    unread.append(replace(request, criteria=rest, prompt=prompt))
-        requests = unread
+                    unread = tuple(each for each in criteria if each.name in problems)
+                    prompt = write_request(unread, material, problem=problem, reply=completion.text)
+                    repairs.append(replace(request, criteria=unread, prompt=prompt))
+        requests = repairs
     return judged
 
 
 def _take(
     request: _Request, completion: Completion, material: Material, judged: _Judged, model: str
 ) -> dict[str, str]:
-    """Add one completion to `judged`; return criterion -> problem where it could not be read."""
-    failure, is_cut = completion.error, completion.finish == "length"
+    """Add the judgements of one completion to `judged`; a repair extends the earlier judgement.
+
+    Returns:
+        criterion -> problem, for verdicts that could not be read.
+    """
+    failure = completion.error
     if completion.finish == "refusal":
         failure = failure or "the judge refused to judge"
+    is_cut = completion.finish == "length"
     verdicts = {}
     if not failure:
         verdicts = read_verdicts(
@@ -551,37 +577,46 @@ def _take(
     problems = {}
     for criterion in request.criteria:
         name = criterion.name
-        scored = Scored(None, failure or "", "judge_failed")
-        if not failure:
+        if failure:
+            scored = Scored(None, failure, "judge_failed")
+        else:
             try:
                 verdict = verdicts[name]
                 if isinstance(verdict, UnreadableError):
                     raise verdict
                 scored = score(verdict, *_numbered_material(criterion, material))
             except UnreadableError as problem:
-                problems[name] = f"{problem}{' (it was cut at max_tokens)' if is_cut else ''}"
+                note = " (it was cut at max_tokens)" if is_cut else ""
+                problems[name] = f"{problem}{note}"
                 why = f"the judge's reply could not be read: {problems[name]}"
                 scored = Scored(None, why, "unreadable")
-        explanation, length = scored.explanation, len(material.answer)
+        explanation = scored.explanation
+        length = len(material.answer)
         if "answer" in criterion.shows and length > MAX_ANSWER:
             note = f"Judged by the first {MAX_ANSWER} of {length} characters."
             explanation = f"{note}\n{explanation}"
         key = (request.answer, name, request.sample)
-        before = judged.get(key)
+        prompt = request.prompt
+        response = completion.text
+        # the usage of a request counts once, at its first criterion
         usage = (replace(completion, text=""),) if criterion is request.criteria[0] else ()
+        if earlier := judged.get(key):
+            prompt = earlier.prompt
+            response = f"{earlier.response}{_BETWEEN}{response}"
+            usage = earlier.usage + usage
         judged[key] = Judgement(
             material.query_id,
             name,
             scored.value,
             explanation,
-            prompt=before.prompt if before else request.prompt,
-            response=_BETWEEN.join([*([before.response] if before else []), completion.text]),
+            prompt=prompt,
+            response=response,
             model=completion.model or model,
             state=scored.state,
             samples=(scored.value,),
             unsupported=scored.unsupported,
             invented_quotes=scored.invented_quotes,
-            usage=before.usage + usage if before else usage,
+            usage=usage,
         )
     return problems
 
@@ -589,7 +624,9 @@ def _take(
 def _numbered_material(
     criterion: Criterion, material: Material
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names and the texts of what a verdict numbers: facts, or documents."""
+    """Return the names and the texts that a verdict refers to by number: of the facts (without texts),
+    or of the documents.
+    """
     if criterion.form == "facts":
         return material.facts, ()
     if criterion.form in _BY_SUPPORT and material.history:
@@ -605,7 +642,7 @@ def _bare(name: str) -> str:
 
 
 def writer_among(answers: Sequence[Answer], judge: str) -> str:
-    """Return the model of the answers that is the judge of this name; "" where the judge wrote none."""
+    """Return the model of the answers that is the judge of this name; "" if the judge wrote none."""
     if judge.endswith("<lambda>"):  # the name that all functions without a name share
         return ""
     writers = {_bare(answer.usage.model): answer.usage.model for answer in answers if answer.usage}
@@ -613,8 +650,8 @@ def writer_among(answers: Sequence[Answer], judge: str) -> str:
 
 
 def warn_of_same_model(answers: Sequence[Answer], llm: LLM) -> None:
-    """Warn if the judge wrote the answers, too; for functions that the user calls: the warning
-    points two frames up.
+    """Issue a JudgeWarning if the judge also wrote the answers. The caller must be a function that the
+    user calls: the warning points two frames up.
     """
     if writer := writer_among(answers, llm.name):
         warnings.warn(

@@ -1,4 +1,4 @@
-"""`Criterion`: what a judge is asked, as a record; the built-in ones are in criteria.toml."""
+"""`Criterion`: the question to a judge, as a record; the built-in criteria are in criteria.toml."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ from ragbench.testsets.snapshot import as_at_start
 from ragbench.types import Answer, Case
 
 Function = Callable[[Case, Answer, Sequence[str]], Any]
-"""A criterion that is computed: the question with its labels, the answer, the texts that it was made
-from -> a value, or a value and its reason. None is unscored.
+"""A computed criterion: a function of the question with its labels, the answer and the texts of its
+contexts. It returns a value, or (value, reason); a value of None is unscored.
 """
 
 NEEDS = ("reference", "contexts", "facts")
-"""What a judge can be shown in addition to the question and the answer."""
+"""The material that a judge can be shown in addition to the question and the answer."""
 
 FORMS = ("level", "score", "grade", "claims", "statements", "documents", "facts")
-"""The forms of a reply. "level" is the word of a level; the others are those of the built-in criteria."""
+"""The forms of a reply. "level" is the word of a level; each other form belongs to a built-in
+criterion.
+"""
 
 _WITH_LEVELS = ("level", "score", "grade")
 _OF_EXAMPLES = ("question", "contexts", "reference", "answer", "reason", "verdict")
@@ -40,28 +42,29 @@ _HINT = "a file of criteria holds tables such as [politeness] with question and 
 
 @dataclass(frozen=True, eq=False)
 class Criterion:
-    """What a judge decides about an answer; its scores are the measure `llm_<name>`.
+    """A question to a judge about an answer; its scores are the measure `llm_<name>`.
 
     The judge chooses one of `levels`, whose values are from 0 to 1. A level of None (in TOML `nan`)
     has no value: an answer that gets it is unscored, and listed. A criterion with a `function` asks
     no model: the function is called with the case, the answer and the texts of its contexts, and
-    returns a value, or a value and its reason; None is unscored.
+    returns a value, or (value, reason); a value of None is unscored.
 
     As with the built-in criteria, answers that failed and abstentions are not judged.
 
     Args:
         name: letters, digits and underscores.
-        question: what the judge is asked.
+        question: the question to the judge.
         levels: the verdicts and their values.
-        needs: what the judge is shown in addition to question and answer: "reference", "contexts",
-            "facts". An answer without it is unscored.
-        examples: judged examples that the judge is shown; each has a "verdict", and as far as
-            wanted "question", "contexts", "reference", "answer" and "reason".
+        needs: material that the judge is shown in addition to question and answer: "reference",
+            "contexts", "facts". An answer without it is unscored.
+        examples: judged examples that the judge is shown; each has a "verdict", and optionally
+            "question", "contexts", "reference", "answer" and "reason".
         function: computes the value in place of a judge.
         anchors: level -> when it is right.
-        higher_is_better: False where 1 is the worst value, as of "toxicity".
+        higher_is_better: False if 1 is the worst value, as for "toxicity".
         meaning: a few words for tables; the first sentence of the question unless given.
-        optional: what the judge is shown where there is any; as `needs`, but nothing is unscored.
+        optional: material that the judge is shown if it exists; as `needs`, but an answer without it
+            is judged.
         about: "answer", or "contexts" for a criterion that does not look at the answer.
         form: the form of the reply, for other wordings of the built-in criteria (see `FORMS`).
         max_tokens: maximum of the reply.
@@ -72,7 +75,7 @@ class Criterion:
     ('llm_politeness', {'yes': 1.0, 'partly': 0.5, 'no': 0.0})
 
     Raises:
-        ConfigError: a name, level or example that cannot be used, naming it.
+        ConfigError: a name, level or example cannot be used; the message names it.
     """
 
     name: str
@@ -128,14 +131,16 @@ class Criterion:
 
     @property
     def values(self) -> dict[str, float]:
-        """Return the levels that have a value."""
+        """Return the levels with a value."""
         return {name: value for name, value in self.levels.items() if value is not None}
 
     @property
     def shows(self) -> frozenset[str]:
         """Return the parts of the material that a judge sees."""
-        answer = ["answer"] if self.about == "answer" else []
-        return frozenset((*self.needs, *self.optional, *answer))
+        parts = {*self.needs, *self.optional}
+        if self.about == "answer":
+            parts.add("answer")
+        return frozenset(parts)
 
     @property
     def is_own(self) -> bool:
@@ -145,46 +150,44 @@ class Criterion:
     @property
     def measure(self) -> Measure:
         """Return the measure of this criterion's scores."""
-        meaning = self.meaning or self.question.partition("?")[0].partition(". ")[0].strip()
-        of_scale = self.form in _WITH_LEVELS and self.function is None
-        bounds = (min(self.values.values()), max(self.values.values())) if of_scale else (0.0, 1.0)
+        first_sentence = self.question.partition("?")[0].partition(". ")[0].strip()
+        bounds = (0.0, 1.0)
+        if self.form in _WITH_LEVELS and self.function is None:
+            bounds = (min(self.values.values()), max(self.values.values()))
+        label_of = {"reference": "reference_answer", "facts": "gold_facts"}
         return Measure(
             f"llm_{self.name}",
             perspective="judge",
             level="answer" if self.about == "answer" else "context",
-            meaning=meaning or self.name,
+            meaning=self.meaning or first_sentence or self.name,
             source="a criterion of the user",
             bounds=bounds,
             higher_is_better=self.higher_is_better,
-            labels=tuple(
-                {"reference": "reference_answer", "facts": "gold_facts"}[need]
-                for need in self.needs
-                if need != "contexts"
-            ),
+            labels=tuple(label_of[need] for need in self.needs if need != "contexts"),
             judged=True,
         )
 
     @property
     def declaration(self) -> dict[str, Any]:
-        """Return the criterion as plain data, as the tables of a file have it; of a function its name
-        and the SHA-256 of its source.
+        """Return the criterion as plain data, as in the tables of a file; a function becomes its name
+        and the SHA-256 of its source. Empty fields are left out.
         """
         plain: dict[str, Any] = {}
         for part in fields(self):
             value = getattr(self, part.name)
-            if part.name == "function":
-                value = value and _described(value)
+            if part.name == "function" and value is not None:
+                value = _described(value)
             elif isinstance(value, Mapping):
                 value = dict(value)
             elif isinstance(value, tuple):
-                value = [dict(each) if isinstance(each, Mapping) else each for each in value]
+                value = [dict(item) if isinstance(item, Mapping) else item for item in value]
             if value not in (None, "", [], {}):
                 plain[part.name] = value
         return plain
 
     @property
     def digest(self) -> str:
-        """Return the SHA-256 of everything that decides a verdict."""
+        """Return the SHA-256 of the declaration, all that decides a verdict."""
         text = json.dumps(self.declaration, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 
@@ -199,6 +202,7 @@ def _level(name: object) -> str:
 
 
 def _checked_levels(levels: Mapping[Any, Any], where: str) -> dict[str, float | None]:
+    """Return level -> value (None: no value); ConfigError for a level that cannot be used."""
     if not isinstance(levels, Mapping) or not levels:
         raise ConfigError(
             f"{where}: levels is {levels!r}; expected verdicts with their values, such as "
@@ -229,6 +233,7 @@ def _checked_levels(levels: Mapping[Any, Any], where: str) -> dict[str, float | 
 def _checked_examples(
     examples: Any, levels: Mapping[str, float | None], where: str
 ) -> tuple[dict[str, str], ...]:
+    """Return the examples with texts in all fields; ConfigError for one that cannot be used."""
     checked = []
     if isinstance(examples, Mapping | str) or not isinstance(examples, Iterable):
         raise ConfigError(f"{where}: examples is {examples!r}; expected a list of tables")
@@ -237,18 +242,17 @@ def _checked_examples(
         if not isinstance(example, Mapping):
             raise ConfigError(f"{place} is {example!r}; expected fields such as answer, verdict")
         check_known(f"field of {place}", _OF_EXAMPLES, *example)
-        texts = {
-            name: _level(text) if name == "verdict" else str(text) for name, text in example.items()
-        }
-        if "verdict" not in texts:
+        if "verdict" not in example:
             raise ConfigError(f"{place} has no verdict; expected one of {', '.join(levels)}")
+        texts = {name: str(text) for name, text in example.items()}
+        texts["verdict"] = _level(example["verdict"])
         check_known(f"verdict of {place}", levels, texts["verdict"])
         checked.append(texts)
     return tuple(checked)
 
 
 def _described(function: Any) -> str:
-    """Return the name of a function with the digest of its source, as far as there is one."""
+    """Return the name of a function with the digest of its source, without one if it has no source."""
     module = getattr(function, "__module__", "") or ""
     name = f"{module}:{object_name(function)}"
     try:
@@ -259,13 +263,13 @@ def _described(function: Any) -> str:
 
 
 def criterion_of(name: str, table: Any, where: str = "") -> Criterion:
-    """Return the criterion that a table describes, as in a file or a grid.
+    """Return the criterion in a table of a file or a grid; `where` names the place in errors.
 
     >>> criterion_of("politeness", {"question": "Is it polite?", "levels": {"yes": 1.0, "no": 0.0}}).needs
     ()
 
     Raises:
-        ConfigError: a field that is not known, or as `Criterion`.
+        ConfigError: a field is unknown, or `Criterion` raises it.
     """
     if isinstance(table, Criterion):
         return table
@@ -287,7 +291,7 @@ def criterion_of(name: str, table: Any, where: str = "") -> Criterion:
 BUILT_IN: Mapping[str, Criterion] = {
     name: criterion_of(name, table) for name, table in bundled(__file__, "criteria.toml").items()
 }
-"""The criteria of criteria.toml, by name; "document" is of a document that was retrieved."""
+"""The criteria of criteria.toml, by name; "document" judges a retrieved document."""
 
 CRITERIA = tuple(name for name in BUILT_IN if name != "document")
 """The names of the built-in criteria of answers and contexts."""
@@ -296,25 +300,25 @@ _own: dict[str, Criterion] = {}
 
 
 def load_criteria(given: Any, *, folder: str | Path = "") -> tuple[Criterion, ...]:
-    """Return criteria in the forms in which users name them, each once, and make those of the user
-    known to the registry of measures.
+    """Return criteria in any form in which users name them, each once; declare the user's own criteria
+    and their measures.
 
     Args:
         given: the name of a built-in criterion, a `Criterion`, a function, a TOML file of criteria,
             "package.module:attribute", a table name -> fields, or a list or comma-separated text of
-            these. A function is the criterion of its name.
-        folder: where a file is looked for; "" means the working directory.
+            these. A function becomes the criterion with the function's name.
+        folder: the folder of a file; "" means the working directory.
 
     >>> [criterion.name for criterion in load_criteria("relevance, correctness")]
     ['relevance', 'correctness']
 
     Raises:
-        ConfigError: nothing has this name, or it cannot be used; two criteria have one name.
+        ConfigError: a name is unknown, a criterion cannot be used, or two criteria have one name.
     """
     criteria: dict[str, Criterion] = {}
     for criterion in _loaded(given, folder):
-        before = criteria.setdefault(criterion.name, criterion)
-        if before.digest != criterion.digest:
+        first = criteria.setdefault(criterion.name, criterion)
+        if first.digest != criterion.digest:
             raise ConfigError(
                 f"two criteria have the name {criterion.name!r}; give each a name of its own"
             )
@@ -324,11 +328,15 @@ def load_criteria(given: Any, *, folder: str | Path = "") -> tuple[Criterion, ..
 
 
 def _loaded(given: Any, folder: str | Path) -> list[Criterion]:
+    """Return the criteria of `load_criteria`, maybe some twice."""
+    criteria: list[Criterion] = []
     if isinstance(given, Criterion):
         return [given]
     if isinstance(given, str):
-        names = [name.strip() for name in given.split(",")]
-        return [each for name in names if name for each in _named(name, folder)]
+        for part in given.split(","):
+            if name := part.strip():
+                criteria += _named(name, folder)
+        return criteria
     if isinstance(given, Mapping):
         return [criterion_of(str(name), table) for name, table in given.items()]
     if isinstance(given, Path):
@@ -337,7 +345,9 @@ def _loaded(given: Any, folder: str | Path) -> list[Criterion]:
         meaning = (inspect.getdoc(given) or "").partition("\n")[0]
         return [Criterion(object_name(given), function=given, meaning=meaning)]
     if isinstance(given, Iterable):
-        return [each for item in given for each in _loaded(item, folder)]
+        for item in given:
+            criteria += _loaded(item, folder)
+        return criteria
     raise ConfigError(
         f"{given!r} is not a criterion; expected a name, rb.Criterion(name, question), a function, "
         "or a TOML file"
@@ -345,21 +355,19 @@ def _loaded(given: Any, folder: str | Path) -> list[Criterion]:
 
 
 def _named(name: str, folder: str | Path) -> list[Criterion]:
+    """Return the criteria of a name, a file or an import path."""
     if name in CRITERIA:
         return [BUILT_IN[name]]
     if name.endswith(".toml"):
         return _of_file(Path(folder) / expanded(name))
     if ":" in name:
-        return _loaded(_not_text(imported(name, "criterion", folder), name), folder)
+        value = imported(name, "criterion", folder)
+        if isinstance(value, str):
+            raise ConfigError(f"criterion {name!r} is a text; expected rb.Criterion or a function")
+        return _loaded(value, folder)
     if name in _own:
         return [_own[name]]
     raise ConfigError(unknown("criterion", name, [*CRITERIA, *_own]))
-
-
-def _not_text(value: Any, name: str) -> Any:
-    if isinstance(value, str):
-        raise ConfigError(f"criterion {name!r} is a text; expected rb.Criterion or a function")
-    return value
 
 
 def _of_file(path: Path) -> list[Criterion]:
@@ -372,10 +380,10 @@ def _of_file(path: Path) -> list[Criterion]:
 
 
 def declare_criterion(criterion: Criterion) -> None:
-    """Make a criterion of the user known by its name, and its measure; a later one replaces it.
+    """Register a user's criterion by its name, and its measure; a later one of the name replaces it.
 
     Raises:
-        ConfigError: it has the name of a built-in criterion and is another one.
+        ConfigError: a built-in criterion has the name.
     """
     if not criterion.is_own:
         return
@@ -385,7 +393,7 @@ def declare_criterion(criterion: Criterion) -> None:
 
 
 def check_own(criterion: Criterion) -> None:
-    """Refuse a criterion of the user with the name of a built-in one."""
+    """Raise ConfigError if a user's criterion has the name of a built-in one."""
     if criterion.name in BUILT_IN:
         raise ConfigError(
             f"{criterion.name!r} is a criterion of ragbench; give yours another name, such as "
@@ -394,5 +402,5 @@ def check_own(criterion: Criterion) -> None:
 
 
 def find_criterion(name: str) -> Criterion | None:
-    """Return the built-in or the user's criterion of this name; None where there is none."""
+    """Return the built-in or the user's criterion of this name; None if neither exists."""
     return BUILT_IN.get(name) or _own.get(name)

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import (
@@ -39,6 +40,9 @@ _WORDS = {
 
 
 def _as_verdict(value: object) -> object:
+    """Return True or False for the words of a verdict, other words without signs around them; any
+    other value unchanged.
+    """
     if not isinstance(value, str):
         return value
     word = value.strip(" \t\r\n.!*_`\"'").casefold()
@@ -46,20 +50,23 @@ def _as_verdict(value: object) -> object:
 
 
 def _as_amount(value: object) -> object:
+    """Return a number, or a text without signs around it, for pydantic to read."""
     if isinstance(value, str):
         return value.strip(" \t\r\n*_`")
-    # pydantic would read true as 1
-    return "a truth value" if isinstance(value, bool) else value
+    if isinstance(value, bool):
+        return "a truth value"  # pydantic would read true as 1
+    return value
 
 
 def _as_number(value: object) -> object:
-    """Return the number of a document; models without a schema also write null, "[2]",
+    """Return the number of a document, 0 for none; models without a schema also write null, "[2]",
     "Document 2" or [2, 3].
     """
     if isinstance(value, list):
-        value = next(iter(value), None)
+        value = value[0] if value else None
     if isinstance(value, str):
-        value = next(iter(re.findall(r"\d+", value)), None)
+        match = re.search(r"\d+", value)
+        value = match[0] if match else None
     return value or 0
 
 
@@ -83,7 +90,7 @@ _Score = Annotated[
 
 
 class LevelVerdict(BaseModel):
-    """The verdict of a criterion with levels; `level_values` are the values of these."""
+    """The verdict of a criterion with levels; `level_values` maps each level to its value."""
 
     level_values: ClassVar[Mapping[str, float | None]]
     reason: str = ""
@@ -163,11 +170,15 @@ _TRUTH = {
 
 @lru_cache(maxsize=256)
 def _form(criterion: Criterion) -> type[BaseModel]:
-    """Return the model of the verdict on a criterion."""
+    """Return the pydantic model of the verdict on a criterion.
+
+    A level may be written in any case; where levels mean yes and no, also by a synonym or as a truth
+    value.
+    """
     if criterion.form != "level":
         return _FORMS[criterion.form]
     levels = criterion.levels
-    words = {name.casefold(): name for name in levels}
+    words = {name.casefold(): name for name in levels}  # word in a reply -> level
     truths: dict[bool, str] = {}
     for truth, synonyms in _TRUTH.items():
         for synonym in synonyms:
@@ -219,8 +230,8 @@ _DECISION: Any = {
 
 
 def reply_schema(criteria: Sequence[Criterion]) -> dict[str, Any]:
-    """Return the JSON schema of a reply: only what every provider's structured output understands,
-    all in one piece.
+    """Return the JSON schema of a reply, in one piece and with only the features that every provider's
+    structured output understands.
     """
     forms: dict[str, Any] = {criterion.name: (_form(criterion), ...) for criterion in criteria}
     return plain_schema(create_model("Reply", **forms))
@@ -229,26 +240,27 @@ def reply_schema(criteria: Sequence[Criterion]) -> dict[str, Any]:
 def read_verdicts(
     reply: str, criteria: Sequence[Criterion], *, cut: bool = False, material: Sequence[str] = ()
 ) -> dict[str, BaseModel | UnreadableError]:
-    """Return the verdict on each criterion, or why it cannot be read.
+    """Return criterion -> its verdict, or the error that states why it cannot be read.
 
-    An object counts only where the reply begins or ends with it, on lines of its own; in prose, in
-    a fence next to prose, in quotation marks, or after "it says:", it may be quoted from the judged
-    text. Several verdicts on a criterion must agree, in whatever form and place, and each be
-    complete. A reply with a broken JSON object is unreadable: its content might be a verdict
-    planted by the judged text. So is a refusal, and a verdict in words next to an object may
-    contradict it ("Verdict: FALSE"), but words alone are no verdict. A criterion judged alone may
-    lack its name around the object. A reply that was `cut` at its limit is read only where it
-    begins with its object. A verdict that is an object of the `material`, the texts of others that
-    the judge was shown, is a copy and not the judge's.
+    An object counts only if the reply begins or ends with it, on lines of its own; in prose, in a
+    fence next to prose, in quotation marks, or after "it says:", it may be quoted from the judged
+    text. Several verdicts on a criterion must agree, in any form and place, and each be complete. A
+    reply with a broken JSON object is unreadable: its content might be a verdict planted by the
+    judged text. A refusal is unreadable, too. A verdict in words next to an object may contradict it
+    ("Verdict: FALSE"), but words alone are no verdict. A criterion judged alone may lack its name
+    around the object. A reply that was `cut` at its limit is read only if it begins with its object.
+    A verdict that is an object in the `material`, the texts that the judge was shown, is a copy and
+    not the judge's.
     """
     text = without_fence(without_thoughts(reply))
     if cut and not _BEGINS_WITH_OBJECT.match(text):
-        return {each.name: UnreadableError("it ends before its verdict") for each in criteria}
+        cut_off = UnreadableError("it ends before its verdict")
+        return {criterion.name: cut_off for criterion in criteria}
     try:
         objects = list(json_spans(text))
     except UnreadableError as problem:
-        return {each.name: problem for each in criteria}
-    shown = [_bare_json(each) for each in material if "{" in each]
+        return {criterion.name: problem for criterion in criteria}
+    shown = [_bare_json(part) for part in material if "{" in part]
     verdicts: dict[str, BaseModel | UnreadableError] = {}
     for criterion in criteria:
         try:
@@ -261,7 +273,7 @@ def read_verdicts(
 
 
 def _bare_json(text: str) -> str:
-    """Return a text as objects in it are compared: without blanks and quotation marks."""
+    """Return a text in the form in which objects are compared: without blanks and quotation marks."""
     return re.sub(r"[\s'\"“”‘’]", "", text).casefold().replace(",}", "}")
 
 
@@ -270,7 +282,7 @@ def _check_copies(
     objects: Sequence[tuple[Mapping[str, Any], int, int]],
     shown: Sequence[str],
 ) -> None:
-    """Refuse a verdict that some text of others holds."""
+    """Raise UnreadableError if one of the texts that the judge was shown holds the verdict."""
     if not shown:
         return
     for item, _, _ in objects:
@@ -291,41 +303,72 @@ def _verdict(
     *,
     alone: bool,
 ) -> BaseModel:
-    name, key = criterion.name, VERDICT_FIELDS[criterion.form]
+    """Return the verdict on a criterion in a reply, as `read_verdicts`.
+
+    `objects` are the JSON objects of the text with their start and end.
+
+    Raises:
+        UnreadableError: the verdict is missing, incomplete, contradicted, or may be a quotation.
+    """
+    name = criterion.name
+    key = VERDICT_FIELDS[criterion.form]
     spans = [(start, stop) for _, start, stop in objects]
     candidates: list[object] = []
-    counts = False
+    is_own = False  # one of the candidates is not quoted
     for (item, _, _), is_stated in zip(objects, stated(text, spans), strict=True):
-        named = [item[name.casefold()]] if name.casefold() in item else []
-        named += [item] if alone and key in item else []
+        named: list[object] = []
+        if name.casefold() in item:
+            named.append(item[name.casefold()])
+        if alone and key in item:
+            named.append(item)
         candidates += named
-        counts = counts or (is_stated and bool(named))
-    ends = [0, *(stop for _, stop in spans)]
-    starts = [*(start for start, _ in spans), len(text)]
-    words = " ".join(text[end:start] for end, start in zip(ends, starts, strict=True))
+        if is_stated and named:
+            is_own = True
+    words = _text_between(text, spans)
     if refuses_to_judge(words):
         raise UnreadableError("it refuses to judge")
     if not candidates:
         raise UnreadableError(f"it has no verdict on {name}" if text else "it is empty")
     # Words do not decide, but they may contradict.
-    verdicts: list[BaseModel] = []
-    for candidate in (*_in_words(criterion, words), *candidates):
-        try:
-            # {"correctness": true}
-            plain = candidate if isinstance(candidate, Mapping) else {key: candidate}
-            verdicts.append(_form(criterion).model_validate(_in_form(plain, key)))
-        except ValidationError as exc:
-            first = exc.errors(include_url=False)[0]
-            where = ".".join(str(part) for part in (name, *first["loc"]))
-            raise UnreadableError(f"{where}: {first['msg']}") from None
+    verdicts = [
+        _validated(criterion, candidate)
+        for candidate in (*_in_words(criterion, words), *candidates)
+    ]
     decisions = [verdict.model_dump(include=_DECISION) for verdict in verdicts]
     if any(decision != decisions[-1] for decision in decisions):
         raise UnreadableError(f"it has verdicts on {name} that disagree")
-    if not counts:
+    if not is_own:
         raise UnreadableError(
             f"it neither begins nor ends with its verdict on {name}, which may be a quotation"
         )
     return verdicts[-1]
+
+
+def _text_between(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    """Return a text without these spans, which are in their order."""
+    parts = []
+    end = 0
+    for start, stop in spans:
+        parts.append(text[end:start])
+        end = stop
+    parts.append(text[end:])
+    return " ".join(parts)
+
+
+def _validated(criterion: Criterion, candidate: object) -> BaseModel:
+    """Return an object or a bare verdict (as of {"correctness": true}) in the form of the criterion.
+
+    Raises:
+        UnreadableError: it does not have the form.
+    """
+    key = VERDICT_FIELDS[criterion.form]
+    fields = candidate if isinstance(candidate, Mapping) else {key: candidate}
+    try:
+        return _form(criterion).model_validate(_in_form(fields, key))
+    except ValidationError as exc:
+        error = exc.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in (criterion.name, *error["loc"]))
+        raise UnreadableError(f"{where}: {error['msg']}") from None
 
 
 _LISTS = {"claims": "claim", "statements": "statement"}
@@ -355,22 +398,26 @@ _BEGINS_WITH_OBJECT = re.compile(r"\[?\s*\{")
 
 
 def _in_words(criterion: Criterion, text: str) -> list[str]:
-    """Return the labelled verdicts anywhere in a text, and the word that it begins with, if that is
-    a level.
+    """Return the labelled verdicts anywhere in a text ("Verdict: true"), and the first word of the
+    text if it is a level.
     """
     name = re.escape(criterion.name)
+    patterns = []
     if criterion.form == "level":
-        known = {synonym for synonyms in _TRUTH.values() for synonym in synonyms}
-        words = known if known & {*criterion.levels} else set()
-        words |= {*criterion.levels}
-        word = f"({'|'.join(re.escape(each) for each in sorted(words, key=len, reverse=True))})"
+        words = {*criterion.levels}
+        synonyms = {*chain.from_iterable(_TRUTH.values())}
+        if words & synonyms:
+            words |= synonyms
+        longest_first = sorted(words, key=len, reverse=True)
+        word = f"({'|'.join(re.escape(word) for word in longest_first)})"
         label = rf"(?:final )?(?:verdict|{name})(?: is)?[^\w\n]+"
-        forms = [rf"\A[^\w\n]*{word}\s*[,.:;!]", rf"\b{label}{word}\b"]
+        patterns = [rf"\A[^\w\n]*{word}\s*[,.:;!]", rf"\b{label}{word}\b"]
     elif criterion.form == "score":
-        forms = [rf"\b{_SCORE.replace('{name}', name)}\b"]
-    else:
-        forms = []
-    return [hit for form in forms for hit in re.findall(form, text, re.IGNORECASE)]
+        patterns = [rf"\b{_SCORE.replace('{name}', name)}\b"]
+    verdicts: list[str] = []
+    for pattern in patterns:
+        verdicts += re.findall(pattern, text, re.IGNORECASE)
+    return verdicts
 
 
 def rank_weighted_precision(useful: Sequence[bool]) -> float:
@@ -379,7 +426,7 @@ def rank_weighted_precision(useful: Sequence[bool]) -> float:
     The mean, over the useful chunks, of the precision at their rank: sum_k P@k u_k / sum_k u_k,
     where u_k is 1 if the chunk at rank k is useful and P@k the fraction of useful ones among the
     first k. It is 1 if all useful chunks come first, regardless of the others, and 0 if none is
-    useful. It is average precision over what was retrieved, as RAGAS defines context precision (Es
+    useful. It is average precision over the retrieved chunks, as RAGAS defines context precision (Es
     et al. 2024); documents that were not retrieved do not matter.
 
     Useful at ranks 1 and 3: (1/1 + 2/3) / 2.
@@ -387,13 +434,17 @@ def rank_weighted_precision(useful: Sequence[bool]) -> float:
     >>> round(rank_weighted_precision([True, False, True, False]), 4)
     0.8333
     """
-    ranks = [rank for rank, is_useful in enumerate(useful, 1) if is_useful]
-    return sum(hits / rank for hits, rank in enumerate(ranks, 1)) / len(ranks) if ranks else 0.0
+    precisions = []
+    for rank, is_useful in enumerate(useful, 1):
+        if is_useful:
+            n_useful = len(precisions) + 1
+            precisions.append(n_useful / rank)
+    return sum(precisions) / len(precisions) if precisions else 0.0
 
 
 class Scored(NamedTuple):
-    """The value of a verdict in [0, 1], None where it has none (then `state` states why), and its
-    explanation; of claims those that are unsupported, and the quotes that no document has.
+    """The value of a verdict in [0, 1] with its explanation; None if it has no value (`state` states
+    why). `unsupported` are the unsupported claims, `invented_quotes` quotes that no document has.
     """
 
     value: float | None
@@ -404,8 +455,11 @@ class Scored(NamedTuple):
 
 
 def score(verdict: BaseModel, names: Sequence[str], texts: Sequence[str] = ()) -> Scored:
-    """Return the value of a verdict and its explanation. `names` are the ids of the documents, or of
-    "facts" the facts; `texts` are the documents, in which quotes are looked up.
+    """Return the value of a verdict and its explanation.
+
+    Args:
+        names: the ids of the documents in their order; for the form "facts" the facts.
+        texts: the documents, in which quotes are looked up.
 
     Raises:
         UnreadableError: a document, fact or claim has no verdict; or support is claimed without a
@@ -444,22 +498,27 @@ def _folded(text: str) -> str:
 def _by_number(
     noun: str, kind: str, parts: Sequence[Usefulness | Fact], names: Sequence[str]
 ) -> tuple[list[bool], str]:
-    """Return whether each document is useful or each fact stated in full, and the explanation."""
+    """Return for each of `names` True if the document is useful or the fact stated in full, and the
+    explanation.
+    """
     judged = {part.number: part for part in parts}
     _check_complete(noun, judged, len(names))
-    good, lines = [], []
+    is_good = []
+    lines = []
     for number, name in enumerate(names, 1):
         part = judged[number]
         if isinstance(part, Fact):
             word: str = part.support
         else:
             word = "useful" if part.useful else "not useful"
-        good.append(word in ("useful", "full"))
-        lines.append(f"{number}. {word} [{name}]{f' ({part.reason})' if part.reason else ''}")
-    return good, "\n".join([f"{sum(good)} of {len(good)} {kind}", *lines])
+        is_good.append(word in ("useful", "full"))
+        reason = f" ({part.reason})" if part.reason else ""
+        lines.append(f"{number}. {word} [{name}]{reason}")
+    return is_good, "\n".join([f"{sum(is_good)} of {len(is_good)} {kind}", *lines])
 
 
 def _check_complete(noun: str, judged: Mapping[int, BaseModel], count: int) -> None:
+    """Raise UnreadableError unless the numbers 1 to `count` are all judged."""
     missing = [str(number) for number in range(1, count + 1) if number not in judged]
     if missing:
         raise UnreadableError(f"no verdict on {noun} {', '.join(missing)}")
@@ -472,40 +531,51 @@ def _supported(
     names: Sequence[str],
     texts: Sequence[str],
 ) -> Scored:
-    """Return supported / all; of a repeated claim the last verdict counts.
+    """Return the fraction of supported claims; of a repeated claim the last verdict counts.
 
-    A claim is supported where its quote is in a document, the one that the judge names or another.
-    A quote that is in none makes it unsupported.
+    A claim is supported if its quote is in a document, the one that the judge names or another. A
+    quote that no document has makes the claim unsupported. `names` and `texts` are the ids and the
+    texts of the documents, in the same order.
+
+    Raises:
+        UnreadableError: a claim has no check, or a check contradicts itself.
     """
-    by_number = {check.number: check for check in checks}
-    if len(by_number) < len(checks) == len(claims):  # all with the number 1
-        by_number = dict(enumerate(checks, 1))
-    _check_complete(noun, by_number, len(claims))
+    check_of = {check.number: check for check in checks}
+    if len(check_of) < len(checks) == len(claims):  # all with the number 1
+        check_of = dict(enumerate(checks, 1))
+    _check_complete(noun, check_of, len(claims))
     for number in range(1, len(claims) + 1):
-        _check_evidence(noun, by_number[number], len(names))
-    last = {_folded(text): (text, by_number[number]) for number, text in enumerate(claims, 1)}
+        _check_evidence(noun, check_of[number], len(names))
+    unique: dict[str, tuple[str, Check]] = {}  # the last of equal claims
+    for number, claim in enumerate(claims, 1):
+        unique[_folded(claim)] = (claim, check_of[number])
     index = QuoteIndex(texts)
-    lines: dict[bool, list[str]] = {False: [], True: []}
-    unsupported, invented = [], []
-    for number, (text, check) in enumerate(last.values(), 1):
+    supported_lines = []
+    unsupported_lines = []
+    unsupported = []
+    invented = []
+    for number, (claim, check) in enumerate(unique.values(), 1):
         source = index.find(check.quote, check.document) if check.supported else None
         if source is not None:
-            lines[True].append(f'{number}. {text} [{names[source - 1]}]: "{check.quote}"')
+            supported_lines.append(f'{number}. {claim} [{names[source - 1]}]: "{check.quote}"')
             continue
-        unsupported.append(text)
+        unsupported.append(claim)
         why = f" ({check.reason})" if check.reason else ""
         if check.supported:
             invented.append(check.quote)
             why = f' (its quote is in no document: "{check.quote}")'
-        lines[False].append(f"{number}. {text}{why}")
-    summary = f"{len(lines[True])} of {len(last)} {noun}s supported"
+        unsupported_lines.append(f"{number}. {claim}{why}")
+    n_supported = len(supported_lines)
+    summary = f"{n_supported} of {len(unique)} {noun}s supported"
     if invented:
         summary += f"; invented quotes: {len(invented)}"
     explanation = [summary]
-    for heading, group in zip(("Unsupported:", "Supported:"), lines.values(), strict=True):
-        explanation += [heading, *group] if group else []
+    if unsupported_lines:
+        explanation += ["Unsupported:", *unsupported_lines]
+    if supported_lines:
+        explanation += ["Supported:", *supported_lines]
     return Scored(
-        len(lines[True]) / len(last),
+        n_supported / len(unique),
         "\n".join(explanation),
         unsupported=tuple(unsupported),
         invented_quotes=tuple(invented),
@@ -513,7 +583,9 @@ def _supported(
 
 
 def _check_evidence(noun: str, check: Check, n_documents: int) -> None:
-    """Refuse support that contradicts itself: from a document that was not shown, or without words."""
+    """Raise UnreadableError for support that contradicts itself: from a document that was not shown, or
+    without a quote.
+    """
     if not check.supported:
         return
     if not 1 <= check.document <= n_documents:

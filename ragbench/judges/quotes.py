@@ -17,8 +17,8 @@ _MINUS = str.maketrans("\u2212\u2010\u2011\u2012\u2013\u2014", "------")
 class QuoteIndex:
     """Documents in which quotes are looked up.
 
-    Words are compared, without regard to case, forms of Unicode, line breaks and punctuation. What
-    a quote leaves out is marked by "..."; its parts must follow in one document in their order.
+    Words are compared, without regard to case, forms of Unicode, line breaks and punctuation. A quote
+    marks omissions by "..."; its parts must follow in one document in their order.
 
     >>> index = QuoteIndex(["The railway opened in 1881, in May.", "Tea is grown on hills."])
     >>> index.find("the railway opened in 1881"), index.find("railway ... in May", 2)
@@ -31,16 +31,22 @@ class QuoteIndex:
         self._texts = [_words(text) for text in texts]
 
     def find(self, quote: str, number: int = 1) -> int | None:
-        """Return the number of the document that has the quote, from 1: `number` where it has it, else
-        the first; None where none has.
+        """Return the number of a document with the quote, from 1: `number` if it has the quote, else
+        the first that has it; None if no document has it.
         """
-        parts = [words for part in _GAP.split(quote) if (words := _words(part)).strip()]
+        parts = []
+        for part in _GAP.split(quote):
+            words = _words(part)
+            if words.strip():
+                parts.append(words)
         if not parts:
             return None
-        others = [other for other in range(1, len(self._texts) + 1) if other != number]
-        for candidate in (number, *others):
-            if 1 <= candidate <= len(self._texts) and _has(self._texts[candidate - 1], parts):
-                return candidate
+        numbers = range(1, len(self._texts) + 1)
+        if number in numbers and _has(self._texts[number - 1], parts):
+            return number
+        for other in numbers:
+            if _has(self._texts[other - 1], parts):
+                return other
         return None
 
 
@@ -50,11 +56,11 @@ def _words(text: str) -> str:
 
 
 def _has(text: str, parts: Sequence[str]) -> bool:
-    """Return True if a text has these parts in their order."""
+    """Return True if a text has these parts in their order; neighbouring parts may share a blank."""
     start = 0
     for part in parts:
-        at = text.find(part, start)
-        if at < 0:
+        found = text.find(part, start)
+        if found < 0:
             return False
-        start = at + len(part) - 1
+        start = found + len(part) - 1  # the blank at the end may begin the next part
     return True
