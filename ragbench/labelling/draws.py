@@ -1,4 +1,4 @@
-"""Which questions people label next, and what their labels show of two systems: `trust`."""
+"""The questions that people label next, and the difference of two systems by their labels: `trust`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,8 +29,8 @@ PROXIES = {
     "completeness": ("llm_completeness", "semantic_similarity"),
     "faithfulness": ("llm_faithfulness", "claim_support"),
 }
-"""Criterion -> the measures that may follow people's verdicts by it, a judge's first; of another
-criterion the judge's alone.
+"""Criterion -> the measures that may follow people's verdicts, a judge's first; other criteria have
+only the judge's measure.
 """
 
 _Values = TypeVar("_Values", pd.DataFrame, "pd.Series[float]")
@@ -48,40 +47,41 @@ def trust(
     dataset: Dataset | None = None,
     grades: Qrels | None = None,
 ) -> Trust:
-    """Return what labels by people show of the difference of two systems, second minus first, and how
-    many more are needed; of one system, what they show of its mean.
+    """Return the difference of two systems by people's labels, second minus first, and the number of
+    labels that will likely decide; for one system its mean.
 
-    The interval is valid where one stops when it is decided, or before, and holds for people's verdicts
-    over all questions, however biased the judge is: see `ragbench.statistics.estimate_difference`. By
-    correctness and relevance an answer that is missing counts 0, and two answers of the same text
-    are settled without a label; by faithfulness only questions that both answered count.
+    The interval is valid if labelling stops at the decision, or before, and holds for people's
+    verdicts over all questions, however biased the judge is: see
+    `ragbench.statistics.estimate_difference`. By correctness and relevance a missing answer counts
+    0, and two answers of the same text are settled without a label; by faithfulness only questions
+    that both answered count.
 
     Args:
         results: one or two, of the same questions.
-        labels: sheets (paths), or a frame with query_id, criterion, value, and configuration where
-            there are two; of questions that `ragbench label` drew, or that were drawn at random
-            (rows with another `picked` than "drawn 7", "random" or none are left out). For a
-            ranking measure: such a sheet of documents, with `dataset`; or relevance by people,
-            query_id, doc_id, value, of all documents that count, for questions drawn at random.
-        criterion: "correctness", "relevance", "completeness", "faithfulness", one of your own that
-            the results have, or a ranking measure of documents ("nDCG@10").
+        labels: sheets (paths), or a frame with query_id, criterion, value, and for two results
+            configuration. The labelled questions must be drawn by `ragbench label`, or at random
+            (rows with another `picked` than "drawn 7", "random" or "" are left out). For a ranking
+            measure: such a sheet of documents, with `dataset`; or relevance by people, query_id,
+            doc_id, value, of all documents that count, for questions drawn at random.
+        criterion: "correctness", "relevance", "completeness", "faithfulness", your own criterion
+            that the results have, or a ranking measure of documents ("nDCG@10").
         margin: a difference that does not matter.
         alpha: probability that the interval is wrong.
-        dataset: for a ranking measure, the documents and the labels that there are.
-        grades: labels of all documents that count, a model's where people gave none, as from
-            `ragbench.labelling.judge_relevance`; None = those of the dataset, or the results'
+        dataset: for a ranking measure, the documents and the existing labels.
+        grades: labels of all documents that count, from a model where people's are missing, as from
+            `ragbench.labelling.judge_relevance`; None = the labels of the dataset, or the results'
             scores.
 
     Raises:
-        ConfigError: more than two results, or an unknown criterion or measure.
-        DataError: labels of none of these answers.
+        ConfigError: there are more than two results, or the criterion or measure is unknown.
+        DataError: no label is of these answers.
     """
     frame, settled = proxy_differences(Results(results), criterion, dataset, grades)
-    if isinstance(labels, str | Path) or (
-        isinstance(labels, Sequence) and labels and isinstance(labels[0], str | Path)
-    ):
-        answers = {result.name: result.answers for result in results}
-        labels = load_labels(labels, answers=answers if is_labelled(criterion) else None)
+    if _are_paths(labels):
+        answers = None
+        if is_labelled(criterion):
+            answers = {result.name: result.answers for result in results}
+        labels = load_labels(labels, answers=answers)
     if labels is None or not len(labels):
         values = pd.Series(dtype=float)
     elif is_labelled(criterion):
@@ -89,14 +89,20 @@ def trust(
     else:
         values = _of_documents(results, labels, criterion, dataset)
     values = values[values.index.isin(frame.index)]
-    state = estimate_difference(frame, values, settled=settled, margin=margin, alpha=alpha)
-    if len(results) > 1:
-        is_lower_better = is_labelled(criterion) and not higher_is_better(f"llm_{criterion}")
-        opposite = {"better": "worse", "worse": "better"}
-        if is_lower_better and state.decision in opposite:
-            return replace(state, decision=opposite[state.decision])
-        return state
-    return replace(state, decision="mean", more=None, decided_after=None)
+    estimate = estimate_difference(frame, values, settled=settled, margin=margin, alpha=alpha)
+    if len(results) == 1:
+        return replace(estimate, decision="mean", more=None, decided_after=None)
+    is_lower_better = is_labelled(criterion) and not higher_is_better(f"llm_{criterion}")
+    opposite = {"better": "worse", "worse": "better"}
+    if is_lower_better and estimate.decision in opposite:
+        return replace(estimate, decision=opposite[estimate.decision])
+    return estimate
+
+
+def _are_paths(labels: Any) -> bool:
+    if isinstance(labels, str | Path):
+        return True
+    return isinstance(labels, Sequence) and bool(labels) and isinstance(labels[0], str | Path)
 
 
 def draw_items(
@@ -111,23 +117,25 @@ def draw_items(
     n: int = 10,
     seed: int = 0,
 ) -> list[LabelItem]:
-    """Return the answers of the next `n` questions to label, which `picked` numbers ("drawn 7").
+    """Return the answers of the next `n` questions to label, with the number of the question in
+    `picked` ("drawn 7").
 
-    Every beginning of the draw has its part of each stratum (see `draw_order`), so that a label
-    counts for as many questions as its stratum has per label. What the sheet has is not drawn again;
-    questions that another annotator was given come first.
+    The first questions of the draw, however many, have their part of each stratum (see
+    `draw_order`), so that a label counts for as many questions as its stratum has per label. Answers
+    in the sheet are not drawn again; questions that another annotator was given come first.
 
     Args:
         results: one or two.
         criterion: "correctness", "relevance", "faithfulness", or a ranking measure: then documents
-            are labelled, those without a label among the first k.
+            are labelled, the unlabelled ones among the first k.
         dataset: the questions, with reference answers.
-        chunks: configuration -> what its answers were made from, shown as context.
-        grades: as `trust`.
-        sheet: where earlier draws are, "" for none.
+        chunks: configuration -> the chunks that its answers were made from, shown as context.
+        grades: as in `trust`.
+        sheet: the sheet with earlier draws, "" for none.
 
     Raises:
-        ConfigError: an unknown criterion, more than two results; faithfulness without contexts.
+        ConfigError: the criterion is unknown, there are more than two results, or faithfulness has no
+            contexts.
         DataError: nothing can be labelled.
     """
     frame, _ = proxy_differences(results, criterion, dataset, grades)
@@ -146,27 +154,34 @@ def draw_items(
             f"of {_names(results)}; name another sheet"
         )
     drawn = rows["picked"].str.extract(_DRAWN, expand=False).dropna().astype(int)
-    numbers: dict[Any, int] = drawn.groupby(rows["query_id"]).min().sort_values().to_dict()
-    rows = rows.loc[drawn.index]
-    mine = {*rows.loc[rows["annotator"] == annotator, "item"]}
-    rest = [q for q in draw_order(frame, seed=seed) if q in items and q not in numbers]
-    numbers |= zip(rest, count(max(numbers.values(), default=0) + 1), strict=False)
-    chosen = [q for q in numbers if any(item.item_id not in mine for item in items.get(q, ()))]
-    return [
-        replace(item, picked=f"drawn {numbers[q]}")
-        for q in chosen[:n]
-        for item in sorted(items[q], key=lambda item: item.item_id)
-    ]
+    number_of: dict[Any, int] = drawn.groupby(rows["query_id"]).min().sort_values().to_dict()
+    next_number = max(number_of.values(), default=0) + 1
+    for query_id in draw_order(frame, seed=seed):
+        if query_id in items and query_id not in number_of:
+            number_of[query_id] = next_number
+            next_number += 1
+    drawn_rows = rows.loc[drawn.index]
+    given = {*drawn_rows.loc[drawn_rows["annotator"] == annotator, "item"]}
+    next_items: list[LabelItem] = []
+    n_chosen = 0
+    for query_id, number in number_of.items():
+        pool = items.get(query_id, [])
+        if n_chosen == n or all(item.item_id in given for item in pool):
+            continue
+        n_chosen += 1
+        for item in sorted(pool, key=lambda item: item.item_id):
+            next_items.append(replace(item, picked=f"drawn {number}"))
+    return next_items
 
 
 def open_items(
     sheet: str | Path, criterion: str = "correctness", *, annotator: str = "me"
 ) -> pd.DataFrame:
-    """Return the rows of a sheet that an annotator has not labelled by a criterion; none where the
-    sheet is not there yet.
+    """Return the rows of a sheet that an annotator has not labelled by a criterion; no rows if the
+    sheet does not exist.
 
     Raises:
-        DataError: it is not a sheet.
+        DataError: the file is not a sheet.
     """
     if not Path(sheet).exists():
         return pd.DataFrame(columns=COLUMNS, dtype=str)
@@ -175,7 +190,7 @@ def open_items(
 
 
 def _criterion_of_rows(criterion: str) -> str:
-    """Return the criterion of a sheet's rows: by a ranking measure, documents are labelled."""
+    """Return the criterion in the rows of a sheet: "document" for a ranking measure."""
     return criterion if is_labelled(criterion) else "document"
 
 
@@ -185,11 +200,13 @@ def proxy_differences(
     dataset: Dataset | None = None,
     grades: Qrels | None = None,
 ) -> tuple[pd.DataFrame, list[float]]:
-    """Return the proxies of the questions that labels decide, and the differences of the others, which
-    need no label.
+    """Return the proxies of the questions that need a label, and the differences of the others.
 
     The frame has a row per question and a column per proxy: second result minus first, or the
     values of the only result.
+
+    Raises:
+        ConfigError: there are more than two results, or the criterion is unknown.
     """
     if not 1 <= len(results) <= 2:
         raise ConfigError(f"{len(results)} results; expected one, or the two to decide between")
@@ -213,13 +230,13 @@ def _by_answers(results: Sequence[Result], criterion: str) -> tuple[pd.DataFrame
     frames = _columns(results, PROXIES.get(criterion, (f"llm_{criterion}",)))
     has_proxy = frames[0].shape[1] > 0
     scored = {query_id for frame in frames for query_id in frame.dropna(how="all").index}
-    enough = all if needs_both else any
-    ids = [
-        query_id
-        for query_id in _shared(results)
-        if enough(query_id in answers for answers in texts)
-        and (query_id in scored or not has_proxy)
-    ]
+    min_answers = len(results) if needs_both else 1
+    ids = []
+    for query_id in _shared(results):
+        n_answers = sum(query_id in answers for answers in texts)
+        has_score = query_id in scored or not has_proxy
+        if n_answers >= min_answers and has_score:
+            ids.append(query_id)
     frames = [frame.loc[ids] for frame in frames]
     if needs_both:
         return _last_minus_first(frames).dropna(axis=1, how="all"), []
@@ -239,45 +256,44 @@ def _shared(results: Sequence[Result]) -> list[str]:
 
 
 def _columns(results: Sequence[Result], measures: Sequence[str]) -> list[pd.DataFrame]:
-    """Return each result's columns of the measures that all results have; one that is unscored
-    everywhere in a result follows nothing, and is left out.
+    """Return each result's columns of the measures that are scored in all results, at least on one
+    question.
     """
     tables = [result.wide for result in results]
-    common = [
-        name
-        for name in measures
-        if all(name in table and table[name].notna().any() for table in tables)
-    ]
+    common = []
+    for name in measures:
+        if all(name in table and table[name].notna().any() for table in tables):
+            common.append(name)
     return [table[common] for table in tables]
 
 
 def _by_documents(
     results: Sequence[Result], measure: str, dataset: Dataset, grades: Qrels
 ) -> tuple[pd.DataFrame, list[float]]:
-    """Return `proxy_differences` of a ranking measure: questions all of whose first documents have a
-    label need none.
+    """Return `proxy_differences` of a ranking measure: a question needs a label if one of its first
+    documents has none.
     """
     pools = unjudged(dataset, [result.run for result in results], measure)
     is_open = [bool(pool) for pool in pools.values()]
-    share = "Judged@" + measure.rpartition("@")[2]
-    values, judged = (
-        _difference(some, name, {q: labels.get(q, {}) for q in pools})
-        for some, name, labels in ((results, measure, grades), (results[:1], share, dataset.qrels))
-    )
-    name = f"{measure} by the labels at hand (people's: {share} {judged.mean():.2f})"
+    values = _difference(results, measure, {q: grades.get(q, {}) for q in pools})
+    judged_measure = "Judged@" + measure.rpartition("@")[2]
+    people_grades = {q: dataset.qrels.get(q, {}) for q in pools}
+    judged = _difference(results[:1], judged_measure, people_grades)
+    name = f"{measure} by the labels at hand (people's: {judged_measure} {judged.mean():.2f})"
     return values[is_open].to_frame(name), values.drop(values.index[is_open]).tolist()
 
 
 def _difference(results: Sequence[Result], measure: str, qrels: Qrels) -> pd.Series[float]:
-    """Return question -> the difference of a ranking measure by these labels."""
+    """Return question -> the difference of a ranking measure by these labels, or the value of the
+    only result; an unscored question counts 0.
+    """
     if not qrels:
         return pd.Series(dtype=float)
-    return _last_minus_first(
-        [
-            score_run(qrels, result.run, [measure]).set_index("query_id")["value"].fillna(0.0)
-            for result in results
-        ]
-    )
+    values = []
+    for result in results:
+        scores = score_run(qrels, result.run, [measure])
+        values.append(scores.set_index("query_id")["value"].fillna(0.0))
+    return _last_minus_first(values)
 
 
 def _last_minus_first(values: Sequence[_Values]) -> _Values:
@@ -286,7 +302,7 @@ def _last_minus_first(values: Sequence[_Values]) -> _Values:
 
 
 def _texts(result: Result) -> dict[str, str]:
-    """Return query_id -> answer, as far as there is one."""
+    """Return query_id -> answer with single blanks, for the questions that were answered."""
     return {
         answer.query_id: " ".join(answer.text.split())
         for answer in result.answers
@@ -295,7 +311,9 @@ def _texts(result: Result) -> dict[str, str]:
 
 
 def _table(labels: Any, criterion: str) -> pd.DataFrame:
-    """Return the labels by a criterion of questions that were drawn, with their number in the draw."""
+    """Return the labels by a criterion of drawn questions, with their number in the draw (NaN for
+    random ones); warn of the others.
+    """
     table = human_frame(labels)
     by_criterion = table["criterion"] == criterion
     if not by_criterion.any():
@@ -320,8 +338,8 @@ def _table(labels: Any, criterion: str) -> pd.DataFrame:
 
 
 def _in_turn(query_ids: list[str], table: pd.DataFrame) -> pd.Index[str]:
-    """Return questions in the order of the draw: one that was passed over may be a hard one, so what
-    was drawn after it has to wait for it.
+    """Return questions in the order of the draw, up to the first gap: a skipped question may be a hard
+    one, so it holds back the later ones. Questions without a number come last, in random order.
     """
     numbers = table.groupby("query_id")["number"].min().reindex(query_ids)
     numbers = numbers.sample(frac=1, random_state=0).sort_values(kind="stable")
@@ -329,7 +347,7 @@ def _in_turn(query_ids: list[str], table: pd.DataFrame) -> pd.Index[str]:
 
 
 def _of_answers(results: Sequence[Result], labels: Any, criterion: str) -> pd.Series[float]:
-    """Return question -> people's difference, of the questions that are labelled as a whole."""
+    """Return question -> people's difference, for the questions with a label of each answer."""
     table = _table(labels, criterion)
     if len(results) == 1:
         table = table[table["configuration"].isin(["", results[0].name])]
@@ -338,15 +356,17 @@ def _of_answers(results: Sequence[Result], labels: Any, criterion: str) -> pd.Se
     _check_known(is_known & table["query_id"].isin(results[0].queries), labels, results)
     values = table.pivot_table(index="query_id", columns="configuration", values="human")
     values = values.reindex(columns=[result.name for result in results])
-    for result in () if scale_of(criterion).by_documents else results:
-        values.loc[~values.index.isin([*_texts(result)]), result.name] = 0.0
+    if not scale_of(criterion).by_documents:
+        for result in results:
+            is_missing = ~values.index.isin([*_texts(result)])
+            values.loc[is_missing, result.name] = 0.0
     values = values.dropna()
     values = values.loc[_in_turn([*values.index], table)]
     return _last_minus_first([values[result.name] for result in results])
 
 
 def _check_known(is_known: pd.Series[bool], labels: Any, results: Sequence[Result]) -> None:
-    """Refuse labels none of which is of these results."""
+    """Raise DataError if there are labels, and none is of these results."""
     if len(is_known) and not is_known.any():
         raise DataError(
             f"none of {len(labels)} labels is of {_names(results)}; pass the results that were "
@@ -361,22 +381,27 @@ def _names(results: Sequence[Result]) -> str:
 def _of_documents(
     results: Sequence[Result], labels: Any, measure: str, dataset: Dataset | None
 ) -> pd.Series[float]:
-    """Return question -> the difference of a ranking measure by people's relevance labels."""
+    """Return question -> the difference of a ranking measure by people's relevance labels, which are
+    the rows of a sheet of documents or a frame with doc_id.
+    """
     labels = pd.DataFrame(labels)
-    if dataset is not None and "doc_id" not in labels:
-        pools = unjudged(dataset, [result.run for result in results], measure)
-        table = _table(labels, "document")
-        doc_ids = {source_code(doc_id): doc_id for pool in pools.values() for doc_id in pool}
-        is_known = table["configuration"].isin(doc_ids) & table["query_id"].isin(pools)
-        _check_known(is_known, labels, results)
-        means = table.groupby(["query_id", table["configuration"].map(doc_ids)])["human"].mean()
-        qrels = with_labels(dataset, means.items())
-        labelled = [q for q, pool in pools.items() if pool and {*pool} <= {*qrels[q]}]
-        return _difference(results, measure, {q: qrels[q] for q in _in_turn(labelled, table)})
-    if "doc_id" not in labels:
+    if "doc_id" in labels:
+        _check_known(labels["query_id"].astype(str).isin(results[0].queries), labels, results)
+        qrels: dict[str, dict[str, int]] = {}
+        for row in labels.sample(frac=1, random_state=0).to_dict("records"):
+            grades = qrels.setdefault(str(row["query_id"]), {})
+            grades[str(row["doc_id"])] = int(row["value"])
+        return _difference(results, measure, qrels)
+    if dataset is None:
         raise ConfigError(f"{measure} by a sheet of documents takes the dataset; pass dataset=")
-    _check_known(labels["query_id"].astype(str).isin(results[0].queries), labels, results)
-    qrels = {}
-    for row in labels.sample(frac=1, random_state=0).to_dict("records"):
-        qrels.setdefault(str(row["query_id"]), {})[str(row["doc_id"])] = int(row["value"])
-    return _difference(results, measure, qrels)
+    pools = unjudged(dataset, [result.run for result in results], measure)
+    table = _table(labels, "document")
+    doc_id_of = {source_code(doc_id): doc_id for pool in pools.values() for doc_id in pool}
+    is_known = table["configuration"].isin(doc_id_of) & table["query_id"].isin(pools)
+    _check_known(is_known, labels, results)
+    doc_ids = table["configuration"].map(doc_id_of)
+    means = table.groupby(["query_id", doc_ids])["human"].mean()
+    all_grades = with_labels(dataset, means.items())
+    labelled = [q for q, pool in pools.items() if pool and {*pool} <= {*all_grades[q]}]
+    drawn_grades = {q: all_grades[q] for q in _in_turn(labelled, table)}
+    return _difference(results, measure, drawn_grades)

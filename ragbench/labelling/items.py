@@ -21,8 +21,10 @@ _GRADES = ("unrelated", "on the subject", "a part of the answer", "the answer")
 
 
 class Scale(NamedTuple):
-    """The question to a labeller, and the key, value and name of each verdict; whether an answer is
-    judged by its documents, so that a missing one is not wrong, and whether by the reference.
+    """The question to a labeller, and key -> (value, name) of each verdict.
+
+    `by_documents` is True if an answer is judged by its documents, so that a missing answer is not
+    wrong; `by_reference` if it is compared with the reference answer.
     """
 
     question: str
@@ -54,14 +56,14 @@ LABELLED: Mapping[str, Scale] = {
         {str(i): (i / 3, name) for i, name in enumerate(_GRADES)},
     ),
 }
-"""Criterion -> the question to a labeller. The values are on the scale of the judge of that name;
-"document" is of a document that was retrieved.
+"""Criterion -> its scale. The values are on the scale of the judge of that name; "document" is for a
+retrieved document.
 """
 
 
 def is_labelled(criterion: str) -> bool:
-    """Return True if people can label answers by a criterion: a built-in one, or one of the user's that
-    is known in this process (from a result that has it, or from `load_criteria`).
+    """Return True if people can label answers by a criterion: a built-in one, or a user's criterion
+    that this process knows (from a result that has it, or from `load_criteria`).
     """
     if criterion in LABELLED:
         return criterion != "document"
@@ -70,10 +72,10 @@ def is_labelled(criterion: str) -> bool:
 
 
 def scale_of(criterion: str) -> Scale:
-    """Return the scale of a criterion; of one of the user's its question and levels.
+    """Return the scale of a criterion; a user's criterion has its own question and levels.
 
     Raises:
-        ConfigError: an unknown criterion.
+        ConfigError: the criterion is unknown.
     """
     if criterion in LABELLED:
         return LABELLED[criterion]
@@ -84,14 +86,16 @@ def scale_of(criterion: str) -> Scale:
             "that has it is loaded"
         )
     values = known.values
-    ordered = sorted(values, key=lambda level: values[level])
-    keys = ["n", "y"] if ordered == ["no", "yes"] else [str(i) for i in range(len(ordered))]
-    verdicts = {key: (values[level], level) for key, level in zip(keys, ordered, strict=True)}
+    lowest_first = sorted(values, key=lambda level: values[level])
+    if lowest_first == ["no", "yes"]:
+        verdicts = {"y": (values["yes"], "yes"), "n": (values["no"], "no")}
+    else:
+        verdicts = {str(i): (values[level], level) for i, level in enumerate(lowest_first)}
     question = known.question or known.meaning or known.name
     meanings = [f"{level} = {text}" for level, text in known.anchors.items()]
     return Scale(
         " ".join([question, *meanings]),
-        dict(reversed(verdicts.items())) if keys == ["n", "y"] else verdicts,
+        verdicts,
         by_documents="contexts" in known.needs,
         by_reference="reference" in known.needs,
     )
@@ -122,48 +126,44 @@ def items_by_query(
 ) -> dict[str, list[LabelItem]]:
     """Return query_id -> the answers that can be labelled by a criterion.
 
-    Configurations that answered with the same text share one item (for faithfulness also the
-    documents must be the same). Left out are failed answers, abstentions and empty ones, and for
-    correctness questions without a reference answer or gold facts.
+    Configurations with the same answer share one item (for faithfulness the documents must be the
+    same, too). Failed answers, abstentions and empty answers are left out, and for correctness
+    questions without a reference answer or gold facts.
 
     Raises:
-        ConfigError: faithfulness of a result whose contexts are neither in `chunks` nor passages, nor
-            chunks of the dataset's documents by their ids.
+        ConfigError: faithfulness cannot be labelled, since the contexts of a result are neither in
+            `chunks` nor passages, nor chunks of the dataset's documents by their ids.
         DataError: nothing can be labelled, or an answer's chunk is not among `chunks`.
     """
     scale = scale_of(criterion)
-    by_documents = scale.by_documents
-    if other := [r.name for r in results if r.dataset["fingerprint"] and not r.is_of(dataset)]:
-        warnings.warn(
-            f"{len(other)} of {len(results)} results, first {other[0]!r}, were made from other "
-            f"data than {dataset!r}; references and contexts may not be those of the answers",
-            DataWarning,
-            stacklevel=2,
-        )
+    _warn_of_other_data(results, dataset)
     cases = dataset.case_of
-    # what identifies an answer -> the configurations that gave it, with its contexts
+    # (query_id, answer, maybe documents) -> the configurations with this answer, and their contexts
     groups: dict[tuple[str, ...], list[tuple[str, tuple[str, ...]]]] = {}
     for result in results:
-        pieces = (chunks or {}).get(result.name)
-        if pieces is None:
-            pieces = _named_chunks(result, dataset)
-        at_hand = pieces is not None or any(answer.passages for answer in result.answers)
-        if by_documents and not at_hand:
+        its_chunks = (chunks or {}).get(result.name)
+        if its_chunks is None:
+            its_chunks = _named_chunks(result, dataset)
+        has_passages = any(answer.passages for answer in result.answers)
+        has_contexts = its_chunks is not None or has_passages
+        if scale.by_documents and not has_contexts:
             raise ConfigError(
                 f"{criterion} is judged by the documents, and {result.name!r} has none; pass "
                 "chunks={configuration: its chunks}"
             )
-        materials = materials_of(result.answers, dataset, pieces or (), contexts=at_hand)
+        materials = materials_of(result.answers, dataset, its_chunks or (), contexts=has_contexts)
         for answer, material in zip(result.answers, materials, strict=True):
-            lacks = scale.by_reference and not _reference(cases[answer.query_id])
-            if answer.attempted and not lacks:
-                documents = material.documents if by_documents else ()
-                key = (answer.query_id, answer.text.strip(), *documents)
-                groups.setdefault(key, []).append((result.name, material.documents))
-    items = [
-        make_item(cases[query_id], criterion, texts, origins)
-        for (query_id, *texts), origins in groups.items()
-    ]
+            lacks_reference = scale.by_reference and not _reference(cases[answer.query_id])
+            if not answer.attempted or lacks_reference:
+                continue
+            documents = material.documents if scale.by_documents else ()
+            key = (answer.query_id, answer.text.strip(), *documents)
+            groups.setdefault(key, []).append((result.name, material.documents))
+    items = []
+    for (query_id, *texts), origins in groups.items():
+        _, contexts = origins[0]
+        names = [name for name, _ in origins if name]
+        items.append(make_item(cases[query_id], criterion, texts, contexts, names))
     if not items:
         raise DataError(
             f"no answer of {len(results)} results can be labelled by {criterion}: all failed, "
@@ -172,50 +172,77 @@ def items_by_query(
     return grouped(items, lambda item: item.query_id)
 
 
-_CHUNK_ID = re.compile(r"(.*)#(\d+)-(\d+)", re.DOTALL)
+def _warn_of_other_data(results: Sequence[Result], dataset: Dataset) -> None:
+    others = []
+    for result in results:
+        if result.dataset["fingerprint"] and not result.is_of(dataset):
+            others.append(result.name)
+    if others:
+        warnings.warn(
+            f"{len(others)} of {len(results)} results, first {others[0]!r}, were made from other "
+            f"data than {dataset!r}; references and contexts may not be those of the answers",
+            DataWarning,
+            stacklevel=3,
+        )
+
+
+_CHUNK_ID = re.compile(r"(.*)#(\d+)-(\d+)", re.DOTALL)  # document, start, end
 
 
 def _named_chunks(result: Result, dataset: Dataset) -> list[Chunk] | None:
-    """Return the chunks that answers without passages name, cut from the documents by their ids; None
-    where an id is not one of ragbench's own.
+    """Return the chunks in the contexts of answers without passages, cut from the documents by their
+    ids; None if an id has another form or names no document, or there is no id.
     """
     chunks = {}
     for answer in result.answers:
-        for chunk_id in () if answer.passages else answer.contexts:
+        if answer.passages:
+            continue
+        for chunk_id in answer.contexts:
             match = _CHUNK_ID.fullmatch(chunk_id)
             if match is None or match[1] not in dataset.corpus:
                 return None
-            text = dataset.corpus[match[1]].full_text
-            chunks[chunk_id] = Chunk.cut(match[1], text, int(match[2]), int(match[3]))
+            doc_id, start, end = match.groups()
+            text = dataset.corpus[doc_id].full_text
+            chunks[chunk_id] = Chunk.cut(doc_id, text, int(start), int(end))
     return [*chunks.values()] or None
 
 
 def _reference(case: Case) -> str:
-    """Return what a labeller compares an answer with: the reference answer, else the gold facts."""
+    """Return the text that a labeller compares an answer with: the reference answer, else the gold
+    facts; "" without both.
+    """
     facts = "; ".join(" or ".join(forms) for forms in case.gold_facts)
     return (case.reference_answer or "").strip() or facts
 
 
 def item_id_of(query_id: str, criterion: str, key: Sequence[str]) -> str:
-    """Return the id of an item; `key` is its text and what else identifies it."""
+    """Return the id of an item; `key` is its text and further texts that identify it."""
     digest = hashlib.sha256(json.dumps([query_id, criterion, *key]).encode()).hexdigest()[:10]
     return f"item-{digest}"
 
 
 def make_item(
-    case: Case, criterion: str, key: Sequence[str], origins: Sequence[tuple[str, tuple[str, ...]]]
+    case: Case,
+    criterion: str,
+    key: Sequence[str],
+    contexts: tuple[str, ...],
+    sources: Sequence[str],
 ) -> LabelItem:
-    """Return the item of an answer: `key` is its text and what else identifies it, `origins` its
-    configurations and contexts.
+    """Return the item of an answer.
+
+    Args:
+        key: the answer, and further texts that identify the item.
+        contexts: the texts to show next to the answer.
+        sources: the names of the configurations with this answer.
     """
     return LabelItem(
         item_id_of(case.query_id, criterion, key),
         case.query_id,
         criterion,
         case.text,
-        key[0],
-        _reference(case),
-        origins[0][1],
-        case.category,
-        tuple(name for name, _ in origins if name),
+        answer=key[0],
+        reference=_reference(case),
+        contexts=contexts,
+        category=case.category,
+        sources=tuple(sources),
     )

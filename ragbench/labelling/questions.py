@@ -43,11 +43,11 @@ class QuestionWidget(anywidget.AnyWidget):
 
     Args:
         path: the test set; a new one ends in .jsonl and refers to its documents.
-        corpus: what `load_corpus` takes; not needed for a test set that has documents.
+        corpus: the documents, as `load_corpus` takes them; not needed for a test set with documents.
 
     Raises:
         ConfigError: a new test set could not be written there.
-        DataError: the test set or the documents are not what they should be.
+        DataError: the test set or the documents cannot be read.
     """
 
     _esm = _FOLDER / "questions.js"
@@ -58,7 +58,8 @@ class QuestionWidget(anywidget.AnyWidget):
     n_documents = traitlets.Int().tag(sync=True)
 
     def __init__(self, path: str | Path, corpus: str | Path = "pydoc") -> None:
-        self._path, self._from = Path(path), corpus
+        self._path = Path(path)
+        self._corpus = corpus
         self._cases: dict[str, Case] = {}
         self._relevant: dict[str, Mapping[str, int]] = {}
         documents = {}
@@ -77,7 +78,8 @@ class QuestionWidget(anywidget.AnyWidget):
             except OSError as exc:
                 raise ConfigError(f"{self._path} cannot be written: {exc.strerror or exc}") from exc
         documents = documents or dict(load_corpus(corpus).corpus)
-        self._documents, self._quotable = documents, Texts(documents)
+        self._documents = documents
+        self._quotable = Texts(documents)
         self._texts = {doc_id: document.full_text for doc_id, document in documents.items()}
         first = next(iter(self._texts))
         super().__init__(
@@ -90,7 +92,7 @@ class QuestionWidget(anywidget.AnyWidget):
 
     @property
     def progress(self) -> str:
-        """Return how many questions are stored, and how many documents have evidence of one."""
+        """Return the number of stored questions, and of documents with evidence, in words."""
         documents = {span.doc_id for case in self._cases.values() for span in case.evidence}
         return f"{len(self._cases)} questions; {len(documents)} of {len(self._texts)} documents have one."
 
@@ -110,16 +112,19 @@ class QuestionWidget(anywidget.AnyWidget):
         return {"doc_id": doc_id, "text": text, "sentences": sentence_spans(text)}
 
     def quote(self, text: str, doc_id: str = "") -> dict[str, Any]:
-        """Return the evidence that a quote is: doc_id, start, end, quote; white space may differ.
+        """Return a quote as evidence: doc_id, start, end, quote; white space may differ.
 
-        It is looked for in the document `doc_id`, then in all.
+        It is looked for in the document `doc_id`, then in all documents.
 
         Raises:
             DataError: no document holds the quote, or it is there more than once.
         """
         text = text.strip()
-        places = find_quote(text, doc_id, self._quotable, self._documents) if doc_id else []
-        places = places or find_quote(text, "", self._quotable, self._documents)
+        places = []
+        if doc_id:
+            places = find_quote(text, doc_id, self._quotable, self._documents)
+        if not places:
+            places = find_quote(text, "", self._quotable, self._documents)
         if not places:
             raise DataError(
                 f"no document holds {shown(text, 60)} word for word; copy it from a text"
@@ -131,12 +136,13 @@ class QuestionWidget(anywidget.AnyWidget):
 
     def search(self, words: str) -> None:
         """Show the documents that have all these words, in their text or id, and open the first."""
-        parts = words.casefold().split()
-        self.matches = [
-            doc_id
-            for doc_id, text in self._texts.items()
-            if all(word in f"{doc_id}\n{text}".casefold() for word in parts)
-        ]
+        searched = words.casefold().split()
+        matches = []
+        for doc_id, text in self._texts.items():
+            document = f"{doc_id}\n{text}".casefold()
+            if all(word in document for word in searched):
+                matches.append(doc_id)
+        self.matches = matches
         if self.matches and self.document["doc_id"] not in self.matches:
             self.show_document(self.matches[0])
 
@@ -149,60 +155,79 @@ class QuestionWidget(anywidget.AnyWidget):
         query_id: str = "",
         answerable: bool = True,
     ) -> str:
-        """Store a question and give its id; one with an id replaces the stored one, whose other
-        labels stay.
+        """Store a question and return its id; with `query_id` it replaces the stored question, whose
+        other labels stay.
 
         Args:
             text: the question.
-            evidence: doc_id, start, end (characters of `Document.full_text`), quote (those
+            evidence: doc_id, start, end (characters of `Document.full_text`), quote (these
                 characters).
             answer: the reference answer.
-            query_id: of a stored question; "" adds one.
+            query_id: the id of a stored question; "" adds a new one.
             answerable: False means that no document answers it; its evidence is left out.
 
         Raises:
-            DataError: no question, no evidence, or evidence that is not in its document; nothing is
-                written.
+            DataError: the question is empty, it has no evidence, or its document lacks the evidence;
+                nothing is written.
         """
         if not text.strip():
             raise DataError("the question is empty; write it first")
-        spans = tuple(self._span(**mark) for mark in evidence) if answerable else ()
-        free_id = next(name for i in count(1) if (name := f"q{i:03}") not in self._cases)
-        old = self._cases.get(query_id, Case(free_id, text))
-        if answerable:  # what is in documents that are not here stays
-            spans += tuple(span for span in old.evidence if span.doc_id not in self._texts)
-        if answerable and not spans:
-            raise DataError("no evidence is marked; mark in the text what answers the question")
+        old = self._cases.get(query_id, Case(self._free_id(), text))
+        spans: list[Span] = []
+        outcome: Any = "no_results"
+        if answerable:
+            outcome = old.expected_outcome if old.answerable else None
+            spans += [self._span(**mark) for mark in evidence]
+            # evidence in documents that are not loaded stays
+            spans += [span for span in old.evidence if span.doc_id not in self._texts]
+            if not spans:
+                raise DataError("no evidence is marked; mark in the text what answers the question")
         if query_id and query_id not in self._cases:
             raise DataError(unknown("question", query_id, self._cases))
-        outcome = old.expected_outcome if old.answerable else None
         case = replace(
             old,
             text=text.strip(),
             reference_answer=answer.strip() or None,
-            evidence=spans,
-            expected_outcome=outcome if answerable else "no_results",
+            evidence=tuple(spans),
+            expected_outcome=outcome,
         )
-        before = self._relevant.get(case.query_id, {})
-        marked = {span.doc_id for span in old.evidence}
-        relevant = {span.doc_id: before.get(span.doc_id, 1) for span in spans}
-        if answerable:
-            relevant = {i: grade for i, grade in before.items() if i not in marked} | relevant
+        relevant = self._new_grades(old, case)
         if query_id:
             replace_case(self._path, case, relevant)
         else:
             if not self._path.exists():
                 write_durably(self._path, json_line(self._head()))
             add_case(self._path, case, relevant)
-        self._cases[case.query_id], self._relevant[case.query_id] = case, relevant
+        self._cases[case.query_id] = case
+        self._relevant[case.query_id] = relevant
         self.questions = self._shown()
         return case.query_id
+
+    def _free_id(self) -> str:
+        for number in count(1):
+            query_id = f"q{number:03}"
+            if query_id not in self._cases:
+                return query_id
+        raise AssertionError("the numbers do not end")
+
+    def _new_grades(self, old: Case, new: Case) -> dict[str, int]:
+        """Return the relevant documents of a changed case: the documents of its evidence, and those
+        that were relevant for another reason; grades stay.
+        """
+        old_grades = self._relevant.get(new.query_id, {})
+        grades = {}
+        if new.answerable:
+            marked = {span.doc_id for span in old.evidence}
+            grades = {name: grade for name, grade in old_grades.items() if name not in marked}
+        for span in new.evidence:
+            grades[span.doc_id] = old_grades.get(span.doc_id, 1)
+        return grades
 
     def remove(self, query_id: str) -> None:
         """Delete a stored question.
 
         Raises:
-            DataError: there is none with this id.
+            DataError: no question has this id.
         """
         remove_case(self._path, query_id)
         del self._cases[query_id], self._relevant[query_id]
@@ -222,35 +247,40 @@ class QuestionWidget(anywidget.AnyWidget):
         return Span(doc_id, start, end)
 
     def _mark(self, span: Span) -> dict[str, Any]:
-        """Return a piece of evidence as the form has it."""
+        """Return a piece of evidence in the format of the form."""
         return asdict(span) | {"quote": self._texts[span.doc_id][span.start : span.end]}
 
     def _shown(self) -> list[dict[str, Any]]:
-        return [
-            {
-                "query_id": case.query_id,
-                "text": case.text,
-                "answer": case.reference_answer or "",
-                "answerable": case.answerable,
-                "evidence": [self._mark(s) for s in case.evidence if s.doc_id in self._texts],
-            }
-            for case in self._cases.values()
-        ]
+        """Return the stored questions in the format of the form."""
+        questions = []
+        for case in self._cases.values():
+            spans = [span for span in case.evidence if span.doc_id in self._texts]
+            questions.append(
+                {
+                    "query_id": case.query_id,
+                    "text": case.text,
+                    "answer": case.reference_answer or "",
+                    "answerable": case.answerable,
+                    "evidence": [self._mark(span) for span in spans],
+                }
+            )
+        return questions
 
     def _head(self) -> dict[str, str]:
-        """Return the first line of a new file: its documents are found from there, or by the name
-        of their dataset.
+        """Return the first line of a new file; it names the documents by their path relative to the
+        file, or by the name of their dataset.
         """
-        corpus = str(self._from)
-        if os.path.exists(path := expanded(self._from)):
+        corpus = str(self._corpus)
+        path = expanded(self._corpus)
+        if os.path.exists(path):
             corpus = Path(os.path.relpath(path, self._path.absolute().parent)).as_posix()
         return {"testset": self._path.stem, "split": "test", "corpus": corpus}
 
     def _hear(self, _: Any, content: Mapping[str, Any], __: Any) -> None:
-        """Do what the form requests; an error is shown in the form and not in a log."""
-        act, arguments = content.get("act"), dict(content.get("given", {}))
+        """Carry out a request of the form; an error is shown in the form and not in a log."""
+        arguments = dict(content.get("given", {}))
         try:
-            match act:
+            match content.get("act"):
                 case "save":
                     self.send({"saved": self.save(**arguments)})
                 case "remove":

@@ -1,4 +1,4 @@
-"""Relevance of documents to questions: grades by a language model, and what people should label."""
+"""Relevance of documents to questions: grades by a language model, and documents for people to label."""
 
 import warnings
 from collections.abc import Iterable, Sequence
@@ -22,13 +22,13 @@ def judge_relevance(
     concurrency: int = 8,
     timeout_s: float = llms.TIMEOUT_S,
 ) -> Qrels:
-    """Return the labels of a dataset, and for the documents without one among those that a measure
-    looks at in any run the grades of a language model.
+    """Return the labels of a dataset, and the grades of a language model for the unlabelled documents
+    that a measure looks at in any run.
 
-    One request per pair at temperature 0, with the graded prompt of UMBRELA's kind; the reply store
+    Each pair is one request at temperature 0, with a graded prompt like UMBRELA's; the reply store
     keeps the replies. Grades from 0 to 3 are put on the scale of the dataset's labels (of binary
-    ones, 2 and 3 are relevant). What cannot be read has no label, with a JudgeWarning. Labels of a
-    model are not people's: `rb.trust` corrects what follows from them.
+    ones, 2 and 3 are relevant). A document whose reply cannot be read has no label; a JudgeWarning
+    counts these. Labels of a model are not people's: `rb.trust` corrects the conclusions from them.
 
     >>> from ragbench.llms import ScriptedLLM
     >>> data = Dataset.from_dicts({"d1": "Opened in 1889.", "d2": "Tea."}, {"q1": "When did it open?"})
@@ -36,25 +36,34 @@ def judge_relevance(
     >>> judge_relevance(data, [{"q1": {"d1": 2.0, "d2": 1.0}}], judge)
     {'q1': {'d1': 3, 'd2': 0}}
     """
-    pairs = [(q, doc_id) for q, ids in unjudged(dataset, runs, measure).items() for doc_id in ids]
     cases = dataset.case_of
+    pairs = []
     materials = []
-    for q, doc_id in pairs:
-        text = dataset.corpus[doc_id].full_text[:MAX_ANSWER]
-        case = cases[q]
-        materials.append(Material(q, case.text, "", None, (text,), (doc_id,), history=case.history))
-    model = llms.load_llm(llm)
-    asking: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
-    verdicts_of = verdicts(materials, BUILT_IN["document"], model, **asking)
-    values = [value for [value] in verdicts_of]
-    if lost := values.count(None):
-        text = f"{lost} of {len(values)} documents have no grade from the judge"
-        warnings.warn(text, JudgeWarning, stacklevel=2)
+    for query_id, doc_ids in unjudged(dataset, runs, measure).items():
+        case = cases[query_id]
+        for doc_id in doc_ids:
+            text = dataset.corpus[doc_id].full_text[:MAX_ANSWER]
+            pairs.append((query_id, doc_id))
+            materials.append(
+                Material(query_id, case.text, "", None, (text,), (doc_id,), history=case.history)
+            )
+    judged = verdicts(
+        materials,
+        BUILT_IN["document"],
+        llms.load_llm(llm),
+        concurrency=concurrency,
+        timeout_s=timeout_s,
+    )
+    values = [value for [value] in judged]
+    n_missing = values.count(None)
+    if n_missing:
+        message = f"{n_missing} of {len(values)} documents have no grade from the judge"
+        warnings.warn(message, JudgeWarning, stacklevel=2)
     return with_labels(dataset, zip(pairs, values, strict=True))
 
 
 def unjudged(dataset: Dataset, runs: Sequence[Run], measure: str) -> dict[str, list[str]]:
-    """Return query_id -> the documents without a label among the first k of any run, 10 of "nDCG@10".
+    """Return query_id -> the unlabelled documents among the first k of any run; "nDCG@10" looks at 10.
 
     >>> data = Dataset.from_dicts(["One.", "Two."], {"q": "?"}, {"q": {"0": 1}})
     >>> run = {"q": {"0": 2.0, "1": 1.0}}
@@ -62,46 +71,54 @@ def unjudged(dataset: Dataset, runs: Sequence[Run], measure: str) -> dict[str, l
     ({'q': []}, {'q': ['1']})
 
     Raises:
-        ConfigError: a measure that looks at all documents.
+        ConfigError: the measure looks at all documents.
     """
     k = measure.rpartition("@")[2]
     if not k.isdigit():
         raise ConfigError(
             f"{measure} looks at all documents; take one of the first, such as nDCG@10"
         )
-    return {
-        q: [
-            doc_id
-            for doc_id in dict.fromkeys(
-                id for run in runs for id in ranking(run.get(q, {}))[: int(k)]
-            )
-            if doc_id not in dataset.qrels.get(q, {})
-        ]
-        for q in dataset.queries
-    }
+    pools = {}
+    for query_id in dataset.queries:
+        first_ids: dict[str, None] = {}
+        for run in runs:
+            first_ids |= dict.fromkeys(ranking(run.get(query_id, {}))[: int(k)])
+        labelled = dataset.qrels.get(query_id, {})
+        pools[query_id] = [doc_id for doc_id in first_ids if doc_id not in labelled]
+    return pools
 
 
 def with_labels(dataset: Dataset, labels: Iterable[tuple[Any, float | None]]) -> Qrels:
-    """Return the labels of a dataset and further ones, (query_id, doc_id) -> from 0 to 1, on its scale."""
-    grades = [grade for judged in dataset.qrels.values() for grade in judged.values()]
-    top = max(grades, default=0) or 3
-    qrels = {q: dict(dataset.qrels.get(q, {})) for q in dataset.queries}
-    for (q, doc_id), value in labels:
+    """Return the labels of a dataset, and further labels on the same scale.
+
+    `labels` are ((query_id, doc_id), value) with values from 0 to 1; None is no label.
+    """
+    grades: list[int] = []
+    for judged in dataset.qrels.values():
+        grades += judged.values()
+    highest = max(grades, default=0) or 3
+    qrels = {query_id: dict(dataset.qrels.get(query_id, {})) for query_id in dataset.queries}
+    for (query_id, doc_id), value in labels:
         if value is not None:
-            qrels[q][doc_id] = round(value * top)
+            qrels[query_id][doc_id] = round(value * highest)
     return qrels
 
 
 def document_items(
     dataset: Dataset, runs: Sequence[Run], measure: str
 ) -> dict[str, list[LabelItem]]:
-    """Return query_id -> its documents to label; `sources` is a document's id."""
+    """Return query_id -> its documents to label; the `sources` of an item are the document's id.
+
+    Raises:
+        DataError: a document of a run is not in the dataset.
+    """
     cases = dataset.case_of
-    texts = {doc_id: document.full_text for doc_id, document in dataset.corpus.items()}
-    try:
-        return {
-            q: [make_item(cases[q], "document", (texts[i], i), [(i, ())]) for i in doc_ids]
-            for q, doc_ids in unjudged(dataset, runs, measure).items()
-        }
-    except KeyError as exc:
-        raise DataError(f"document {exc} of a run is not in {dataset!r}; pass corpus") from exc
+    items: dict[str, list[LabelItem]] = {}
+    for query_id, doc_ids in unjudged(dataset, runs, measure).items():
+        items[query_id] = []
+        for doc_id in doc_ids:
+            if doc_id not in dataset.corpus:
+                raise DataError(f"document {doc_id!r} of a run is not in {dataset!r}; pass corpus")
+            key = (dataset.corpus[doc_id].full_text, doc_id)
+            items[query_id].append(make_item(cases[query_id], "document", key, (), [doc_id]))
+    return items

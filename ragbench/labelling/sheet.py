@@ -32,8 +32,8 @@ MAX_CELL = 32_000
 
 _NEEDED = {*"item verdict annotator criterion query_id picked source".split()}
 _IDS = ("query_id", "category", "annotator")
-# Text that they convert to a number, a date or a truth value: 007, 1e5, 3-4, MAR1, true.
-_TURNED = re.compile(
+# Text that spreadsheets convert to a number, a date or a truth value: 007, 1e5, 3-4, MAR1, true.
+_CONVERTED = re.compile(
     r"[\d.,:/#(]|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|true|false)", re.IGNORECASE
 )
 _WORDS = {
@@ -44,15 +44,15 @@ _WORDS = {
 
 def label_sheet(items: Sequence[LabelItem], path: str | Path, *, annotator: str = "me") -> Path:
     """Write a sheet for one annotator, or add the missing items to an existing one; no label is
-    ever lost.
+    ever lost. Return its path.
 
     A second annotator may share the file: rows are added for them. In the widget they do not see
-    the other's verdicts; in a spreadsheet they would, so give each a file of their own there. The
-    column `source` has a code for the configurations, not their names.
+    each other's verdicts; in a spreadsheet they would, so give each annotator a separate file there.
+    The column `source` has a code for the configurations, not their names.
 
     Raises:
         DataError: the file exists and is not a sheet.
-        ConfigError: no annotator, or no item.
+        ConfigError: there is no annotator, or no item.
     """
     path = Path(path)
     if not annotator.strip():
@@ -64,7 +64,7 @@ def label_sheet(items: Sequence[LabelItem], path: str | Path, *, annotator: str 
         is_mine = sheet["annotator"] == annotator
         labelled = {*sheet.loc[is_mine, "item"]}
         added = [_row(item, annotator) for item in items if item.item_id not in labelled]
-        # what was picked by hand and is drawn now belongs to the sample
+        # an item that was picked by hand and is drawn now belongs to the sample
         picked = sheet["item"].map({item.item_id: item.picked for item in items}).where(is_mine)
         picked = picked.fillna(sheet["picked"])
         if added or not picked.equals(sheet["picked"]):
@@ -75,16 +75,16 @@ def label_sheet(items: Sequence[LabelItem], path: str | Path, *, annotator: str 
 
 
 def read_sheet(path: str | Path, *, annotator: str | None = None) -> pd.DataFrame:
-    """Return the sheet as a table of texts without the apostrophes; of one annotator, or of all.
-    `value` is the verdict.
+    """Return the rows of one annotator, or of all (None), as texts without the apostrophes; `value` is
+    the verdict as a number, missing where unlabelled.
 
     A verdict is a number from 0 to 1 (with a point or a comma), a level of its criterion ("mostly"),
     yes, no, true, false, right or wrong; an empty one means unlabelled. A sheet may be separated by
     commas, semicolons or tabs, as spreadsheets of different countries write it.
 
     Raises:
-        DataError: no such file, not a sheet, not UTF-8, a doubled column, an unreadable verdict, or
-            an item that is of another row; with its line.
+        DataError: the file does not exist, is not a sheet or not UTF-8, has a column twice, an
+            unreadable verdict, or an item that belongs to another row; with the line.
     """
     sheet = _read(Path(path))
     if annotator is not None:
@@ -136,16 +136,16 @@ def load_labels(
     Args:
         paths: sheets, such as one for each annotator.
         answers: configuration -> its answers. Their names replace the codes in the column `source`;
-            labels of other configurations are left out, and so are, with a warning, those of texts
-            that are no longer the answer. None keeps the codes, which is enough where the
-            judgements are of one system.
+            labels of other configurations are left out, and so are, with a warning, labels of texts
+            that are no longer the answer. None keeps the codes, which is enough if the judgements
+            are of one system.
 
     Returns:
         configuration, query_id, criterion, value, annotator, category, picked, note; one row per
-        label and configuration that gave the labelled answer.
+        label and configuration with the labelled answer.
 
     Raises:
-        DataError: as `read_sheet`, or no label is of one of the configurations.
+        DataError: `read_sheet` raises it, or no label is of one of the configurations.
     """
     paths = [paths] if isinstance(paths, str | Path) else paths
     labels = pd.concat([read_sheet(path).dropna(subset="value") for path in paths])
@@ -156,10 +156,14 @@ def load_labels(
         codes = {source_code(name): name for name in answers}
         labels["configuration"] = labels["configuration"].map(codes)
         labels = labels.dropna(subset="configuration")
-        texts = {(name, a.query_id, _normal(a.text)) for name in answers for a in answers[name]}
+        current = set()
+        for name, its_answers in answers.items():
+            for answer in its_answers:
+                current.add((name, answer.query_id, _normal(answer.text)))
         keys = [labels["configuration"], labels["query_id"], labels["answer"].map(_normal)]
-        is_current = pd.MultiIndex.from_arrays(keys).isin(texts)
-        changed, labels = labels[~is_current], labels[is_current]
+        is_current = pd.MultiIndex.from_arrays(keys).isin(current)
+        changed = labels[~is_current]
+        labels = labels[is_current]
         if n_labels and labels.empty:
             raise DataError(
                 f"none of {n_labels} labels belongs to an answer of "
@@ -186,8 +190,7 @@ def _normal(text: str) -> str:
 
 
 def source_code(name: str) -> str:
-    """Return the code of a configuration in a sheet, so that the labeller does not know which it
-    is.
+    """Return the code of a configuration in a sheet, which hides its name from the labeller.
 
     >>> source_code("bm25-fixed-512")
     'c0e299898'
@@ -202,7 +205,7 @@ def verdict_of(text: str, criterion: str = "") -> float:
     (1.0, 0.75, 0.75)
 
     Raises:
-        ValueError: it cannot be read.
+        ValueError: the text is not a verdict.
     """
     word = text.strip().casefold()
     levels: dict[str, float] = {}
@@ -210,7 +213,9 @@ def verdict_of(text: str, criterion: str = "") -> float:
         verdicts = scale_of(criterion).verdicts.values()
         levels = {name.casefold(): value for value, name in verdicts}
     words = {**_WORDS, **levels}
-    value = words[word] if word in words else float(word.replace(",", "."))
+    value = words.get(word)
+    if value is None:
+        value = float(word.replace(",", "."))
     if not 0 <= value <= 1:
         raise ValueError(f"{text!r} is not from 0 to 1")
     return value
@@ -225,7 +230,9 @@ def escaped(text: str, *, is_id: bool = False) -> str:
     text = text.replace("\x00", "")
     if len(text) > MAX_CELL:
         text = f"{text[:MAX_CELL]} … (cut)"
-    return f"'{text}" if is_id and _TURNED.match(text) else escape_formula(text)
+    if is_id and _CONVERTED.match(text):
+        return f"'{text}"
+    return escape_formula(text)
 
 
 def bare(cell: str) -> str:
@@ -234,17 +241,21 @@ def bare(cell: str) -> str:
 
 
 def _row(item: LabelItem, annotator: str) -> dict[str, str]:
-    return {
-        **{name: getattr(item, name, "") for name in COLUMNS},
-        "item": item.item_id,
-        "context": "\n\n".join(f"[{i}] {text}" for i, text in enumerate(item.contexts, 1)),
-        "annotator": annotator,
-        "source": " ".join(map(source_code, item.sources)),
-    }
+    """Return the row of an item; its verdict and note are empty."""
+    row = {name: getattr(item, name, "") for name in COLUMNS}
+    row["item"] = item.item_id
+    row["context"] = "\n\n".join(f"[{i}] {text}" for i, text in enumerate(item.contexts, 1))
+    row["annotator"] = annotator
+    row["source"] = " ".join(source_code(name) for name in item.sources)
+    return row
 
 
 def _read(path: Path) -> pd.DataFrame:
-    """Return a sheet as texts without the apostrophes; its `attrs` hold the delimiter."""
+    """Return a sheet as texts without the apostrophes; its `attrs` hold the delimiter.
+
+    Raises:
+        DataError: as `read_sheet`.
+    """
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as exc:
@@ -255,36 +266,23 @@ def _read(path: Path) -> pd.DataFrame:
         raise DataError(
             f'{path.name} is not UTF-8; save it as "CSV UTF-8" in the spreadsheet'
         ) from exc
-    delimiter = max(",;\t", key=text.partition("\n")[0].count)
+    header = text.partition("\n")[0]
+    delimiter = max(",;\t", key=header.count)
     csv.field_size_limit(max(csv.field_size_limit(), 10_000_000))
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     columns = [name.strip() for name in next(reader, [])]
-    if lacking := _NEEDED - set(columns):
-        raise DataError(
-            f"{path.name} is not a label sheet: it lacks the "
-            f"column {', '.join(sorted(lacking))}; expected {', '.join(COLUMNS)}"
-        )
-    if repeated := [name for name in _NEEDED if columns.count(name) > 1]:
-        raise DataError(
-            f"{path.name} has the column {', '.join(sorted(repeated))} more than once; delete the "
-            "copies"
-        )
-    rows, places = [], []
-    for cells in filter(any, reader):
+    _check_columns(columns, path.name)
+    rows = []
+    places = []  # of the rows, for messages
+    for cells in reader:
+        if not any(cells):
+            continue
         where = f"{path.name}, line {reader.line_num}"
         if len(cells) != len(columns):
             raise DataError(f"{where}: {len(cells)} cells, expected {len(columns)}")
         row = dict(zip(columns, map(bare, cells), strict=True))
         row["verdict"] = row["verdict"].strip()
-        if row["criterion"] not in LABELLED and not is_labelled(row["criterion"]):
-            raise DataError(f"{where}: {unknown('criterion', row['criterion'], LABELLED)}")
-        try:
-            verdict_of(row["verdict"] or "no", row["criterion"])
-        except ValueError as exc:
-            raise DataError(
-                f"{where}: the verdict {row['verdict']!r} cannot be read; expected a number from "
-                "0 to 1, yes, no, or nothing"
-            ) from exc
+        _check_verdict(row, where)
         rows.append(row)
         places.append(where)
     _check_items(rows, places)
@@ -293,16 +291,46 @@ def _read(path: Path) -> pd.DataFrame:
     return sheet
 
 
+def _check_columns(columns: Sequence[str], file: str) -> None:
+    """Raise DataError if a sheet lacks a needed column, or has one twice."""
+    if lacking := _NEEDED - set(columns):
+        raise DataError(
+            f"{file} is not a label sheet: it lacks the "
+            f"column {', '.join(sorted(lacking))}; expected {', '.join(COLUMNS)}"
+        )
+    if repeated := [name for name in _NEEDED if columns.count(name) > 1]:
+        raise DataError(
+            f"{file} has the column {', '.join(sorted(repeated))} more than once; delete the copies"
+        )
+
+
+def _check_verdict(row: Mapping[str, str], where: str) -> None:
+    """Raise DataError for a row with an unknown criterion, or an unreadable verdict."""
+    if row["criterion"] not in LABELLED and not is_labelled(row["criterion"]):
+        raise DataError(f"{where}: {unknown('criterion', row['criterion'], LABELLED)}")
+    if not row["verdict"]:
+        return
+    try:
+        verdict_of(row["verdict"], row["criterion"])
+    except ValueError as exc:
+        raise DataError(
+            f"{where}: the verdict {row['verdict']!r} cannot be read; expected a number from "
+            "0 to 1, yes, no, or nothing"
+        ) from exc
+
+
 def _check_items(rows: Sequence[Mapping[str, str]], places: Sequence[str]) -> None:
-    """Refuse rows whose id in `item` is of another row: its verdict would count for that one."""
-    made_ids = [_made_id(row) for row in rows]
-    about: dict[str, tuple[str, str]] = {}
+    """Raise DataError for a row with the item id of another row, whose label its verdict would become,
+    or with an item that the annotator has twice. `places` are the places of the rows.
+    """
+    ids_of_texts = [_id_of_texts(row) for row in rows]
+    question_of: dict[str, tuple[str, str]] = {}
     seen = set()
-    for row, made_id, where in zip(rows, made_ids, places, strict=True):
+    for row, id_of_texts, where in zip(rows, ids_of_texts, places, strict=True):
         item = row["item"]
-        of_row = row["query_id"], row["criterion"]
-        is_exchanged = item != made_id and item in made_ids
-        if is_exchanged or about.setdefault(item, of_row) != of_row:
+        question = (row["query_id"], row["criterion"])
+        is_exchanged = item != id_of_texts and item in ids_of_texts
+        if is_exchanged or question_of.setdefault(item, question) != question:
             raise DataError(
                 f"{where}: the item {item!r} is of another row than question "
                 f"{row['query_id']!r}; restore the column item, or label on a new sheet"
@@ -318,7 +346,7 @@ _NUMBER = re.compile(r"(?:\A|\n\n)\[\d+\] ")
 
 
 def contexts_of(cell: str) -> list[str]:
-    """Return the texts that a cell of the column `context` holds.
+    """Return the texts in a cell of the column `context`.
 
     >>> contexts_of("[1] One.\\n\\n[2] Two.")
     ['One.', 'Two.']
@@ -326,8 +354,10 @@ def contexts_of(cell: str) -> list[str]:
     return _NUMBER.split(cell)[1:]
 
 
-def _made_id(row: Mapping[str, str]) -> str:
-    """Return the id that the texts of a row give; another one where a spreadsheet changed or cut them."""
+def _id_of_texts(row: Mapping[str, str]) -> str:
+    """Return the item id made from the texts of a row; it differs from the row's item if a spreadsheet
+    changed or cut the texts.
+    """
     documents = []
     if scale_of(row["criterion"]).by_documents:
         documents = contexts_of(row.get("context", ""))
@@ -335,9 +365,10 @@ def _made_id(row: Mapping[str, str]) -> str:
 
 
 def _write(path: Path, sheet: pd.DataFrame, delimiter: str) -> None:
-    cells = {
-        name: column if name == "verdict" else column.map(partial(escaped, is_id=name in _IDS))
-        for name, column in sheet.items()
-    }
+    cells = {}
+    for name, column in sheet.items():
+        if name != "verdict":
+            column = column.map(partial(escaped, is_id=name in _IDS))
+        cells[name] = column
     text = pd.DataFrame(cells).to_csv(index=False, sep=delimiter, lineterminator="\n")
     write_durably(path, "\ufeff" + text)

@@ -1,4 +1,4 @@
-"""A criterion that is tuned to labels: the wording and the examples by which a judge agrees most with
+"""Tune a criterion to labels: choose the wording and the examples with which a judge agrees most with
 people.
 """
 
@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, zip_longest
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -23,10 +24,11 @@ from ragbench.metrics.rates import wilson_interval
 from ragbench.types import LLMLike
 
 MIN_LABELS = 30
-"""Labelled answers from which on a criterion can be tuned."""
+"""The smallest number of labelled answers to tune a criterion."""
 
-_Candidate = tuple[str, str]  # its wording, and which examples
+_Candidate = tuple[str, str]  # the name of a wording, and its examples: "none" or "labelled"
 _FOLDS = 5
+_ORIGINAL = "as it is"  # the name of the original wording
 _WORDINGS = {
     "strict": "Where you are in doubt, choose the lower level.",
     "lenient": "Where you are in doubt, choose the higher level.",
@@ -37,9 +39,10 @@ _WORDINGS = {
 class Tuning:
     """A tuned criterion, and its agreement with people.
 
-    `before` is the agreement of the criterion as it was, `after` that of the choice, on labels that
-    did not choose, with a 95 % interval; 1 - mean |judge - people|, a verdict that is missing counts
-    as the greatest difference. `candidates` has a row for each wording, with and without examples.
+    `before` is the agreement of the original criterion, `after` the agreement of the choice on labels
+    that did not take part in it, with a 95 % interval. Agreement is 1 - mean |judge - people|; a
+    missing verdict counts as the greatest difference. `candidates` has a row for each wording, with
+    and without examples.
     """
 
     criterion: Criterion
@@ -65,21 +68,21 @@ def tune_criterion(
 
     Each candidate judges every labelled answer once. Examples are labelled answers of the other half
     of the questions, so that no example judges itself. The choice is made five times, each time
-    without a fifth of the questions, on which it is then measured; `after` is the mean of these. The
-    criterion that is returned is the choice by all labels.
+    without a fifth of the questions, on which it is then measured; `after` is the mean over all. The
+    returned criterion is the choice by all labels.
 
     Args:
         sheets: label sheets with 30 or more labels by this criterion.
-        criterion: one with levels.
+        criterion: a criterion with levels.
         llm: the judge.
         questions: other wordings of the question, in addition to a strict and a lenient one.
-        n_examples: labelled answers that a candidate with examples shows.
-        max_requests: no more are sent; `dry_run` counts them and their cost.
+        n_examples: the number of labelled answers that a candidate with examples shows.
+        max_requests: the maximum number of requests; `dry_run` counts them and their cost.
         path: a TOML file for the tuned criterion, `[<name>_tuned]`; "" writes none.
 
     Raises:
-        DataError: fewer than 30 labelled answers.
-        ConfigError: a criterion without levels; more requests than allowed.
+        DataError: there are fewer than 30 labelled answers.
+        ConfigError: the criterion has no levels, or more requests are needed than allowed.
         ModelError: a request failed; the replies that came back are stored.
     """
     [loaded] = load_criteria(criterion)
@@ -90,7 +93,7 @@ def tune_criterion(
         raise DataError(
             f"{len(materials)} answers are labelled by {loaded.name}; tuning takes {MIN_LABELS}"
         )
-    wordings = {"as it is": loaded.question}
+    wordings = {_ORIGINAL: loaded.question}
     wordings |= {name: f"{loaded.question}\n{text}" for name, text in _WORDINGS.items()}
     wordings |= {f"wording {i}": text for i, text in enumerate(questions, 1)}
     n_requests = 2 * len(wordings) * len(materials)
@@ -100,28 +103,20 @@ def tune_criterion(
             "give fewer labels or wordings, or allow more"
         )
     model = llms.load_llm(llm)
-    folds = [_fold(material.query_id, _FOLDS) for material in materials]
-    halves = [_fold(f"half {material.query_id}", 2) for material in materials]
+    halves = [_part(f"half {material.query_id}", 2) for material in materials]
     agreements: dict[_Candidate, list[float]] = {}
     for wording, question in wordings.items():
         plain = replace(loaded, question=question)
-        of_half = {
-            half: _with_examples(plain, materials, people, halves, half, n_examples)
-            for half in (0, 1)
-        }
         agreements[wording, "none"] = _agreement(materials, people, [plain] * len(materials), model)
-        shown = [of_half[half] for half in halves]
-        agreements[wording, "labelled"] = _agreement(materials, people, shown, model)
+        with_examples = [
+            _with_examples(plain, materials, people, halves, half, n_examples) for half in (0, 1)
+        ]
+        criteria = [with_examples[half] for half in halves]
+        agreements[wording, "labelled"] = _agreement(materials, people, criteria, model)
     n = len(materials)
-    after = 0.0
-    for fold in range(_FOLDS):
-        inside = [i for i in range(n) if folds[i] == fold]
-        outside = [i for i in range(n) if folds[i] != fold]
-        if inside and outside:
-            chosen = agreements[_best(agreements, outside)]
-            after += sum(chosen[i] for i in inside)
+    after = _held_out_agreement(materials, agreements)
     low, high = wilson_interval(after, n)
-    wording, kind = _best(agreements, range(n))
+    wording, examples = _best(agreements, range(n))
     tuned = replace(
         loaded,
         name=f"{loaded.name}_tuned",
@@ -129,29 +124,52 @@ def tune_criterion(
         meaning=f"{loaded.measure.meaning}, tuned to labels",
         origin="",
     )
-    if kind == "labelled":
+    if examples == "labelled":
         tuned = _with_examples(tuned, materials, people, [0] * n, 1, n_examples)
     if path:
-        fields = {name: value for name, value in tuned.declaration.items() if name != "name"}
-        lines = [
-            f"[{tuned.name}]",
-            *(f"{name} = {toml_text(value)}" for name, value in fields.items()),
-        ]
-        write_durably(Path(path), "\n".join(lines) + "\n")
+        _write(tuned, Path(path))
     rows = [(*candidate, fmean(values)) for candidate, values in agreements.items()]
     candidates = pd.DataFrame(rows, columns=["wording", "examples", "agreement"])
-    before = fmean(agreements["as it is", "none"])
+    before = fmean(agreements[_ORIGINAL, "none"])
     return Tuning(tuned, before, after / n, low, high, n, candidates)
 
 
-def _best(agreements: Mapping[_Candidate, Sequence[float]], places: Sequence[int]) -> _Candidate:
-    """Return the candidate with the greatest agreement on some answers, the first of equal ones."""
-    means = {name: fmean(values[i] for i in places) for name, values in agreements.items()}
+def _held_out_agreement(
+    materials: Sequence[Material], agreements: Mapping[_Candidate, Sequence[float]]
+) -> float:
+    """Return the sum of the agreements of all answers; for each fold of questions the candidate is
+    chosen by the other folds.
+    """
+    folds = [_part(material.query_id, _FOLDS) for material in materials]
+    total = 0.0
+    for fold in range(_FOLDS):
+        inside = [i for i, other in enumerate(folds) if other == fold]
+        outside = [i for i, other in enumerate(folds) if other != fold]
+        if inside and outside:
+            chosen = agreements[_best(agreements, outside)]
+            total += sum(chosen[i] for i in inside)
+    return total
+
+
+def _best(agreements: Mapping[_Candidate, Sequence[float]], rows: Sequence[int]) -> _Candidate:
+    """Return the candidate with the greatest agreement on the answers at `rows`, the first of equal
+    ones.
+    """
+    means = {name: fmean(values[i] for i in rows) for name, values in agreements.items()}
     return max(means, key=lambda name: means[name])
 
 
-def _fold(text: str, n: int) -> int:
-    """Return the part of a question, the same on every machine."""
+def _write(criterion: Criterion, path: Path) -> None:
+    """Write a criterion as a table of a TOML file."""
+    lines = [f"[{criterion.name}]"]
+    for name, value in criterion.declaration.items():
+        if name != "name":
+            lines.append(f"{name} = {toml_text(value)}")
+    write_durably(path, "\n".join(lines) + "\n")
+
+
+def _part(text: str, n: int) -> int:
+    """Return the part of a text, from 0 to n - 1, the same on every machine."""
     return int(hashlib.sha256(text.encode("utf-8", "replace")).hexdigest(), 16) % n
 
 
@@ -163,23 +181,25 @@ def _with_examples(
     half: int,
     n: int,
 ) -> Criterion:
-    """Return the criterion with labelled answers that are not in a half, of all levels in turn."""
-    of_value = {value: name for name, value in criterion.values.items()}
+    """Return the criterion with up to `n` labelled answers of the other half as examples, one of each
+    level in turn.
+
+    `people` has the label of each material, `halves` its half (0 or 1).
+    """
+    level_of_value = {value: name for name, value in criterion.values.items()}
     by_level: dict[str, list[dict[str, str]]] = {}
-    for material, value, part in zip(materials, people, halves, strict=True):
-        if part == half or value not in of_value:
+    for material, value, its_half in zip(materials, people, halves, strict=True):
+        if its_half == half or value not in level_of_value:
             continue
+        level = level_of_value[value]
         example = {"question": material.question, "answer": material.answer}
         if "reference" in criterion.needs and material.reference:
             example["reference"] = material.reference
-        level = of_value[value]
-        by_level.setdefault(level, []).append({**example, "verdict": level})
-    chosen: list[dict[str, str]] = []
-    while len(chosen) < n and any(by_level.values()):
-        for rows in by_level.values():
-            if rows and len(chosen) < n:
-                chosen.append(rows.pop(0))
-    return replace(criterion, examples=chosen)
+        example["verdict"] = level
+        by_level.setdefault(level, []).append(example)
+    rounds = zip_longest(*by_level.values())  # the first of each level, then the second, ...
+    in_turn = [example for example in chain.from_iterable(rounds) if example is not None]
+    return replace(criterion, examples=in_turn[:n])
 
 
 def _agreement(
@@ -188,18 +208,21 @@ def _agreement(
     criteria: Sequence[Criterion],
     model: Any,
 ) -> list[float]:
-    """Return 1 - |judge - people| of each answer, judged by its criterion; 0 without a verdict."""
+    """Return 1 - |judge - people| for each material, judged by its criterion; 0 without a verdict.
+
+    `people` and `criteria` have the label and the criterion of each material.
+    """
     agreements = [0.0] * len(materials)
     for criterion in dict.fromkeys(criteria):
-        places = [i for i, each in enumerate(criteria) if each is criterion]
-        judged = judged_materials([materials[i] for i in places], criterion, model)
-        failed = [each for each in judged if each.state == "judge_failed"]
+        rows = [i for i, other in enumerate(criteria) if other is criterion]
+        judged = judged_materials([materials[i] for i in rows], criterion, model)
+        failed = [judgement for judgement in judged if judgement.state == "judge_failed"]
         if failed and llms.active_dry_run() is None:
             raise ModelError(
                 f"{len(failed)} of {len(judged)} requests failed, the first: "
                 f"{failed[0].explanation}; what came back is stored, run it again to request the rest"
             )
-        for i, judgement in zip(places, judged, strict=True):
+        for i, judgement in zip(rows, judged, strict=True):
             if judgement.value is not None:
                 agreements[i] = 1 - abs(judgement.value - people[i])
     return agreements

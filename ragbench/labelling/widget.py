@@ -18,7 +18,9 @@ else:
     anywidget, traitlets = require("anywidget", "widgets"), require("traitlets", "widgets")
 
 _FOLDER = Path(__file__).parent
-_NEXT, _BACK, _FIRST = "s", "b", "u"
+_NEXT = "s"
+_BACK = "b"
+_FIRST = "u"
 _BLOCKS = {"Question": "question", "Reference answer": "reference", "Answer": "answer"}
 
 
@@ -28,15 +30,15 @@ class LabelWidget(anywidget.AnyWidget):
 
     Each verdict is in the file before the next answer appears, so closing the notebook loses
     nothing, and opening it again continues with the first unlabelled answer. Keys work everywhere
-    in the form but in the note: the verdict's key, `s` for the next answer, `b` for the one before,
-    `u` for the first that is unlabelled; or click. A key counts for the answer that was on the
+    in the form except in the note: the verdict's key, `s` for the next answer, `b` for the previous
+    one, `u` for the first unlabelled one; or click. A key counts for the answer that was on the
     screen when it was pressed. Escape leaves the form, keys with modifiers are JupyterLab's. After
-    a reload of the page the form works as before; after a restart of the kernel it asks to run its
-    cell again. A note is saved as it is written. The labels of others, judgements and the
-    configuration of an answer are not shown.
+    a reload of the page the form still works; after a restart of the kernel it asks to run its cell
+    again. A note is saved as it is written. The labels of others, judgements and the configuration of
+    an answer are not shown.
 
     Raises:
-        DataError: not a sheet, or no row in it for this annotator.
+        DataError: the file is not a sheet, or has no row for this annotator.
     """
 
     _esm = _FOLDER / "labels.js"
@@ -44,7 +46,8 @@ class LabelWidget(anywidget.AnyWidget):
     shown = traitlets.Dict().tag(sync=True)
 
     def __init__(self, path: str | Path, *, annotator: str = "me") -> None:
-        self._path, self._annotator = Path(path), annotator
+        self._path = Path(path)
+        self._annotator = annotator
         sheet = read_sheet(self._path, annotator=annotator)
         if sheet.empty:
             raise DataError(
@@ -60,7 +63,7 @@ class LabelWidget(anywidget.AnyWidget):
 
     @property
     def item_id(self) -> str:
-        """Return the id of the item that is shown."""
+        """Return the id of the item on the screen."""
         return str(self._rows[self._place]["item"])
 
     @property
@@ -69,11 +72,13 @@ class LabelWidget(anywidget.AnyWidget):
         return sum(row["value"] is not None for row in self._rows)
 
     def _unlabelled(self, start: int = 0) -> int:
-        """Return where the first unlabelled answer is from `start` on, then from the top; `start`
-        where all are labelled.
+        """Return the place of the first unlabelled answer from `start` on, then from the top; `start`
+        if all are labelled.
         """
-        places = [*range(start, len(self._rows)), *range(start)]
-        return next((i for i in places if self._rows[i]["value"] is None), start)
+        for place in (*range(start, len(self._rows)), *range(start)):
+            if self._rows[place]["value"] is None:
+                return place
+        return start
 
     def label(self, verdict: float) -> None:
         """Save the verdict of the item shown, and move to the next unlabelled one."""
@@ -87,35 +92,42 @@ class LabelWidget(anywidget.AnyWidget):
         self.shown = self._shown()
 
     def go(self, step: int) -> None:
-        """Show another answer, 1 for the next and -1 for the one before."""
+        """Show another answer, 1 for the next and -1 for the previous one."""
         self._place = (self._place + step) % len(self._rows)
         self.shown = self._shown()
 
     def press(self, key: str) -> None:
-        """Do what a key means; one without a meaning does nothing."""
+        """Carry out the action of a key; any other key does nothing."""
         key = key.casefold()
         verdicts = scale_of(self._rows[self._place]["criterion"]).verdicts
         if key in verdicts:
-            self.label(verdicts[key][0])
-        elif key in (_NEXT, _BACK):
-            self.go(1 if key == _NEXT else -1)
+            value, _ = verdicts[key]
+            self.label(value)
+        elif key == _NEXT:
+            self.go(1)
+        elif key == _BACK:
+            self.go(-1)
         elif key == _FIRST:
             self.go(self._unlabelled() - self._place)
 
     def __repr__(self) -> str:
-        """Return what is shown where widgets are not."""
+        """Return a summary for places that show no widgets."""
         return (
             f"{self._path.name}: {self.labelled} of {len(self._rows)} labelled by {self._annotator}"
         )
 
     def _shown(self) -> dict[str, Any]:
-        """Return what the form shows of the present item, as JSON."""
+        """Return the content of the form for the present item, as JSON."""
         row = self._rows[self._place]
         scale = scale_of(row["criterion"])
         verdict = ""
         if row["value"] is not None:
-            # a spreadsheet may hold a number that is none of the scale
+            # a spreadsheet may hold a number that is not on the scale
             verdict = dict(scale.verdicts.values()).get(row["value"], f"{row['value']:g}")
+        blocks = []
+        for title, name in _BLOCKS.items():
+            if row.get(name):
+                blocks.append((title, _parts(row[name])))
         return {
             "item": self.item_id,
             "place": self._place + 1,
@@ -125,9 +137,7 @@ class LabelWidget(anywidget.AnyWidget):
             "note": row.get("note", ""),
             "asked": scale.question,
             "choices": [(key, name) for key, (_, name) in scale.verdicts.items()],
-            "blocks": [
-                (title, _parts(row[name])) for title, name in _BLOCKS.items() if row.get(name)
-            ],
+            "blocks": blocks,
             "context": _parts(row.get("context", "")),
         }
 
@@ -136,11 +146,12 @@ class LabelWidget(anywidget.AnyWidget):
         if note is None:
             note = row.get("note", "")
         save_label(self._path, row["item"], verdict, annotator=self._annotator, note=note)
-        row["value"], row["note"] = verdict, note
+        row["value"] = verdict
+        row["note"] = note
 
     def _hear(self, _: Any, content: Mapping[str, Any], __: Any) -> None:
-        """Do what the form requests about one item, and confirm it; an error is shown in the form
-        and not in a log.
+        """Carry out a request of the form about one item, and confirm it; an error is shown in the
+        form and not in a log.
         """
         reply: dict[str, Any] = {"serial": content.get("serial", 0), "said": ""}
         try:
@@ -152,35 +163,40 @@ class LabelWidget(anywidget.AnyWidget):
         self.send(reply)
 
     def _do(self, item: str, key: str, note: str) -> str:
-        """Save the note, and do what the key means for the item on the screen when it was pressed,
-        which another key may have left since. Return what was saved, in words."""
+        """Save the note, and carry out the action of a key for the item that was on the screen when it
+        was pressed, which another key may have left since. Return a confirmation; "" if nothing was
+        saved.
+        """
         place = self._place_of[item]
         row = self._rows[place]
-        said = ""
+        confirmation = ""
         if note != row.get("note", ""):
             self._save(place, row["value"], note)
-            said = "The note is saved."
+            confirmation = "The note is saved."
         verdicts = scale_of(row["criterion"]).verdicts
         key = key.casefold()
         if key in verdicts:
-            said = f"Saved: {verdicts[key][1]}."
-        if key in verdicts and place != self._place:
-            self._save(place, verdicts[key][0])  # pressed twice: the last one counts
+            value, name = verdicts[key]
+            confirmation = f"Saved: {name}."
+            if place == self._place:
+                self.press(key)
+            else:
+                self._save(place, value)  # pressed twice: the last one counts
         else:
             self.press(key)
         self.shown = self._shown()
-        return said
+        return confirmation
 
 
 _CODE = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]+`|^(?: {4}|\t)[^\n]*(?:\n(?: {4}|\t)[^\n]*)*|^>>> [^\n]*(?:\n[^\n]+)*",
     re.DOTALL | re.MULTILINE,
 )
-"""Fenced, in backticks, indented by four, or an interactive session."""
+"""Code: fenced, in backticks, indented by four blanks, or an interactive session."""
 
 
 def _parts(text: str) -> list[tuple[str, bool]]:
-    """Return the pieces of a text with its hidden signs shown, and which of them are code.
+    """Return the pieces of a text with its hidden signs shown, and for each True if it is code.
 
     >>> _parts("Use `a < b`.")
     [('Use ', False), ('`a < b`', True), ('.', False)]

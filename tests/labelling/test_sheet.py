@@ -307,7 +307,7 @@ def made_sheet(path: Path, criterion: str) -> Path:
             f"Answer to {query_id}.",
             *(("one", "two\n\nlines") if criterion != "relevance" else ()),
         )
-        items.append(make_item(case, criterion, key, [("run", ("one", "two\n\nlines"))]))
+        items.append(make_item(case, criterion, key, ("one", "two\n\nlines"), ["run"]))
     return label_sheet(items, path)
 
 

@@ -230,7 +230,7 @@ def test_runs_that_were_recorded_are_whole_after_kills(
 @pytest.mark.simulation
 def test_labels_that_were_saved_are_there_after_kills(tmp_path: Path) -> None:
     items = [
-        make_item(Case(f"q{i}", f"Question {i}?"), "correctness", [f"Answer {i}."], [("a", ())])
+        make_item(Case(f"q{i}", f"Question {i}?"), "correctness", [f"Answer {i}."], (), ["a"])
         for i in range(20)
     ]
     sheet, ids = label_sheet(items, tmp_path / "labels.csv"), [item.item_id for item in items]
