@@ -434,7 +434,7 @@ def rank_weighted_precision(useful: Sequence[bool]) -> float:
     >>> round(rank_weighted_precision([True, False, True, False]), 4)
     0.8333
     """
-    precisions = []
+    precisions: list[float] = []
     for rank, is_useful in enumerate(useful, 1):
         if is_useful:
             n_useful = len(precisions) + 1
