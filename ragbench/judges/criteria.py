@@ -599,7 +599,9 @@ def _take(
         prompt = request.prompt
         response = completion.text
         # the usage of a request counts once, at its first criterion
-        usage = (replace(completion, text=""),) if criterion is request.criteria[0] else ()
+        usage: tuple[Completion, ...] = ()
+        if criterion is request.criteria[0]:
+            usage = (replace(completion, text=""),)
         if earlier := judged.get(key):
             prompt = earlier.prompt
             response = f"{earlier.response}{_BETWEEN}{response}"

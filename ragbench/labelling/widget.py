@@ -75,7 +75,8 @@ class LabelWidget(anywidget.AnyWidget):
         """Return the place of the first unlabelled answer from `start` on, then from the top; `start`
         if all are labelled.
         """
-        for place in (*range(start, len(self._rows)), *range(start)):
+        places = [*range(start, len(self._rows)), *range(start)]
+        for place in places:
             if self._rows[place]["value"] is None:
                 return place
         return start

@@ -112,7 +112,8 @@ def mean_intervals(
 
 def _methods(low: Floats, is_bounded: Bools) -> list[str]:
     """Return the method of each interval, from its lower limit (NaN: no interval)."""
-    return np.where(np.isnan(low), "none", np.where(is_bounded, "Gaffke", "t")).tolist()
+    names = np.where(np.isnan(low), "none", np.where(is_bounded, "Gaffke", "t"))
+    return [str(name) for name in names]
 
 
 def safe_intervals(columns: Sequence[Floats], widths: Sequence[float], alpha: float) -> Intervals:

@@ -296,7 +296,7 @@ def _looks(size: int, alpha: float) -> _Looks:
         def excess(z: float) -> float:
             """Compute how far the probability of a score beyond z exceeds the level of the look."""
             p_beyond: float = 2 * mass @ ndtr((scores - z * root) / step)  # noqa: B023
-            return p_beyond - level  # noqa: B023
+            return float(p_beyond - level)  # noqa: B023
 
         limit = brentq(excess, 0, 12)
         limits.append(limit)
