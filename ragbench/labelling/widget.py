@@ -75,8 +75,9 @@ class LabelWidget(anywidget.AnyWidget):
         """Return the place of the first unlabelled answer from `start` on, then from the top; `start`
         if all are labelled.
         """
-        places = [*range(start, len(self._rows)), *range(start)]
-        for place in places:
+        n = len(self._rows)
+        for offset in range(n):
+            place = (start + offset) % n
             if self._rows[place]["value"] is None:
                 return place
         return start
