@@ -93,4 +93,6 @@ def test_bars_leave_out_questions_without_relevant_documents(table: pd.DataFrame
     figure = plots.part_bars(table, 10)
     assert figure is not None
     assert len(figure.axes[0].get_yticklabels()) == 5
+    handles = figure.legends[0].get_patches()
+    assert len({handle.get_facecolor() for handle in handles}) == 4, "a colour for each verdict"
     assert plots.part_bars(table[table["recall"].isna()], 10) is None

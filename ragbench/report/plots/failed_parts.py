@@ -2,6 +2,7 @@
 
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from ragbench.report.plots.figure import BLUE, GREEN, GREY, INK, PURPLE, VERMILLION, new_axes
 
@@ -31,6 +32,6 @@ def part_bars(table: pd.DataFrame, k: int) -> Figure | None:
     axes.barh(rows["query_id"], rows["recall"], color=colours.tolist(), height=0.6)
     axes.plot(rows["ceiling"], rows["query_id"], "|", color=INK, markersize=14, markeredgewidth=2)
     axes.set(xlim=(0, 1.02), xlabel=f"recall of the relevant documents at k = {k}")
-    handles = [axes.barh([], [], color=colour, label=name) for name, colour in _COLOURS.items()]
+    handles = [Patch(color=colour, label=name) for name, colour in _COLOURS.items()]
     figure.legend(handles=handles, loc="outside lower center", ncol=4, frameon=False)
     return figure
