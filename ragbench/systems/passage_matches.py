@@ -1,7 +1,8 @@
 """Passages of a system with documents of its own, found again in the documents of the dataset."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -23,6 +24,12 @@ _MAX_SINGLE = float(np.finfo(np.float32).max)
 _ANYWHERE = Place((Span("", 0, 0),), "not attributable")
 _BY_NAME = (BY_ID, BY_PATH, BY_FILE_NAME)
 _CHUNK_ID = re.compile(r"(.+)#(\d+)-(\d+)")  # as `ragbench.chunk` names chunks
+
+
+_Versions = dict[str, dict[tuple[str, Span], int]]
+"""Passage id -> its excerpts with their numbers: systems name a document and give another excerpt of
+it each time.
+"""
 
 
 class PassageMatches(NamedTuple):
@@ -81,66 +88,95 @@ def match_passages(
     >>> matched.run, [(chunk.doc_id, chunk.start, chunk.end) for chunk in matched.chunks]
     ({'q1': {'rail': 1.0, 'unmatched:q': 0.5}}, [('rail', 0, 41)])
     """
-    labelled = (
-        chunk_id
-        for case in dataset.cases
-        for chunk_id in (*case.relevant_chunks, *case.expected_chunks)
-    )
-    judged = (doc_id for grades in dataset.qrels.values() for doc_id in grades)
-    names = {
-        **dict.fromkeys(labelled, ""),  # which are known, and of no document that is known
-        **{doc_id: doc_id for doc_id in (*dataset.corpus, *judged)},
-        **(known_as or {}),
-    }
+    corpus = dataset.corpus
+    names = _names(dataset, known_as or {})
     lists = [_passages(answer, names) for answer in answers]
-    sent = (each for passages in lists for passage in passages for each in _named(passage))
-    names |= {other: names[known] for other, known in same_form(sent, names).items()}
-    texts = Texts(dataset.corpus)
-    known = {passage: _known(passage, names) for passages in lists for passage in passages}
-    by_file_name = match_file_names(known, names)
-    places = {}
-    for passage, doc_id in known.items():
-        named, how = by_file_name.get(passage, (doc_id, BY_ID))
-        places[passage] = _place(passage, named, how, dataset.corpus, names, texts)
-    place_of = _attributable(places, dataset.corpus)
-    relevant = {case.query_id: {span.doc_id: 1 for span in case.evidence} for case in dataset.cases}
+    passages = [passage for each in lists for passage in each]
+    names_sent = [name for passage in passages for name in _named(passage)]
+    for name_sent, name in same_form(names_sent, names).items():
+        names[name_sent] = names[name]
+    places = _places(passages, corpus, names)
+    place_of = _attributable(places, corpus)
+    relevant = _relevant(dataset)
+    versions: _Versions = {}
+    rewritten = []
+    run = {}
+    for answer, contexts in zip(answers, lists, strict=True):
+        holders = [place_of[passage].holders for passage in contexts]
+        spans = _credited(holders, relevant.get(answer.query_id, {}))
+        rewritten.append(_rewritten(answer, contexts, spans, versions, corpus))
+        run[answer.query_id] = _ranking(answer, contexts, spans)
+    are_nowhere = set(places.values()) == {NOWHERE}
+    return PassageMatches(
+        rewritten,
+        run,
+        _chunks(versions, corpus),
+        _counts([place_of[passage] for passage in passages]),
+        is_foreign=are_nowhere and any(relevant.values()),
+    )
+
+
+def _names(dataset: Dataset, known_as: Mapping[str, str]) -> dict[str, str]:
+    """Return every known name of a document -> its id, "" for the labelled chunks: they are known,
+    but their document is not.
+    """
+    names = {}
+    for case in dataset.cases:
+        for chunk_id in (*case.relevant_chunks, *case.expected_chunks):
+            names[chunk_id] = ""
+    for doc_id in dataset.corpus:
+        names[doc_id] = doc_id
+    for grades in dataset.qrels.values():
+        for doc_id in grades:
+            names[doc_id] = doc_id
+    return {**names, **known_as}
+
+
+def _relevant(dataset: Dataset) -> dict[str, dict[str, int]]:
+    """Return query_id -> doc_id -> grade; a document with evidence and no judgement has grade 1."""
+    relevant = {}
+    for case in dataset.cases:
+        relevant[case.query_id] = {span.doc_id: 1 for span in case.evidence}
     for query_id, grades in dataset.qrels.items():
         relevant[query_id] = {**relevant.get(query_id, {}), **grades}
-    versions: _Versions = {}
-    matched = [
-        _rewritten(
-            answer, passages, place_of, relevant.get(answer.query_id, {}), versions, dataset.corpus
-        )
-        for answer, passages in zip(answers, lists, strict=True)
-    ]
-    chunks = [
-        Chunk(
-            _version(passage_id, number),
-            span.doc_id,
-            span.start,
-            span.end,
-            _text(span, dataset.corpus),
-        )
-        for passage_id, excerpts in versions.items()
-        for (_, span), number in excerpts.items()
-        if span.start < span.end
-    ]
-    used = [place_of[passage] for passages in lists for passage in passages]
-    kinds = (*_BY_NAME, "exact", "white space", "fuzzy", "not attributable")
-    counts = {how: sum(each.how == how for each in used) for how in kinds}
-    return PassageMatches(
-        [answer for answer, _ in matched],
-        {answer.query_id: ranking for answer, ranking in matched},
-        chunks,
-        {**counts, "several": sum(len(each.holders) > 1 for each in used)},
-        is_foreign={*places.values()} == {NOWHERE} and any(relevant.values()),
-    )
+    return relevant
 
 
-_Versions = dict[str, dict[tuple[str, Span], int]]
-"""Passage id -> its excerpts with their numbers: systems name a document and give another excerpt of
-it each time.
-"""
+def _places(
+    passages: Sequence[Passage], corpus: Mapping[str, Document], names: Mapping[str, str]
+) -> dict[Passage, Place]:
+    """Return where each passage is: in the document that it names, else where its text is."""
+    texts = Texts(corpus)
+    named_by_id = {passage: _known(passage, names) for passage in passages}
+    named_by_file = match_file_names(named_by_id, names)
+    places = {}
+    for passage, doc_id in named_by_id.items():
+        how = BY_ID
+        if passage in named_by_file:
+            doc_id, how = named_by_file[passage]
+        places[passage] = _place(passage, doc_id, how, corpus, names, texts)
+    return places
+
+
+def _chunks(versions: _Versions, corpus: Mapping[str, Document]) -> list[Chunk]:
+    """Return a chunk per excerpt that was found in a document."""
+    chunks = []
+    for passage_id, excerpts in versions.items():
+        for (_, span), number in excerpts.items():
+            if span.start < span.end:
+                text = _text(span, corpus)
+                chunk_id = _version(passage_id, number)
+                chunks.append(Chunk(chunk_id, span.doc_id, span.start, span.end, text))
+    return chunks
+
+
+def _counts(places: Sequence[Place]) -> dict[str, int]:
+    """Return how many passages were found in each way, and how many in several documents."""
+    n_by_way = Counter(place.how for place in places)
+    ways = (*_BY_NAME, "exact", "white space", "fuzzy", "not attributable")
+    counts = {way: n_by_way[way] for way in ways}
+    counts["several"] = sum(len(place.holders) > 1 for place in places)
+    return counts
 
 
 def _version(passage_id: str, number: int) -> str:
@@ -148,7 +184,10 @@ def _version(passage_id: str, number: int) -> str:
 
 
 def _text(span: Span, corpus: Mapping[str, Document]) -> str:
-    return corpus[span.doc_id].full_text[span.start : span.end] if span.start < span.end else ""
+    """Return the text of a span; "" for one without characters, whose document may be unknown."""
+    if span.start >= span.end:
+        return ""
+    return corpus[span.doc_id].full_text[span.start : span.end]
 
 
 def _passages(answer: Answer, names: Mapping[str, str]) -> list[Passage]:
@@ -158,13 +197,22 @@ def _passages(answer: Answer, names: Mapping[str, str]) -> list[Passage]:
     by_id = answer.passage_of
     passages = []
     for passage_id in answer.contexts or by_id:
-        passage = replace(by_id.get(passage_id) or Passage(passage_id, ""), score=None)
-        named, made_id = passage.text.strip(), text_id(passage.text)
-        form = _CHUNK_ID.fullmatch(named)
-        if passage_id.startswith(made_id) and (named in names or (form and form[1] in names)):
-            passage = replace(passage, passage_id=passage_id.replace(made_id, named), text="")
+        passage = by_id.get(passage_id) or Passage(passage_id, "")
+        passage = replace(passage, score=None)
+        text = passage.text.strip()
+        made_id = text_id(passage.text)
+        if passage_id.startswith(made_id) and _is_name(text, names):
+            passage = replace(passage, passage_id=passage_id.replace(made_id, text), text="")
         passages.append(passage)
     return passages
+
+
+def _is_name(text: str, names: Mapping[str, str]) -> bool:
+    """Return True for a known name, and for the id of a chunk of a document with a known name."""
+    if text in names:
+        return True
+    form = _CHUNK_ID.fullmatch(text)
+    return form is not None and form[1] in names
 
 
 def _place(
@@ -183,66 +231,78 @@ def _place(
         return texts.find(passage.text)
     if not doc_id and passage.passage_id not in names:
         return NOWHERE
-    at = None
+    start, end = 0, 0
     if doc_id in corpus and has_text:
-        at = texts.within(passage.text, doc_id)
+        start, end = texts.within(passage.text, doc_id) or (0, 0)
     elif doc_id in corpus and (form := _CHUNK_ID.fullmatch(passage.passage_id)):
-        at = int(form[2]), min(int(form[3]), len(corpus[doc_id].full_text))
-    return Place((Span(doc_id, *(at or (0, 0))),), how)
+        start = int(form[2])
+        end = min(int(form[3]), len(corpus[doc_id].full_text))
+    return Place((Span(doc_id, start, end),), how)
 
 
 def _attributable(
     places: Mapping[Passage, Place], corpus: Mapping[str, Document]
 ) -> dict[Passage, Place]:
     """Return the places; `_ANYWHERE` for texts in no document, in too many, and for short ones that
-    are not whole chunks."""
-    few = {
-        passage
-        for passage, holding in places.items()
-        if holding != NOWHERE and len(holding.holders) <= _MAX_HOLDERS
-    }
-    long = {passage for passage in few if len(" ".join(passage.text.split())) >= _MIN_CHARACTERS}
-    spans = {span for passage in long for span in places[passage].holders}
-    return {
-        passage: holding
-        if passage in long
-        or (
-            passage in few
-            and (
-                holding.how in _BY_NAME
-                or any(_is_chunk(span, corpus[span.doc_id], spans) for span in holding.holders)
-            )
-        )
-        else _ANYWHERE
-        for passage, holding in places.items()
-    }
+    are not whole chunks.
+    """
+    in_few = {}
+    spans_of_long = set()
+    for passage, place in places.items():
+        if place == NOWHERE or len(place.holders) > _MAX_HOLDERS:
+            continue
+        in_few[passage] = place
+        if _is_long(passage):
+            spans_of_long.update(place.holders)
+    attributable = dict.fromkeys(places, _ANYWHERE)
+    for passage, place in in_few.items():
+        is_named = place.how in _BY_NAME
+        if is_named or _is_long(passage) or _is_whole_chunk(place, corpus, spans_of_long):
+            attributable[passage] = place
+    return attributable
 
 
-def _is_chunk(span: Span, document: Document, others: Iterable[Span]) -> bool:
-    """Return True if a span lies between borders: those of its document, or of other passages that
-    were returned.
+def _is_long(passage: Passage) -> bool:
+    return len(" ".join(passage.text.split())) >= _MIN_CHARACTERS
+
+
+def _is_whole_chunk(place: Place, corpus: Mapping[str, Document], others: Collection[Span]) -> bool:
+    """Return True if a passage lies between borders in one of the documents that hold it."""
+    for span in place.holders:
+        neighbours = [other for other in others if other.doc_id == span.doc_id]
+        if _is_between_borders(span, corpus[span.doc_id], neighbours):
+            return True
+    return False
+
+
+def _is_between_borders(span: Span, document: Document, neighbours: Sequence[Span]) -> bool:
+    """Return True if only white space is between a span and a border on each side: the beginning or
+    end of its document, of its text without the title, or of another passage that was returned.
     """
     full = document.full_text
-    neighbours = [other for other in others if other.doc_id == span.doc_id]
     starts = [0, len(full) - len(document.text), *(other.end for other in neighbours)]
     ends = [len(full), *(other.start for other in neighbours)]
-    return any(
-        full[start : span.start].isspace() or start == span.start for start in starts
-    ) and any(full[span.end : end].isspace() or end == span.end for end in ends)
+    has_start = any(start == span.start or full[start : span.start].isspace() for start in starts)
+    has_end = any(end == span.end or full[span.end : end].isspace() for end in ends)
+    return has_start and has_end
 
 
 def _known(passage: Passage, names: Mapping[str, str]) -> str:
-    """Return the id of a document that the passage names, "" if it names none."""
-    return next((names[named] for named in _named(passage) if names.get(named)), "")
+    """Return the id of the document that a passage names; "" if it names none."""
+    for name in _named(passage):
+        if names.get(name):
+            return names[name]
+    return ""
 
 
 def _named(passage: Passage) -> list[str]:
     """Return the ids by which a passage may name its document."""
-    return [
-        doc_id
-        for named in (passage.doc_id, passage.passage_id, *passage.sources)
-        for doc_id in (named, named.rpartition("#")[0], named.rpartition("~")[0])
-    ]
+    names = []
+    for name in (passage.doc_id, passage.passage_id, *passage.sources):
+        without_place = name.rpartition("#")[0]
+        without_number = name.rpartition("~")[0]
+        names += [name, without_place, without_number]
+    return names
 
 
 def _falling(scores: Sequence[float | None]) -> list[float]:
@@ -251,60 +311,80 @@ def _falling(scores: Sequence[float | None]) -> list[float]:
     >>> _falling([0.9, 0.5]), _falling([0.5, 0.5]), _falling([0.5, None]), _falling([0.5, 0.5 - 1e-9])
     ([0.9, 0.5], [1.0, 0.5], [1.0, 0.5], [1.0, 0.5])
     """
-    given = [score for score in scores if score is not None]
-    if len(given) == len(scores):
-        single = np.array(given, dtype=np.float64).clip(-_MAX_SINGLE, _MAX_SINGLE)
+    numbers = [score for score in scores if score is not None]
+    if len(numbers) == len(scores):
+        single = np.array(numbers, dtype=np.float64).clip(-_MAX_SINGLE, _MAX_SINGLE)
         if (np.diff(single.astype(np.float32)) < 0).all():
-            return given
+            return numbers
     return [1 / rank for rank in range(1, len(scores) + 1)]
 
 
-def _rewritten(
-    answer: Answer,
-    passages: Sequence[Passage],
-    place_of: Mapping[Passage, Place],
-    grades: Mapping[str, int],
-    versions: _Versions,
-    corpus: Mapping[str, Document],
-) -> tuple[Answer, dict[str, float]]:
-    """Return the answer with the documents of its passages, and their ranking. Of several documents
-    that hold a passage, the one counts that makes the ranking worst by these grades.
+def _credited(holders: Sequence[Sequence[Span]], grades: Mapping[str, int]) -> list[Span]:
+    """Return the place that each passage of a ranking is credited to, given the places that hold it:
+    of several documents the one that makes the ranking worst by these grades.
     """
-    score_of = {passage.passage_id: passage.score for passage in answer.passages}
-    contexts = answer.contexts or tuple(score_of)
-    scores = _falling([score_of.get(context) for context in contexts])
-    holders = [place_of[passage].holders for passage in passages]
     ranked = {spans[0].doc_id for spans in holders if len(spans) == 1}
 
     def worth(span: Span) -> tuple[int, bool]:
         grade = max(0, grades.get(span.doc_id, 0))
         is_ranked = span.doc_id in ranked
-        return grade, is_ranked == (grade == 0)  # another document that is irrelevant takes a rank
+        if grade == 0:
+            return grade, is_ranked  # a further irrelevant document takes a rank: it comes first
+        return grade, not is_ranked
 
-    id_of: dict[str, str] = {}
-    kept: dict[str, Passage] = {}
-    ranking: dict[str, float] = {}
-    for rank, (context, passage, spans) in enumerate(zip(contexts, passages, holders, strict=True)):
+    credited = []
+    for spans in holders:
         span = min(spans, key=worth)
         ranked.add(span.doc_id)
+        credited.append(span)
+    return credited
+
+
+def _ranking(
+    answer: Answer, passages: Sequence[Passage], spans: Sequence[Span]
+) -> dict[str, float]:
+    """Return doc_id -> score of its best passage; a passage without a document is "unmatched:<id>".
+    `passages` and `spans` are aligned with the contexts of the answer.
+    """
+    score_of = {passage.passage_id: passage.score for passage in answer.passages}
+    contexts = answer.contexts or tuple(score_of)
+    scores = _falling([score_of.get(context) for context in contexts])
+    ranking: dict[str, float] = {}
+    for passage, span, score in zip(passages, spans, scores, strict=True):
+        doc_id = span.doc_id or f"{UNKNOWN}{passage.passage_id}"
+        ranking.setdefault(doc_id, score)
+    return ranking
+
+
+def _rewritten(
+    answer: Answer,
+    passages: Sequence[Passage],
+    spans: Sequence[Span],
+    versions: _Versions,
+    corpus: Mapping[str, Document],
+) -> Answer:
+    """Return the answer with the documents of its passages; an id that had another text before gets
+    a number. `passages` and `spans` are aligned with its contexts; `versions` is extended.
+    """
+    score_of = {passage.passage_id: passage.score for passage in answer.passages}
+    contexts = answer.contexts or tuple(score_of)
+    new_id: dict[str, str] = {}
+    kept: dict[str, Passage] = {}
+    for context, passage, span in zip(contexts, passages, spans, strict=True):
         numbers = versions.setdefault(passage.passage_id, {})
         number = numbers.setdefault((passage.text, span), len(numbers))
-        id_of[context] = _version(passage.passage_id, number)
+        new_id[context] = _version(passage.passage_id, number)
         if span.doc_id or context in score_of:
             text = passage.text or _text(span, corpus)
-            kept[context] = Passage(id_of[context], text, span.doc_id, score_of.get(context))
-        doc_id = span.doc_id or f"{UNKNOWN}{passage.passage_id}"
-        ranking.setdefault(doc_id, scores[rank])
+            kept[context] = Passage(new_id[context], text, span.doc_id, score_of.get(context))
 
     def renamed(ids: Sequence[str]) -> tuple[str, ...]:
-        return tuple(id_of.get(passage_id, passage_id) for passage_id in ids)
+        return tuple(new_id.get(passage_id, passage_id) for passage_id in ids)
 
-    calls = tuple(replace(call, contexts=renamed(call.contexts)) for call in answer.calls)
-    rewritten = replace(
+    return replace(
         answer,
         contexts=renamed(answer.contexts),
         citations=renamed(answer.citations),
         passages=tuple(kept.values()),
-        calls=calls,
+        calls=tuple(replace(call, contexts=renamed(call.contexts)) for call in answer.calls),
     )
-    return rewritten, ranking

@@ -1,13 +1,11 @@
-"""Where the answer and the contexts seem to be in a reply of unknown form, as the paths of a
-system's file.
-"""
+"""Guesses where a reply of unknown form has its answer and its contexts, as paths for a system's file."""
 
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragbench.errors import DataError
 from ragbench.systems.answer_parser import read_answer
@@ -31,15 +29,21 @@ _PARTS = {
 }
 _MIN_TEXT = 20  # characters of a passage
 
-_Node = tuple[str, str, Any]  # path, last name, value
+
+class _Node(NamedTuple):
+    """A value inside a reply, with its path and the last name in it ("" if it has no name)."""
+
+    path: str
+    name: str
+    value: Any
 
 
 def propose_paths(reply: Reply, question: str) -> dict[str, Any]:
-    """Return the entries `reply` and `delta` of `[http]` for a reply; {} where none is needed.
+    """Return the entries `reply` and `delta` of `[http]` for a reply; {} if none is needed.
 
     An answer is the text outside of lists with the most likely name, then the longest; contexts are
-    the list whose entries hold texts, likewise. What is recognised without paths (`read_answer`)
-    gets none.
+    the list whose entries hold texts, likewise. A reply whose answer and contexts are recognised
+    without paths (`read_answer`) needs none.
 
     >>> reply = Reply([{"out": {"reply": "In 1881."}, "found": [{"passage": "It opened in 1881, in May."}]}])
     >>> propose_paths(reply, "?")["reply"]
@@ -51,36 +55,54 @@ def propose_paths(reply: Reply, question: str) -> dict[str, Any]:
     {}
     """
     nodes = [node for event in reply.events for node in _nodes(event)]
-    texts = [node for node in nodes if isinstance(node[2], str) and node[2] != question]
-    answers = [node for node in texts if node[1] in _ANSWERS or " " in node[2]]
+    texts = [node for node in nodes if isinstance(node.value, str) and node.value != question]
+    answers = [node for node in texts if node.name in _ANSWERS or " " in node.value]
     lists = [node for node in nodes if _may_be_contexts(node)]
     if not reply.streamed:
         answer = read_proposed(reply, {})
         if answer and (answer.text or not answers) and (answer.contexts or not lists):
             return {}
     paths: dict[str, Any] = {}
-    # Different texts at one path are pieces: the type of each event is the same again and again.
-    counts = Counter(path for path, _ in {(path, text) for path, _, text in texts})
-    delta = max(counts, key=lambda path: counts[path], default="")
-    if counts[delta] < 2:
-        delta = ""
-        if answers:
-            paths["answer"] = max(
-                answers, key=lambda node: (node[1] in _ANSWERS, " " in node[2], len(node[2]))
-            )[0]
+    delta = _path_of_pieces(texts)
+    if answers and not delta:
+        paths["answer"] = max(answers, key=_likelihood_of_answer).path
     if lists:
-        paths["contexts"], _, entries = max(
-            lists, key=lambda node: (node[1] in _CONTEXTS, len(str(node[2][0])))
-        )
-        if paths["contexts"] == "$":  # an event of a stream, which others are not
-            paths["contexts"] = "$[*]"
-        if isinstance(entries[0], Mapping) and (parts := _parts(entries[0])):
+        contexts = max(lists, key=_likelihood_of_contexts)
+        # a whole event of a stream: other events are not lists
+        paths["contexts"] = "$[*]" if contexts.path == "$" else contexts.path
+        first_context = contexts.value[0]
+        if isinstance(first_context, Mapping) and (parts := _parts(first_context)):
             paths["context"] = parts
-    return {key: value for key, value in (("reply", paths), ("delta", delta)) if value}
+    proposal: dict[str, Any] = {}
+    if paths:
+        proposal["reply"] = paths
+    if delta:
+        proposal["delta"] = delta
+    return proposal
+
+
+def _path_of_pieces(texts: Iterable[_Node]) -> str:
+    """Return the path with the most different texts: pieces of one answer; "" if no path has two.
+
+    Equal texts count once: the type of each event is the same again and again.
+    """
+    different_texts = {(node.path, node.value) for node in texts}
+    counts = Counter(path for path, _ in different_texts)
+    path = max(counts, key=lambda path: counts[path], default="")
+    return path if counts[path] >= 2 else ""
+
+
+def _likelihood_of_answer(node: _Node) -> tuple[bool, bool, int]:
+    return node.name in _ANSWERS, " " in node.value, len(node.value)
+
+
+def _likelihood_of_contexts(node: _Node) -> tuple[bool, int]:
+    first_context = node.value[0]
+    return node.name in _CONTEXTS, len(str(first_context))
 
 
 def read_proposed(reply: Reply, proposal: Mapping[str, Any]) -> Answer | None:
-    """Return the answer that is read with these paths; None where there is none."""
+    """Return the answer that is read with these paths; None if they lead to none."""
     with suppress(DataError):
         paths = ReplyPaths.model_validate(proposal.get("reply", {}))
         return read_answer("probe", reply.record(paths, proposal.get("delta", "")))
@@ -99,39 +121,43 @@ def toml_table(name: str, table: Mapping[str, Any]) -> str:
 
 
 def _entries(table: Mapping[str, Any]) -> list[str]:
-    return [
-        f"{key if re.fullmatch(r'[A-Za-z0-9_-]+', key) else json.dumps(key)} = {_toml(value)}"
-        for key, value in table.items()
-    ]
+    entries = []
+    for key, value in table.items():
+        is_bare = re.fullmatch(r"[A-Za-z0-9_-]+", key) is not None
+        toml_key = key if is_bare else json.dumps(key)
+        entries.append(f"{toml_key} = {_toml(value)}")
+    return entries
 
 
 def _toml(value: Any) -> str:
     if isinstance(value, Mapping):
         return f"{{ {', '.join(_entries(value))} }}"
-    return f"[{', '.join(map(_toml, value))}]" if isinstance(value, list) else json.dumps(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value)
 
 
 def _nodes(value: Any, path: str = "$", name: str = "") -> Iterator[_Node]:
-    """Yield everything outside of lists, and what the only entry of a list holds."""
-    yield path, name, value
+    """Yield everything outside of lists, and the content of lists with one entry."""
+    yield _Node(path, name, value)
     if isinstance(value, Mapping):
         for key, entry in value.items():
-            yield from _nodes(
-                entry, f"{path}['{key}']" if "." in key or " " in key else f"{path}.{key}", key
-            )
+            is_quoted = "." in key or " " in key
+            step = f"['{key}']" if is_quoted else f".{key}"
+            yield from _nodes(entry, path + step, key)
     elif isinstance(value, list) and len(value) == 1 and name not in _CONTEXTS:
         yield from _nodes(value[0], f"{path}[0]", name)
 
 
 def _may_be_contexts(node: _Node) -> bool:
     """Return True for a list by its name, or by a text that its first entry is or holds."""
-    _, name, value = node
-    if not isinstance(value, list) or not value or not isinstance(value[0], Mapping | str):
+    entries = node.value
+    if not isinstance(entries, list) or not entries or not isinstance(entries[0], Mapping | str):
         return False
-    texts = value[0].values() if isinstance(value[0], Mapping) else value[:1]
-    return name in _CONTEXTS or any(
-        isinstance(text, str) and len(text) >= _MIN_TEXT for text in texts
-    )
+    if node.name in _CONTEXTS:
+        return True
+    texts = entries[0].values() if isinstance(entries[0], Mapping) else [entries[0]]
+    return any(isinstance(text, str) and len(text) >= _MIN_TEXT for text in texts)
 
 
 def _parts(entry: Mapping[str, Any]) -> dict[str, str]:
