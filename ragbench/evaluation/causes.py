@@ -7,10 +7,9 @@ is the suspect.
 """
 
 import re
-from collections import ChainMap
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, overload
+from typing import NamedTuple, Protocol, overload
 
 import pandas as pd
 
@@ -78,7 +77,9 @@ RELEVANT = 0.75
 """From this relevance by the judge on, an answer addresses the question."""
 
 _UNCHANGED = ("last", "question")
-"""Calls that a pipeline which rewrites questions makes without doing so."""
+"""Calls with a question as it was asked, by a pipeline that rewrites questions."""
+
+_STEPS_AFTER_SEARCH = ("reranker", "diversity")
 
 _CONFLICT = 0.5  # half of the numbers and names of either text are others, or one negates the other
 _DETAIL = re.compile(r"\d[\w.,]*|(?<![.!?] )(?<!^)\b[A-Z][\w-]+")
@@ -96,19 +97,20 @@ _COLUMNS = "query_id category question failed cause evidence measure value held"
 
 class _Reach(NamedTuple):
     """How much of the evidence the documents, the first `depth`, the contexts with what was cut,
-    the contexts themselves, and in a conversation the contexts of the last question alone hold:
+    the contexts themselves, and the contexts of the question before it was rewritten hold:
     fractions of its characters or, where documents only are labelled, of the relevant documents.
 
-    `documents` is the number of relevant documents, 0 where the evidence is spans; `split`, whether
-    a chunk border splits what the contexts hold in part; `located`, whether the contexts are known
-    to hold what they count.
+    `documents` is the number of relevant documents, 0 if the evidence is spans. `split` is True if a
+    chunk border splits a passage that the contexts hold in part; `located`, if the contexts are
+    known to hold the evidence that they count. `allowed` is the fraction that the filter allows,
+    and `stages` has the fraction after each step of the search.
     """
 
     corpus: float
     deep: float
     uncut: float
     context: float
-    last: float
+    unchanged: float
     split: bool = False
     documents: int = 0
     located: bool = True
@@ -116,6 +118,7 @@ class _Reach(NamedTuple):
     stages: Mapping[str, float] = MappingProxyType({})
 
     def holds(self, fraction: float) -> bool:
+        """Return True if this fraction of the evidence is enough: any document, or `HOLDS`."""
         return fraction > 0 if self.documents else fraction >= HOLDS
 
     def shown(self, fraction: float) -> str:
@@ -126,8 +129,8 @@ class _Reach(NamedTuple):
 
 
 class _Question(NamedTuple):
-    """One question with all that its cause is found by; `measure` decides whether it is right ("":
-    nothing does).
+    """One question with everything that shows its cause. `measure` decides whether the answer is
+    right; "" if nothing does. `reach` is None if no label names the evidence.
     """
 
     dataset: Dataset
@@ -259,7 +262,8 @@ def diagnose(
             "the causes of failures follow from a run, answers, judgements, scores and chunks; give all "
             "of them, or the result of rb.evaluate alone"
         )
-    answer_of, by_id = answers_by_query(dataset, answers), chunks_by_id(chunks)
+    answer_of = answers_by_query(dataset, answers)
+    by_id = chunks_by_id(chunks)
     _check_chunking(run, answers, by_id)
     by_document = grouped(chunks, lambda chunk: chunk.doc_id)
     values = values_by_query(scores.dropna(subset=["value"]))
@@ -272,25 +276,51 @@ def diagnose(
         measures = values.get(case.query_id, {})
         decisive = next((name for name in _RIGHT if name in measures), "")
         question = _Question(dataset, case, answer, measures, decisive, None, depth, is_english)
-        deep = ranking(run.get(case.query_id, {}))[:depth]
-        ranked = {name: ranking(each.get(case.query_id, {})) for name, each in stages.items()}
-        kept_back = filtered.get(case.query_id, ())
-        reach = _reach(question, deep, by_id, by_document, ranked, kept_back)
+        reach = _reach(
+            question,
+            ranking(run.get(case.query_id, {}))[:depth],
+            by_id,
+            by_document,
+            {step: ranking(each.get(case.query_id, {})) for step, each in stages.items()},
+            filtered.get(case.query_id, ()),
+        )
         question = question._replace(reach=reach)
-        failed = _failed(question)
-        cause, evidence = _cause(question) if failed else _doubt_about_label(question)
-        criterion = "correctness" if cause in DISPUTED else "faithfulness"
-        explained = explanations.get((case.query_id, criterion), "")
-        if explained and cause in (*DISPUTED, "fabricated", "contradicts"):
-            evidence += f"; the judge: {' '.join(explained.split())[:300]}"
-        if failed and measures.get("context_diversity_met") == 0:
+        has_failed = _failed(question)
+        if has_failed:
+            cause, evidence = _cause(question)
+        else:
+            cause, evidence = _doubt_about_label(question)
+        evidence += _explained(cause, case.query_id, explanations)
+        if has_failed and measures.get("context_diversity_met") == 0:
             evidence += f"; its contexts are of few documents for a {case.query_type} question"
-        about = (case.query_id, case.category, case.text, failed, cause, evidence, decisive)
-        held_part = pd.NA if question.reach is None else question.reach.context
-        rows.append((*about, measures.get(decisive, pd.NA), held_part))
-    return pd.DataFrame(rows, columns=_COLUMNS).astype(
-        {"failed": bool, "value": "Float64", "held": "Float64"}
-    )
+        row = {
+            "query_id": case.query_id,
+            "category": case.category,
+            "question": case.text,
+            "failed": has_failed,
+            "cause": cause,
+            "evidence": evidence,
+            "measure": decisive,
+            "value": measures.get(decisive, pd.NA),
+            "held": pd.NA if reach is None else reach.context,
+        }
+        rows.append(row)
+    table = pd.DataFrame(rows, columns=_COLUMNS)
+    return table.astype({"failed": bool, "value": "Float64", "held": "Float64"})
+
+
+def _explained(cause: str, query_id: str, explanations: Mapping[tuple[str, str], str]) -> str:
+    """Return the judge's explanation as the end of a sentence; "" if it did not decide the cause."""
+    if cause in DISPUTED:
+        criterion = "correctness"
+    elif cause in ("fabricated", "contradicts"):
+        criterion = "faithfulness"
+    else:
+        return ""
+    explanation = explanations.get((query_id, criterion), "")
+    if not explanation:
+        return ""
+    return f"; the judge: {' '.join(explanation.split())[:300]}"
 
 
 def _diagnosis_of(result: Diagnosed) -> pd.DataFrame:
@@ -339,19 +369,14 @@ def _cause(question: _Question) -> tuple[str, str]:
         is_late = scores.get("latency_in_budget", 1.0) == 0
         if is_right or is_cited_wrongly or is_late or requirements_missed(case, answer):
             return _requirement_missed(question)
-    low = next((name for name, limit in _FAITHFUL.items() if scores.get(name, limit) < limit), "")
-    if low and answer.attempted:
-        if reach is None or not reach.located:
-            return "fabricated", f"{low} is {scores[low]:.2f}"
-        if conflict := _conflict(question):
-            return "contradicts", f"{low} is {scores[low]:.2f}, and {conflict}"
-    cause = "not_used"
-    verdict = "; ".join(failure_reasons(case, answer, scores))
-    if not answer.attempted:
-        cause = "refused"
-        verdict = "refused" if answer.outcome == "blocked" else "no answer given"
-    elif question.measure:
-        verdict = f"{question.measure} is {scores[question.measure]:.2f}"
+        if unsupported := _unsupported_by(scores):
+            low = f"{unsupported} is {scores[unsupported]:.2f}"
+            if reach is None or not reach.located:
+                return "fabricated", low
+            if conflict := _conflict(question):
+                return "contradicts", f"{low}, and {conflict}"
+    verdict = _verdict(question)
+    cause = "not_used" if answer.attempted else "refused"
     if reach is None:
         return cause, verdict
     in_context = reach.shown(reach.context)
@@ -363,6 +388,24 @@ def _cause(question: _Question) -> tuple[str, str]:
     return cause, f"{verdict} although the context holds {in_context}"
 
 
+def _unsupported_by(scores: Mapping[str, float]) -> str:
+    """Return the first measure by which the context does not support an answer; "" if none."""
+    for measure, threshold in _FAITHFUL.items():
+        if scores.get(measure, threshold) < threshold:
+            return measure
+    return ""
+
+
+def _verdict(question: _Question) -> str:
+    """Return why a question failed: no answer, the measure that decides, or its other reasons."""
+    answer = question.answer
+    if not answer.attempted:
+        return "refused" if answer.outcome == "blocked" else "no answer given"
+    if question.measure:
+        return f"{question.measure} is {question.scores[question.measure]:.2f}"
+    return "; ".join(failure_reasons(question.case, answer, question.scores))
+
+
 def _requirement_missed(question: _Question) -> tuple[str, str]:
     """Return the cause of an answer that is right, or not decided, and misses another label."""
     reasons = failure_reasons(question.case, question.answer, question.scores)
@@ -370,7 +413,9 @@ def _requirement_missed(question: _Question) -> tuple[str, str]:
 
 
 def _disputed(question: _Question) -> tuple[str, str] | None:
-    """Return the cause where the judge and the labels of an answer contradict each other."""
+    """Return the cause and evidence if the judge and the labels of an answer contradict each other;
+    None if they do not.
+    """
     scores, reach = question.scores, question.reach
     facts, judged = scores.get("gold_fact_coverage"), scores.get("llm_correctness")
     if judged is not None and question.wrong:
@@ -397,7 +442,7 @@ def _disputed(question: _Question) -> tuple[str, str] | None:
 
 
 def _lost(question: _Question, reach: _Reach) -> tuple[str, str]:
-    """Return the stage before generation that lost the evidence."""
+    """Return the cause and evidence of a question whose evidence was lost before generation."""
     if reach.corpus == 0.0:
         evidence = (span.doc_id for span in question.case.evidence)
         ids = ", ".join(dict.fromkeys([*question.relevant, *evidence]))
@@ -414,36 +459,69 @@ def _lost(question: _Question, reach: _Reach) -> tuple[str, str]:
         more = f"{reach.shown(reach.uncut)} with the {chunks} that the budget cut"
         cause = "cut_after_expanding" if "expand" in reach.stages else "cut_by_budget"
         return cause, f"{present}, {more}"
-    if reach.holds(reach.last):
-        calls = question.answer.calls
-        asked = [call for call in calls if call.name not in _UNCHANGED]
-        is_last = any(call.name == "last" for call in calls)
-        which = "last question" if is_last else "question"
-        queries = ", ".join(repr(call.query) for call in asked)
-        noun = "query" if len(asked) == 1 else "queries"
-        alone = f"{reach.shown(reach.last)} by the {which} alone"
-        return "rewritten", f"{present} by the {noun} {queries}, {alone}"
-    held = reach.stages.get("search", 0.0)
-    for step, name in (("reranker", "reranker"), ("diversity", "step for variety")):
-        after = reach.stages.get(step, held)
-        if reach.holds(held) and not reach.holds(after):
-            return f"lost_by_{step}", f"{present}, {reach.shown(held)} before the {name}"
-        held = after
+    if reach.holds(reach.unchanged):
+        return "rewritten", f"{present} by {_rewritten(question, reach)}"
+    if step := _losing_step(reach):
+        name = "step for variety" if step == "diversity" else step
+        held_before = reach.shown(_held_before(reach, step))
+        return f"lost_by_{step}", f"{present}, {held_before} before the {name}"
     if reach.split:
         return "split_by_border", f"{present}; no single chunk holds all of the passage"
     cause = "below_cut" if reach.holds(reach.deep) else "not_retrieved"
     return cause, f"{present}, {reach.shown(reach.deep)} in the best {question.depth} chunks"
 
 
+def _rewritten(question: _Question, reach: _Reach) -> str:
+    """Return which queries took the place of a question, and how much the question alone found."""
+    calls = question.answer.calls
+    rewritten = [call for call in calls if call.name not in _UNCHANGED]
+    queries = ", ".join(repr(call.query) for call in rewritten)
+    noun = "query" if len(rewritten) == 1 else "queries"
+    is_last = any(call.name == "last" for call in calls)
+    which = "last question" if is_last else "question"
+    return f"the {noun} {queries}, {reach.shown(reach.unchanged)} by the {which} alone"
+
+
+def _losing_step(reach: _Reach) -> str:
+    """Return the first step after the search that lost the evidence; "" if none did."""
+    for step in _STEPS_AFTER_SEARCH:
+        held = _held_before(reach, step)
+        if reach.holds(held) and not reach.holds(reach.stages.get(step, held)):
+            return step
+    return ""
+
+
+def _held_before(reach: _Reach, step: str) -> float:
+    """Return how much the best chunks held before a step: after the search, or the reranker."""
+    held = reach.stages.get("search", 0.0)
+    if step == "diversity":
+        return reach.stages.get("reranker", held)
+    return held
+
+
 def _check_chunking(run: Run, answers: Sequence[Answer], by_id: Mapping[str, Chunk]) -> None:
     """Refuse ids without a text, whose content cannot be checked; passages carry their own text."""
-    ids_with_text = by_id.keys() | {
-        each.passage_id for answer in answers for each in answer.passages
-    }
+    ids_with_text = set(by_id)
+    for answer in answers:
+        ids_with_text.update(passage.passage_id for passage in answer.passages)
     contexts = {answer.query_id: (*answer.contexts, *answer.cut) for answer in answers}
     for query_id, ids in (*run.items(), *contexts.items()):
-        if missing := [chunk_id for chunk_id in ids if chunk_id not in ids_with_text]:
-            raise DataError(unknown_chunk(missing[0], query_id, len(by_id)))
+        for chunk_id in ids:
+            if chunk_id not in ids_with_text:
+                raise DataError(unknown_chunk(chunk_id, query_id, len(by_id)))
+
+
+class _Lists(NamedTuple):
+    """The lists of chunk ids of one question whose evidence is measured: the best `depth`, the
+    contexts with what the budget cut, the contexts, the results of the question before it was
+    rewritten, and after each step of the search as many chunks as were handed over.
+    """
+
+    deep: Sequence[str]
+    uncut: Sequence[str]
+    context: Sequence[str]
+    unchanged: Sequence[str]
+    stages: Mapping[str, Sequence[str]]
 
 
 def _reach(
@@ -451,75 +529,120 @@ def _reach(
     deep: Sequence[str],
     by_id: Mapping[str, Chunk],
     by_document: Mapping[str, Sequence[Chunk]],
-    ranked: Mapping[str, Sequence[str]],
-    filtered: Sequence[str],
+    stages: Mapping[str, Sequence[str]],
+    filtered: Collection[str],
 ) -> _Reach | None:
-    """Return how far the evidence came; None where no label names the evidence."""
-    answer, spans = question.answer, question.spans
-    # what a pipeline that rewrites questions would have found without doing so
+    """Return how far the evidence came; None if no label names the evidence.
+
+    `deep` is the ranking of the question, `stages` its ranking after each step of the search, and
+    `filtered` its relevant documents that the filter keeps back.
+    """
+    answer = question.answer
     unchanged = next((call.contexts for call in answer.calls if call.name in _UNCHANGED), ())
-    lists = ((*deep, *answer.contexts), (*answer.contexts, *answer.cut), answer.contexts, unchanged)
-    n_handed_over = len(answer.contexts) + len(answer.cut)
-    chunks = [by_id[i] for i in answer.contexts if i in by_id]
-    if not spans or answer.passages:
-        passages = answer.passage_of
-        sources: Mapping[str, Any] = ChainMap(passages, by_id)  # type: ignore[arg-type]
-        relevant = {*question.relevant, *(span.doc_id for span in question.case.evidence)}
-        if not relevant:
-            return None
-        # A system with documents of its own has no corpus here: then the corpus cannot be checked.
-        corpus = question.dataset.corpus
-        is_there = not corpus.keys().isdisjoint(relevant) or bool(not corpus and passages)
+    uncut = (*answer.contexts, *answer.cut)
+    lists = _Lists(
+        deep=(*deep, *answer.contexts),
+        uncut=uncut,
+        context=answer.contexts,
+        unchanged=unchanged,
+        stages={step: ids[: len(uncut)] for step, ids in stages.items()},
+    )
+    chunks = [by_id[chunk_id] for chunk_id in answer.contexts if chunk_id in by_id]
+    if question.spans and not answer.passages:
+        is_split = _is_split(question.spans, chunks, by_document)
+        return _reach_by_spans(question, lists, by_id, filtered, is_split)
+    return _reach_by_documents(question, lists, by_id, filtered, chunks)
 
-        def documents(ids: Sequence[str]) -> float:
-            return len({sources[i].doc_id for i in ids if i in sources} & relevant) / len(relevant)
 
-        deep_part, uncut, context, last = map(documents, lists)
-        return _Reach(
-            float(is_there),
-            deep_part,
-            uncut,
-            context,
-            last,
-            documents=len(relevant),
-            located=_is_located(question, relevant, chunks),
-            allowed=len(relevant.difference(filtered)) / len(relevant),
-            stages={step: documents(ids[:n_handed_over]) for step, ids in ranked.items()},
-        )
-    # the same words twice are one passage
-    copies = grouped(spans, lambda span: _text_of(question.dataset, span))
-    n_characters = sum(map(len, copies))
+def _reach_by_documents(
+    question: _Question,
+    lists: _Lists,
+    by_id: Mapping[str, Chunk],
+    filtered: Collection[str],
+    chunks: Sequence[Chunk],
+) -> _Reach | None:
+    """Return how many of the relevant documents each list has a chunk or passage of; None if no
+    document is known to be relevant. `chunks` are the contexts.
+    """
+    relevant = {*question.relevant, *(span.doc_id for span in question.case.evidence)}
+    if not relevant:
+        return None
+    passages = question.answer.passage_of
 
     def fraction(ids: Sequence[str]) -> float:
-        listed = [by_id[i] for i in dict.fromkeys(ids) if i in by_id]
-        covered = (
-            len(text) * max(evidence_recall(listed, [span]) for span in copies[text])
-            for text in copies
-        )
+        documents = set()
+        for chunk_id in ids:
+            source = passages.get(chunk_id) or by_id.get(chunk_id)
+            if source is not None:
+                documents.add(source.doc_id)
+        return len(documents & relevant) / len(relevant)
+
+    corpus = question.dataset.corpus
+    # A system with documents of its own has no corpus here: then the corpus cannot be checked.
+    is_unchecked = not corpus and bool(passages)
+    is_in_corpus = is_unchecked or not corpus.keys().isdisjoint(relevant)
+    return _Reach(
+        corpus=float(is_in_corpus),
+        deep=fraction(lists.deep),
+        uncut=fraction(lists.uncut),
+        context=fraction(lists.context),
+        unchanged=fraction(lists.unchanged),
+        documents=len(relevant),
+        located=_is_located(question, relevant, chunks),
+        allowed=len(relevant.difference(filtered)) / len(relevant),
+        stages={step: fraction(ids) for step, ids in lists.stages.items()},
+    )
+
+
+def _reach_by_spans(
+    question: _Question,
+    lists: _Lists,
+    by_id: Mapping[str, Chunk],
+    filtered: Collection[str],
+    is_split: bool,
+) -> _Reach:
+    """Return which fraction of the evidence's characters each list covers. The same words in several
+    places are one passage, of which the copy that is covered best counts.
+    """
+    copies_of = grouped(question.spans, lambda span: _text_of(question.dataset, span))
+    n_characters = sum(map(len, copies_of))
+
+    def fraction(ids: Sequence[str]) -> float:
+        chunks = [by_id[chunk_id] for chunk_id in dict.fromkeys(ids) if chunk_id in by_id]
+        covered = []  # characters of each passage
+        for text, copies in copies_of.items():
+            recall = max(evidence_recall(chunks, [copy]) for copy in copies)
+            covered.append(len(text) * recall)
         return sum(covered) / n_characters
 
-    allowed = sum(
-        len(text) for text in copies if not all(span.doc_id in filtered for span in copies[text])
+    n_allowed = 0
+    for text, copies in copies_of.items():
+        if not all(copy.doc_id in filtered for copy in copies):
+            n_allowed += len(text)
+    return _Reach(
+        corpus=1.0,
+        deep=fraction(lists.deep),
+        uncut=fraction(lists.uncut),
+        context=fraction(lists.context),
+        unchanged=fraction(lists.unchanged),
+        split=is_split,
+        allowed=n_allowed / n_characters,
+        stages={step: fraction(ids) for step, ids in lists.stages.items()},
     )
-    is_split = any(
-        evidence_recall(chunks, [span])
-        and not any(
+
+
+def _is_split(
+    spans: Iterable[Span], contexts: Sequence[Chunk], by_document: Mapping[str, Sequence[Chunk]]
+) -> bool:
+    """Return True if the contexts hold a part of a span that no single chunk holds whole."""
+    for span in spans:
+        is_whole = any(
             chunk.start <= span.start and span.end <= chunk.end
             for chunk in by_document.get(span.doc_id, ())
         )
-        for span in spans
-    )
-    deep_part, uncut, context, last = map(fraction, lists)
-    return _Reach(
-        1.0,
-        deep_part,
-        uncut,
-        context,
-        last,
-        is_split,
-        allowed=allowed / n_characters,
-        stages={step: fraction(ids[:n_handed_over]) for step, ids in ranked.items()},
-    )
+        if not is_whole and evidence_recall(contexts, [span]):
+            return True
+    return False
 
 
 def _is_located(question: _Question, relevant: Collection[str], chunks: Sequence[Chunk]) -> bool:
@@ -531,16 +654,15 @@ def _is_located(question: _Question, relevant: Collection[str], chunks: Sequence
     texts = [chunk.text for chunk in pieces]
     texts += [passage.text for passage in question.answer.passages]
     joined = _folded(" ".join(texts))
-    if all(
-        doc_id in dataset.corpus and _folded(dataset.corpus[doc_id].full_text) in joined
-        for doc_id in relevant
-    ):
+    corpus = dataset.corpus
+    if all(doc_id in corpus and _folded(corpus[doc_id].full_text) in joined for doc_id in relevant):
         return True
     if facts and all(stated_facts("\n".join(texts), facts)):
         return True
     quotes = [_text_of(dataset, span) for span in question.spans]
-    quoted = sum(len(text) for text in quotes if text in joined)
-    return quoted >= HOLDS * sum(map(len, quotes)) > 0
+    n_quoted = sum(len(text) for text in quotes if text in joined)
+    n_characters = sum(map(len, quotes))
+    return n_characters > 0 and n_quoted >= HOLDS * n_characters
 
 
 def _text_of(dataset: Dataset, span: Span) -> str:
@@ -552,8 +674,9 @@ def _folded(text: str) -> str:
 
 
 def _conflict(question: _Question) -> str:
-    """Return what an answer contradicts: a forbidden claim, or in English a label in a number, name
-    or negation; "" if none.
+    """Return which forbidden claim or label an answer contradicts, as a clause; "" if none.
+
+    A label is contradicted in a number, a name or a negation; only English is compared.
     """
     if question.scores.get("forbidden_claims_absent", 1.0) < 1:
         return "a forbidden claim is made"
@@ -563,34 +686,41 @@ def _conflict(question: _Question) -> str:
         "the gold facts": " ".join(fact[0] for fact in case.gold_facts),
         "the evidence": " ".join(_text_of(question.dataset, span) for span in question.spans),
     }
-    for name, text in texts.items() if question.is_english else ():
+    if not question.is_english:
+        return ""
+    for name, text in texts.items():
         if _difference(wording(question.answer), text) >= _CONFLICT:
             return f"it differs from {name} in a detail"
     return ""
 
 
 def _difference(answer: str, text: str) -> float:
-    """Return how much of a text an answer replaces, in [0, 1], the larger of two.
+    """Return how much of a text an answer replaces, in [0, 1]: by details or by a negation,
+    whichever is more.
 
-    Of the numbers and capitalised words, the fraction of the text's that the answer lacks or the
-    fraction of the answer's that the text lacks, whichever is smaller: high where one replaces
-    another. And token F1 where one has an odd number of negations and the other an even one.
+    Details are numbers and capitalised words. Counted is the fraction of the text's details that
+    the answer lacks or the fraction of the answer's details that the text lacks, whichever is
+    smaller: it is high if one detail replaces another. If one of the two has an odd number of
+    negations and the other an even number, token F1 counts.
 
     >>> _difference("It opened in May 1881.", "in May 1900")
     0.5
     """
-    differs, (ours, theirs) = 0.0, (_details(answer), _details(text))
-    if ours and theirs:
-        differs = min(
-            len(theirs.difference(squad_words(answer))) / len(theirs),
-            len(ours.difference(squad_words(text))) / len(ours),
-        )
-    odd = (len(_NEGATION.findall(answer)) + len(_NEGATION.findall(text))) % 2
-    return max(differs, token_f1(answer, text) if odd else 0.0)
+    details_replaced = 0.0
+    details, label_details = _details(answer), _details(text)
+    if details and label_details:
+        n_lacking = len(label_details.difference(squad_words(answer)))
+        n_other = len(details.difference(squad_words(text)))
+        details_replaced = min(n_lacking / len(label_details), n_other / len(details))
+    n_negations = len(_NEGATION.findall(answer)) + len(_NEGATION.findall(text))
+    is_negated = n_negations % 2 == 1  # one of the two, not both
+    if is_negated:
+        return max(details_replaced, token_f1(answer, text))
+    return details_replaced
 
 
 def _details(text: str) -> set[str]:
-    """Return the numbers and, except at the start of a sentence, the capitalised words, as of
-    `squad_words`.
+    """Return the numbers and, except at the start of a sentence, the capitalised words of a text, as
+    `squad_words` writes them.
     """
     return {word for detail in _DETAIL.findall(text) for word in squad_words(detail)}
