@@ -41,7 +41,7 @@ _JUDGED_TOO = (
     "semantic_similarity",
     "claim_support",
 )  # heuristics for what a judge decides where it was asked
-_SUCCESS = ("chunk:Success@5", "span:Success@5", "Success@5")  # the finest that there is decides
+_SUCCESS = ("chunk:Success@5", "span:Success@5", "Success@5")  # the first that was measured decides
 _NOTHING_FOUND = "nothing relevant among the first 5 retrieved"
 
 
@@ -70,14 +70,16 @@ def decide(
     """
     if not any(name in frames for name in OF_ANSWERS):
         return _by_retrieval(answered, frames.get("retrieval", score_frame(())), lost)
-    scores = pd.concat(
-        [frame for name, frame in frames.items() if name != "safety"], ignore_index=True
-    )
-    scores = scores[~(scores["query_id"].isin(lost) & scores["measure"].isin(_JUDGED_TOO))]
-    labels = {} if "pipeline" in frames else _UNLABELLED
+    deciding_frames = [frame for name, frame in frames.items() if name != "safety"]
+    scores = pd.concat(deciding_frames, ignore_index=True)
+    is_heuristic = scores["measure"].isin(_JUDGED_TOO)
+    scores = scores[~(scores["query_id"].isin(lost) & is_heuristic)]
+    left_out: dict[str, Any] = {}
+    if "pipeline" not in frames:
+        left_out |= _UNLABELLED
     if "answer" not in frames:
-        labels = {**labels, "required_keywords": ()}
-    cases = [replace(case, **labels) for case in answered.dataset.cases]
+        left_out["required_keywords"] = ()
+    cases = [replace(case, **left_out) for case in answered.dataset.cases]
     overall, reasons = decide_overall(
         replace(answered.dataset, cases=cases),
         answered.answers,
@@ -93,18 +95,19 @@ def decide(
 def _by_retrieval(
     answered: SystemOutput, scores: pd.DataFrame, lost: Collection[str]
 ) -> tuple[pd.DataFrame, Mapping[str, tuple[str, ...]]]:
-    finest = [name for name in _SUCCESS if name in set(scores["measure"])][:1]
+    """Decide every case by whether something relevant is among the first 5; returns as `decide`."""
+    measures = set(scores["measure"])
+    finest = [name for name in _SUCCESS if name in measures][:1]
     rates = scores[scores["measure"].isin(finest)].set_index("query_id")["value"]
     rates = rates.reindex([case.query_id for case in answered.dataset.cases])
     rates = rates.mask(rates.index.isin(lost))
-    errors = {
-        each.query_id: f"failed: {each.error}"
-        for each in answered.answers
-        if each.error is not None
-    }
-    reasons = {
-        query_id: (errors.get(query_id, _NOTHING_FOUND),) for query_id in rates.index[rates == 0]
-    }
+    errors = {}
+    for answer in answered.answers:
+        if answer.error is not None:
+            errors[answer.query_id] = f"failed: {answer.error}"
+    reasons = {}
+    for query_id in rates.index[rates == 0]:
+        reasons[query_id] = (errors.get(query_id, _NOTHING_FOUND),)
     passed = (rates > 0).astype(float).where(rates.notna())
     return tidy([*passed.index], ["pass_rate"], passed), reasons
 
@@ -119,44 +122,58 @@ def plain_verdicts(
     masked, empty fields left out.
     """
     costs = _costs_by_case(output)
-    rows = [] if claims is None else claims.to_dict("records")
-    doubts = grouped(rows, lambda row: str(row["query_id"]))
-    judgements = grouped(output.judgements, lambda judgement: judgement.query_id)
+    claim_rows = [] if claims is None else claims.to_dict("records")
+    claims_of = grouped(claim_rows, lambda row: str(row["query_id"]))
+    judgements_of = grouped(output.judgements, lambda judgement: judgement.query_id)
     overlaps = wording_overlaps(output.dataset)
     lengths = evidence_words(output.dataset)
-    plain = {}
+    verdicts = {}
     for case in output.dataset.cases:
-        query_id, value = case.query_id, passed.get(case.query_id, math.nan)
-        checked = doubts.get(query_id, ())
-        # the digits of a card or phone number that is masked in its claim are no longer part of it
-        numbers = [
-            str(number)
-            for doubt in checked
-            for number in doubt["fabricated_numbers"]
-            if str(number) in masked(str(doubt["claim"]))
-        ]
-        unsupported = [doubt["claim"] for doubt in checked if doubt["supported"] is False]
-        invented = [claim for each in judgements.get(query_id, ()) for claim in each.unsupported]
-        decided = {
+        query_id = case.query_id
+        value = passed.get(query_id, math.nan)
+        checked_claims = claims_of.get(query_id, ())
+        judgements = judgements_of.get(query_id, ())
+        relevant = relevant_ids(output.dataset.qrels.get(query_id, {}))
+        verdict = {
             "passed": None if math.isnan(value) else bool(value),
             "category": case.category,
             "query_type": case.query_type,
             "expected_outcome": case.expected_outcome,
             "reasons": _masked(reasons.get(query_id, ())),
-            "relevant": tuple(map(masked_id, relevant_ids(output.dataset.qrels.get(query_id, {})))),
-            "unsupported_claims": _masked(unsupported),
-            "fabricated_numbers": tuple(numbers),
-            "invented_claims": _masked(invented),
+            "relevant": tuple(map(masked_id, relevant)),
+            "unsupported_claims": _masked(
+                claim["claim"] for claim in checked_claims if claim["supported"] is False
+            ),
+            "fabricated_numbers": _fabricated_numbers(checked_claims),
+            "invented_claims": _masked(
+                claim for judgement in judgements for claim in judgement.unsupported
+            ),
             "costs": costs.get(query_id, {}),
             "wording_overlap": overlaps.get(query_id),
             "evidence_words": lengths.get(query_id),
         }
-        if origin_of(case) != "people":
-            decided["origin"] = origin_of(case)
-        plain[query_id] = {
-            name: value for name, value in decided.items() if value not in (None, "", (), {})
-        }
-    return plain
+        origin = origin_of(case)
+        if origin != "people":
+            verdict["origin"] = origin
+        verdicts[query_id] = _without_empty(verdict)
+    return verdicts
+
+
+def _fabricated_numbers(claims: Iterable[Mapping[Any, Any]]) -> tuple[str, ...]:
+    """Return the fabricated numbers of checked claims, without the digits of a card or phone number
+    that is masked in its claim.
+    """
+    numbers = []
+    for claim in claims:
+        visible = masked(str(claim["claim"]))
+        for number in map(str, claim["fabricated_numbers"]):
+            if number in visible:
+                numbers.append(number)
+    return tuple(numbers)
+
+
+def _without_empty(verdict: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in verdict.items() if value not in (None, "", (), {})}
 
 
 def _masked(texts: Iterable[Any]) -> tuple[str, ...]:
@@ -191,9 +208,10 @@ def _costs_by_case(answered: SystemOutput) -> dict[str, dict[str, float | None]]
 
 
 def _has_known_cost(answered: SystemOutput) -> bool:
-    return answered.system.get("kind") == "Pipeline" or any(
-        answer.usage for answer in answered.answers
-    )
+    """Return True for a pipeline, and for a system that reports the tokens of an answer."""
+    if answered.system.get("kind") == "Pipeline":
+        return True
+    return any(answer.usage for answer in answered.answers)
 
 
 def advice_for(result: Result, answered: SystemOutput, targets: Targets) -> tuple[Advice, ...]:
@@ -210,24 +228,27 @@ def advice_for(result: Result, answered: SystemOutput, targets: Targets) -> tupl
 
 
 def _never_retrieved(result: Result, dataset: Dataset) -> list[str]:
-    """State which types of documents no question retrieved although failed ones need them; [] where
-    there is none.
+    """State which types of files no question retrieved although failed questions need them; [] if
+    every type that is needed was retrieved.
     """
     if result.diagnosis is None:
         return []
     failed = {*result.diagnosis.loc[result.diagnosis["failed"], "query_id"]}
-    retrieved = {_ending(doc_id) for ranking in result.run.values() for doc_id in ranking}
+    endings_retrieved = {_ending(doc_id) for ranking in result.run.values() for doc_id in ranking}
+    if not endings_retrieved:
+        return []
     needing: dict[str, list[str]] = {}
     for case in dataset.cases:
         grades = dataset.qrels.get(case.query_id, {})
         needed = {doc_id for doc_id, grade in grades.items() if grade > 0}
         needed |= {span.doc_id for span in case.evidence}
-        for ending in {_ending(doc_id) for doc_id in needed} - retrieved - {""}:
+        endings = {_ending(doc_id) for doc_id in needed}
+        for ending in endings - endings_retrieved - {""}:
             needing.setdefault(ending, []).append(case.query_id)
     figures = []
     for ending, query_ids in sorted(needing.items()):
-        n_failed = len(failed & {*query_ids})
-        if retrieved and n_failed:
+        n_failed = len(failed.intersection(query_ids))
+        if n_failed:
             figures.append(
                 f"no passage from any {ending}: {n_failed} of {len(query_ids)} questions on them fail"
             )
@@ -235,14 +256,15 @@ def _never_retrieved(result: Result, dataset: Dataset) -> list[str]:
 
 
 def _ending(doc_id: str) -> str:
-    """Return the ending of a document's name, .pdf of "a/b.pdf"; "" where it has none."""
+    """Return the ending of a document's name, .pdf of "a/b.pdf"; "" if it has none."""
     ending = PurePosixPath(doc_id).suffix.lower()
     return ending if ending[1:].isalpha() else ""
 
 
 def _failing(result: Result) -> list[str]:
-    """State how many questions failed, and their first causes; [] where none did."""
-    n_failed, diagnosis = result.counts["failed"], result.diagnosis
+    """State how many questions failed, and their first causes; [] if none failed."""
+    n_failed = result.counts["failed"]
+    diagnosis = result.diagnosis
     if not n_failed:
         return []
     figures = [f"{n_failed} of {len(result.queries)} questions failed"]

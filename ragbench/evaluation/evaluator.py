@@ -19,7 +19,7 @@ from ragbench.evaluation.folder import load_result
 from ragbench.evaluation.output import SystemOutput
 from ragbench.evaluation.parameters import OF_PIPELINE
 from ragbench.evaluation.plan import EvaluationPlan
-from ragbench.evaluation.records import BUILT_IN, MeasureResult, Perspective, cost_facts
+from ragbench.evaluation.records import BUILT_IN, Cost, MeasureResult, Perspective, cost_facts
 from ragbench.evaluation.requests import ask_all
 from ragbench.evaluation.result import (
     FAILED_SAMPLES,
@@ -33,7 +33,7 @@ from ragbench.evaluation.rows import bound_of, compare_with_target, latency_of, 
 from ragbench.evaluation.spec import MEASURED, EvaluationSpec, select_questions
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
 from ragbench.judges.card import find_card
-from ragbench.judges.criterion import load_criteria
+from ragbench.judges.criterion import Criterion, load_criteria
 from ragbench.llms import check_servers, load_llm
 from ragbench.metrics import score_interventions
 from ragbench.metrics.groundedness import SUPPORT_MODELS, load_support_model
@@ -48,7 +48,7 @@ from ragbench.systems import FunctionSystem, Pipeline, RecordedSystem
 from ragbench.testsets.fields import outputs_of
 from ragbench.testsets.loader import load_dataset
 from ragbench.testsets.plain_data import dataset_of, rows_of_data
-from ragbench.types import LATENCY_BUDGETS, Answer, Dataset, Retriever, System
+from ragbench.types import LATENCY_BUDGETS, Answer, Case, Dataset, Document, Retriever, System
 
 SystemLike = (
     str | Path | System | Retriever | Callable[..., Any] | Sequence[Answer | Mapping[str, Any]]
@@ -217,28 +217,19 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
             connections.
         ComparisonError: a baseline of other data.
     """
-    spec = spec.replaced(judge=spec.judge if isinstance(spec.judge, str) else load_llm(spec.judge))
+    if not isinstance(spec.judge, str):
+        spec = spec.replaced(judge=load_llm(spec.judge))
     measures = load_measures(spec.measures)
     criteria = spec.loaded_criteria()
     chosen = tuple(measure.name for measure in measures if measure.function is None)
-    perspectives = {*map(perspective_of, chosen)}
-    if chosen and not spec.perspectives and perspectives <= {*MEASURED}:
+    perspectives = {perspective_of(name) for name in chosen}
+    if chosen and not spec.perspectives and perspectives <= set(MEASURED):
         spec = spec.replaced(perspectives=perspectives)
-    targets = spec.targets if isinstance(spec.targets, Targets) else load_targets(spec.targets)
-    targets = targets.gated(spec.fail_under)
+    targets = _load_targets(spec)
     dataset = select_questions(dataset, spec)
-    _check_cases(dataset)
-    if not dataset.cases and not dataset.safety_inputs and not dataset.safety_outputs:
-        raise DataError(
-            f"test set {dataset.name!r} is empty: it has neither questions nor safety samples"
-        )
-    is_needed = "safety" in spec.perspectives or not (dataset.cases or spec.perspectives)
-    if is_needed and (problem := missing_extra()):
-        raise MissingExtraError(problem)
-    names = {criterion.measure.name for criterion in criteria}
-    for name in targets.named:
-        if spec.judge and name.startswith("llm_") and name not in names:
-            criteria += load_criteria(name.removeprefix("llm_"))
+    _check_dataset(dataset, spec)
+    if spec.judge:
+        criteria += _criteria_of_targets(targets, criteria)
     plan = EvaluationPlan(
         spec,
         dataset,
@@ -250,19 +241,57 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
         detector=load_detector(spec.detector) if isinstance(spec.detector, str) else spec.detector,
         measures=tuple(measure for measure in measures if measure.function),
         chosen=chosen,
-        baseline=load_result(spec.baseline)
-        if isinstance(spec.baseline, str | Path)
-        else spec.baseline,
+        baseline=_load_baseline(spec.baseline),
     )
     if plan.support_model not in SUPPORT_MODELS and "groundedness" in spec.perspective_names:
         load_support_model(plan.support_model)
     _check_gates(plan)
     if plan.baseline is not None:
-        check_comparable(
-            plan.baseline, dataset.queries, dataset.question_digests, _settings(plan, targets)
-        )
+        settings = _settings(plan, targets)
+        check_comparable(plan.baseline, dataset.queries, dataset.question_digests, settings)
     check_servers(spec.judge)
     return plan
+
+
+def _load_targets(spec: EvaluationSpec) -> Targets:
+    """Return the targets of a spec, with the measures that `fail_under` names as gates."""
+    targets = spec.targets
+    if not isinstance(targets, Targets):
+        targets = load_targets(targets)
+    return targets.gated(spec.fail_under)
+
+
+def _load_baseline(baseline: Any) -> Result | None:
+    """Return a result by its folder; a result and None as they are."""
+    if isinstance(baseline, str | Path):
+        return load_result(baseline)
+    loaded: Result | None = baseline
+    return loaded
+
+
+def _check_dataset(dataset: Dataset, spec: EvaluationSpec) -> None:
+    """Refuse wrong questions, an empty test set, and safety samples without the extra `safety`."""
+    _check_cases(dataset)
+    has_samples = bool(dataset.safety_inputs or dataset.safety_outputs)
+    if not dataset.cases and not has_samples:
+        raise DataError(
+            f"test set {dataset.name!r} is empty: it has neither questions nor safety samples"
+        )
+    is_safety_alone = not dataset.cases and not spec.perspectives
+    if "safety" in spec.perspectives or is_safety_alone:
+        problem = missing_extra()
+        if problem:
+            raise MissingExtraError(problem)
+
+
+def _criteria_of_targets(targets: Targets, criteria: Sequence[Criterion]) -> tuple[Criterion, ...]:
+    """Return the criteria whose judged measures have a target and that are not asked already."""
+    asked = {criterion.measure.name for criterion in criteria}
+    further: tuple[Criterion, ...] = ()
+    for name in targets.named:
+        if name.startswith("llm_") and name not in asked:
+            further += load_criteria(name.removeprefix("llm_"))
+    return further
 
 
 def _check_cases(dataset: Dataset) -> None:
@@ -282,18 +311,24 @@ def _check_cases(dataset: Dataset) -> None:
                 f"question {case.query_id!r} has the turns {case.turns!r}; expected pairs of a "
                 "question and its answer"
             )
-        for span in case.evidence if dataset.corpus else ():
-            document = dataset.corpus.get(span.doc_id)
-            if document is None or not 0 <= span.start < span.end <= len(document.full_text):
-                where = (
-                    f"one of {len(document.full_text)} characters"
-                    if document
-                    else "not in the corpus"
-                )
-                raise DataError(
-                    f"evidence of question {case.query_id!r}: {span} is in a document that is "
-                    f"{where}; expected characters of the document, start < end"
-                )
+        if dataset.corpus:
+            _check_evidence(case, dataset.corpus)
+
+
+def _check_evidence(case: Case, corpus: Mapping[str, Document]) -> None:
+    """Refuse evidence that is not characters of a document in the corpus."""
+    for span in case.evidence:
+        document = corpus.get(span.doc_id)
+        if document is None:
+            where = "not in the corpus"
+        elif not 0 <= span.start < span.end <= len(document.full_text):
+            where = f"one of {len(document.full_text)} characters"
+        else:
+            continue
+        raise DataError(
+            f"evidence of question {case.query_id!r}: {span} is in a document that is "
+            f"{where}; expected characters of the document, start < end"
+        )
 
 
 def _deciding(targets: Targets, dataset: Dataset, spec: EvaluationSpec) -> Targets:
@@ -305,39 +340,48 @@ def _deciding(targets: Targets, dataset: Dataset, spec: EvaluationSpec) -> Targe
         return targets.without(targets.defaults)
     if dataset.name == BUILT_IN:  # its questions avoid the words of the documents: none is reached
         return targets.without(targets.defaults)
-    # without a detector of the user, its figures are about ragbench and not about the system
+    if spec.detector:
+        return targets
+    # the figures of the built-in detector are about ragbench and not about the system
     attacks = [name for name in targets.defaults if name.startswith("attack_")]
-    return targets if spec.detector else targets.without(attacks)
+    return targets.without(attacks)
 
 
 def _check_gates(plan: EvaluationPlan) -> None:
-    targets, dataset = plan.targets, plan.dataset
-    looked_at = {kind.name for kind in views.kinds_of(plan)} | {"own", "overall"}
+    """Refuse a gate of a measure that is not evaluated, or that no result could pass."""
+    targets = plan.targets
     for gate in sorted(targets.gates):
-        robust, _, intervention = gate.partition(":")
-        perspective = perspective_of(gate)
-        kind, problem = views.KINDS.get(perspective), ""
-        if robust == "robust" and intervention not in plan.spec.interventions:
-            problem = (
-                f", and nothing is asked after {intervention!r}; add --intervention {intervention}"
-            )
-        elif perspective not in looked_at:
-            problem = f", of the perspective {perspective!r}, which is not evaluated here"
-        elif kind is not None and (reason := kind.unlabelled(dataset, targets.named)):
-            problem = f", which this test set cannot show: {reason}"
+        problem = _problem_of_gate(gate, plan)
         if problem:
-            raise ConfigError(f"--fail-under names {gate}{problem}")
-    best = {
-        name: bound
-        for name in targets.gates
-        if perspective_of(name) != "retrieval" and (bound := bound_of(name)) is not None
-    }
-    check_reachable(targets, best | views.ceilings_of(dataset, targets.named))
+            raise ConfigError(f"--fail-under names {gate}, {problem}")
+    best = {}
+    for name in targets.gates:
+        bound = bound_of(name)
+        if bound is not None and perspective_of(name) != "retrieval":
+            best[name] = bound
+    check_reachable(targets, best | views.ceilings_of(plan.dataset, targets.named))
+
+
+def _problem_of_gate(gate: str, plan: EvaluationPlan) -> str:
+    """Return why a gate cannot be measured, as a clause; "" if it can."""
+    prefix, _, intervention = gate.partition(":")
+    if prefix == "robust" and intervention not in plan.spec.interventions:
+        return f"and nothing is asked after {intervention!r}; add --intervention {intervention}"
+    perspective = perspective_of(gate)
+    evaluated = {kind.name for kind in views.kinds_of(plan)}
+    if perspective not in (*evaluated, "own", "overall"):
+        return f"of the perspective {perspective!r}, which is not evaluated here"
+    kind = views.KINDS.get(perspective)
+    if kind is not None:
+        reason = kind.unlabelled(plan.dataset, plan.targets.named)
+        if reason:
+            return f"which this test set cannot show: {reason}"
+    return ""
 
 
 class PerspectiveScores(NamedTuple):
-    """What the perspectives show of a system's output: name -> measurement, `states` what was
-    measured or why not, `seconds` what each took.
+    """The scores of a system's output: perspective -> measurement; `states` tells for each whether it
+    was measured or why not, and `seconds` how long it took.
     """
 
     output: SystemOutput
@@ -373,7 +417,8 @@ def decide(
     parameters: Mapping[str, Any] = MappingProxyType({}),
 ) -> Result:
     """Decide which questions pass and which targets are reached, and return the result."""
-    output, dataset, deciding = scored.output, plan.dataset, plan.deciding
+    output = scored.output
+    deciding = plan.deciding
     frames = {name: each.scores for name, each in scored.measurements.items()}
     measured = {state.name: frames[state.name] for state in scored.states if state.measured}
     if measured.keys().isdisjoint(cases.OF_ANSWERS):
@@ -382,47 +427,37 @@ def decide(
     overall, reasons = cases.decide(output, measured, plan.targets.cases, deciding.weights, lost)
     frames["overall"] = overall
     if output.variations:
-        frames["interventions"] = score_interventions(
-            dataset,
-            output.answers,
-            {name: (each.cases, each.answers) for name, each in output.variations.items()},
-            {"untouched": output.judgements, **output.variation_judgements},
-        )
+        frames["interventions"] = _intervention_scores(plan, output)
     passed = overall[overall["measure"] == "pass_rate"].set_index("query_id")["value"]
-    reason = "" if passed.notna().any() else "nothing decides whether a question passes"
-    states = [*scored.states, Perspective("overall", not reason, reason)]
-    rows = _rows(plan, scored, frames, {state.name for state in states if state.measured}, deciding)
-    scores = pd.concat([frame for frame in frames.values() if len(frame)] or [overall])
-    scores = scores.loc[scores["query_id"].isin(dataset.queries), ["query_id", "measure", "value"]]
+    states = [*scored.states, _overall_state(passed)]
+    names_measured = {state.name for state in states if state.measured}
+    rows = _rows(plan, scored, frames, names_measured, deciding)
+    scores = _all_scores(frames, plan.dataset)
     diagnosis = _diagnosed(output, measured, scores)
     if plan.chosen:
         names = {*plan.chosen, *plan.targets.named, *(measure.name for measure in plan.measures)}
         scores = scores[scores["measure"].isin(names)]
         rows = [row for row in rows if row.measure in names]
-    scores = scores.reset_index(drop=True)
-    claims, safety = (scored.measurements.get(name) for name in ("groundedness", "safety"))
+    groundedness = scored.measurements.get("groundedness")
+    claims = groundedness.claims if groundedness else None
+    safety = scored.measurements.get("safety")
     costs = cases.evaluation_costs(output)
     result = new_result(
         name=_result_name(plan, output),
         parameters=parameters or {"system": str(output.system["name"])},
-        dataset=dataset,
+        dataset=plan.dataset,
         run=output.documents,
-        scores=scores,
+        scores=scores.reset_index(drop=True),
         answers=output.answers,
         judgements=output.judgements,
         timings=scored.seconds,
-        facts={
-            **views.chunk_statistics(output),
-            **({} if output.search_ms is None else {"search_ms": output.search_ms}),
-            **cost_facts(costs, output.answers),
-            **({FAILED_SAMPLES: output.n_failed_samples} if output.n_failed_samples else {}),
-        },
+        facts=_facts(output, costs),
         diagnosis=diagnosis,
         system=output.system,
         settings=_settings(plan, deciding),
         perspectives=tuple(states),
         rows=tuple(rows),
-        verdicts=cases.plain_verdicts(output, passed, reasons, claims and claims.claims),
+        verdicts=cases.plain_verdicts(output, passed, reasons, claims),
         safety=safety.figures if safety else (),
         samples=safety.samples if safety else (),
         latency=latency_of(output),
@@ -432,9 +467,43 @@ def decide(
     if cards := _judge_cards(plan):
         result = replace(result, config={**result.config, "judge_cards": cards})
     comparison = None if plan.baseline is None else compare_results(plan.baseline, result)
-    return replace(
-        result, advice=cases.advice_for(result, output, plan.targets), comparison=comparison
-    )
+    advice = cases.advice_for(result, output, plan.targets)
+    return replace(result, advice=advice, comparison=comparison)
+
+
+def _intervention_scores(plan: EvaluationPlan, output: SystemOutput) -> pd.DataFrame:
+    """Return the scores of the answers after each intervention, next to the untouched answers."""
+    variations = {name: (each.cases, each.answers) for name, each in output.variations.items()}
+    judgements = {"untouched": output.judgements, **output.variation_judgements}
+    return score_interventions(plan.dataset, output.answers, variations, judgements)
+
+
+def _overall_state(passed: pd.Series) -> Perspective:
+    """Return whether anything decides which questions pass; `passed` has NaN where nothing does."""
+    is_decided = bool(passed.notna().any())
+    reason = "" if is_decided else "nothing decides whether a question passes"
+    return Perspective("overall", is_decided, reason)
+
+
+def _all_scores(frames: Mapping[str, pd.DataFrame], dataset: Dataset) -> pd.DataFrame:
+    """Return the scores of all perspectives as one tidy frame, of the questions of the dataset."""
+    filled = [frame for frame in frames.values() if len(frame)]
+    scores = pd.concat(filled or [frames["overall"]])
+    is_asked = scores["query_id"].isin(dataset.queries)
+    return scores.loc[is_asked, ["query_id", "measure", "value"]]
+
+
+def _facts(output: SystemOutput, costs: Sequence[Cost]) -> dict[str, Any]:
+    """Return the statistics of the chunks, the costs, and, if there are any, the time of a search and
+    the number of failed safety samples.
+    """
+    facts: dict[str, Any] = {**views.chunk_statistics(output)}
+    if output.search_ms is not None:
+        facts["search_ms"] = output.search_ms
+    facts |= cost_facts(costs, output.answers)
+    if output.n_failed_samples:
+        facts[FAILED_SAMPLES] = output.n_failed_samples
+    return facts
 
 
 def _judge_cards(plan: EvaluationPlan) -> list[dict[str, Any]]:
@@ -457,16 +526,19 @@ def _rows(
     """Return a row for each measure, and one for each named measure of which there is no score."""
     best = views.ceilings_of(plan.dataset, plan.named, scored.output)
     check_reachable(deciding, best)
-    rows = [row for frame in frames.values() for row in rows_of(frame, deciding, best)]
-    rows += [row for each in scored.measurements.values() for row in each.rows]
+    rows: list[MeasureResult] = []
+    for frame in frames.values():
+        rows += rows_of(frame, deciding, best)
+    for measurement in scored.measurements.values():
+        rows += measurement.rows
     rows = [row for row in rows if row.perspective in measured]
-    n, scored_names = len(plan.dataset.cases), {row.measure for row in rows}
-    empty = (
-        MeasureResult(name, perspective_of(name), None, None, None, 0, n)
-        for name in deciding.named
-        if name not in scored_names
-    )
-    return rows + [compare_with_target(row, deciding) for row in empty]
+    n_questions = len(plan.dataset.cases)
+    scored_names = {row.measure for row in rows}
+    for name in deciding.named:
+        if name not in scored_names:
+            row = MeasureResult(name, perspective_of(name), None, None, None, 0, n_questions)
+            rows.append(compare_with_target(row, deciding))
+    return rows
 
 
 def _diagnosed(
@@ -491,12 +563,27 @@ def _diagnosed(
 def _result_name(plan: EvaluationPlan, output: SystemOutput) -> str:
     spec = plan.spec
     name = spec.name or f"{name_of(plan.dataset)}-{output.system['name']}"
-    parts = [spec.suite] * (spec.suite != "full") + [f"{spec.limit} questions"] * (spec.limit > 0)
+    parts = []
+    if spec.suite != "full":
+        parts.append(spec.suite)
+    if spec.limit > 0:
+        parts.append(f"{spec.limit} questions")
     return f"{name} ({', '.join(parts)})" if parts else name
 
 
+_OPTIONAL_SETTINGS = (
+    "categories",
+    "limit",
+    "preset",
+    "shown_names",
+    "criteria",
+    "own_criteria",
+    "measures",
+)
+
+
 def _settings(plan: EvaluationPlan, targets: Targets) -> dict[str, Any]:
-    """Return how it is evaluated; what belongs to an option that is not used is left out."""
+    """Return how the system is evaluated, without the options that are not used."""
     spec = plan.spec
     settings = {
         "suite": spec.suite,
@@ -520,25 +607,16 @@ def _settings(plan: EvaluationPlan, targets: Targets) -> dict[str, Any]:
         "own_criteria": [each.declaration for each in plan.criteria if each.is_own],
         "measures": [declaration(measure) for measure in plan.measures],
     }
-    optional = {
-        "categories": "categories",
-        "limit": "limit",
-        "preset": "preset",
-        "shown_names": "shown_names",
-        "seed": "limit",
-        "criteria": "criteria",
-        "own_criteria": "own_criteria",
-        "measures": "measures",
-    }
-    return {
-        name: value
-        for name, value in settings.items()
-        if name not in optional or settings[optional[name]]
-    }
+    if not spec.limit:
+        del settings["seed"]  # it draws the limited questions
+    for name in _OPTIONAL_SETTINGS:
+        if not settings[name]:
+            del settings[name]
+    return settings
 
 
 def _nothing_scored(output: SystemOutput) -> str:
-    failed = sum(answer.failed for answer in output.answers)
-    if failed and failed == len(output.answers):
-        return f"nothing to score: all {failed} answers failed, first {output.answers[0].error}"
+    answers = output.answers
+    if answers and all(answer.failed for answer in answers):
+        return f"nothing to score: all {len(answers)} answers failed, first {answers[0].error}"
     return "nothing to score: no question has both the labels and an answer for any of its measures"

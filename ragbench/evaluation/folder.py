@@ -87,7 +87,7 @@ _OF_CASES = {field.name for field in fields(CaseResult)}
 
 @dataclass
 class _Times:
-    """What timings.json holds."""
+    """The content of timings.json."""
 
     seconds: dict[str, Any]
     made_at: str
@@ -207,9 +207,7 @@ def _checksums(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _counts(result: Result) -> dict[str, int]:
-    """Return the number of entries in the files that are named so, by which a file that was cut
-    short is found.
-    """
+    """Return file name without its ending -> number of entries, which shows a file that was cut short."""
     return {
         "run": sum(map(len, result.run.values())),
         "scores": len(result.scores),
@@ -220,11 +218,14 @@ def _counts(result: Result) -> dict[str, int]:
 
 
 def _check_replaceable(folder: Path) -> None:
+    """Refuse to replace a folder that holds files of something else than a result."""
     if not folder.exists():
         return
-    inside = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else ["a file"]
-    # what a killed process left behind is no reason to stop
-    others = [name for name in inside if name not in ALL_FILES and not name.startswith(STAGING)]
+    names = ["a file"]
+    if folder.is_dir():
+        names = sorted(path.name for path in folder.iterdir())
+    # files that a killed process left behind do not count
+    others = [name for name in names if name not in ALL_FILES and not name.startswith(STAGING)]
     if others:
         raise ConfigError(
             f"{folder} is not a result folder (it holds {', '.join(others[:3])}); "
@@ -241,32 +242,18 @@ def load_result(path: str | Path, *, check: bool = True) -> Result:
             what differs in them.
 
     Raises:
-        DataError: it is missing, or one of its files is missing, damaged or cut short; the message
-            names the file.
+        DataError: the folder is missing, or one of its files is missing, damaged or cut short; the
+            message names the file.
     """
     path = Path(path)
-    if not any((path / name).is_file() for name in FILES):
-        if path.is_file():
-            raise DataError(
-                f"{path} is a file, and a report does not hold the scores of each question; expected "
-                "the folder of a result, as `ragbench eval --output FOLDER` writes it"
-            )
-        problem = "holds no result" if path.is_dir() else "is not a folder"
-        raise DataError(
-            f"{path} {problem}; expected the folder of a result, with {', '.join(FILES)}; a folder "
-            "of several is read by load_results"
-        )
-    config: dict[str, Any] = _read(path / "config.json", parse_json)
-    needed = {"parameters", "dataset", "counts", "questions"}
-    if not isinstance(config, dict) or not needed <= config.keys():
-        raise DataError(
-            _damaged(path / "config.json", "it lacks parameters, dataset, counts or questions")
-        )
+    _check_is_result(path)
+    config = _read_config(path)
     checksums = own_checksums(path / CONFIG, config) if check else None
     config.pop(CHECKSUMS, None)
     counts = config.pop("counts")
     run = _read(path / "run.trec", trec_to_run, checksums)
-    run.update({query_id: {} for query_id in config.pop("found_nothing", [])})
+    for query_id in config.pop("found_nothing", []):
+        run[query_id] = {}
     record = _read(path / TIMINGS, parse_json)
     if checksums is not None:
         checksums |= own_checksums(path / TIMINGS, record)
@@ -274,14 +261,15 @@ def load_result(path: str | Path, *, check: bool = True) -> Result:
     config["made_at"] = times.made_at
     if times.search_ms is not None:
         config["facts"][_SEARCH] = times.search_ms
-    decided = {}
+    decisions = {}
     if counts.get("rows"):
-        decided = _read(path / VERDICTS, _decisions_of, checksums).decisions
-        decided["latency"] = times.latency
-        decided["costs"] = _with_cached(decided["costs"], times.cached, path / TIMINGS)
+        decisions = _read(path / VERDICTS, _decisions_of, checksums).decisions
+        decisions["latency"] = times.latency
+        decisions["costs"] = _with_cached(decisions["costs"], times.cached, path / TIMINGS)
     diagnosis = None
-    if (count := counts.get("diagnosis")) is not None:
-        parse = partial(lines_to_diagnosis, questions=config["questions"], count=count)
+    n_diagnosed = counts.get("diagnosis")
+    if n_diagnosed is not None:
+        parse = partial(lines_to_diagnosis, questions=config["questions"], count=n_diagnosed)
         diagnosis = _read(path / DIAGNOSIS, parse, checksums)
     answers = _read(path / "answers.jsonl", lambda text: records_of(text, Answer), checksums)
     judgements = _read(
@@ -292,33 +280,75 @@ def load_result(path: str | Path, *, check: bool = True) -> Result:
         config=config,
         run=run,
         scores=_read(path / "scores.csv", csv_to_scores, checksums),
-        answers=[
-            replace(each, latency_ms=latency)
-            if (latency := times.answers.get(each.query_id))
-            else each
-            for each in answers
-        ],
+        answers=_with_latency(answers, times),
         judgements=judgements,
         timings=times.seconds,
         diagnosis=diagnosis,
         folder=path.resolve(),
-        **decided,
+        **decisions,
     )
-    for kind, count in _counts(result).items():
-        if counts.get(kind, 0) != count:
-            name = next((name for name in FILES if name.startswith(kind)), VERDICTS)
-            raise DataError(
-                _damaged(path / name, f"{count} entries where {counts.get(kind)} were written")
-            )
+    _check_counts(result, counts, path)
     check_others(path, checksums or {}, read=(*FILES, DIAGNOSIS, VERDICTS))
-    for declared in result.settings.get("measures", ()):
-        if find_measure(declared["name"]) is None:
-            declare(Measure(**{**declared, "bounds": tuple(declared["bounds"])}))
-    for declared in result.settings.get("own_criteria", ()):
-        _declare_criterion(declared, path)
+    _declare_own(result, path)
     for measure, values in result.scores.set_index("query_id").groupby("measure")["value"]:
         check_bounds(str(measure), values, str(path / "scores.csv"))
     return result
+
+
+def _check_is_result(path: Path) -> None:
+    """Refuse a path that is not the folder of a result."""
+    if any((path / name).is_file() for name in FILES):
+        return
+    if path.is_file():
+        raise DataError(
+            f"{path} is a file, and a report does not hold the scores of each question; expected "
+            "the folder of a result, as `ragbench eval --output FOLDER` writes it"
+        )
+    problem = "holds no result" if path.is_dir() else "is not a folder"
+    raise DataError(
+        f"{path} {problem}; expected the folder of a result, with {', '.join(FILES)}; a folder "
+        "of several is read by load_results"
+    )
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    """Return the content of config.json in the folder of a result."""
+    config: dict[str, Any] = _read(path / "config.json", parse_json)
+    needed = {"parameters", "dataset", "counts", "questions"}
+    if not isinstance(config, dict) or not needed <= config.keys():
+        raise DataError(
+            _damaged(path / "config.json", "it lacks parameters, dataset, counts or questions")
+        )
+    return config
+
+
+def _with_latency(answers: Iterable[Answer], times: _Times) -> list[Answer]:
+    """Return the answers with the latencies that are kept in timings.json."""
+    timed = []
+    for answer in answers:
+        latency = times.answers.get(answer.query_id)
+        timed.append(replace(answer, latency_ms=latency) if latency else answer)
+    return timed
+
+
+def _check_counts(result: Result, counts: Mapping[str, int], path: Path) -> None:
+    """Refuse a file with more or fewer entries than were written: it was cut short or edited."""
+    for kind, n_read in _counts(result).items():
+        if counts.get(kind, 0) != n_read:
+            name = next((name for name in FILES if name.startswith(kind)), VERDICTS)
+            raise DataError(
+                _damaged(path / name, f"{n_read} entries where {counts.get(kind)} were written")
+            )
+
+
+def _declare_own(result: Result, path: Path) -> None:
+    """Make the user's measures and criteria in a result known to the registry of measures."""
+    for declared in result.settings.get("measures", ()):
+        if find_measure(declared["name"]) is None:
+            bounds = tuple(declared["bounds"])
+            declare(Measure(**{**declared, "bounds": bounds}))
+    for declared in result.settings.get("own_criteria", ()):
+        _declare_criterion(declared, path)
 
 
 def _declare_criterion(declared: Mapping[str, Any], path: Path) -> None:

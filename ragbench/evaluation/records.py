@@ -350,19 +350,25 @@ def costs_of(
         "judge": [reply for judgement in judgements for reply in judgement.usage],
         "interventions": [answer.usage for answer in interventions],
     }
-    return tuple(
-        Cost(
-            part,
-            model,
-            requests=len(completions),
-            failed=sum(reply.error is not None for reply in completions),
-            cached=sum(reply.cached for reply in completions),
-            input_tokens=sum(reply.input_tokens for reply in completions),
-            output_tokens=sum(reply.output_tokens for reply in completions),
-            usd=added([cost_of(reply) for reply in completions]),
-        )
-        for part, replies in parts.items()
-        for model, completions in grouped(filter(None, replies), lambda each: each.model).items()
+    costs = []
+    for part, replies in parts.items():
+        completions = [reply for reply in replies if reply is not None]
+        for model, replies_of_model in grouped(completions, lambda each: each.model).items():
+            costs.append(_cost(part, model, replies_of_model))
+    return tuple(costs)
+
+
+def _cost(part: str, model: str, replies: Sequence[Completion]) -> Cost:
+    """Return the number, the tokens and the price of the replies of one model."""
+    return Cost(
+        part,
+        model,
+        requests=len(replies),
+        failed=sum(reply.error is not None for reply in replies),
+        cached=sum(reply.cached for reply in replies),
+        input_tokens=sum(reply.input_tokens for reply in replies),
+        output_tokens=sum(reply.output_tokens for reply in replies),
+        usd=added([cost_of(reply) for reply in replies]),
     )
 
 
@@ -379,23 +385,21 @@ def cost_facts(costs: Sequence[Cost], answers: Sequence[Answer]) -> dict[str, fl
     >>> cost_facts([], [Answer("q1", "Yes.")])
     {'cost_usd': 0.0, 'generator_cost_usd': 0.0, 'judge_cost_usd': 0.0, 'generate_ms': None}
     """
-    waited = [
-        answer.latency_ms["generate"]
-        for answer in answers
-        if answer.usage is not None and "generate" in answer.latency_ms
-    ]
-    asked = {cost.part for cost in costs}
-    steps = {
-        f"{part}_cost_usd": total_cost(costs, part)
-        for part in _STEPS_OF_A_QUESTION
-        if part in asked
-    }
+    waited_ms = []
+    for answer in answers:
+        if answer.usage is not None and "generate" in answer.latency_ms:
+            waited_ms.append(answer.latency_ms["generate"])
+    parts_asked = {cost.part for cost in costs}
+    steps = {}
+    for part in _STEPS_OF_A_QUESTION:
+        if part in parts_asked:
+            steps[f"{part}_cost_usd"] = total_cost(costs, part)
     return {
         **steps,
         "cost_usd": total_cost(costs),
         "generator_cost_usd": total_cost(costs, "generator"),
         "judge_cost_usd": total_cost(costs, "judge"),
-        "generate_ms": round(statistics.median(waited), 3) if waited else None,
+        "generate_ms": round(statistics.median(waited_ms), 3) if waited_ms else None,
     }
 
 
