@@ -25,14 +25,15 @@ def compare_results(baseline: Result, result: Result) -> Comparison:
     """Compare two evaluations, paired case by case, over the questions that both have and that did
     not change.
 
-    A measure is a "regression" where it got worse and the p-value of its interval
-    (`ragbench.statistics.compare`) is below 0.05 after Holm's correction over the measures
-    compared: those of the headline table and those with a target. A measure that no case changed
+    A measure is a "regression" if it got worse and the p-value of its interval
+    (`ragbench.statistics.compare`) is below 0.05 after Holm's correction over the compared measures:
+    the measures of the headline table and the measures with a target. A measure that no case changed
     could not have been found to differ at any level, and takes no part in the correction (Tarone
-    1990); the same holds where no case newly fails or is fixed. For the rate of passed questions,
-    and of safety samples classified correctly, McNemar's exact test decides. What the two measured
-    differently (passed questions by other thresholds, rankings of chunks that are cut differently)
-    is left out, and `notes` state why. An evaluation compared with itself has no regression.
+    1990), and neither does a pass rate if no case newly fails or is fixed. For the rate of passed
+    questions, and of safety samples classified correctly, McNemar's exact test decides. Measures
+    that are not the same in both (passed questions by other thresholds, rankings of chunks that are
+    cut differently) are left out, and `notes` state why. An evaluation compared with itself has no
+    regression.
 
     Raises:
         ComparisonError: the two have no unchanged question in common, or were measured with another
@@ -41,27 +42,23 @@ def compare_results(baseline: Result, result: Result) -> Comparison:
     digests = result.config.get("question_digests", {})
     check_comparable(baseline, result.queries, digests, result.settings)
     shared = shared_questions(baseline, result.queries, digests)
-    both = [query_id for query_id in result.queries if query_id in baseline.queries]
     left_out = _left_out(baseline, result)
     changes = _changes(baseline, result, left_out, shared)
+    notes = list(left_out.values())
     sides = {"the baseline": baseline, "this evaluation": result}
-    unreadable = [unreadable_note_of(sides, change.measure) for change in changes]
-    notes = [*left_out.values(), *filter(None, unreadable)]
+    for change in changes:
+        unreadable = unreadable_note_of(sides, change.measure)
+        if unreadable:
+            notes.append(unreadable)
     if baseline.dataset.get("corpus", "") != result.dataset.get("corpus", ""):
         notes.append("the documents have changed since the baseline")
-    others = {
-        "new": tuple(query_id for query_id in result.queries if query_id not in baseline.queries),
-        "removed": tuple(
-            query_id for query_id in baseline.queries if query_id not in result.queries
-        ),
-        "changed": tuple(query_id for query_id in both if query_id not in shared),
-    }
-    for word, query_ids in others.items():
+    new = tuple(query_id for query_id in result.queries if query_id not in baseline.queries)
+    removed = tuple(query_id for query_id in baseline.queries if query_id not in result.queries)
+    in_both = [query_id for query_id in result.queries if query_id in baseline.queries]
+    changed = tuple(query_id for query_id in in_both if query_id not in shared)
+    for word, query_ids in (("new", new), ("removed", removed), ("changed", changed)):
         if query_ids:
-            named = ", ".join(query_ids[:_MAX_NAMED])
-            more = f" and {len(query_ids) - _MAX_NAMED} more" if len(query_ids) > _MAX_NAMED else ""
-            plural = "question is" if len(query_ids) == 1 else "questions are"
-            notes.append(f"{len(query_ids)} {plural} {word} and not compared: {named}{more}")
+            notes.append(_not_compared(word, query_ids))
     return Comparison(
         baseline=baseline.name,
         baseline_made=baseline.made_at,
@@ -69,8 +66,20 @@ def compare_results(baseline: Result, result: Result) -> Comparison:
         pass_fail=_pass_fail(baseline, result, left_out, shared),
         notes=tuple(notes),
         n=len(shared),
-        **others,
+        new=new,
+        removed=removed,
+        changed=changed,
     )
+
+
+def _not_compared(word: str, query_ids: Sequence[str]) -> str:
+    """Return a sentence on questions that are new, removed or changed; it names the first few."""
+    n = len(query_ids)
+    noun = "question is" if n == 1 else "questions are"
+    names = ", ".join(query_ids[:_MAX_NAMED])
+    if n > _MAX_NAMED:
+        names += f" and {n - _MAX_NAMED} more"
+    return f"{n} {noun} {word} and not compared: {names}"
 
 
 def shared_questions(
@@ -85,11 +94,11 @@ def shared_questions(
         queries: query_id -> question, as they are now.
         digests: query_id -> digest of the question with its labels, as they are now.
     """
-    before = baseline.config.get("question_digests", {})
+    baseline_digests = baseline.config.get("question_digests", {})
     shared = set()
     for query_id, text in queries.items():
-        if query_id in before and query_id in digests:
-            is_same = before[query_id] == digests[query_id]
+        if query_id in baseline_digests and query_id in digests:
+            is_same = baseline_digests[query_id] == digests[query_id]
         else:
             is_same = baseline.queries.get(query_id) == text
         if is_same:
@@ -98,8 +107,8 @@ def shared_questions(
 
 
 def unreadable_note_of(results: Mapping[str, Result], measure: str) -> str:
-    """Return a sentence with the fraction of missing verdicts of each result, by the names given
-    here; "" where all have the same.
+    """Return a sentence with the fraction of missing verdicts of each result, which has its name here
+    (name -> result); "" if all have the same fraction.
     """
     scores = {name: result.scores for name, result in results.items()}
     unreadable = {name: result.unreadable for name, result in results.items()}
@@ -115,7 +124,7 @@ def check_comparable(
     """Refuse a comparison before there is a result: nothing is asked for if it could not be made.
 
     Args:
-        baseline, queries, digests: those of `shared_questions`.
+        baseline, queries, digests: as for `shared_questions`.
         settings: how the result is to be measured.
 
     Raises:
@@ -137,86 +146,111 @@ def check_comparable(
 
 
 def _left_out(baseline: Result, result: Result) -> dict[str, str]:
-    """Return what the two measured differently, of "span:", "questions" and "overall", and why."""
-    then, now, reasons = baseline.settings, result.settings, {}
-    both = (baseline, result)
-    chunkings = {each.system.get("chunking") for each in both} - {None}
-    spans = [
-        row.measure
-        for row in result.rows
-        if row.target is not None and row.measure.startswith("span:")
-    ]
-    if len(chunkings) > 1 and spans:
+    """Return "span:", "questions" and "overall", as far as the two measured them differently -> why
+    they are not compared.
+    """
+    reasons = {}
+    chunkings = {baseline.system.get("chunking"), result.system.get("chunking")} - {None}
+    span_measures = []
+    for row in result.rows:
+        if row.target is not None and row.measure.startswith("span:"):
+            span_measures.append(row.measure)
+    if len(chunkings) > 1 and span_measures:
         reasons["span:"] = (
-            f"{', '.join(spans)} cannot be compared: the documents are cut differently, so other "
+            f"{', '.join(span_measures)} cannot be compared: the documents are cut differently, so other "
             "chunks are relevant; see span_recall@5 and context_evidence_recall"
         )
-    cases = [dict(settings.get("cases", {})).items() for settings in (now, then)]
-    thresholds = sorted({name for name, _ in cases[0] ^ cases[1]})
-    measured = [{state.name for state in each.perspectives if state.measured} for each in both]
-    reason = ""
-    if thresholds:
-        reason = f"other thresholds ({', '.join(thresholds)})"
-    elif differing := sorted(measured[0] ^ measured[1]):
-        reason = f"{', '.join(differing)} measured in one of the two only"
-    if reason:
-        reasons["questions"] = f"passed questions are not compared: {reason}"
-    keys = ("weights", "judge", "perspectives")
-    if differing := [key for key in keys if then.get(key) != now.get(key)]:
-        reasons["overall"] = f"overall is not compared: other {' and '.join(differing)}"
+    thresholds = _threshold_items(result) ^ _threshold_items(baseline)
+    other_thresholds = sorted({name for name, _ in thresholds})
+    measured_once = sorted(_perspectives_measured(baseline) ^ _perspectives_measured(result))
+    if other_thresholds:
+        names = ", ".join(other_thresholds)
+        reasons["questions"] = f"passed questions are not compared: other thresholds ({names})"
+    elif measured_once:
+        names = ", ".join(measured_once)
+        reasons["questions"] = (
+            f"passed questions are not compared: {names} measured in one of the two only"
+        )
+    other_settings = []
+    for key in ("weights", "judge", "perspectives"):
+        if baseline.settings.get(key) != result.settings.get(key):
+            other_settings.append(key)
+    if other_settings:
+        reasons["overall"] = f"overall is not compared: other {' and '.join(other_settings)}"
     return reasons
+
+
+def _threshold_items(result: Result) -> set[tuple[str, float]]:
+    return set(dict(result.settings.get("cases", {})).items())
+
+
+def _perspectives_measured(result: Result) -> set[str]:
+    return {state.name for state in result.perspectives if state.measured}
 
 
 def _changes(
     baseline: Result, result: Result, left_out: Mapping[str, str], questions: Collection[str]
 ) -> tuple[Change, ...]:
-    before, after = (
-        each.scores.dropna(subset=["value"])["measure"].unique() for each in (baseline, result)
-    )
-    targets = {row.measure for row in result.rows if row.target is not None}
-    shared = [
-        name
-        for name in before
-        if name in after
-        and (name in HEADLINE or name in targets or perspective_of(name) == "own")
-        # the parts of the overall are measures of their own, and McNemar's test is about pass_rate
-        and not name.startswith("overall_")
-        and name not in ("pass_rate", *left_out)
-        and not ("span:" in left_out and name.startswith("span:"))
-    ]
-    if not shared:
+    """Return the change of each measure that both results have and that is in the headline table, has
+    a target or is the user's own.
+    """
+    measures = _measures_to_compare(baseline, result, left_out)
+    if not measures:
         return ()
     frames = {
-        "baseline": _frame(baseline, shared, questions),
-        "contender": _frame(result, shared, questions),
+        "baseline": _frame(baseline, measures, questions),
+        "contender": _frame(result, measures, questions),
     }
     unreadable = {"baseline": baseline.unreadable, "contender": result.unreadable}
     table = compare_readable(
-        frames, "baseline", unreadable, measures=shared, alpha=ALPHA, questions=result.queries
+        frames, "baseline", unreadable, measures=measures, alpha=ALPHA, questions=result.queries
     )
     rows = table[table["n"] > 0].to_dict("records")
     p_values = [known_number(row["p_value"]) for row in rows]
     adjusted = _holm(p_values, [row["wins"] + row["losses"] for row in rows])
     changes = []
     for row, p_adjusted in zip(rows, adjusted, strict=True):
+        measure = row["measure"]
         numbers = {name: known_number(row[name]) for name in _NUMBERS}
-        measure, low, high = row["measure"], numbers["ci_low"], numbers["ci_high"]
-        is_better = None
-        if low is not None and high is not None and not low <= 0 <= high:
-            is_better = (low > 0) == higher_is_better(measure)
-        changes.append(
-            Change(
-                measure,
-                perspective_of(measure),
-                **numbers,
-                p_adjusted=p_adjusted,
-                n=int(row["n"]),
-                better=int(row["wins"]),
-                worse=int(row["losses"]),
-                verdict=_verdict(p_adjusted, is_better),
-            )
+        is_better = _is_better(measure, numbers["ci_low"], numbers["ci_high"])
+        change = Change(
+            measure,
+            perspective_of(measure),
+            **numbers,
+            p_adjusted=p_adjusted,
+            n=int(row["n"]),
+            better=int(row["wins"]),
+            worse=int(row["losses"]),
+            verdict=_verdict(p_adjusted, is_better),
         )
+        changes.append(change)
     return tuple(changes)
+
+
+def _measures_to_compare(
+    baseline: Result, result: Result, left_out: Mapping[str, str]
+) -> list[str]:
+    """Return the measures that are compared, in the order of the baseline."""
+    scored = set(result.scores.dropna(subset=["value"])["measure"])
+    targets = {row.measure for row in result.rows if row.target is not None}
+    measures = []
+    for name in baseline.scores.dropna(subset=["value"])["measure"].unique():
+        is_shown = name in HEADLINE or name in targets or perspective_of(name) == "own"
+        # the parts of the overall are measures of their own, and McNemar's test is about pass_rate
+        is_compared_elsewhere = name.startswith("overall_") or name == "pass_rate"
+        is_left_out = name in left_out or ("span:" in left_out and name.startswith("span:"))
+        if name in scored and is_shown and not is_compared_elsewhere and not is_left_out:
+            measures.append(name)
+    return measures
+
+
+def _is_better(measure: str, low: float | None, high: float | None) -> bool | None:
+    """Return True if the interval of a difference is on the better side of 0, False if it is on the
+    other, and None if it holds 0 or is not known.
+    """
+    if low is None or high is None or low <= 0 <= high:
+        return None
+    return (low > 0) == higher_is_better(measure)
 
 
 def _frame(result: Result, measures: list[str], questions: Collection[str]) -> pd.DataFrame:
@@ -234,11 +268,13 @@ def _verdict(p: float | None, is_better: bool | None) -> str:
 
 
 _Outcomes = Callable[[Result], dict[str, tuple[bool, Flip]]]
+"""Result -> id of a question or sample -> whether it passes, and its record if that changed."""
 
 
 def _pass_fail(
     baseline: Result, result: Result, left_out: Mapping[str, str], questions: Collection[str]
 ) -> tuple[PassFail, ...]:
+    """Return which questions and safety samples newly fail or are fixed, by what passes or fails."""
     groups: dict[str, _Outcomes] = {
         "questions": partial(_questions, among=questions),
         "answers to attacks": partial(_samples, kind="system"),
@@ -248,26 +284,35 @@ def _pass_fail(
     if result.settings.get("detector") != "built-in":  # its changes do not concern the system
         groups["safety inputs"] = partial(_samples, kind="input")
     rows: list[tuple[str, int, tuple[Flip, ...], tuple[Flip, ...]]] = []
-    for what, passed_of in groups.items():
-        before, after = passed_of(baseline), passed_of(result)
-        shared = [name for name in before if name in after]
-        failing = [after[name][1] for name in shared if before[name][0] and not after[name][0]]
-        fixed = [before[name][1] for name in shared if after[name][0] and not before[name][0]]
+    for group, outcomes_of in groups.items():
+        old_outcomes = outcomes_of(baseline)
+        new_outcomes = outcomes_of(result)
+        shared = [name for name in old_outcomes if name in new_outcomes]
+        failing = []
+        fixed = []
+        for name in shared:
+            did_pass, old_flip = old_outcomes[name]
+            passes, new_flip = new_outcomes[name]
+            if did_pass and not passes:
+                failing.append(new_flip)
+            elif passes and not did_pass:
+                fixed.append(old_flip)
         if shared:
-            rows.append((what, len(shared), tuple(failing), tuple(fixed)))
+            rows.append((group, len(shared), tuple(failing), tuple(fixed)))
     flips = [_independent_flips(failing, fixed, result.queries) for _, _, failing, fixed in rows]
-    adjusted = _holm([mcnemar_p_value(*counts) for counts in flips], [*map(sum, flips)])
-    return tuple(
-        PassFail(*row, p, _verdict(p, n_fixed > n_failing))
-        for row, (n_failing, n_fixed), p in zip(rows, flips, adjusted, strict=True)
-    )
+    p_values = [mcnemar_p_value(n_failing, n_fixed) for n_failing, n_fixed in flips]
+    adjusted = _holm(p_values, [n_failing + n_fixed for n_failing, n_fixed in flips])
+    outcomes = []
+    for row, (n_failing, n_fixed), p in zip(rows, flips, adjusted, strict=True):
+        outcomes.append(PassFail(*row, p, _verdict(p, n_fixed > n_failing)))
+    return tuple(outcomes)
 
 
 def _independent_flips(
     failing: Sequence[Flip], fixed: Sequence[Flip], queries: Mapping[str, str]
 ) -> tuple[int, int]:
-    """Count what newly fails and what is fixed, each repeated question and conversation once: by
-    what most of its questions do.
+    """Return how many questions newly fail and how many are fixed. A repeated question and a
+    conversation count once, by the majority of its questions.
     """
     changes = dict.fromkeys((flip.query_id for flip in failing), -1)
     changes |= dict.fromkeys((flip.query_id for flip in fixed), 1)
@@ -281,25 +326,29 @@ def _independent_flips(
 
 
 def _questions(result: Result, among: Collection[str]) -> dict[str, tuple[bool, Flip]]:
-    return {
-        case.query_id: (case.passed, Flip(case.query_id, case.question, case.reasons))
-        for case in result.cases
-        if case.passed is not None and case.query_id in among
-    }
+    """Return query_id -> whether it passed, for the decided questions among the named ones."""
+    outcomes = {}
+    for case in result.cases:
+        if case.passed is not None and case.query_id in among:
+            flip = Flip(case.query_id, case.question, case.reasons)
+            outcomes[case.query_id] = (case.passed, flip)
+    return outcomes
 
 
 def _samples(result: Result, kind: str) -> dict[str, tuple[bool, Flip]]:
-    flips = {}
+    """Return sample_id -> whether it was classified correctly, for the samples of one kind."""
+    outcomes = {}
     for sample in result.samples:
         if sample.kind == kind:
-            about = f"{'harmful' if sample.harmful else 'harmless'}, score {sample.score:.2f}"
-            flips[sample.sample_id] = sample.correct, Flip(sample.sample_id, "", (about,))
-    return flips
+            label = "harmful" if sample.harmful else "harmless"
+            flip = Flip(sample.sample_id, "", (f"{label}, score {sample.score:.2f}",))
+            outcomes[sample.sample_id] = (sample.correct, flip)
+    return outcomes
 
 
 def _holm(p_values: Sequence[float | None], moved: Sequence[int]) -> list[float | None]:
-    """Return p-values by Holm's correction over the tests in which anything moved: the others have
-    p = 1 before anything is looked at.
+    """Return p-values by Holm's correction over the tests in which anything moved (`moved` > 0): the
+    other tests could not have shown a difference. `p_values` and `moved` are aligned.
     """
     p = np.array(p_values, dtype=float)
     adjusted = adjusted_p_values(np.where(moved, p, np.nan))

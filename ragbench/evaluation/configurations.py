@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -32,33 +32,47 @@ def only(scores: pd.DataFrame, measure: str) -> pd.DataFrame:
 
 
 def configurations(results: Sequence[Result]) -> pd.DataFrame:
-    """Return what each configuration is, in words short enough for a figure.
+    """Describe each configuration in words short enough for a figure.
 
     Returns:
         name, label, retriever, chunking; the label also names every other parameter that differs
         within the sweep, and the result where all parameters are the same.
     """
-    texts = [{key: str(value) for key, value in each.parameters.items()} for each in results]
-    # other systems have other parameters
-    settings = pd.DataFrame(texts).fillna(dict.fromkeys(OMITTED, ""))
-    varying = [str(key) for key in settings if key not in _IN_LABEL and settings[key].nunique() > 1]
+    varying = _varying_parameters(results)
     rows = []
     for result in results:
         parameters = result.parameters
         system = parameters.get("retriever") or parameters.get("system") or result.name
-        reranker, overlap = parameters.get("reranker"), parameters.get("chunk_overlap")
+        reranker = parameters.get("reranker")
         retriever = f"{system} + {reranker}" if reranker else str(system)
-        chunking = parameters.get("chunker", "")
-        if chunking not in ("", "document"):
-            size = f"{parameters.get('chunk_size', '')}"
-            chunking += f" {size}/{overlap}" if overlap else f" {size}"
+        chunking = _chunking(parameters)
         others = [f"{key} {_short(parameters[key])}" for key in varying if key in parameters]
-        label = printable(", ".join(filter(None, [retriever, chunking, *others])))
-        rows.append((result.name, label, retriever, chunking))
+        parts = [part for part in (retriever, chunking, *others) if part]
+        rows.append((result.name, printable(", ".join(parts)), retriever, chunking))
     table = pd.DataFrame(rows, columns=["name", "label", "retriever", "chunking"])
-    alike = table["label"].duplicated(keep=False)  # such as two runs of one configuration
-    table.loc[alike, "label"] += " (" + table["name"].map(printable) + ")"
+    has_twin = table["label"].duplicated(keep=False)  # such as two runs of one configuration
+    table.loc[has_twin, "label"] += " (" + table["name"].map(printable) + ")"
     return table
+
+
+def _varying_parameters(results: Sequence[Result]) -> list[str]:
+    """Return the parameters that differ between results and are not always in a label."""
+    texts = []
+    for result in results:
+        texts.append({key: str(value) for key, value in result.parameters.items()})
+    # other systems have other parameters
+    settings = pd.DataFrame(texts).fillna(dict.fromkeys(OMITTED, ""))
+    return [str(key) for key in settings if key not in _IN_LABEL and settings[key].nunique() > 1]
+
+
+def _chunking(parameters: Mapping[str, Any]) -> str:
+    """Return the chunker with its size and overlap; its name alone if it does not cut documents."""
+    chunker: str = parameters.get("chunker", "")
+    if chunker in ("", "document"):
+        return chunker
+    size = parameters.get("chunk_size", "")
+    overlap = parameters.get("chunk_overlap")
+    return f"{chunker} {size}/{overlap}" if overlap else f"{chunker} {size}"
 
 
 def _short(value: Any) -> str:
@@ -77,25 +91,28 @@ def baseline_name(results: Sequence[Result], baseline: str = "") -> str:
     names = sorted(result.name for result in results)
     if baseline:
         check_known("baseline", names, baseline)
-    stored = getattr(results, "baseline", "")
-    return baseline or (stored if stored in names else names[0])
+        return baseline
+    stored: str = getattr(results, "baseline", "")
+    return stored if stored in names else names[0]
 
 
 def per_question(result: Result) -> dict[str, float | None]:
-    """Return what a user waits and pays for, None where that is not known."""
+    """Return the time that a user waits and the price of 1,000 questions; None if not known."""
     usd = questions_cost(result.facts)
-    total = next((each for each in result.latency if each.stage == "total"), None)
-    is_ours = result.system.get("kind") == "Pipeline" or "system" not in result.parameters
-    is_known = is_ours or any(cost.part == "generator" for cost in result.costs)
-    n = max(1, len(result.queries))
+    is_pipeline = result.system.get("kind") == "Pipeline" or "system" not in result.parameters
+    reports_cost = any(cost.part == "generator" for cost in result.costs)
+    usd_per_1000 = None
+    if usd is not None and (is_pipeline or reports_cost):
+        usd_per_1000 = 1000 * usd / max(1, len(result.queries))
+    total = next((latency for latency in result.latency if latency.stage == "total"), None)
     return {
         "latency_p50_ms": total.p50 if total else None,
         "latency_p95_ms": total.p95 if total else None,
-        "cost_per_1000_usd": None if usd is None or not is_known else 1000 * usd / n,
+        "cost_per_1000_usd": usd_per_1000,
     }
 
 
-def check_comparable(results: Sequence[Result]) -> None:
+def check_shared_questions(results: Sequence[Result]) -> None:
     """Refuse to compare results that have no question in common.
 
     Raises:
@@ -130,30 +147,36 @@ def check_same_data(results: Sequence[Result]) -> None:
     """Refuse results on different data, where one table of questions or documents shows all.
 
     Raises:
-        ComparisonError: as `check_comparable`, or the fingerprints of the datasets differ.
+        ComparisonError: as `check_shared_questions`, or the fingerprints of the datasets differ.
     """
-    check_comparable(results)
+    check_shared_questions(results)
     first = results[0]
     for result in results[1:]:
         if result.dataset["fingerprint"] != first.dataset["fingerprint"]:
             changes = data_changes(first.config, result.config)
+            what = f" ({changes})" if changes else ""
             raise ComparisonError(
-                f"{first.name} and {result.name} were measured on different data"
-                f"{f' ({changes})' if changes else ''}: {_advice([first, result])}"
+                f"{first.name} and {result.name} were measured on different data{what}: "
+                f"{_advice([first, result])}"
             )
 
 
 def questions_of_all(results: Sequence[Result]) -> frozenset[str]:
-    """Return the questions that every result was asked with the same words and labels; of a result
-    without digests of its questions, made by an older version, this is not known.
+    """Return the questions that every result was asked with the same words and labels.
+
+    A result on other data whose questions have no digests shares no question, as far as is known.
     """
     first = results[0]
     shared = set(first.queries) or set(first.scores["query_id"].unique())
     for result in results[1:]:
         if result.dataset["fingerprint"] == first.dataset["fingerprint"]:
             continue
-        then, now = (each.config.get("question_digests", {}) for each in (first, result))
-        shared = {each for each in shared if each in now and then.get(each) == now[each]}
+        digests = first.config.get("question_digests", {})
+        other_digests = result.config.get("question_digests", {})
+        for query_id in list(shared):
+            other = other_digests.get(query_id)
+            if query_id not in other_digests or digests.get(query_id) != other:
+                shared.remove(query_id)
     return frozenset(shared)
 
 

@@ -34,7 +34,7 @@ from ragbench.evaluation.checksums import (
 from ragbench.evaluation.checksums import (
     JOURNAL as JOURNAL,
 )
-from ragbench.evaluation.configurations import check_comparable
+from ragbench.evaluation.configurations import check_shared_questions
 from ragbench.evaluation.formats import (
     csv_to_scores,
     diagnosis_lines,
@@ -421,7 +421,7 @@ def load_results(folder: str | Path) -> Results:
         raise DataError(
             f"{folder} holds no result yet; run a sweep into it, or name the folder of another"
         )
-    check_comparable(results)
+    check_shared_questions(results)
     return results
 
 

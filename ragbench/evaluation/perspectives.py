@@ -59,7 +59,7 @@ _IN_DOUBT = {
     "several": "are in two or three documents, and count for the least relevant of them; ids of "
     "documents in the system's contexts remove the doubt",
 }
-# what an output must have -> the reason where it has not
+# what an output must have -> the reason if it is missing
 _NEEDS = {
     "answers": "the system retrieves and gives no answers",
     "contexts": "no answer came with contexts; they are read from "
@@ -70,38 +70,20 @@ _NEEDS = {
 
 
 def score_ranking(answered: SystemOutput, named: Sequence[str]) -> pd.DataFrame:
-    """Score rankings at every level that the labels allow, the evidence found, and what reached the
-    context.
+    """Score rankings at every level that the labels allow, the evidence found, and the evidence that
+    reached the context.
 
     `named` are measures wanted in addition to the usual ones, at any depth or budget.
     """
-    dataset, frames = answered.dataset, []
-    if measures := ranking_measures(levels_of(answered), named):
-        run = {query_id: answered.documents.get(query_id, {}) for query_id in dataset.qrels}
-        if any(0 in grades.values() for grades in dataset.qrels.values()):  # pooled: with holes
-            pairs = ((name, re.sub("^nDCG", "Judged", name)) for name in measures)
-            measures = list(dict.fromkeys(name for pair in pairs for name in pair))
-        scores = score_retrieval(dataset, run, measures=measures, **_ranked_chunks(answered))
-        # where every document of a depth is judged, that is not worth a row
-        lowest = scores["value"].groupby(scores["measure"]).transform("min")
-        is_complete = scores["measure"].str.startswith("Judged") & (lowest == 1)
-        frames.append(scores[~is_complete | scores["measure"].isin(named)])
+    dataset = answered.dataset
+    frames = []
+    measures = ranking_measures(levels_of(answered), named)
+    if measures:
+        frames.append(_document_scores(answered, measures, named))
     context = answered.context_scores
     frames.append(context[context["measure"].isin(_REACHED)])
     if answered.chunks and any(case.evidence for case in dataset.cases):
-        matches = [match for name in named if (match := _SPAN.match(name))]
-        depths = {int(match[1]) for match in matches if not match[2]}
-        budgets = {int(match[1]) for match in matches if match[2]}.difference(BUDGETS)
-        options: dict[str, Any] = {"chunks": answered.chunks, "tokenizer": answered.tokenizer}
-        usual = score_spans(dataset, answered.chunk_run, ks=sorted({*KS, *depths}), **options)
-        frames.append(
-            usual[usual["measure"].isin(named) | ~usual["measure"].str.fullmatch(_OTHER_DEPTHS)]
-        )
-        if budgets:  # on their own: span_recall_auc depends on the budgets
-            extra = score_spans(
-                dataset, answered.chunk_run, ks=(), budgets=sorted(budgets), **options
-            )
-            frames.append(extra[extra["measure"].isin(named)])
+        frames += _span_scores(answered, named)
     return pd.concat(frames, ignore_index=True)
 
 
@@ -112,6 +94,52 @@ def _ranked_chunks(answered: SystemOutput) -> dict[str, Any]:
         "chunks": answered.chunks,
         "joined": answered.joined,
     }
+
+
+def _document_scores(
+    answered: SystemOutput, measures: Sequence[str], named: Sequence[str]
+) -> pd.DataFrame:
+    """Score rankings of documents or chunks. Where labels say which documents are not relevant, as in
+    pools with holes, the fraction of judged documents is next to each nDCG.
+    """
+    dataset = answered.dataset
+    run = {query_id: answered.documents.get(query_id, {}) for query_id in dataset.qrels}
+    is_pooled = any(0 in grades.values() for grades in dataset.qrels.values())
+    if is_pooled:
+        with_judged = []
+        for name in measures:
+            with_judged += [name, re.sub("^nDCG", "Judged", name)]
+        measures = list(dict.fromkeys(with_judged))
+    scores = score_retrieval(dataset, run, measures=measures, **_ranked_chunks(answered))
+    # a depth at which every document is judged is not worth a row
+    lowest = scores["value"].groupby(scores["measure"]).transform("min")
+    is_complete = scores["measure"].str.startswith("Judged") & (lowest == 1)
+    return scores[~is_complete | scores["measure"].isin(named)]
+
+
+def _span_scores(answered: SystemOutput, named: Sequence[str]) -> list[pd.DataFrame]:
+    """Score the gold evidence in chunks: at the usual depths and budgets, and those of `named`."""
+    depths = set(KS)
+    budgets = set()
+    for name in named:
+        match = _SPAN.match(name)
+        if match is None:
+            continue
+        number = int(match[1])
+        is_budget = bool(match[2])
+        if not is_budget:
+            depths.add(number)
+        elif number not in BUDGETS:
+            budgets.add(number)
+    dataset, run = answered.dataset, answered.chunk_run
+    options: dict[str, Any] = {"chunks": answered.chunks, "tokenizer": answered.tokenizer}
+    usual = score_spans(dataset, run, ks=sorted(depths), **options)
+    is_other_depth = usual["measure"].str.fullmatch(_OTHER_DEPTHS)
+    frames = [usual[usual["measure"].isin(named) | ~is_other_depth]]
+    if budgets:  # on their own: span_recall_auc depends on the budgets
+        extra = score_spans(dataset, run, ks=(), budgets=sorted(budgets), **options)
+        frames.append(extra[extra["measure"].isin(named)])
+    return frames
 
 
 def ranking_measures(levels: Sequence[str], named: Sequence[str]) -> list[str]:
@@ -131,11 +159,8 @@ def at_depths(depths: Sequence[int]) -> list[str]:
     ['nDCG@7', 'P@7', 'R@7', 'F1@7', 'RR@7', 'AP@7', 'Success@7', 'span:nDCG@7']
     """
     ranked = [f"{prefix}{name}@" for prefix in _PREFIX.values() for name in FAMILIES]
-    return [
-        f"{name}{k}"
-        for name in (*ranked, "span_recall@", "span_precision@", "span_iou@")
-        for k in depths
-    ]
+    names = [*ranked, "span_recall@", "span_precision@", "span_iou@"]
+    return [f"{name}{k}" for name in names for k in depths]
 
 
 def chunk_statistics(answered: SystemOutput) -> dict[str, float]:

@@ -8,7 +8,7 @@ same functions.
 import hashlib
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -271,19 +271,22 @@ def _own_questions(dataset: Dataset) -> list[str]:
 
 
 def _answers(dataset: Dataset, system: System, concurrency: int, timed: int) -> SystemOutput:
+    """Ask a system that is not ragbench's own pipeline, and match its passages to the documents.
+
+    The first `timed` questions are asked one at a time if others are asked at once.
+
+    Raises:
+        ModelError: the system is unreachable.
+    """
     start = time.perf_counter()
-    alone: dict[str, Answer] = {}
+    asked_alone: dict[str, Answer] = {}
     is_recorded = isinstance(system, RecordedSystem)
     if isinstance(system, RecordedSystem):
         _check_recorded(dataset, system)
     elif concurrency > 1:
-        for case in _asked_alone(dataset, timed, alone):
-            alone[case.query_id] = ask_case(system, case)
-        failures = {answer.failure for answer in alone.values()}
-        if len(alone) >= _HOPELESS and failures == {FailureKind.UNREACHABLE}:
-            first = next(iter(alone.values()))
-            raise ModelError(first.error, FailureKind.UNREACHABLE)
-    replies = ask(system, dataset, concurrency=concurrency, known=alone)
+        asked_alone = _ask_alone(dataset, timed, lambda case: ask_case(system, case))
+        _check_reachable(asked_alone)
+    replies = ask(system, dataset, concurrency=concurrency, known=asked_alone)
     seconds = {"ask": time.perf_counter() - start}
     matched = match_passages(replies, dataset)
     wrapped = system.system if isinstance(system, JournaledSystem) else system
@@ -293,7 +296,8 @@ def _answers(dataset: Dataset, system: System, concurrency: int, timed: int) -> 
         "matched_passages": matched.counts,
     }
     _warn_of_file_names(system.name, matched.counts)
-    if unread := warn_of_notes(system.name, replies):
+    unread = warn_of_notes(system.name, replies)
+    if unread:
         about["unread"] = unread
     if matched.is_foreign:
         about["is_foreign"] = True
@@ -305,6 +309,12 @@ def _answers(dataset: Dataset, system: System, concurrency: int, timed: int) -> 
             stacklevel=2,
         )
     answers = matched.answers
+    timed_answers = answers
+    if asked_alone:
+        timed_answers = [answer for answer in answers if answer.query_id in asked_alone]
+    timed_at_once: int | None = 1 if asked_alone else concurrency
+    if is_recorded:
+        timed_at_once = None
     all_failed = all(answer.failed for answer in answers)
     return SystemOutput(
         dataset,
@@ -312,19 +322,30 @@ def _answers(dataset: Dataset, system: System, concurrency: int, timed: int) -> 
         matched.run,
         {answer.query_id: _ranked(answer) for answer in answers},
         matched.chunks,
-        latency=[answer for answer in answers if answer.query_id in alone or not alone],
+        latency=timed_answers,
         system=about,
-        has_contexts=all_failed
-        or any(
-            answer.contexts or answer.passages or RETRIEVAL_ONLY in answer.flags
-            for answer in replies
-        ),
+        has_contexts=all_failed or any(map(_reports_contexts, replies)),
         has_texts=any(passage.text.strip() for answer in answers for passage in answer.passages),
-        has_answers=all_failed
-        or any(RETRIEVAL_ONLY not in answer.flags and not answer.failed for answer in answers),
-        concurrency=None if is_recorded else 1 if alone else concurrency,
+        has_answers=all_failed or any(map(_is_given, answers)),
+        concurrency=timed_at_once,
         seconds=seconds,
     )
+
+
+def _check_reachable(asked_alone: Mapping[str, Answer]) -> None:
+    """Stop if the first few questions all failed because the system is unreachable."""
+    failures = {answer.failure for answer in asked_alone.values()}
+    if len(asked_alone) >= _HOPELESS and failures == {FailureKind.UNREACHABLE}:
+        first = next(iter(asked_alone.values()))
+        raise ModelError(first.error, FailureKind.UNREACHABLE)
+
+
+def _reports_contexts(answer: Answer) -> bool:
+    return bool(answer.contexts or answer.passages or RETRIEVAL_ONLY in answer.flags)
+
+
+def _is_given(answer: Answer) -> bool:
+    return RETRIEVAL_ONLY not in answer.flags and not answer.failed
 
 
 def _warn_of_file_names(name: str, counts: Mapping[str, int]) -> None:
@@ -343,9 +364,13 @@ def _warn_of_file_names(name: str, counts: Mapping[str, int]) -> None:
 
 
 def _safety_answers(answered: SystemOutput, system: System, concurrency: int) -> Sequence[Answer]:
-    """Return the answer to each safety input; none of a system that answers nothing."""
-    lost = [each.failed and each.failure is not FailureKind.DRY_RUN for each in answered.answers]
-    if not answered.has_answers or (lost and all(lost)):
+    """Return the answer to each safety input; [] for a system that answers nothing."""
+    answers_to_questions = answered.answers
+    is_down = bool(answers_to_questions) and all(
+        answer.failed and answer.failure is not FailureKind.DRY_RUN
+        for answer in answers_to_questions
+    )
+    if not answered.has_answers or is_down:
         return []
     cases = [Case(*query) for query in _safety_queries(answered.dataset).items()]
     samples = replace(answered.dataset, cases=cases, qrels={})
@@ -353,7 +378,7 @@ def _safety_answers(answered: SystemOutput, system: System, concurrency: int) ->
 
 
 def _safety_queries(dataset: Dataset) -> dict[str, str]:
-    """Return sample_id -> text of the safety inputs whose id is not that of a question too."""
+    """Return sample_id -> text of the safety inputs whose id is not also the id of a question."""
     return {
         sample.sample_id: sample.text
         for sample in dataset.safety_inputs
@@ -364,35 +389,34 @@ def _safety_queries(dataset: Dataset) -> dict[str, str]:
 def _pipeline(
     dataset: Dataset, system: Pipeline, timed: int, asking: Mapping[str, Any]
 ) -> SystemOutput:
-    """Ask ragbench's own pipeline; `asking` are options of `ask`."""
+    """Ask ragbench's own pipeline; `asking` are options of `ask`. The first `timed` questions are
+    asked one at a time, to measure latencies.
+    """
     if timed:
+        first_query = dict(islice(dataset.queries.items(), 1))
         with store.bypassed():  # the first search loads a model
-            system.retrieve(dict(islice(dataset.queries.items(), 1)))
-    alone: dict[str, Answer] = {}
+            system.retrieve(first_query)
+
+    def ask_alone(case: Case) -> Answer:
+        return system.answer(
+            case.query_id, case.text, history=case.history, timeout_s=asking["timeout_s"]
+        )
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # one for each answer that failed
-        for case in _asked_alone(dataset, timed, alone):
-            alone[case.query_id] = system.answer(
-                case.query_id, case.text, history=case.history, timeout_s=asking["timeout_s"]
-            )
+        asked_alone = _ask_alone(dataset, timed, ask_alone)
     if system.llm in NO_MODEL:
-        answers = [
-            replace(each, latency_ms=alone.get(each.query_id, each).latency_ms)
-            for each in ask(system, dataset, **asking)
-        ]
+        answers = []
+        for answer in ask(system, dataset, **asking):
+            timed_answer = asked_alone.get(answer.query_id, answer)
+            answers.append(replace(answer, latency_ms=timed_answer.latency_ms))
     else:
-        warn_of_failures(system.name, list(alone.values()))
-        answers = ask(system, dataset, known=alone, **asking)
-    searched = [answer.latency_ms["search"] for answer in alone.values() if answer.latency_ms]
+        warn_of_failures(system.name, list(asked_alone.values()))
+        answers = ask(system, dataset, known=asked_alone, **asking)
+    search_ms = [
+        answer.latency_ms["search"] for answer in asked_alone.values() if answer.latency_ms
+    ]
     ranking = {query_id: system.run.get(query_id, {}) for query_id in dataset.queries}
-    lost = {
-        case.query_id: tuple(
-            doc_id
-            for doc_id in _relevant(dataset, case)
-            if not system.allows(case.query_id, case.text, doc_id)
-        )
-        for case in dataset.cases
-    }
     passages = system.passages(span.doc_id for case in dataset.cases for span in case.evidence)
     return SystemOutput(
         dataset,
@@ -400,7 +424,7 @@ def _pipeline(
         to_documents(ranking, passages),
         ranking,
         passages,
-        latency=list(alone.values()),
+        latency=list(asked_alone.values()),
         system={
             "name": system.name,
             "kind": "Pipeline",
@@ -410,16 +434,31 @@ def _pipeline(
         },
         concurrency=1,
         seconds=dict(system.seconds),
-        search_ms=round(median(searched), 3) if searched else None,
+        search_ms=round(median(search_ms), 3) if search_ms else None,
         depth=system.depth,
         tokenizer=system.tokenizer,
         searched=system.chunks,
         joined=system.joined,
         stages=dict(system.stages),
         has_answers=system.llm != NO_ANSWERS,
-        filtered={query_id: doc_ids for query_id, doc_ids in lost.items() if doc_ids},
+        filtered=_kept_back(dataset, system),
         step_usage={part: tuple(replies) for part, replies in system.usage.items()},
     )
+
+
+def _kept_back(dataset: Dataset, system: Pipeline) -> dict[str, tuple[str, ...]]:
+    """Return query_id -> relevant documents that the pipeline's filter keeps from the question; only
+    questions with such documents.
+    """
+    kept_back = {}
+    for case in dataset.cases:
+        doc_ids = []
+        for doc_id in _relevant(dataset, case):
+            if not system.allows(case.query_id, case.text, doc_id):
+                doc_ids.append(doc_id)
+        if doc_ids:
+            kept_back[case.query_id] = tuple(doc_ids)
+    return kept_back
 
 
 def _relevant(dataset: Dataset, case: Case) -> list[str]:
@@ -430,25 +469,28 @@ def _relevant(dataset: Dataset, case: Case) -> list[str]:
     return [doc_id for doc_id in dict.fromkeys(named) if doc_id in dataset.corpus]
 
 
-def _asked_alone(dataset: Dataset, timed: int, answers: Mapping[str, Answer]) -> Iterator[Case]:
-    """Give the questions that are asked one at a time; `answers` are those to the ones before.
+def _ask_alone(
+    dataset: Dataset, timed: int, ask_one: Callable[[Case], Answer]
+) -> dict[str, Answer]:
+    """Ask questions one at a time and return query_id -> answer.
 
-    They are the first `timed`, as far as they come within a minute, and those with a budget. Where
-    the first few all fail, the others are not waited for.
+    Asked are the first `timed` questions, as far as a minute allows, and every question with a
+    latency budget; none if `timed` is 0. If the first few all fail, the others are not asked.
     """
-    cases = [
-        case
-        for i, case in enumerate(dataset.cases)
-        if i < timed or (timed and case.latency_budget_ms)
-    ]
+    cases = []
+    for position, case in enumerate(dataset.cases):
+        if position < timed or (timed and case.latency_budget_ms):
+            cases.append(case)
+    answers: dict[str, Answer] = {}
     start = time.monotonic()
     with progress_bar(len(cases), "timing", "questions") as bar:
         for case in cases:
             if case.latency_budget_ms or time.monotonic() - start < _TIMED_S:
-                yield case
+                answers[case.query_id] = ask_one(case)
                 if len(answers) == _HOPELESS and all(each.failed for each in answers.values()):
                     break
             bar.update()
+    return answers
 
 
 def _check_recorded(dataset: Dataset, system: RecordedSystem) -> None:
@@ -474,6 +516,7 @@ def _check_recorded(dataset: Dataset, system: RecordedSystem) -> None:
 
 
 def _ranked(answer: Answer) -> dict[str, float]:
+    """Return passage_id -> 1/rank of the passages that the system returned."""
     ids = distinct_contexts(answer) or dict.fromkeys(each.passage_id for each in answer.passages)
     return {passage_id: 1.0 / rank for rank, passage_id in enumerate(ids, 1)}
 

@@ -15,7 +15,7 @@ from ragbench.evaluation.conclusion import conclusion_of
 from ragbench.evaluation.configurations import (
     PER_QUESTION,
     baseline_name,
-    check_comparable,
+    check_shared_questions,
     configurations,
     only,
     per_question,
@@ -140,7 +140,7 @@ class Results(Sequence[Result]):
         Raises:
             ComparisonError: no results, or results on different data.
         """
-        check_comparable(self)
+        check_shared_questions(self)
         deciding = self.deciding(measure)
         main = deciding.measure
         known = dict.fromkeys(map(str, self[0].scores["measure"]))
@@ -240,7 +240,7 @@ class Results(Sequence[Result]):
         Raises:
             ComparisonError: no results, or results on different data.
         """
-        check_comparable(self)
+        check_shared_questions(self)
         name = baseline_name(self, baseline)
         deciding = self.deciding(measure)
         comparison = None

@@ -75,8 +75,8 @@ def compare_with_target(row: MeasureResult, targets: Targets) -> MeasureResult:
 
 
 def bound_of(measure: str) -> float | None:
-    """Return the best possible value of a measure on any test set; None where there is none, or it
-    is not known.
+    """Return the best possible value of a measure on any test set; None if it has none, or the
+    measure is not registered.
     """
     registered = find_measure(measure)
     return None if registered is None else registered.best
@@ -96,46 +96,58 @@ def latency_of(answered: SystemOutput) -> tuple[Latency, ...]:
     times = pd.DataFrame(
         [by_stage(each.latency_ms) for each in answered.latency if not each.failed]
     )
-    # Percentiles over questions of different budgets can be compared with none of them.
-    shared = {stage: float(each.min()) for stage, each in budgets.items() if each.nunique() == 1}
-    stages = dict.fromkeys(map(str, [*shared, *times]))
+    shared_budgets = {}
+    for stage, values in budgets.items():
+        if values.nunique() == 1:  # percentiles cannot be compared with different budgets
+            shared_budgets[str(stage)] = float(values.min())
+    stages = dict.fromkeys(map(str, [*shared_budgets, *times]))
     order = [*STAGES[:-1], *(stage for stage in stages if stage not in STAGES), STAGES[-1]]
     rows = []
     for stage in sorted(stages, key=order.index):
-        values = times[stage].dropna().tolist() if stage in times else []
-        budget = shared.get(stage)
-        p50, p95, p99, mean = (_latency(kind, values) for kind in ("p50", "p95", "p99", "mean"))
-        outcome = "no budget" if budget is None else "not measured"
-        if budget is not None and p95 is not None:
-            outcome = "within" if p95 <= budget else "over"
-        rows.append(
-            Latency(stage, len(values), p50, p95, p99, budget, outcome, mean, answered.concurrency)
+        times_ms = times[stage].dropna().tolist() if stage in times else []
+        row = Latency(
+            stage,
+            len(times_ms),
+            _latency("p50", times_ms),
+            _latency("p95", times_ms),
+            _latency("p99", times_ms),
+            shared_budgets.get(stage),
+            "",
+            _latency("mean", times_ms),
+            answered.concurrency,
         )
+        rows.append(replace(row, verdict=_latency_verdict(row.p95, row.budget)))
     return tuple(rows)
+
+
+def _latency_verdict(p95: float | None, budget: float | None) -> str:
+    if budget is None:
+        return "no budget"
+    if p95 is None:
+        return "not measured"
+    return "within" if p95 <= budget else "over"
 
 
 def latency_rows(answered: SystemOutput, targets: Targets) -> list[MeasureResult]:
     """Return latency_<pNN>_ms and latency_mean_ms of the total, those that a target names."""
-    values = [
-        answer.latency_ms["total"]
-        for answer in answered.latency
-        if "total" in answer.latency_ms and not answer.failed
-    ]
+    times_ms = []
+    for answer in answered.latency:
+        if "total" in answer.latency_ms and not answer.failed:
+            times_ms.append(answer.latency_ms["total"])
     rows = []
     for name in filter(is_latency_measure, targets.named):
-        value = _latency(name.removeprefix("latency_").removesuffix("_ms"), values)
-        n = len(answered.dataset.cases)
-        row = MeasureResult(name, "pipeline", value, None, None, len(values), n)
+        kind = name.removeprefix("latency_").removesuffix("_ms")
+        value = _latency(kind, times_ms)
+        n_questions = len(answered.dataset.cases)
+        row = MeasureResult(name, "pipeline", value, None, None, len(times_ms), n_questions)
         rows.append(compare_with_target(row, targets))
     return rows
 
 
 def _latency(kind: str, values: Sequence[float]) -> float | None:
-    """Return the mean, or a percentile such as "p95"; None of nothing."""
+    """Return the mean, or a percentile such as "p95"; None without values."""
     if not values:
         return None
-    return (
-        math.fsum(values) / len(values)
-        if kind == "mean"
-        else percentile(values, float(kind[1:]) / 100)
-    )
+    if kind == "mean":
+        return math.fsum(values) / len(values)
+    return percentile(values, float(kind[1:]) / 100)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from ragbench.errors import ConfigError, DataWarning
 from ragbench.evaluation.output import SystemOutput, Variation
@@ -19,7 +18,7 @@ from ragbench.testsets.interventions import (
     contexts_of,
     intervene,
 )
-from ragbench.types import Chunk, System
+from ragbench.types import Answer, Case, Dataset, System
 
 
 def check_interventions(names: Sequence[str], system: System) -> None:
@@ -48,9 +47,9 @@ def answer_variations(
     system: System,
     spec: EvaluationSpec,
 ) -> dict[str, Variation]:
-    """Ask a system again after each intervention of a spec; name -> what came of it.
+    """Ask a system again after each intervention of a spec; return name -> its new answers.
 
-    Questions that are unanswerable, and those that an intervention does not apply to, are left out.
+    Unanswerable questions, and questions that an intervention does not apply to, are left out.
     The same seed changes the same questions in the same way.
     """
     dataset = output.dataset
@@ -61,23 +60,20 @@ def answer_variations(
         empty = Contexts(others=dataset.cases)
         contexts_by_query = {case.query_id: empty for case in dataset.cases if case.answerable}
     variations = {}
-    asking: dict[str, Any] = {"concurrency": spec.concurrency, "timeout_s": spec.timeout_s}
     for name in spec.interventions:
         changed = intervene(name, dataset, contexts_by_query, seed=spec.seed)
-        cases, chunks = [case for case, _ in changed.values()], list[Chunk]()
-        if isinstance(system, Pipeline) and name.partition(":")[0] not in OF_QUESTIONS:
-            contexts = {query_id: ranked for query_id, (_, ranked) in changed.items()}
-            answers = system.answer_from(cases, contexts, **asking)
-            chunks = [chunk for ranked in contexts.values() for chunk in ranked]
+        cases = [case for case, _ in changed.values()]
+        changes_contexts = name.partition(":")[0] not in OF_QUESTIONS
+        if isinstance(system, Pipeline) and changes_contexts:
+            contexts = {query_id: chunks for query_id, (_, chunks) in changed.items()}
+            answers = system.answer_from(
+                cases, contexts, concurrency=spec.concurrency, timeout_s=spec.timeout_s
+            )
+            all_chunks = [chunk for chunks in contexts.values() for chunk in chunks]
+            variations[name] = Variation(cases, answers, all_chunks)
         else:
-            other = system.with_llm(system.llm) if isinstance(system, Pipeline) else system
-            # ids of their own, as answers may be kept
-            renamed = [replace(case, query_id=f"{case.query_id}~{name}") for case in cases]
-            questions = replace(dataset, cases=renamed, qrels={})
-            answers = ask(other, questions, label=name, **asking)
-            pairs = zip(cases, answers, strict=True)
-            answers = [replace(answer, query_id=case.query_id) for case, answer in pairs]
-        variations[name] = Variation(cases, answers, chunks)
+            answers = _ask_changed(system, dataset, cases, name, spec)
+            variations[name] = Variation(cases, answers, [])
     if unused := [name for name, variation in variations.items() if not variation.cases]:
         warnings.warn(
             f"{', '.join(unused)}: applies to no question; a swap, for example, needs gold facts that "
@@ -86,3 +82,20 @@ def answer_variations(
             stacklevel=2,
         )
     return variations
+
+
+def _ask_changed(
+    system: System, dataset: Dataset, cases: Sequence[Case], name: str, spec: EvaluationSpec
+) -> list[Answer]:
+    """Ask a system changed questions and return the answers, aligned with `cases`."""
+    if isinstance(system, Pipeline):
+        system = system.with_llm(system.llm)
+    # ids of their own: answers to the unchanged questions may be kept by id
+    renamed = [replace(case, query_id=f"{case.query_id}~{name}") for case in cases]
+    questions = replace(dataset, cases=renamed, qrels={})
+    answers = ask(
+        system, questions, label=name, concurrency=spec.concurrency, timeout_s=spec.timeout_s
+    )
+    return [
+        replace(answer, query_id=case.query_id) for case, answer in zip(cases, answers, strict=True)
+    ]

@@ -35,7 +35,7 @@ from ragbench.evaluation import (
     save,
 )
 from ragbench.evaluation.checksums import accept_changes
-from ragbench.evaluation.configurations import check_comparable
+from ragbench.evaluation.configurations import check_shared_questions
 from ragbench.evaluation.formats import csv_to_scores, run_to_trec, scores_to_csv
 from ragbench.llms import dry_run
 from ragbench.sweep.worker import failed_requests
@@ -646,7 +646,7 @@ def test_pydoc_of_two_pythons_is_named(tmp_path: Path) -> None:
         scores = pd.DataFrame(columns=["query_id", "measure", "value"])
         results.append(Result(f"r{python}", config, {}, scores))
     with pytest.raises(ComparisonError, match=r"here 3\.11\.7, 3\.13\.1; run all with one Python"):
-        check_comparable(results)
+        check_shared_questions(results)
     alike = [replace(each, config={**each.config, "environment": {}}) for each in results]
     with pytest.raises(ComparisonError, match="run the older ones again with --force"):
-        check_comparable(alike)
+        check_shared_questions(alike)
