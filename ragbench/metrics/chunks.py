@@ -50,45 +50,64 @@ def score_chunks(
             between its offsets.
     """
     _check(dataset, chunks)
-    pieces_of = grouped(chunks, lambda chunk: chunk.doc_id)
+    chunks_of = grouped(chunks, lambda chunk: chunk.doc_id)
     model = load_embedder(embedder)
-    sizes, cosines, inside = ([np.empty(0)] for _ in range(3))
-    n_characters = n_distinct = 0
-    for documents in in_groups(dataset.corpus[doc_id] for doc_id in pieces_of):
+    # one array per document; an empty one first, for a dataset without chunks
+    sizes: list[Floats] = [np.empty(0)]
+    cosines: list[Floats] = [np.empty(0)]
+    cuts: list[Floats] = [np.empty(0)]
+    n_characters = 0
+    n_distinct = 0
+    for documents in in_groups(dataset.corpus[doc_id] for doc_id in chunks_of):
         texts = [document.full_text for document in documents]
         sentences = [sentence_spans(text) for text in texts]
-        rows = model.encode(
-            [text[a:b] for text, spans in zip(texts, sentences, strict=True) for a, b in spans]
-        )
-        vectors = np.split(rows, np.cumsum([len(spans) for spans in sentences])[:-1])
+        vectors = _sentence_vectors(texts, sentences, model)
         offsets = token_offsets(texts, tokenizer)
-        for document, tokens, spans, own_vectors in zip(
+        for document, tokens, spans, rows in zip(
             documents, offsets, sentences, vectors, strict=True
         ):
-            borders = [(chunk.start, chunk.end) for chunk in pieces_of[document.doc_id]]
+            borders = [(chunk.start, chunk.end) for chunk in chunks_of[document.doc_id]]
             starts, ends = np.array(borders, dtype=np.int64).T
             first, last = token_ranges(tokens, starts, ends)
             sizes.append((last - first).astype(np.float64))
             n_characters += int((ends - starts).sum())
             n_distinct += total_length(starts, ends)
             if spans:
-                cosines.append(_coherence(starts, ends, np.array(spans), own_vectors))
-                inside.append(_inside_sentences(np.r_[starts, ends], np.array(spans)))
-    counts = np.concatenate(sizes)
-    median, p95 = np.percentile(counts, [50, 95]) if len(counts) else [np.nan] * 2
+                cosines.append(_coherence(starts, ends, np.array(spans), rows))
+                cuts.append(_inside_sentences(np.r_[starts, ends], np.array(spans)))
+    n_tokens = np.concatenate(sizes)
+    median = p95 = overlap = coherence = np.nan
+    if len(n_tokens):
+        median, p95 = np.percentile(n_tokens, [50, 95])
+    if n_characters:
+        overlap = 1 - n_distinct / n_characters
+    if knows(embedder, language_of(chunks)):
+        coherence = _mean(cosines)
     values = {
-        "chunks": len(counts),
+        "chunks": len(n_tokens),
         "tokens_mean": _mean(sizes),
         "tokens_median": median,
         "tokens_p95": p95,
-        "overlap_ratio": 1 - n_distinct / n_characters if n_characters else np.nan,
-        "coherence": _mean(cosines) if knows(embedder, language_of(chunks)) else np.nan,
-        "boundary_cuts": _mean(inside),
+        "overlap_ratio": overlap,
+        "coherence": coherence,
+        "boundary_cuts": _mean(cuts),
     }
     return pd.Series(values, dtype=float).rename_axis("measure").reset_index(name="value")
 
 
+def _sentence_vectors(
+    texts: Sequence[str], sentences: Sequence[Sequence[tuple[int, int]]], model: Embedder
+) -> list[npt.NDArray[np.float32]]:
+    """Return the vectors of each text's sentences (sentences x dimensions), encoded in one batch."""
+    batch = []
+    for text, spans in zip(texts, sentences, strict=True):
+        batch += [text[start:end] for start, end in spans]
+    ends = np.cumsum([len(spans) for spans in sentences])
+    return np.split(model.encode(batch), ends[:-1])
+
+
 def _mean(parts: Sequence[Floats]) -> float:
+    """Return the mean of the finite values in all parts; NaN if there are none."""
     values = np.concatenate(parts)
     n = int(np.isfinite(values).sum())
     return float(np.nansum(values) / n) if n else np.nan
@@ -98,12 +117,14 @@ def _coherence(
     starts: Ints, ends: Ints, sentences: Ints, vectors: npt.NDArray[np.float32]
 ) -> Floats:
     """Return for each chunk the mean cosine of neighbouring sentences; NaN if it does not hold two
-    as a whole.
+    whole sentences.
+
+    `starts` and `ends` are the borders of chunks, `sentences` has a row (start, end) per sentence,
+    and `vectors` the row of the same sentence.
     """
     rows = np.asarray(vectors, dtype=np.float64)  # of unit length
-    sums = np.r_[
-        0.0, np.cumsum(np.einsum("ij,ij->i", rows[:-1], rows[1:])), 0.0
-    ]  # the last for chunks after all
+    cosines = np.einsum("ij,ij->i", rows[:-1], rows[1:])  # of each sentence and the next
+    sums = np.r_[0.0, np.cumsum(cosines), 0.0]  # the last 0 is for chunks after all sentences
     first = np.searchsorted(sentences[:, 0], starts)
     last = np.searchsorted(sentences[:, 1], ends, side="right") - 1
     n_pairs = np.maximum(last - first, 0)
@@ -114,14 +135,12 @@ def _coherence(
 
 
 def _inside_sentences(borders: Ints, sentences: Ints) -> Floats:
-    """Return 1 for each border inside a sentence, else 0; without those at the ends of the
-    document.
+    """Return 1 for each border inside a sentence, else 0, without the borders at the ends of the
+    document. `sentences` has a row (start, end) per sentence.
     """
     borders = borders[(borders > sentences[0, 0]) & (borders < sentences[-1, 1])]
-    sentence = (
-        np.searchsorted(sentences[:, 0], borders) - 1
-    )  # the last one that begins before the border
-    inside: Floats = (borders < sentences[sentence, 1]).astype(np.float64)
+    last_begun = np.searchsorted(sentences[:, 0], borders) - 1
+    inside: Floats = (borders < sentences[last_begun, 1]).astype(np.float64)
     return inside
 
 

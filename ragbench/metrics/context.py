@@ -98,50 +98,59 @@ def score_context(
         DataError: an answer to a question that the dataset lacks, two answers to one question, or a
             context without a text.
     """
-    usable, by_id = usable_cases(dataset, answers), chunks_by_id(chunks)
+    usable = usable_cases(dataset, answers)
+    by_id = chunks_by_id(chunks)
     texts_of = context_texts([answer for _, answer in usable], chunks)
     contexts = [texts_of[case.query_id] for case, _ in usable]
     documents = [_documents(answer, by_id) for _, answer in usable]
-    matched = any(documents) or not any(
-        answer.passages for answer in answers
-    )  # passages to documents
-    likeness = tfidf_redundancies(contexts, _background(dataset, contexts))
+    has_passages = any(answer.passages for answer in answers)
+    is_matched = any(documents) or not has_passages  # passages to documents
+    similarities = tfidf_redundancies(contexts, _background(dataset, contexts))
     rows = {}
     for i, (case, answer) in enumerate(usable):
-        context_words = [word for text in contexts[i] for word in words(text)]
-        row = {"ngram_redundancy": ngram_redundancy(contexts[i]), "tfidf_redundancy": likeness[i]}
+        texts = contexts[i]
+        row = {"ngram_redundancy": ngram_redundancy(texts), "tfidf_redundancy": similarities[i]}
+        context_words = [word for text in texts for word in words(text)]
         if context_words:
             row["unique_token_ratio"] = len(set(context_words)) / len(context_words)
-        relevant = {*relevant_ids(dataset.qrels.get(case.query_id, {}))}
-        if relevant and matched:
+        relevant = set(relevant_ids(dataset.qrels.get(case.query_id, {})))
+        if relevant and is_matched:
             row["context_recall"] = len(relevant & documents[i]) / len(relevant)
             row["expected_document"] = float(not relevant.isdisjoint(documents[i]))
         if case.gold_facts:
-            rows_of_texts = [stated_facts(text, case.gold_facts) for text in contexts[i]]
-            stated = np.array(rows_of_texts, dtype=bool).reshape(-1, len(case.gold_facts))
-            row["fact_dispersion"] = float(stated.any(axis=1).sum()) or math.nan
-            row["context_fact_recall"] = float(stated.any(axis=0).mean())
+            row |= _fact_scores(texts, case.gold_facts)
         ids = context_ids(answer)
-        context_chunks = [by_id[i] for i in ids if i in by_id]
-        if case.evidence and (
-            context_chunks or not ids
-        ):  # passages that were not matched to chunks have no offsets
+        context_chunks = [by_id[chunk_id] for chunk_id in ids if chunk_id in by_id]
+        is_unmatched = bool(ids) and not context_chunks  # such passages have no offsets
+        if case.evidence and not is_unmatched:
             row["context_evidence_recall"] = evidence_recall(context_chunks, case.evidence)
-        if expected := {*case.expected_chunks}:
-            row["context_chunk_recall"] = len(expected & {*ids}) / len(expected)
+        expected = set(case.expected_chunks)
+        if expected:
+            row["context_chunk_recall"] = len(expected.intersection(ids)) / len(expected)
         if case.query_type in MIN_DIVERSITY and ids and documents[i]:
-            row["context_diversity"] = len(documents[i]) / len(ids)
-            is_met = row["context_diversity"] >= MIN_DIVERSITY[case.query_type] - 1e-9
+            diversity = len(documents[i]) / len(ids)
+            is_met = diversity >= MIN_DIVERSITY[case.query_type] - 1e-9
+            row["context_diversity"] = diversity
             row["context_diversity_met"] = float(is_met)
         rows[case.query_id] = row
-    measures = [
-        name
-        for name, label in _LABELS.items()
-        if not label or any(getattr(case, label) for case in dataset.cases)
-    ]
+    measures = []
+    for name, label in _LABELS.items():
+        if not label or any(getattr(case, label) for case in dataset.cases):
+            measures.append(name)
     if any(case.query_type in MIN_DIVERSITY for case in dataset.cases):
         measures += _OF_TYPES
     return tidy_cases(dataset.cases, measures, rows)
+
+
+def _fact_scores(texts: Sequence[str], facts: Sequence[tuple[str, ...]]) -> dict[str, float]:
+    """Return fact_dispersion and context_fact_recall of the texts of one context."""
+    rows = [stated_facts(text, facts) for text in texts]
+    is_stated = np.array(rows, dtype=bool).reshape(-1, len(facts))  # texts x facts
+    n_texts = float(is_stated.any(axis=1).sum())
+    return {
+        "fact_dispersion": n_texts or math.nan,
+        "context_fact_recall": float(is_stated.any(axis=0).mean()),
+    }
 
 
 def ngram_redundancy(texts: Sequence[str]) -> float:
@@ -157,16 +166,22 @@ def ngram_redundancy(texts: Sequence[str]) -> float:
     0.333333333
     """
 
-    def ngrams(text: str) -> set[tuple[str, ...]]:
-        text_words = words(text)
-        starts = range(max(len(text_words) - _WORDS + 1, 1)) if text_words else ()
-        return {text_words[i : i + _WORDS] for i in starts}
+    if not texts:
+        return math.nan
+    overlaps = []
+    for first, second in combinations([_ngrams(text) for text in _sample(texts)], 2):
+        n_fewer = max(min(len(first), len(second)), 1)
+        overlaps.append(len(first & second) / n_fewer)
+    return round(float(np.mean(overlaps or [0.0])), 9)
 
-    overlaps = [
-        len(first & second) / max(min(len(first), len(second)), 1)
-        for first, second in combinations(map(ngrams, _sample(texts)), 2)
-    ]
-    return round(float(np.mean(overlaps or [0.0])), 9) if texts else math.nan
+
+def _ngrams(text: str) -> set[tuple[str, ...]]:
+    """Return the distinct 3-grams of a text's words; all its words if it has fewer than three."""
+    text_words = words(text)
+    if not text_words:
+        return set()
+    n_ngrams = max(len(text_words) - _WORDS + 1, 1)
+    return {text_words[start : start + _WORDS] for start in range(n_ngrams)}
 
 
 def tfidf_redundancies(contexts: Sequence[Sequence[str]], background: Sequence[str]) -> list[float]:
@@ -184,41 +199,60 @@ def tfidf_redundancies(contexts: Sequence[Sequence[str]], background: Sequence[s
     n_documents, frequencies = _document_frequencies(tuple(background or [""]))
     values = []
     for texts in contexts:
-        n, similar = len(sample := _sample(texts)), 0.0
+        if not texts:
+            values.append(math.nan)
+            continue
+        sample = _sample(texts)
+        # the sum over all pairs: each vector times the sum of the vectors before it
+        similarity = 0.0
         total: defaultdict[str, float] = defaultdict(float)
-        for counts in (Counter(words(text)) for text in sample):
-            vector = {
-                word: count * (math.log((1 + n_documents) / (1 + frequencies[word])) + 1)
-                for word, count in counts.items()
-            }
+        for text in sample:
+            vector = {}
+            for word, count in Counter(words(text)).items():
+                idf = math.log((1 + n_documents) / (1 + frequencies[word])) + 1
+                vector[word] = count * idf
             length = math.sqrt(math.fsum(value**2 for value in vector.values()))
             for word, value in vector.items():
-                similar += 2 * total[word] * value / length
+                similarity += 2 * total[word] * value / length
                 total[word] += value / length
-        mean = min(max(similar / max(n * (n - 1), 1), 0.0), 1.0)
-        values.append(round(mean, 9) if texts else math.nan)
+        n_pairs = max(len(sample) * (len(sample) - 1), 1)
+        mean = min(max(similarity / n_pairs, 0.0), 1.0)
+        values.append(round(mean, 9))
     return values
 
 
 @lru_cache(maxsize=2)
 def _document_frequencies(texts: tuple[str, ...]) -> tuple[int, Counter[str]]:
-    """Count texts, and those that have each word."""
-    return len(texts), Counter(word for text in texts for word in set(words(text)))
+    """Return the number of texts, and word -> number of texts that have it."""
+    frequencies: Counter[str] = Counter()
+    for text in texts:
+        frequencies.update(set(words(text)))
+    return len(texts), frequencies
 
 
 def _sample(texts: Sequence[str]) -> Sequence[str]:
-    return texts[:: -(-len(texts) // _MAX_TEXTS) or 1]
+    """Return at most `_MAX_TEXTS` texts, evenly spread."""
+    step = max(1, math.ceil(len(texts) / _MAX_TEXTS))
+    return texts[::step]
 
 
 def _background(dataset: Dataset, contexts: Sequence[Sequence[str]]) -> list[str]:
+    """Return the texts by which words are common or rare: at most `_BACKGROUND` documents, evenly
+    spread; without a corpus, the distinct texts of all contexts.
+    """
     documents = list(dataset.corpus.values())
     if not documents:
         return list(dict.fromkeys(text for texts in contexts for text in texts))
-    return [
-        document.full_text for document in documents[:: max(1, -(-len(documents) // _BACKGROUND))]
-    ]
+    step = max(1, math.ceil(len(documents) / _BACKGROUND))
+    return [document.full_text for document in documents[::step]]
 
 
 def _documents(answer: Answer, by_id: Mapping[str, Chunk]) -> set[str]:
-    doc_ids = {passage.passage_id: passage.doc_id for passage in answer.passages}
-    return {doc_ids[i] if i in doc_ids else by_id[i].doc_id for i in context_ids(answer)} - {""}
+    """Return the documents that the contexts of an answer are from, as far as they are known."""
+    documents = set()
+    passage_of = answer.passage_of
+    for context_id in context_ids(answer):
+        source = passage_of.get(context_id) or by_id[context_id]
+        if source.doc_id:
+            documents.add(source.doc_id)
+    return documents

@@ -90,9 +90,11 @@ def score_spans(
         DataError: evidence that is not a range of characters, a run of another dataset, or of
             chunks that are not among `chunks`.
     """
-    ks, budgets = _whole_numbers("ks", ks), _whole_numbers("budgets", budgets)
+    ks = _whole_numbers("ks", ks)
+    budgets = _whole_numbers("budgets", budgets)
     names = [f"span_{name}@{k}" for name in ("recall", "precision", "iou") for k in ks]
-    names += ["span_precision_omega", *(f"span_recall@{budget}tok" for budget in budgets)]
+    names.append("span_precision_omega")
+    names += [f"span_recall@{budget}tok" for budget in budgets]
     cases = [case for case in dataset.cases if case.evidence]
     if not cases:
         return tidy([], [], [])
@@ -103,18 +105,39 @@ def score_spans(
     for case, ranked in zip(cases, rankings, strict=True):
         truth = _evidence(case.evidence)
         n_truth = sum(total_length(*spans) for spans in truth.values())
-        firsts = [[_range(chunk) for chunk in ranked[:k]] for k in ks]
-        hits = np.array([_n_covered(truth, first) for first in firsts], dtype=float)
-        sizes = np.array([sum(end - start for _, start, end in first) for first in firsts])
-        read = [_n_covered(truth, _within(budget, ranked, tokens)) for budget in budgets]
-        precisions, ious = hits / np.maximum(sizes, 1), hits / (n_truth + sizes - hits)
+        at_depths = _scores_at_depths(truth, n_truth, ranked, ks)
         omega = _omega(truth, borders)
-        rows.append([*(hits / n_truth), *precisions, *ious, omega, *(n / n_truth for n in read)])
+        recalls = []
+        for budget in budgets:
+            ranges = _ranges_in_budget(budget, ranked, tokens)
+            recalls.append(_n_covered(truth, ranges) / n_truth)
+        rows.append([*at_depths, omega, *recalls])
     table = np.array(rows).T
     if budgets:
-        table = np.vstack([table, _area(budgets, table[-len(budgets) :])])
+        areas = _area(budgets, table[-len(budgets) :])
+        table = np.vstack([table, areas])
         names.append("span_recall_auc")
     return tidy([case.query_id for case in cases], names, table)
+
+
+def _scores_at_depths(
+    truth: Borders, n_truth: int, ranked: Sequence[Chunk], ks: Sequence[int]
+) -> list[float]:
+    """Return the recalls at all depths, then the precisions, then the intersections over unions.
+
+    `n_truth` is the number of characters in `truth`.
+    """
+    hits, sizes = [], []  # characters of evidence, and of all chunks, per depth
+    for k in ks:
+        ranges = [_range(chunk) for chunk in ranked[:k]]
+        hits.append(_n_covered(truth, ranges))
+        sizes.append(sum(end - start for _, start, end in ranges))
+    n_hit = np.array(hits, dtype=float)
+    n_read = np.array(sizes)
+    recalls = n_hit / n_truth
+    precisions = n_hit / np.maximum(n_read, 1)
+    ious = n_hit / (n_truth + n_read - n_hit)
+    return [*recalls, *precisions, *ious]
 
 
 def split_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> pd.DataFrame:
@@ -137,9 +160,12 @@ def split_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> pd.DataFrame:
     rows = []
     for case in dataset.cases:
         n_split = 0
-        for doc_id, start, end in (_trimmed(dataset, case, span) for span in case.evidence):
+        for span in case.evidence:
+            doc_id, start, end = _trimmed(dataset, case, span)
             starts, ends = borders[doc_id]
-            n_split += not ((starts <= start) & (ends >= end)).any()
+            is_whole = ((starts <= start) & (ends >= end)).any()
+            if not is_whole:
+                n_split += 1
         if n_split:
             rows.append((case.query_id, len(case.evidence), n_split))
     return pd.DataFrame(rows, columns=["query_id", "spans", "split"])
@@ -187,13 +213,12 @@ def evidence_chunks(
         for span in case.evidence:
             check_span(span)
             starts, ends = borders[span.doc_id]
-            shared = np.minimum(ends, span.end) - np.maximum(starts, span.start)
-            enough = shared >= np.maximum(
-                fraction * np.minimum(ends - starts, span.end - span.start), 1
-            )
-            inside = np.flatnonzero(enough).tolist()
-            grades |= {by_document[span.doc_id][i].chunk_id: 1 for i in inside}
-            if not enough.any():
+            n_shared = np.minimum(ends, span.end) - np.maximum(starts, span.start)
+            n_shorter = np.minimum(ends - starts, span.end - span.start)
+            is_enough = n_shared >= np.maximum(fraction * n_shorter, 1)
+            for position in np.flatnonzero(is_enough).tolist():
+                grades[by_document[span.doc_id][position].chunk_id] = 1
+            if not is_enough.any():
                 grades[f"evidence {n_spans} that no chunk holds"] = 1
             n_spans += 1
     return relevant
@@ -214,7 +239,7 @@ def check_span(span: Span) -> None:
 
 
 def _whole_numbers(what: str, values: Sequence[int]) -> list[int]:
-    """Return each number once, in their order."""
+    """Return the values as int, each once, in their order; refuse other than whole numbers from 1."""
     for value in values:
         if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
             raise ConfigError(f"{what} must be whole numbers of at least 1, not {value!r}")
@@ -222,6 +247,7 @@ def _whole_numbers(what: str, values: Sequence[int]) -> list[int]:
 
 
 def _trimmed(dataset: Dataset, case: Case, span: Span) -> Range:
+    """Return a span of evidence without white space at its ends."""
     check_span(span)
     if span.doc_id not in dataset.corpus:
         raise DataError(
@@ -292,8 +318,9 @@ def _rankings(
     rankings = []
     for case in cases:
         scores = run.get(case.query_id, {})
-        if unknown := [chunk_id for chunk_id in scores if chunk_id not in number]:
-            raise DataError(unknown_chunk(unknown[0], case.query_id, len(chunks)))
+        for chunk_id in scores:
+            if chunk_id not in number:
+                raise DataError(unknown_chunk(chunk_id, case.query_id, len(chunks)))
         order = sorted((-score, number[chunk_id]) for chunk_id, score in scores.items())
         rankings.append([chunks[i] for _, i in order])
     return rankings
@@ -302,32 +329,37 @@ def _rankings(
 def _tokens(
     dataset: Dataset, rankings: Iterable[Sequence[Chunk]], tokenizer: str
 ) -> dict[str, Tokens]:
+    """Return chunk_id -> its tokens, for the chunks in the rankings."""
     chunks = {chunk.chunk_id: chunk for ranked in rankings for chunk in ranked}
     by_document = grouped(chunks.values(), lambda chunk: chunk.doc_id).values()
     tokens: dict[str, Tokens] = {}
     texts = [text_behind(dataset, pieces[0]) for pieces in by_document]
     for offsets, pieces in zip(token_offsets(texts, tokenizer), by_document, strict=True):
-        low, high = token_ranges(
-            offsets, [piece.start for piece in pieces], [piece.end for piece in pieces]
-        )
-        for piece, first, last in zip(pieces, low.tolist(), high.tolist(), strict=True):
-            tokens[piece.chunk_id] = offsets, first, last - first
+        starts = [piece.start for piece in pieces]
+        ends = [piece.end for piece in pieces]
+        firsts, lasts = token_ranges(offsets, starts, ends)
+        for piece, first, last in zip(pieces, firsts.tolist(), lasts.tolist(), strict=True):
+            tokens[piece.chunk_id] = (offsets, first, last - first)
     return tokens
 
 
-def _within(budget: int, ranked: Sequence[Chunk], tokens: Mapping[str, Tokens]) -> list[Range]:
-    """Return what is read of a ranking until the budget is used up."""
+def _ranges_in_budget(
+    budget: int, ranked: Sequence[Chunk], tokens: Mapping[str, Tokens]
+) -> list[Range]:
+    """Return the ranges that are read of a ranking until the budget is used up; the last may be cut."""
     ranges = []
     for chunk in ranked:
-        offsets, first, cost = tokens[chunk.chunk_id]
         if budget <= 0:
             break
+        offsets, first, n_tokens = tokens[chunk.chunk_id]
         end = chunk.end
-        if cost > budget:
-            # A character of several tokens (an emoji in bytes) that is not paid in full is not read.
-            end = max(chunk.start, min(offsets[first + budget - 1, 1], offsets[first + budget, 0]))
+        if n_tokens > budget:
+            end_of_last = offsets[first + budget - 1, 1]
+            start_of_next = offsets[first + budget, 0]
+            # a character of several tokens (an emoji in bytes) that is not paid in full is not read
+            end = max(chunk.start, min(end_of_last, start_of_next))
         ranges.append((chunk.doc_id, chunk.start, int(end)))
-        budget -= cost
+        budget -= n_tokens
     return ranges
 
 
