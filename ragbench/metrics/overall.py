@@ -197,21 +197,22 @@ def decide_overall(
     """
     check_weights(weights)
     check_thresholds(thresholds)
-    by_query, values = answers_by_query(dataset, answers), values_by_query(scores)
+    by_query = answers_by_query(dataset, answers)
+    values = values_by_query(scores)
     citing = any(answer.citations for answer in answers)
     figures = latency_figures(dataset.cases, by_query)
-    weighted = [part for part in PARTS if weights.get(part, 0) > 0]
+    weighted_parts = [part for part in PARTS if weights.get(part, 0) > 0]
     rows: dict[str, dict[str, float]] = {}
     reasons: dict[str, tuple[str, ...]] = {}
     for case in dataset.cases:
-        query_id, answer = case.query_id, by_query.get(case.query_id)
+        query_id = case.query_id
+        answer = by_query.get(query_id)
         case_scores = values.get(query_id, {})
         parts = overall_parts(case, answer, case_scores, citing=citing)
-        rows[query_id] = {
-            "overall": weighted_overall(parts, weights=weights),
-            **{f"overall_{part}": parts[part] for part in weighted},
-        }
-        if texts := failure_reasons(
+        row = {"overall": weighted_overall(parts, weights=weights)}
+        for part in weighted_parts:
+            row[f"overall_{part}"] = parts[part]
+        case_reasons = failure_reasons(
             case,
             answer,
             case_scores,
@@ -219,39 +220,45 @@ def decide_overall(
             citing=citing,
             relevant=dataset.qrels.get(query_id, {}),
             figures=figures,
-        ):
-            reasons[query_id] = tuple(texts)
-        if texts or _is_decided(case, answer, parts, case_scores, thresholds, figures):
-            rows[query_id]["pass_rate"] = 0.0 if texts else 1.0
-    scored = {
-        measure for row in rows.values() for measure, value in row.items() if not math.isnan(value)
+        )
+        if case_reasons:
+            reasons[query_id] = tuple(case_reasons)
+            row["pass_rate"] = 0.0
+        elif _is_decided(case, answer, parts, case_scores, thresholds, figures):
+            row["pass_rate"] = 1.0
+        rows[query_id] = row
+    scored = set()
+    for row in rows.values():
+        scored.update(measure for measure, value in row.items() if not math.isnan(value))
+    answerable = {case.query_id for case in dataset.cases if case.answerable}
+    unanswered = {
+        query_id for query_id in answerable if state_of(by_query.get(query_id)) != "answered"
     }
-    due = {case.query_id for case in dataset.cases if case.answerable}
-    unanswered = {query_id for query_id in due if state_of(by_query.get(query_id)) != "answered"}
-    if "overall" in scored or unanswered == due:
+    if "overall" in scored or unanswered == answerable:
         for query_id in unanswered:
             rows[query_id]["overall"] = 0.0
-    parts_shown = [name for part in weighted if (name := f"overall_{part}") in scored]
-    return tidy_cases(dataset.cases, ("overall", *parts_shown, "pass_rate"), rows), reasons
+    part_measures = [f"overall_{part}" for part in weighted_parts]
+    shown = [measure for measure in part_measures if measure in scored]
+    return tidy_cases(dataset.cases, ("overall", *shown, "pass_rate"), rows), reasons
 
 
 def overall_parts(
     case: Case, answer: Answer | None, scores: Mapping[str, float], *, citing: bool = False
 ) -> dict[str, float]:
-    """Return the parts of one answer's overall, NaN where unscored; all NaN where no answer was due
-    or given.
+    """Return the parts of one answer's overall, NaN where unscored; all are NaN if no answer was
+    expected or given.
 
     They are semantic_similarity, llm_correctness, required_keywords, expected_document,
     citation_content, 1 - claim_support, 1 - llm_faithfulness, gold_fact_coverage, expected_claims
-    and expected_citations. Where a judge was asked, its verdict takes the place of what compares
-    words: "llm_correctness" of "semantic", "gold_facts" and "expected_claims", "llm_hallucination"
-    of "hallucination". An answer without citations has 0 for them if
-    its case asks for some (`min_citations`, `expected_citations`) or another answer of the same
-    system cites: otherwise omitting citations would be rewarded.
+    and expected_citations. If a judge was asked, its verdict takes the place of the parts that
+    compare words: "llm_correctness" of "semantic", "gold_facts" and "expected_claims",
+    "llm_hallucination" of "hallucination". An answer without citations has 0 for "citation" if its
+    case asks for some (`min_citations`, `expected_citations`) or another answer of the same system
+    cites: otherwise omitting citations would be rewarded.
 
     Args:
         case: its labels.
-        answer: None where there is none.
+        answer: None if the question has no answer.
         scores: measure -> value of this case; keywords are searched in the answer itself.
         citing: whether any answer of the system cites.
 
@@ -323,9 +330,9 @@ def failure_reasons(
     if case.answerable and (stopped or state == "abstained"):
         outcome = answer.outcome if answer.abstained else "an empty text"
         return [f"abstained ({', '.join(sorted(stopped)) or outcome}) where an answer was expected"]
-    reasons = (
-        _wrong_outcome(case, answer, bool(stopped)) if thresholds.get("outcome", 0) > 0 else []
-    )
+    reasons = []
+    if thresholds.get("outcome", 0) > 0:
+        reasons = _wrong_outcome(case, answer, bool(stopped))
     if reasons and not case.answerable:
         return reasons  # other problems follow from this
     parts = overall_parts(case, answer, scores, citing=citing)
@@ -368,9 +375,7 @@ def requirements_missed(
 def _missed(
     part: str, case: Case, answer: Answer, relevant: Mapping[str, int], value: float
 ) -> str:
-    """Return the missing items of a part below its threshold, by name; "" where there are none to
-    name.
-    """
+    """Return the missing items of a part below its threshold, by name; "" for a part without items."""
     text = wording(answer)
     if part == "keyword":
         return f"missing keywords: {', '.join(missing_keywords(text, case.required_keywords))}"
@@ -379,10 +384,12 @@ def _missed(
         return f"missing gold facts: {', '.join(missing)}"
     if part == "expected_document":
         ids = relevant_ids(relevant)
-        more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
-        return f"expected document not retrieved: {', '.join(ids[:_NAMED])}{more}".removesuffix(
-            ": "
-        )
+        if not ids:
+            return "expected document not retrieved"
+        names = ", ".join(ids[:_NAMED])
+        if len(ids) > _NAMED:
+            names += f" and {len(ids) - _NAMED} more"
+        return f"expected document not retrieved: {names}"
     if part == "expected_claims":
         listed = ", ".join(f'"{claim}"' for claim in case.expected_claims)
         return f"states {value:.0%} of the expected claims: {listed}"
@@ -395,14 +402,18 @@ def _missed(
 
 
 def _wrong_outcome(case: Case, answer: Answer, stopped: bool) -> list[str]:
-    expected, outcome = case.expected_outcome, outcome_of(answer)
+    """Return why an answer has not the expected outcome, as a list of one reason; [] if it has.
+
+    `stopped`: the answer has a flag of a guardrail, or that no context was found.
+    """
+    expected = case.expected_outcome
+    outcome = outcome_of(answer)
     if expected is None:
         return []
     if outcome == expected:
-        # Nothing was retrieved, or nothing is known of it, and yet there is an answer.
-        silent = answer.abstained or read_outcome(answer.text) != "success"
-        unfounded = not (stopped or silent or answer.contexts or answer.passages)
-        if expected == "no_results" and unfounded:
+        is_silent = answer.abstained or read_outcome(answer.text) != "success"
+        has_contexts = bool(answer.contexts or answer.passages)
+        if expected == "no_results" and not stopped and not is_silent and not has_contexts:
             return ["answered without any context where no_results was expected"]
         return []
     doubts = []

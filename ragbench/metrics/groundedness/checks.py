@@ -3,7 +3,7 @@ groundedness.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import pandas as pd
@@ -59,50 +59,79 @@ class _Check(NamedTuple):
 
     @property
     def sources(self) -> list[tuple[str, list[str]]]:
-        """Return the claims that cite, each with the retrieved texts that it cites."""
+        """Return each claim that cites something, with the retrieved texts that it cites."""
         text_of = dict(zip(self.ids, self.texts, strict=True))
-        return [
-            (claim, [text_of[i] for i in cited if i in text_of])
-            for claim, cited in zip(self.claims, self.cited, strict=True)
-            if cited
-        ]
+        sources = []
+        for claim, cited in zip(self.claims, self.cited, strict=True):
+            if cited:
+                texts = [text_of[chunk_id] for chunk_id in cited if chunk_id in text_of]
+                sources.append((claim, texts))
+        return sources
 
     @property
     def pairs(self) -> Pairs:
-        """Return what is supported by what: claims and answer by the contexts and earlier turns, labels
-        by the answer, claims by what they cite. Next to each other, since they share sentences, which
-        are read once.
+        """Return pairs of a text and the texts that may support it, in the order of `_Supports`.
+
+        Pairs with the same texts are next to each other: the sentences are read once.
         """
-        by_contexts = [(claim, self.grounds) for claim in [*self.claims, self.text]]
-        return [*by_contexts, *((label, [self.text]) for label in self.labels), *self.sources]
+        pairs = [(claim, self.grounds) for claim in self.claims]
+        pairs.append((self.text, self.grounds))
+        pairs += [(label, [self.text]) for label in self.labels]
+        return [*pairs, *self.sources]
 
 
-def _check(case: Case, answer: Answer, texts: list[str], by_id: Mapping[str, Chunk]) -> _Check:
-    ids = context_ids(answer)
-    marked = parse_citations(answer.text, ids)
-    citations = answer.citations or marked
-    documents = {i: by_id[i].doc_id for i in citations if i in by_id}
-    documents |= {
-        passage.passage_id: passage.doc_id for passage in answer.passages if passage.doc_id
-    }
-    listed = claims(answer.text)
-    # citations apart from the text hold for all of it
-    cited = [parse_citations(claim, ids) if marked else answer.citations for claim in listed]
-    text = without_citations(answer.text, ids)
-    grounds = [*texts, *(message["content"] for message in case.history)]
-    return _Check(case, text, ids, texts, grounds, listed, citations, cited, documents)
+class _Supports(NamedTuple):
+    """The supports of one answer's claims by its contexts, of the answer by its contexts, of each
+    label by the answer, and of each citing claim by the texts that it cites.
+    """
+
+    claims: list[float]
+    answer: float
+    labels: list[float]
+    sources: list[float]
 
 
-def _stated(claim: str, text: str, support: float) -> bool:
-    """Return True if an answer states a claim, which as its only context it has this support for."""
-    return text_states(text, claim) or not (
-        support < STRICT or polarity_differs(claim, text) or numeric_fabrications(claim, [text])
+def _next_supports(check: _Check, supports: Iterator[float]) -> _Supports:
+    """Take the supports of one answer from an iterator over the supports of all `pairs`."""
+    return _Supports(
+        claims=[next(supports) for _ in check.claims],
+        answer=next(supports),
+        labels=[next(supports) for _ in check.labels],
+        sources=[next(supports) for _ in check.sources],
     )
 
 
+def _check(case: Case, answer: Answer, texts: list[str], by_id: Mapping[str, Chunk]) -> _Check:
+    """Return what is checked of one answer; `texts` are its contexts."""
+    ids = context_ids(answer)
+    marked = parse_citations(answer.text, ids)
+    citations = answer.citations or marked
+    documents = {chunk_id: by_id[chunk_id].doc_id for chunk_id in citations if chunk_id in by_id}
+    for passage in answer.passages:
+        if passage.doc_id:
+            documents[passage.passage_id] = passage.doc_id
+    answer_claims = claims(answer.text)
+    cited = []
+    for claim in answer_claims:
+        # without marks in the text every claim cites what the system lists
+        cited.append(parse_citations(claim, ids) if marked else answer.citations)
+    text = without_citations(answer.text, ids)
+    earlier_turns = [message["content"] for message in case.history]
+    grounds = [*texts, *earlier_turns]
+    return _Check(case, text, ids, texts, grounds, answer_claims, citations, cited, documents)
+
+
+def _stated(claim: str, text: str, support: float) -> bool:
+    """Return True if an answer states a claim; `support` is the claim's with the answer as context."""
+    if text_states(text, claim):
+        return True
+    if support < STRICT:
+        return False
+    return not polarity_differs(claim, text) and not numeric_fabrications(claim, [text])
+
+
 def citation_form(cited: Sequence[str], contexts: Sequence[str]) -> float:
-    """Return the fraction of the cited ids that were retrieved, in [0, 1]; NaN where nothing is
-    cited.
+    """Return the fraction of the cited ids that were retrieved, in [0, 1]; NaN if nothing is cited.
 
     The first of two stages of validity: does what is cited exist at all? See `cites_content` for
     the second.
@@ -110,7 +139,10 @@ def citation_form(cited: Sequence[str], contexts: Sequence[str]) -> float:
     >>> citation_form(("rail#3", "invalid:7"), ["rail#0", "rail#3"])
     0.5
     """
-    return sum(citation in set(contexts) for citation in cited) / len(cited) if cited else math.nan
+    if not cited:
+        return math.nan
+    n_retrieved = sum(citation in set(contexts) for citation in cited)
+    return n_retrieved / len(cited)
 
 
 def cites_content(claim: str, cited: str) -> bool:
@@ -220,57 +252,67 @@ def check_groundedness(
 
     A claim (see `claims`) is supported with a support of STRICT (0.5) at least, an inference
     (`is_inference`) with RELAXED (0.3), and no fabricated number. The answer states an expected or
-    forbidden claim where, taken as the only context, it supports the claim (STRICT, which is
-    uncalibrated). One that is in the answer word for word is always stated, and one with a number
-    that the answer does not hold never is. "X is not safe" does not state "X is safe", nor the
-    other way round.
+    forbidden claim if, taken as the only context, it supports the claim (STRICT, which is
+    uncalibrated). A claim that is in the answer word for word is always stated, and a claim with a
+    number that the answer does not hold never is. "X is not safe" does not state "X is safe", nor
+    the other way round.
     """
     answered = answered_cases(dataset, answers)
     texts = context_texts([answer for _, answer in answered.values()], chunks)
     by_id = chunks_by_id(chunks)
-    checks = {
-        query_id: _check(case, answer, texts[query_id], by_id)
-        for query_id, (case, answer) in answered.items()
-    }
-    pairs = [pair for check in checks.values() for pair in check.pairs]
-    supports = iter(claim_supports(pairs, model=model))
-    rows, table = {}, []
+    checks = {}
+    pairs: Pairs = []
+    for query_id, (case, answer) in answered.items():
+        check = _check(case, answer, texts[query_id], by_id)
+        checks[query_id] = check
+        pairs += check.pairs
+    all_supports = iter(claim_supports(pairs, model=model))
+    rows = {}
+    claim_rows = []
     for query_id, check in checks.items():
-        for claim in check.claims:
-            fabricated = tuple(n.text for n in numeric_fabrications(claim, check.grounds))
+        supports = _next_supports(check, all_supports)
+        rows[query_id] = _scores(check, supports)
+        for claim, support in zip(check.claims, supports.claims, strict=True):
+            fabricated = tuple(each.text for each in numeric_fabrications(claim, check.grounds))
             enough = RELAXED if is_inference(claim) else STRICT
-            supported = next(supports) >= enough and not fabricated
-            table.append((query_id, claim, supported, fabricated))
-        support = next(supports)
-        stated = [_stated(label, check.text, next(supports)) for label in check.labels]
-        n_expected = len(check.case.expected_claims)
-        cited = {*check.citations, *map(check.documents.get, check.citations)}
-        sources = check.sources
-        rows[query_id] = {
-            "claim_support": support if check.claims else math.nan,
-            "numeric_support": numeric_support(check.text, check.grounds),
-            "expected_claims": _fraction(stated[:n_expected]),
-            "forbidden_claims_absent": _fraction([not claim for claim in stated[n_expected:]]),
-            "expected_citations": _fraction([i in cited for i in check.case.expected_citations]),
-            "citation_form": citation_form(check.citations, check.ids),
-            "citation_content": _fraction(
-                [cites_content(claim, text) for claim, cites in sources for text in cites]
-            ),
-            "citation_accuracy": _fraction([next(supports) >= STRICT for _ in sources]),
-            "citation_coverage": _fraction([bool(each) for each in check.cited]),
-        }
+            is_supported = support >= enough and not fabricated
+            claim_rows.append((query_id, claim, is_supported, fabricated))
     if not_supported(dataset, answers, model):
         for row in rows.values():
             row |= dict.fromkeys(_OF_ENGLISH, math.nan)
-        table = []
+        claim_rows = []
     columns = ["query_id", "claim", "supported", "fabricated_numbers"]
     scores = tidy_cases(dataset.cases, GROUNDEDNESS_MEASURES, rows)
-    return scores, pd.DataFrame(table, columns=columns)
+    return scores, pd.DataFrame(claim_rows, columns=columns)
+
+
+def _scores(check: _Check, supports: _Supports) -> dict[str, float]:
+    """Return measure -> score of one answer, NaN where it has nothing to measure."""
+    stated = []
+    for label, support in zip(check.labels, supports.labels, strict=True):
+        stated.append(_stated(label, check.text, support))
+    n_expected = len(check.case.expected_claims)  # the labels before the forbidden claims
+    cited = {*check.citations, *map(check.documents.get, check.citations)}
+    content = []
+    for claim, cited_texts in check.sources:
+        content += [cites_content(claim, text) for text in cited_texts]
+    return {
+        "claim_support": supports.answer if check.claims else math.nan,
+        "numeric_support": numeric_support(check.text, check.grounds),
+        "expected_claims": _fraction(stated[:n_expected]),
+        "forbidden_claims_absent": _fraction([not each for each in stated[n_expected:]]),
+        "expected_citations": _fraction([name in cited for name in check.case.expected_citations]),
+        "citation_form": citation_form(check.citations, check.ids),
+        "citation_content": _fraction(content),
+        "citation_accuracy": _fraction([support >= STRICT for support in supports.sources]),
+        "citation_coverage": _fraction([bool(each) for each in check.cited]),
+    }
 
 
 def not_supported(dataset: Dataset, answers: Sequence[Answer], model: str) -> str:
-    """Return the name of the language of the answers where `model` does not know it, "" where it
-    does: "minilm" and "lexical" know English.
+    """Return the name of the answers' language if `model` does not know it, else "".
+
+    "minilm" and "lexical" know English; a model of the user is taken to know every language.
     """
     language = answer_language(dataset, answers)
     is_known = model not in SUPPORT_MODELS or language.is_english
@@ -278,4 +320,5 @@ def not_supported(dataset: Dataset, answers: Sequence[Answer], model: str) -> st
 
 
 def _fraction(verdicts: Sequence[bool]) -> float:
+    """Return the fraction that is True; NaN of no verdict."""
     return sum(verdicts) / len(verdicts) if verdicts else math.nan
