@@ -229,6 +229,8 @@ def _figures(kind: str, table: pd.DataFrame) -> list[SafetyFigure]:
     """Return the rows of a report on a detector as figures."""
     figures = []
     for measure, part, value, low, high, n in table.itertuples(index=False):
-        numbers = [known_number(number) for number in (value, low, high)]
-        figures.append(SafetyFigure(kind, measure, part, *numbers, n))
+        figure = SafetyFigure(
+            kind, measure, part, known_number(value), known_number(low), known_number(high), n
+        )
+        figures.append(figure)
     return figures

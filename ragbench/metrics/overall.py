@@ -227,7 +227,7 @@ def decide_overall(
         elif _is_decided(case, answer, parts, case_scores, thresholds, figures):
             row["pass_rate"] = 1.0
         rows[query_id] = row
-    scored = set()
+    scored: set[str] = set()
     for row in rows.values():
         scored.update(measure for measure, value in row.items() if not math.isnan(value))
     answerable = {case.query_id for case in dataset.cases if case.answerable}

@@ -247,7 +247,7 @@ def _attributable(
     are not whole chunks.
     """
     in_few = {}
-    spans_of_long = set()
+    spans_of_long: set[Span] = set()
     for passage, place in places.items():
         if place == NOWHERE or len(place.holders) > _MAX_HOLDERS:
             continue

@@ -261,7 +261,7 @@ def check_groundedness(
     texts = context_texts([answer for _, answer in answered.values()], chunks)
     by_id = chunks_by_id(chunks)
     checks = {}
-    pairs: Pairs = []
+    pairs: list[tuple[str, Sequence[str]]] = []
     for query_id, (case, answer) in answered.items():
         check = _check(case, answer, texts[query_id], by_id)
         checks[query_id] = check
