@@ -89,6 +89,18 @@ def read_json(path: Path, hint: str, **options: Any) -> Any:
     return _parsed(path, lambda text: parse_json(text, **options), "JSON", hint, DataError)
 
 
+def check_inside(path: Path, folder: Path) -> None:
+    """Raise DataError for a file that leads out of its folder: by a symbolic link, or by its name.
+
+    A folder of results may come from anyone; its links and names open nothing else of this machine.
+    """
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise DataError(
+            f"{path} leads out of {folder}, and such links are not followed; put a copy of the file "
+            "in its place"
+        )
+
+
 def expanded(path: str | Path) -> Path:
     """Return the path with a leading ~ or ~user as that home folder, and as it is where there is no such
     user.

@@ -14,7 +14,7 @@ from typing import Any
 
 from ragbench.errors import DataError
 from ragbench.evaluation.formats import json_text
-from ragbench.files import STAGING, parse_json, read_json, write_durably
+from ragbench.files import STAGING, check_inside, parse_json, read_json, write_durably
 
 CONFIG = "config.json"
 TIMINGS = "timings.json"
@@ -121,6 +121,7 @@ def check_others(folder: Path, checksums: Mapping[str, str], read: Collection[st
     """
     for name in sorted(checksums.keys() - {CONFIG, TIMINGS, *read}):
         path = folder / name
+        check_inside(path, folder)
         if path.is_file():
             check_file(path, path.read_bytes(), {path.name: checksums[name]})
         elif name not in VIEWS:
@@ -171,6 +172,7 @@ def _damaged(path: Path, reason: str) -> str:
 
 
 def _record(path: Path) -> dict[str, Any]:
+    check_inside(path, path.parent)
     record = read_json(path, "run the configuration again")
     if not isinstance(record, dict):
         raise DataError(f"{path} is not a JSON object; run the configuration again")
@@ -180,6 +182,8 @@ def _record(path: Path) -> dict[str, Any]:
 def _checksums_now(folder: Path, holder: str) -> dict[str, str]:
     """Return the checksums of the files in a folder, and in folders of it, that this file holds."""
     paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
+    for path in paths.values():
+        check_inside(path, folder)
     without = (CONFIG, TIMINGS, JOURNAL)
     return {
         name: checksum(path.read_bytes())

@@ -66,7 +66,7 @@ from ragbench.evaluation.records import (
 )
 from ragbench.evaluation.result import Result
 from ragbench.evaluation.results import Results
-from ragbench.files import STAGING, parse_json, read_json, staged, write_durably
+from ragbench.files import STAGING, check_inside, parse_json, read_json, staged, write_durably
 from ragbench.judges.criterion import criterion_of, declare_criterion, find_criterion
 from ragbench.llms import active_dry_run
 from ragbench.registry import Measure, declare, find_measure
@@ -519,6 +519,7 @@ def result_folders(folder: Path) -> list[Path]:
 def _read(
     path: Path, parse: Callable[[str], _Parsed], checksums: Mapping[str, str] | None = None
 ) -> _Parsed:
+    check_inside(path, path.parent)
     try:
         content = path.read_bytes()
         if checksums is not None:

@@ -23,7 +23,7 @@ from ragbench.evaluation import (
 from ragbench.evaluation.checksums import EDITED, accept_changes, check_folder
 from ragbench.evaluation.folder import FILES, RACE
 from ragbench.extension import PERMITTED, imports_reported, searched
-from ragbench.files import read_json
+from ragbench.files import check_inside, read_json
 from ragbench.llms import current_settings
 from ragbench.llms.environment import in_force
 from ragbench.sweep import budget
@@ -103,7 +103,7 @@ def verify(
         copy = Path(temporary) / COMPARISON
         if tables_of(folder):
             paths.append(folder / COMPARISON)
-            shutil.copytree(folder, copy)
+            shutil.copytree(folder, copy, symlinks=True)  # what they lead to is not copied
             for table in tables_of(copy):
                 table.unlink()
         for path in paths:
@@ -169,6 +169,7 @@ def _job_of(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[str,
     the comparison works in a `copy` of the folder.
     """
     is_comparison, notebook = path.name == COMPARISON, path.with_name(f"{path.name}.ipynb")
+    check_inside(notebook, path.parent)
     try:
         executed = read_json(notebook, "")
         metadata = executed["metadata"]
@@ -185,6 +186,7 @@ def _job_of(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[str,
             again_with = {"sweep_dir": ".", "baseline": stamp["baseline"]}
             config = {"parameters": again_with, "source": stamp, "environment": environment()}
         elif tables_of(path):
+            check_inside(path / "config.json", path)
             config = read_json(path / "config.json", "")
         else:
             config = dict(load_result(path, check=False).config)

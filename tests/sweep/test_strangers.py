@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 import ragbench as rb
 from ragbench.cli import app
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, DataError
+from ragbench.evaluation import checksums
 from ragbench.evaluation.checksums import write_config
 from ragbench.extension import PERMITTED, imported
 from ragbench.sweep import code, sweep, verify
@@ -245,3 +246,60 @@ def test_what_shows_a_strangers_folder_runs_and_imports_nothing(
         done = CliRunner().invoke(app, command)
         assert done.exit_code == 0, done.output
     assert not stranger.mark.exists()
+
+
+def link_out(stranger: Stranger, name: str, *, is_absolute: bool = True) -> Path:
+    """Replace a file of a result by a link to a file of the user; return that file."""
+    secret = stranger.mark.with_name("of-the-user")
+    secret.write_text("SECRET: 12345\n", encoding="utf-8")
+    result = sorted(path.parent for path in stranger.folder.glob("*/config.json"))[0]
+    (result / name).unlink(missing_ok=True)
+    (result / name).symlink_to(secret if is_absolute else f"../../../{secret.name}")
+    assert (result / name).read_text() == secret.read_text()
+    return secret
+
+
+@pytest.mark.parametrize(
+    "name", ["answers.jsonl", "scores.csv", "config.json", "run.trec", "judgements.jsonl"]
+)
+@pytest.mark.parametrize("is_absolute", [True, False])
+def test_a_link_of_a_strangers_folder_opens_no_file_of_the_user(
+    stranger: Stranger, tmp_path: Path, name: str, *, is_absolute: bool
+) -> None:
+    secret = link_out(stranger, name, is_absolute=is_absolute)
+    for command in (
+        ["compare", str(stranger.folder)],
+        ["verify", str(stranger.folder), "--accept"],
+        ["explore", str(stranger.folder), "--output", str(tmp_path / "explore.html")],
+    ):
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 2, done.output
+        assert "leads out of" in done.output
+        assert "SECRET" not in done.output
+    assert secret.read_text(encoding="utf-8") == "SECRET: 12345\n"
+
+
+def test_a_link_is_not_followed_by_a_verification_that_was_confirmed(stranger: Stranger) -> None:
+    link_out(stranger, "answers.jsonl")
+    [*_, other] = sorted(path.parent for path in stranger.folder.glob("*/config.json"))
+    notebook = other.with_name(f"{other.name}.ipynb")
+    notebook.rename(stranger.mark.with_name("elsewhere.ipynb"))
+    notebook.symlink_to(stranger.mark.with_name("elsewhere.ipynb"))
+    done = CliRunner().invoke(app, ["verify", str(stranger.folder), "--yes"])
+    assert done.exit_code == 1, done.output
+    assert f"{other.name}.ipynb leads out of" in done.output
+    assert (
+        done.output.count("leads out of") >= 3
+    )  # also the other result, and the comparison's copy
+    assert "SECRET" not in done.output
+
+
+def test_a_name_among_checksums_opens_no_file_outside_of_the_folder(
+    stranger: Stranger, tmp_path: Path
+) -> None:
+    secret = tmp_path / "of-the-user"
+    secret.write_text("SECRET", encoding="utf-8")
+    result = sorted(path.parent for path in stranger.folder.glob("*/config.json"))[0]
+    for name in ("../../../of-the-user", str(secret)):
+        with pytest.raises(DataError, match="leads out of"):
+            checksums.check_others(result, {name: "0"})
