@@ -319,9 +319,11 @@ class Result(Decisions):
         were checked (by the judge: where it judged faithfulness, with the quotes that it invented),
         and of judgements where a judge was asked.
         """
-        passed = Counter(case.passed for case in self.cases)
+        # not from `cases`, for which every answer is searched for secrets: a quarter of an evaluation
+        verdicts = [self.verdicts.get(query_id, {}) for query_id in self.queries]
+        passed = Counter(verdict.get("passed") for verdict in verdicts)
         counts = {"passed": passed[True], "failed": passed[False], "undecided": passed[None]}
-        claims = {name: sum(len(getattr(case, name)) for case in self.cases) for name in _DOUBTS}
+        claims = {name: sum(len(each.get(name, ())) for each in verdicts) for name in _DOUBTS}
         failures, by_judge = self.judge_failures, claims.pop("invented_claims")
         if any(state.name == "groundedness" and state.measured for state in self.perspectives):
             counts |= claims

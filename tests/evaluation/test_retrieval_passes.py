@@ -112,3 +112,15 @@ def test_nobody_rewrites_where_nobody_answers() -> None:
         Pipeline(PETS, llm="none", rewrite="hyde")
     with pytest.raises(ConfigError, match="judge is 'none', which is not a language model"):
         rb.EvaluationSpec(judge="none")
+
+
+def test_questions_are_counted_without_a_search_for_secrets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(text: str) -> str:
+        raise AssertionError(f"masked {text!r}")
+
+    monkeypatch.setattr("ragbench.evaluation.result.masked", refuse)
+    result = rb.evaluate(PETS, "bm25", perspectives=["retrieval"])
+    assert result.counts == {"passed": 1, "failed": 0, "undecided": 0}
+    assert result.passed_sentence == "1 of 1 questions passed"
