@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from ragbench.errors import ConfigError
@@ -18,6 +19,7 @@ from ragbench.statistics.columns import (
 from ragbench.statistics.intervals import p_above
 
 _ALPHA = 0.05  # accepted probability of a wrong proof
+_NEGLIGIBLE = 1e-6  # a p that proves, whatever the number of configurations
 
 
 def min_queries_for_margin(margin: float, alpha: float = _ALPHA) -> int:
@@ -40,7 +42,8 @@ class WithinMargin:
     """The result of `within_margin`. `table` has one row per configuration, cheapest first:
 
     name, cost, mean, n, difference (from the configuration that is best on these queries, `best`),
-    p_value (of being worse than any other by the margin or more), p_adjusted (Holm over the
+    p_value (of being worse than any other by the margin or more; below 1e-6 and above 0.5, where it
+    no longer matters, it may be that of one of the strongest rivals only), p_adjusted (Holm over the
     configurations), proven. `chosen` is the cheapest that is proven, or None. `sentence` is the
     summary.
     """
@@ -154,16 +157,68 @@ def within_margin(
 def _p_of_worse(values: Floats, margin: float, width: float) -> Floats:
     """Return for each configuration the p of "it is worse than some other by `margin` or more".
 
+    A p takes a search over all differences, and there are as many pairs as the square of the number
+    of configurations. So the rival that is furthest ahead in standard errors comes first, and then
+    only rivals whose p may be larger, by `_largest_possible_p`. Without a finite `width` p depends
+    on standard errors alone. No rival is tried that can only show that a p is above 0.5, which
+    proves nothing, or is still below 1e-6, which proves everything.
+
     Args:
         values: (queries, configurations), higher is better.
         width: the largest possible difference of two values.
     """
-    n_configurations = values.shape[1]
-    differences = []
-    for i in range(n_configurations):
-        for j in range(n_configurations):
-            if j != i:
-                differences.append(values[:, i] - values[:, j])
-    p_values = p_above(differences, [-width] * len(differences), -margin)
-    largest: Floats = p_values.reshape(n_configurations, -1).max(axis=1)
+    n, n_columns = values.shape
+    if n < 2:
+        return np.full(n_columns, math.nan)
+    covariance = np.cov(values, rowvar=False)
+    sums = np.add.outer(np.diag(covariance), np.diag(covariance))
+    variance = sums - 2 * covariance
+    variance[variance <= 1e-12 * sums] = 0  # what rounding leaves of equal columns
+    means = values.mean(axis=0)
+    ahead = np.subtract.outer(means, means) + margin
+    errors_ahead = ahead / np.sqrt(np.maximum(variance, 1e-300))
+    if math.isfinite(width):
+        possible = _largest_possible_p(ahead, variance, width - margin, n)
+    else:
+        errors_ahead[variance == 0] = -math.inf  # equal differences: p is 1
+        possible = np.zeros_like(ahead)
+    np.fill_diagonal(errors_ahead, math.inf)
+    np.fill_diagonal(possible, 0)
+    largest = np.zeros(n_columns)
+    columns = np.arange(n_columns)
+    rivals = errors_ahead.argmin(axis=1)
+    while len(columns):
+        differences = [
+            values[:, column] - values[:, rival]
+            for column, rival in zip(columns, rivals, strict=True)
+        ]
+        p_values = p_above(differences, [-width] * len(columns), -margin)
+        largest[columns] = np.maximum(largest[columns], p_values)
+        possible[columns, rivals] = 0
+        may_be_larger = possible.max(axis=1) > np.maximum(largest, _NEGLIGIBLE)
+        columns = np.flatnonzero(may_be_larger & (largest < 0.5))
+        rivals = possible[columns].argmax(axis=1)
     return largest
+
+
+def _largest_possible_p(mean: Floats, variance: Floats, loss: float, n: int) -> Floats:
+    """Bound the p of "the mean is at most 0" of `n` values from their mean and variance alone, if none
+    of them is below -`loss`; 1 where the mean is not above 0.
+
+    By Chernoff p is at most exp(-sum(log(1 + s x))) over the values and the unseen one, -`loss`, for
+    every s. With this mean and variance the sum is smallest where values are either -`loss` or one
+    other (as in Bennett 1962), and the best s of those is that of a binomial distribution.
+    """
+    if loss <= 0:
+        return np.zeros_like(mean)
+    variance = variance * (n - 1) / n
+    above = np.maximum(mean, 0) + loss
+    lost = variance / (variance + above**2)
+    other = above + variance / above - loss
+    n_lost, n_other = n * lost + 1, n * (1 - lost)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        exponent = n_lost * np.log(n_lost * (loss + other) / (other * (n + 1))) + n_other * np.log(
+            n_other * (loss + other) / (loss * (n + 1))
+        )
+    is_ahead = (mean > 0) & (n_other * other > n_lost * loss)
+    return np.where(is_ahead, np.exp(-exponent), 1.0)

@@ -118,10 +118,12 @@ def check_bounds(measure: str, values: pd.Series[float], what: str) -> None:
     low, high = registry.bounds_of(measure) if registry.find_measure(measure) else (None, None)
     lowest = -_MAX if low is None else low
     highest = _MAX if high is None else high
-    wrong = values[(values < lowest - _ROUNDING) | (values > highest + _ROUNDING)]
-    if len(wrong):
+    numbers = values.to_numpy()
+    is_wrong = (numbers < lowest - _ROUNDING) | (numbers > highest + _ROUNDING)
+    if is_wrong.any():
+        first = int(is_wrong.argmax())
         raise DataError(
-            f"{what}: {measure} of query {wrong.index[0]!r} is {wrong.iloc[0]:g}; expected "
+            f"{what}: {measure} of query {values.index[first]!r} is {numbers[first]:g}; expected "
             f"{lowest:g} to {highest:g}, or a measure of another name"
         )
 

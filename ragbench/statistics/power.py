@@ -118,27 +118,45 @@ class Pilot(NamedTuple):
             errors = stdtrit(n - 1, 1 - alpha / 2) + ndtri(POWER)
             return bool(errors * self.deviation / math.sqrt(n) < abs(difference))
 
-        def shows_tie(n: int) -> bool:
+        def half_width(n: int) -> float:
+            """Compute how far the safe interval of `n` pairs reaches from the difference."""
             if self.deviation <= TIE:
-                return bool(abs(difference) + self.width * (1 - alpha ** (1 / n)) < reach)
+                return float(self.width * (1 - alpha ** (1 / n)))
             ranges = np.array([self.width / self.deviation])
             by_gaffke = float(critical_means_of(ranges, n, alpha)[0]) * self.deviation
             by_student = float(stdtrit(n - 1, 1 - alpha / 2)) * self.deviation / math.sqrt(n)
-            return bool(abs(difference) + max(by_gaffke, by_student) < reach)
+            return max(by_gaffke, by_student)
+
+        def shows_tie(n: int) -> bool:
+            return abs(difference) + half_width(n) < reach
 
         n = _smallest(shows_difference, MAX_PAIRS)
         if abs(difference) < reach < math.inf and math.isfinite(self.width):
-            n = _smallest(shows_tie, n)
+            room = reach - abs(difference)
+            guess = 100.0
+            for _ in range(4):  # a half width falls about as 1 / sqrt(n)
+                guess = min(max(guess * (half_width(int(guess)) / room) ** 2, 2.0), n)
+            n = _smallest(shows_tie, n, int(guess))
         return n
 
 
-def _smallest(holds: Callable[[int], bool], limit: int) -> int:
+def _smallest(holds: Callable[[int], bool], limit: int, guess: int = 0) -> int:
     """Return the smallest n from 2 on for which a condition holds; `limit` if that is larger.
 
-    A condition that holds for n must hold for every larger number.
+    A condition that holds for n must hold for every larger number. A good `guess` saves most of the
+    steps.
     """
     low = 1
     high = limit
+    step = 1
+    while low < guess < high:
+        if holds(guess):
+            high = guess
+            guess -= step
+        else:
+            low = guess
+            guess += step
+        step *= 2
     while high - low > 1:
         middle = (low + high) // 2
         if holds(middle):

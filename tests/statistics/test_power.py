@@ -5,6 +5,7 @@ really used.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from statsmodels.stats.power import TTestPower
 from ragbench.statistics import compare
 from ragbench.statistics.clusters import Clustered
 from ragbench.statistics.comparison import difference_intervals
-from ragbench.statistics.intervals import safe_intervals
+from ragbench.statistics.intervals import critical_means_of, safe_intervals
 from ragbench.statistics.power import POWER, Pilot
 
 
@@ -145,3 +146,19 @@ def test_a_pilot_of_0_and_1_leaves_the_rate_that_differs_open() -> None:
     rates = np.maximum(beta.ppf((np.arange(200) + 0.5) / 200, 2.5, 4.5), 0.3)
     powers = [Pilot(10**9, 0.5, 1.0, int(rate * 10**9)).power(0.3, 30, 0.05) for rate in rates]
     assert Pilot(6, 0.5, 1.0, 2).power(0.3, 30, 0.05) == pytest.approx(np.mean(powers), abs=1e-3)
+
+
+@pytest.mark.parametrize("difference", [0.0, 0.008, 0.015])
+def test_the_number_that_shows_a_tie_takes_few_searches(
+    difference: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched = []
+
+    def counted(unseen: Any, n: int, level: float) -> Any:
+        searched.append(n)
+        return critical_means_of(unseen, n, level)
+
+    monkeypatch.setattr("ragbench.statistics.power.critical_means_of", counted)
+    n = Pilot(1000, 0.19, 1.0).n_to_decide(difference, 0.02, 0.05)
+    assert {n, n - 1} <= {*searched}
+    assert len(searched) <= 16  # from 1 to 1,000,000 without a guess it takes 20

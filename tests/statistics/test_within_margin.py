@@ -4,6 +4,8 @@ claimed.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -108,3 +110,55 @@ def test_refusals() -> None:
         within_margin(
             {"a": scores([1.0]), "b": scores([1.0])}, {"a": 1.0, "b": 1.0}, 0.1, measure="R"
         )
+
+
+@pytest.mark.parametrize(
+    "kind", ["alike", "spread", "binary", "rare losses", "copies", "no bounds"]
+)
+@pytest.mark.parametrize("margin", [0.02, 0.1, 1.0])
+def test_the_largest_p_is_that_of_all_pairs(kind: str, margin: float) -> None:
+    rng = np.random.default_rng(0)
+    n, arms = 60, 12
+    base = rng.random((n, 1))
+    values = {
+        "alike": np.clip(base + rng.normal(0, 0.2, (n, arms)), 0, 1),
+        "spread": np.clip(base + rng.normal(0, 0.2, (n, arms)) + rng.normal(0, 0.05, arms), 0, 1),
+        "binary": (rng.random((n, arms)) < 0.6 + 0.1 * rng.normal(size=arms)).astype(float),
+        "rare losses": np.where(rng.random((n, arms)) < 0.03, 0, 0.9 * base),
+        "copies": np.repeat(base, arms, axis=1),
+        "no bounds": rng.normal(0, 1, (n, arms // 2)).repeat(2, axis=1),
+    }[kind]
+    measure, width = ("latency_total_ms", np.inf) if kind == "no bounds" else ("RR", 1.0)
+    if kind == "no bounds":
+        values = 10 - values  # a lower latency is better
+    frames = {str(arm): scores(values[:, arm], measure) for arm in range(arms)}
+    found = within_margin(frames, dict.fromkeys(frames, 1.0), margin, measure=measure)
+    p_values = found.table.set_index("name")["p_value"].astype(float)
+    better = -values if kind == "no bounds" else values
+    for arm in range(arms):
+        rivals = [better[:, arm] - better[:, other] for other in range(arms) if other != arm]
+        largest = p_above(rivals, [-width] * len(rivals), -margin).max()
+        if 1e-6 < largest < 0.5:
+            assert p_values[str(arm)] == pytest.approx(largest, rel=1e-9)
+        else:
+            assert (p_values[str(arm)] < 0.5) == (largest < 0.5)
+            assert (p_values[str(arm)] <= 1e-6) == (largest <= 1e-6)
+
+
+def test_few_of_the_pairs_of_many_configurations_are_searched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    n, arms = 200, 100
+    values = np.clip(rng.random((n, 1)) + rng.normal(0, 0.2, (n, arms)), 0, 1)
+    values *= np.linspace(0.7, 1, arms)
+    frames = {str(arm): scores(values[:, arm]) for arm in range(arms)}
+    searched = []
+
+    def counted(columns: list[Any], *others: Any) -> Any:
+        searched.append(len(columns))
+        return p_above(columns, *others)
+
+    monkeypatch.setattr("ragbench.statistics.choice.p_above", counted)
+    within_margin(frames, dict.fromkeys(frames, 1.0), 0.02, measure="RR")
+    assert sum(searched) < 3 * arms  # of 9,900 pairs
