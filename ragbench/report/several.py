@@ -62,7 +62,7 @@ def page_html(title: str, body: str, style: str = "") -> str:
 
 def _drawing(results: Results) -> str:
     """Return the differences from the baseline as an image of the page."""
-    from ragbench.report.plots.decision import plot_decision
+    from ragbench.report.plots.differences import plot_decision
 
     main = results.deciding().measure
     figure: Any = plot_decision(results.leaderboard(main), main, results.compare())

@@ -1,10 +1,10 @@
 from .bars import cause_bars, measure_bars, robustness_intervals, stage_bars, words_in_sources
 from .chunks import chunk_sizes, evidence_map
 from .curves import budget_curves, cost_fronts, race_lanes
-from .decision import plot_decision
-from .failed_parts import part_bars
+from .differences import plot_decision
 from .figure import STAGE_COLOURS, Style, colour_of, new_axes, new_figure, style_legend, styles
-from .passages import passage_map
+from .recalls import part_bars
+from .scatter import passage_map
 from .trends import trend_lines
 
 __all__ = [
