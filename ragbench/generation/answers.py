@@ -1,6 +1,4 @@
-"""One answer per question from its best chunks, by a language model or the extractive baseline;
-replies as answers.
-"""
+"""Answer each question from its best chunks, by a language model or the extractive baseline."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -43,28 +41,28 @@ def context_chunks(
     """
     if k < 1:
         raise ConfigError(f"k is {k}; expected the number of chunks to answer from, 1 or more")
-    position = chunk_places(chunks)
+    place_of = chunk_places(chunks)
     best = {}
     for query_id in dataset.queries:
         scores = run.get(query_id, {})
         try:
-            ranked = sorted((-score, position[chunk_id]) for chunk_id, score in scores.items())
+            ranked = sorted((-score, place_of[chunk_id]) for chunk_id, score in scores.items())
         except KeyError as exc:
-            raise DataError(unknown_chunk(exc.args[0], query_id, len(position))) from exc
-        best[query_id] = [chunks[number] for _, number in ranked[:k]]
+            raise DataError(unknown_chunk(exc.args[0], query_id, len(place_of))) from exc
+        best[query_id] = [chunks[place] for _, place in ranked[:k]]
     return best
 
 
 def cut_to_budget(
     contexts: Mapping[str, Sequence[Chunk]], max_context_tokens: int | None
 ) -> tuple[dict[str, list[Chunk]], dict[str, tuple[str, ...]]]:
-    """Return contexts cut at whole chunks to a number of tokens, and the ids of what was cut, both
-    by query_id.
+    """Return contexts cut at whole chunks to a number of tokens, and the ids of the chunks that were
+    cut, both by query_id.
 
     The best-ranked chunks that fit together are kept: the first chunk that does not fit ends the
-    context, also where a later, shorter one would fit, so that what is kept is always the top of
-    the ranking. Tokens are those of the "minilm" tokenizer, as in the measures at a context budget,
-    for every model; the numbers and tags around the chunks are not counted. None keeps everything.
+    context, even if a later, shorter one would fit, so that the context is always the top of the
+    ranking. For every model, tokens are counted by the "minilm" tokenizer, as in the measures at a
+    context budget; the numbers and tags around the chunks are not counted. None keeps everything.
 
     Raises:
         ConfigError: the budget is below 1.
@@ -75,14 +73,15 @@ def cut_to_budget(
         raise ConfigError(
             f"max_context_tokens is {max_context_tokens}; expected 1 or more, or None for no limit"
         )
-    used = {chunk.chunk_id: chunk.text for ranked in contexts.values() for chunk in ranked}
-    tokens = dict(zip(used, count_tokens(list(used.values())), strict=True))
-    kept, cut = {}, {}
+    text_of = {chunk.chunk_id: chunk.text for ranked in contexts.values() for chunk in ranked}
+    n_tokens = dict(zip(text_of, count_tokens(list(text_of.values())), strict=True))
+    kept = {}
+    cut = {}
     for query_id, ranked in contexts.items():
-        totals = accumulate(tokens[chunk.chunk_id] for chunk in ranked)
-        fitting = sum(total <= max_context_tokens for total in totals)
-        kept[query_id] = list(ranked[:fitting])
-        cut[query_id] = tuple(chunk.chunk_id for chunk in ranked[fitting:])
+        totals = accumulate(n_tokens[chunk.chunk_id] for chunk in ranked)
+        n_fitting = sum(total <= max_context_tokens for total in totals)
+        kept[query_id] = list(ranked[:n_fitting])
+        cut[query_id] = tuple(chunk.chunk_id for chunk in ranked[n_fitting:])
     warn(
         "answers",
         f"questions are without any context at max_context_tokens={max_context_tokens}: their best "
@@ -103,11 +102,10 @@ GENERATORS = (
 
 
 def check_llm(llm: LLMLike) -> None:
-    """Refuse a generator that does not exist or lacks its key, before anything is spent.
+    """Check that a generator exists and has its key, before anything is spent.
 
     Raises:
-        ConfigError: `llm` is neither "extractive", nor "none", nor a language model that can be used
-            here.
+        ConfigError: `llm` is neither "extractive", nor "none", nor a usable language model.
     """
     if not isinstance(llm, str) or llm in llms.NO_MODEL:
         return
@@ -141,29 +139,30 @@ def generate_answers(
             `ragbench.generation.extractive`); "none", which writes nothing: retrieval alone; or a
             language model: "anthropic:<model>", "ollama:<model>", "openai:<model>", "env", or an
             `LLM`.
-        prompt: "cited", "concise", "plain", or a text of your own with {question} and {context};
+        prompt: "cited", "concise", "plain", or your own text with {question} and {context};
             the question and each numbered document are inserted between tags that they cannot
             close. The extractive baseline uses none.
         k: number of chunks to answer from.
         max_context_tokens: maximum length of the context; chunks beyond it (`cut_to_budget`) are
             listed in `cut`.
-        embedder: what the extractive baseline compares sentences with; a name or an `Embedder`.
+        embedder: the embedder with which the extractive baseline compares sentences; a name or an
+            `Embedder`.
         concurrency, timeout_s: as in `generate_many`: the maximum number of requests at a time, and
             the seconds that a reply may take.
-        max_tokens: maximum length of each reply; one that was cut there has the flag "truncated".
+        max_tokens: maximum length of each reply; an answer that was cut has the flag "truncated".
         temperature: 0 for the most likely reply.
 
     Returns:
-        One answer per case, in the order of the cases. `outcome` is "success"; "no_results" where
-        the answer states that the documents do not contain it
-        (`ragbench.llms.reply_text.read_outcome`), or where there was no context, for which no
-        request is made; "blocked" where the model refuses; "failed" where the request failed, with
-        the reason in `error`. With the `llm` "none" an answer holds its contexts alone, without a
-        text or an outcome, and has the flag "retrieval_only". Failures are reported together in one
+        One answer per case, in the order of the cases. Its `outcome` is "success"; "no_results" if
+        the text states that the documents do not contain the answer
+        (`ragbench.llms.reply_text.read_outcome`), or if there is no context, for which no request
+        is made; "blocked" if the model refuses; "failed" if the request failed, with the reason in
+        `error`. With the `llm` "none" an answer holds its contexts alone, without a text or an
+        outcome, and has the flag "retrieval_only". Failures are reported together in one
         DataWarning. `latency_ms` holds "generate", but not for a reply from the cache.
 
     Raises:
-        ConfigError: unknown `llm` or `prompt`, a number out of range.
+        ConfigError: `llm` or `prompt` is unknown, or a number is out of range.
         DataError: the run names a chunk that is not in `chunks`.
     """
     template = check_prompt(prompt)
@@ -186,13 +185,14 @@ def generate_answers(
         )
         return [replace(answer, cut=cut.get(answer.query_id, ())) for answer in extracted]
 
-    cases = [case for case in dataset.cases if kept[case.query_id]]
+    requested = [case for case in dataset.cases if kept[case.query_id]]
+    prompts = []
+    for case in requested:
+        texts = [chunk.text for chunk in kept[case.query_id]]
+        prompts.append(fill(template, case.text, texts))
     completions = llms.generate_many(
         llms.load_llm(llm),
-        [
-            fill(template, case.text, [chunk.text for chunk in kept[case.query_id]])
-            for case in cases
-        ],
+        prompts,
         system=GENERATION_SYSTEM,
         max_tokens=max_tokens,
         temperature=temperature,
@@ -200,14 +200,16 @@ def generate_answers(
         timeout_s=timeout_s,
         label="answers",
     )
-    replies = iter(completions)
-    answers = [
-        read_reply(query_id, next(replies), contexts, cut.get(query_id, ()))
-        if contexts
-        else Answer(query_id, NO_ANSWER, outcome="no_results", cut=cut.get(query_id, ()))
-        for query_id, contexts in kept.items()
-    ]
-    if failed := [answer for answer in answers if answer.error is not None]:
+    reply_to = {case.query_id: reply for case, reply in zip(requested, completions, strict=True)}
+    answers = []
+    for query_id, contexts in kept.items():
+        cut_ids = cut.get(query_id, ())
+        if query_id in reply_to:
+            answers.append(read_reply(query_id, reply_to[query_id], contexts, cut_ids))
+        else:
+            answers.append(Answer(query_id, NO_ANSWER, outcome="no_results", cut=cut_ids))
+    failed = [answer for answer in answers if answer.error is not None]
+    if failed:
         warnings.warn(
             f"{len(failed)} of {len(answers)} answers failed, the first for "
             f"query {failed[0].query_id!r}: {failed[0].error}; run again to request only these",
@@ -220,15 +222,16 @@ def generate_answers(
 def read_reply(
     query_id: str, completion: Completion, contexts: Sequence[Chunk], cut: tuple[str, ...] = ()
 ) -> Answer:
-    """Return the answer that a completion holds.
+    """Return a completion as an answer.
 
     A failed request and an empty reply have the outcome "failed" and a reason; a provider's refusal
-    is "blocked". A reply that was cut at max_tokens has the flag "truncated". A cached reply has no
+    has "blocked". A reply that was cut at max_tokens has the flag "truncated". A cached reply has no
     latency.
     """
     ids = tuple(chunk.chunk_id for chunk in contexts)
     text = without_thoughts(completion.text)
-    error, failure = completion.error, completion.failure
+    error = completion.error
+    failure = completion.failure
     if error is None and not text and completion.finish != "refusal":
         thought = " after thinking" if completion.text.strip() else ""
         error = f"{completion.model} replied with nothing{thought} (finish: {completion.finish})"

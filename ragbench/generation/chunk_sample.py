@@ -20,21 +20,21 @@ _CANDIDATES = 4_000
 def sample_chunks(
     dataset: Dataset, chunks: Sequence[Chunk], n: int, how: str = "random", *, seed: int = 0
 ) -> list[Chunk]:
-    """Draw `n` chunks to draft questions from, or all where there are fewer; chunks of fewer than 20
-    words are left out.
+    """Draw `n` chunks (fewer if there are fewer) to draft questions from; chunks of fewer than 20 words
+    are left out.
 
     - "random": uniformly.
     - "diverse": greedy facility location by wordllama's cosines, so that every topic is met, large
-      ones first; within 1 - 1/e of the best coverage (Nemhauser, Wolsey & Fisher 1978). Of more
+      topics first; within 1 - 1/e of the best coverage (Nemhauser, Wolsey & Fisher 1978). Of more
       than 4,000 chunks, a random 4,000 are considered.
-    - "recent": of the newest documents by the date in their metadata (a year, or more of a date in
-      ISO form), one chunk of each at random, then a second of each, and so on.
+    - "recent": one random chunk of each document, the newest documents first by the date in their
+      metadata (a year, or more of a date in ISO form), then a second of each, and so on.
 
-    A larger `n` with the same seed begins with the chunks of a smaller one, so only the additional
+    With the same seed, a larger `n` begins with the chunks of a smaller one, so only the additional
     ones are requested.
 
     Raises:
-        ConfigError: an unknown sampling, or a number below 1.
+        ConfigError: the sampling is unknown, or `n` is below 1.
         DataError: no chunk is long enough, or no document has a date.
     """
     check_known("sampling", SAMPLINGS, how)
@@ -52,20 +52,25 @@ def sample_chunks(
 
 
 def _diverse(chunks: Sequence[Chunk], n: int) -> list[Chunk]:
+    """Return up to `n` chunks; each adds most to the similarity of all chunks to their nearest one."""
     vectors = load_embedder("wordllama").encode([chunk.text for chunk in chunks])
     similarity = np.maximum(vectors @ vectors.T, 0.0)
-    nearest = np.zeros((len(chunks), 1), dtype=np.float32)
+    to_nearest = np.zeros((len(chunks), 1), dtype=np.float32)  # of each chunk to a chosen one
     chosen: list[int] = []
     while len(chosen) < min(n, len(chunks)):
         # rounded, so that the order does not depend on the machine's last digits
-        gains = np.round(np.maximum(similarity - nearest, 0.0).sum(axis=0), 3)
+        gains = np.round(np.maximum(similarity - to_nearest, 0.0).sum(axis=0), 3)
         gains[chosen] = -1.0
-        chosen.append(int(gains.argmax()))
-        nearest = np.maximum(nearest, similarity[:, chosen[-1:]])
+        best = int(gains.argmax())
+        chosen.append(best)
+        to_nearest = np.maximum(to_nearest, similarity[:, [best]])
     return [chunks[i] for i in chosen]
 
 
 def _recent(dataset: Dataset, chunks: Sequence[Chunk]) -> list[Chunk]:
+    """Return the chunks of documents with a date: the first chunk of each document, then the second,
+    and so on, the newest documents first.
+    """
     table = pd.DataFrame({"chunk": chunks, "document": [chunk.doc_id for chunk in chunks]})
     dates = [str(dataset.corpus[doc_id].metadata.get("date")) for doc_id in table["document"]]
     table["date"] = pd.to_datetime(dates, format="ISO8601", utc=True, errors="coerce")

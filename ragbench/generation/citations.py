@@ -1,4 +1,4 @@
-"""Citations as answers write them: what they cite, and the text without them."""
+"""Citations in the text of an answer: the cited contexts, and the text without citations."""
 
 import re
 from collections.abc import Sequence
@@ -27,50 +27,62 @@ def parse_citations(text: str, contexts: Sequence[str]) -> tuple[str, ...]:
     >>> parse_citations("Built in 1881 [rail#3].", ["rail#0", "rail#3"])
     ('rail#3',)
     """
-    cited = list[str]()
-    by_number = {number: context for number, context in enumerate(contexts, 1) if context}
-    for match in _BRACKETS.finditer(_blank_code(text)):
-        if named := _named(match[1], contexts):
-            cited += named
-        elif numbered := _CITATION.fullmatch(match.group()):
-            for first, last in _ITEM.findall(numbered[1]):
-                numbers = range(int(first), max(int(first), int(last or 0)) + 1)
-                cited += [by_number.get(number, f"invalid:{number}") for number in numbers]
+    cited: list[str] = []
+    context_of = {number: context for number, context in enumerate(contexts, 1) if context}
+    for brackets in _BRACKETS.finditer(_blank_code(text)):
+        if ids := _named(brackets[1], contexts):
+            cited += ids
+        elif citation := _CITATION.fullmatch(brackets[0]):
+            for number in _numbers(citation[1]):
+                cited.append(context_of.get(number, f"invalid:{number}"))
     return tuple(dict.fromkeys(cited))
 
 
 def without_citations(text: str, contexts: Sequence[str] = ()) -> str:
-    """Return the text with the marks of citations ("[2]", "[1, 3]", "[Document 1]", ids of
-    `contexts`) made blank.
+    """Return the text with blanks in place of its citations ("[2]", "[1, 3]", "[Document 1]", ids of
+    `contexts`).
 
-    What is left keeps its place; brackets in code stay.
+    The rest keeps its place; brackets in code stay.
 
     >>> without_citations("It opened in 1889 [2]; see `a[1]`.")
     'It opened in 1889    ; see `a[1]`.'
     """
+    parts = []
+    end = 0
+    for brackets in _BRACKETS.finditer(_blank_code(text)):
+        is_citation = _CITATION.fullmatch(brackets[0]) or _named(brackets[1], contexts)
+        if is_citation:
+            parts.append(text[end : brackets.start()])
+            end = brackets.end()
+            for sign, blanked in zip(text[brackets.start() : end], brackets[0], strict=True):
+                parts.append(sign if blanked == " " else " ")  # code inside stays
+    parts.append(text[end:])
+    return "".join(parts)
 
-    def blank(match: re.Match[str]) -> str:
-        kept = match.group()
-        is_mark = _CITATION.fullmatch(kept) or (contexts and _named(match[1], contexts))
-        return " " * len(kept) if is_mark else kept
 
-    code = _blank_code(text)
-    return "".join(
-        a if b != " " or c == " " else " "
-        for a, b, c in zip(text, _BRACKETS.sub(blank, code), code, strict=True)
-    )
+def _numbers(citation: str) -> list[int]:
+    """Return the numbers in a citation such as "1, 3-5"; of a range from high to low the first."""
+    numbers: list[int] = []
+    for first, last in _ITEM.findall(citation):
+        start = int(first)
+        stop = max(start, int(last or 0))
+        numbers += range(start, stop + 1)
+    return numbers
 
 
 def _named(inside: str, contexts: Sequence[str]) -> list[str]:
-    """Return the ids of contexts in brackets, if there is nothing else in them; "1" is a number and
-    never an id.
+    """Return the ids of contexts between brackets; [] if there is anything else between them. "1" is
+    a number and never an id.
     """
-    parts = [part.strip() for part in re.split(r"[,;]", inside)]
     ids = {context for context in contexts if context and not context.isdecimal()}
-    if inside.strip() in ids:
+    if inside.strip() in ids:  # also an id with a comma
         return [inside.strip()]
+    parts = [part.strip() for part in re.split(r"[,;]", inside)]
     return parts if all(part in ids for part in parts) else []
 
 
 def _blank_code(text: str) -> str:
-    return _CODE.sub(lambda code: " " * len(code.group()), text) if "`" in text else text
+    """Return a text with blanks in place of its code, so that offsets stay."""
+    if "`" not in text:
+        return text
+    return _CODE.sub(lambda code: " " * len(code[0]), text)

@@ -1,6 +1,4 @@
-"""Questions drafted by a language model from chunks, the checks of each, and the test set that is
-made of them.
-"""
+"""Draft questions from chunks by a language model, check each, and make a test set of them."""
 
 import datetime
 import json
@@ -63,15 +61,17 @@ _REFERS_TO_PASSAGE = re.compile(
 
 
 def flaw(draft: "Draft", passage: str, max_overlap: float) -> tuple[str, str] | None:
-    """Return state and reason of the first formal flaw; None if there is none."""
+    """Return (state, reason) of the first formal flaw; None for a draft without one."""
     question = draft.question
     parts = {"question": question, "answer": draft.answer, "quote": draft.quote}
-    if missing := [name for name, text in parts.items() if not text.strip()]:
+    missing = [name for name, text in parts.items() if not text.strip()]
+    if missing:
         return "incomplete", f"it has no {' and no '.join(missing)}"
     if is_yes_no(question, draft.answer):
         return "yes_no", "it can be answered by yes or no"
-    if named := _REFERS_TO_PASSAGE.search(question):
-        return "vague", f"it refers to the passage: {named[0]!r}"
+    reference = _REFERS_TO_PASSAGE.search(question)
+    if reference is not None:
+        return "vague", f"it refers to the passage: {reference[0]!r}"
     fraction = overlap(question, passage)
     if fraction > max_overlap:
         return (
@@ -92,10 +92,9 @@ def is_yes_no(question: str, answer: str) -> bool:
     >>> is_yes_no("What is, and does, a context manager?", "It sets up and tears down.")
     False
     """
-    return bool(
-        _YES_NO_ANSWER.match(answer)
-        or (_BEGINS_YES_NO.search(question) and not _WH.search(question))
-    )
+    if _YES_NO_ANSWER.match(answer):
+        return True
+    return bool(_BEGINS_YES_NO.search(question)) and not _WH.search(question)
 
 
 def overlap(question: str, passage: str) -> float:
@@ -105,27 +104,36 @@ def overlap(question: str, passage: str) -> float:
     >>> overlap("Which cat sat on the mat?", "The cat sat on the mat.")
     0.75
     """
-    runs, in_passage = _trigrams(question), set(_trigrams(passage))
-    return sum(run in in_passage for run in runs) / len(runs) if runs else 0.0
+    trigrams = _trigrams(question)
+    if not trigrams:
+        return 0.0
+    of_passage = set(_trigrams(passage))
+    n_repeated = sum(trigram in of_passage for trigram in trigrams)
+    return n_repeated / len(trigrams)
 
 
 def duplicates(
     questions: Sequence[str], known: Sequence[str], embedder: Embedder
 ) -> list[str | None]:
-    """Return for each question the earlier or `known` one that is the same; None where none is.
+    """Return for each question the earlier or `known` question that is the same; None for a new
+    question.
 
-    Two questions are the same from a cosine of `MAX_SIMILARITY` on. A duplicate does not count as
-    an earlier question.
+    Two questions are the same if their cosine is `MAX_SIMILARITY` or more. A duplicate does not
+    count as an earlier question.
     """
+    if not questions:
+        return []
     texts = [*known, *questions]
-    vectors = np.round(embedder.encode(texts), 6) if questions else np.zeros((0, 1))
-    kept = list(range(len(known)))
-    twins = []
+    vectors = np.round(embedder.encode(texts), 6)
+    kept = list(range(len(known)))  # the numbers of the known and the new questions
+    twins: list[str | None] = []
     for i in range(len(known), len(texts)):
-        near = np.round(vectors[kept] @ vectors[i], 6)
-        is_twin = near.max(initial=0.0) >= MAX_SIMILARITY
-        twins.append(texts[kept[int(near.argmax())]] if is_twin else None)
-        kept += [] if is_twin else [i]
+        cosines = np.round(vectors[kept] @ vectors[i], 6)
+        if cosines.max(initial=0.0) >= MAX_SIMILARITY:
+            twins.append(texts[kept[int(cosines.argmax())]])
+        else:
+            twins.append(None)
+            kept.append(i)
     return twins
 
 
@@ -135,12 +143,11 @@ def _trigrams(text: str) -> list[tuple[str, str, str]]:
 
 
 MAX_OVERLAP = 0.5
-"""Maximum fraction of a question's word trigrams that its chunk may contain. Of questions by people
-(SQuAD, CLAPNQ, PubMedQA) 2 to 6 % have more, of those by a model in the set of Smith & Troynikov 7
-%."""
+"""Maximum fraction of a question's word trigrams that its chunk may contain. 2 to 6 % of questions by
+people (SQuAD, CLAPNQ, PubMedQA) have more, and 7 % of questions by a model (Smith & Troynikov)."""
 
 MAX_SIMILARITY = 0.92
-"""Cosine (minilm) from which two questions are the same. From SQuAD: at 0.93 they are, at 0.90 not.
+"""Questions with this cosine (minilm) or more are the same. From SQuAD: at 0.93 they are, at 0.90 not.
 """
 
 _ROUNDS = 5  # of further chunks in place of rejected drafts
@@ -152,11 +159,11 @@ _Form = TypeVar("_Form", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A question with its answer and evidence, as a model wrote it about a chunk, and its state.
+    """A question with its answer and evidence, which a model wrote about a chunk, and its state.
 
-    `state` is "accepted", or the kind of rejection (`ragbench.generation.STATES`), explained in
-    `reason`. A chunk whose request failed, could not be read or gave no question has one draft with
-    an empty `question`.
+    `state` is "open" before the checks, then "accepted" or the kind of rejection
+    (`ragbench.generation.STATES`), explained in `reason`. A chunk has one draft with an empty
+    `question` if its request failed, or its reply could not be read or has no question.
     """
 
     chunk_id: str
@@ -172,9 +179,7 @@ class Draft:
 
     @property
     def query_id(self) -> str:
-        """Return the id that the question has in a test set: the same for the same question
-        about the same document.
-        """
+        """Return the id of the question in a test set, which depends on question and document alone."""
         return f"q-{store.digest(self.doc_id, self.question)[:12]}"
 
 
@@ -220,8 +225,8 @@ def generate_drafts(
             [0, 1].
 
     Raises:
-        ConfigError: a number out of range.
-        ModelError: no request at all succeeded.
+        ConfigError: a number is out of range.
+        ModelError: every request about the chunks failed.
     """
     if not 0 <= max_overlap <= 1:
         raise ConfigError(f"max_overlap is {max_overlap}; expected a number from 0 to 1")
@@ -234,40 +239,42 @@ def generate_drafts(
         timeout_s=timeout_s,
     )
     writer = llms.load_llm(llm)
+    prompts = []
+    for chunk in chunks:
+        title = dataset.corpus[chunk.doc_id].title
+        prompts.append(ask_for_questions(chunk.text, per_chunk, title))
     replies = ask(
         writer,
-        [
-            ask_for_questions(chunk.text, per_chunk, dataset.corpus[chunk.doc_id].title)
-            for chunk in chunks
-        ],
+        prompts,
         max_tokens=_PER_QUESTION_TOKENS * per_chunk + 100,
         schema=plain_schema(_Cases),
         label="questions",
     )
-    passages, drafts = [], []
+    drafts: list[Draft] = []
+    passages: list[str] = []  # the chunk of each draft
     for chunk, reply in zip(chunks, replies, strict=True):
-        new = [_checked(draft, chunk, max_overlap) for draft in _read(chunk, reply, per_chunk)]
-        drafts += new
-        passages += [chunk.text] * len(new)
+        for draft in _read(chunk, reply, per_chunk):
+            drafts.append(_checked(draft, chunk, max_overlap))
+            passages.append(chunk.text)
     if drafts and all(draft.state == "failed" for draft in drafts):
         raise ModelError(
             f"none of the requests about {len(chunks)} chunks succeeded: {drafts[0].reason}"
         )
-    left = [i for i, draft in enumerate(drafts) if draft.state == "open"]
+    open_numbers = [i for i, draft in enumerate(drafts) if draft.state == "open"]
     checks = ask(
         writer if checker is None else llms.load_llm(checker),
-        [ask_for_support(passages[i], drafts[i].question, drafts[i].answer) for i in left],
+        [ask_for_support(passages[i], drafts[i].question, drafts[i].answer) for i in open_numbers],
         max_tokens=_CHECK_TOKENS,
         schema=plain_schema(_Support),
         label="checks",
     )
-    for i, reply in zip(left, checks, strict=True):
+    for i, reply in zip(open_numbers, checks, strict=True):
         state, reason = _verdict(reply)
         drafts[i] = replace(drafts[i], state=state, reason=reason, checker=reply.model)
-    left = [i for i in left if drafts[i].state == "accepted"]
+    accepted = [i for i in open_numbers if drafts[i].state == "accepted"]
     existing = list(dataset.queries.values())
-    twins = duplicates([drafts[i].question for i in left], existing, load_embedder(embedder))
-    for i, twin in zip(left, twins, strict=True):
+    twins = duplicates([drafts[i].question for i in accepted], existing, load_embedder(embedder))
+    for i, twin in zip(accepted, twins, strict=True):
         if twin:
             drafts[i] = replace(drafts[i], state="duplicate", reason=f"asks the same as {twin!r}")
     return drafts
@@ -284,14 +291,14 @@ def draft_questions(
     per_chunk: int = 2,
     **options: Any,
 ) -> list[Draft]:
-    """Draft until `n` questions are accepted: more chunks are asked about in place of rejected
-    drafts, in at most five rounds.
+    """Draft until `n` questions are accepted: further chunks replace rejected drafts, in at most five
+    rounds.
 
-    Accepted drafts beyond `n` get the state "surplus". Fewer than `n` are accepted where the chunks
-    or the rounds are used up.
+    Accepted drafts beyond `n` get the state "surplus". Fewer than `n` are accepted if the chunks or
+    the rounds are used up.
 
     Args:
-        chunks: all that may be asked about; `how` and `seed` choose of them, as in `sample_chunks`.
+        chunks: the chunks to choose from; `how` and `seed` as in `sample_chunks`.
         per_chunk: questions to ask for per chunk.
         options: as for `generate_drafts`.
 
@@ -302,8 +309,8 @@ def draft_questions(
     cases = list(dataset.cases)
     n_sampled = n_accepted = 0
     for _ in range(_ROUNDS):
-        n_wanted = n_sampled + math.ceil((n - n_accepted) / per_chunk)
-        sampled = sample_chunks(dataset, chunks, n_wanted, how, seed=seed)[n_sampled:]
+        n_chunks = n_sampled + math.ceil((n - n_accepted) / per_chunk)
+        sampled = sample_chunks(dataset, chunks, n_chunks, how, seed=seed)[n_sampled:]
         if not sampled:
             break
         known = replace(dataset, cases=tuple(cases))
@@ -326,18 +333,16 @@ def prompts_name() -> str:
 
 
 def _read(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Draft]:
+    """Return the drafts in a reply about a chunk; one rejected draft if there are none."""
     blank = Draft(chunk.chunk_id, chunk.doc_id, model=reply.model)
-    if (
-        reply.failure is FailureKind.DRY_RUN
-    ):  # at most per_chunk checks follow, on some 60 words each
-        unread = replace(
-            blank, answer=llms.STAND_IN * 2, evidence=Span(chunk.doc_id, chunk.start, chunk.end)
-        )
+    if reply.failure is FailureKind.DRY_RUN:  # stand-ins, so that the cost of checks is counted
+        evidence = Span(chunk.doc_id, chunk.start, chunk.end)
+        stand_in = replace(blank, answer=llms.STAND_IN * 2, evidence=evidence)
         return [
-            replace(unread, question=f"{llms.STAND_IN}{number}?") for number in range(per_chunk)
+            replace(stand_in, question=f"{llms.STAND_IN}{number}?") for number in range(per_chunk)
         ]
     try:
-        cases = _last(reply, _Cases, "cases").cases[:per_chunk]
+        cases = _last_object(reply, _Cases, "cases").cases[:per_chunk]
     except ModelError as problem:
         return [replace(blank, state="failed", reason=str(problem))]
     except UnreadableError as problem:
@@ -355,9 +360,12 @@ def _read(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Draft]:
     ]
 
 
-def _last(reply: Completion, form: type[_Form], key: str) -> _Form:
-    """Return the last object of a reply that has this key, validated; ModelError where there is no
-    reply.
+def _last_object(reply: Completion, form: type[_Form], key: str) -> _Form:
+    """Return the last JSON object of a reply that has this key, validated.
+
+    Raises:
+        ModelError: the request failed, or the model refused.
+        UnreadableError: the reply has no such object, or the object has another form.
     """
     if reply.error is not None or reply.finish == "refusal":
         raise ModelError(reply.error or f"{reply.model} refused")
@@ -380,20 +388,21 @@ def _checked(draft: Draft, chunk: Chunk, max_overlap: float) -> Draft:
     """Return the draft after the checks that need no model."""
     if draft.state != "open" or draft.evidence is not None:
         return draft
-    if reason := flaw(draft, chunk.text, max_overlap):
-        return replace(draft, state=reason[0], reason=reason[1])
-    match = Texts({"": Document("", chunk.text)}).find(draft.quote)
-    if match == NOWHERE:
+    if found := flaw(draft, chunk.text, max_overlap):
+        state, reason = found
+        return replace(draft, state=state, reason=reason)
+    place = Texts({"": Document("", chunk.text)}).find(draft.quote)
+    if place == NOWHERE:
         return replace(draft, state="unquoted", reason=STATES["unquoted"])
-    span = match.holders[0]
-    start, end = chunk.start + span.start, chunk.start + span.end
-    return replace(draft, evidence=Span(chunk.doc_id, start, end))
+    span = place.holders[0]
+    evidence = Span(chunk.doc_id, chunk.start + span.start, chunk.start + span.end)
+    return replace(draft, evidence=evidence)
 
 
 def _verdict(reply: Completion) -> tuple[str, str]:
     """Return the state of a draft after its check, and the reason."""
     try:
-        verdict = _last(reply, _Support, "supported")
+        verdict = _last_object(reply, _Support, "supported")
     except (ModelError, UnreadableError) as problem:
         return "unchecked", f"the check failed: {problem}"
     if verdict.clear and verdict.supported:
@@ -426,21 +435,23 @@ def drafts_table(drafts: Sequence[Draft]) -> pd.DataFrame:
 
     Returns:
         state, meaning, drafts (their number), share (fraction of all), example (the reason of the
-        first).
+        first, or the question of an accepted draft).
     """
     rows = []
     for state, meaning in STATES.items():
-        if in_state := [draft for draft in drafts if draft.state == state]:
-            example = in_state[0].question if state == "accepted" else in_state[0].reason
-            rows.append((state, meaning, len(in_state), len(in_state) / len(drafts), example))
+        in_state = [draft for draft in drafts if draft.state == state]
+        if not in_state:
+            continue
+        example = in_state[0].question if state == "accepted" else in_state[0].reason
+        rows.append((state, meaning, len(in_state), len(in_state) / len(drafts), example))
     return pd.DataFrame(rows, columns=["state", "meaning", "drafts", "share", "example"])
 
 
 def as_dataset(
     dataset: Dataset, drafts: Sequence[Draft], *, name: str = "", split: str = "test"
 ) -> Dataset:
-    """Return the corpus of `dataset` with the accepted questions; each judges its own document relevant
-    (1).
+    """Return the corpus of `dataset` with the accepted questions; the document of a question is
+    relevant to it (1).
 
     Other documents that answer a question are unjudged, and count as not relevant.
 
@@ -478,11 +489,11 @@ def as_dataset(
 
 
 def identity(folder: str | Path, *, name: str = "", client: str = "") -> dict[str, str]:
-    """Return name, created_at (UTC) and client of a test set: as given, else those that the one in
-    `folder` has, else new.
+    """Return name, created_at (UTC) and client of a test set: the given values, else the values in the
+    testset.json of `folder`, else new ones.
 
     Raises:
-        DataError: there is a testset.json that cannot be read.
+        DataError: the testset.json cannot be read.
     """
     target = expanded(folder)
     record = testset_record(target)
@@ -506,9 +517,9 @@ def save_drafts(
     """Write a test set (from `as_dataset`) as a BEIR folder, with drafts.jsonl and testset.json in
     it.
 
-    drafts.jsonl holds every draft with its state and reason, testset.json its metadata (`about`,
-    default: its name and what `identity` finds in the folder), the `parameters` and the counts. See
-    `ragbench.testsets.writer.save_dataset` for what is never replaced.
+    drafts.jsonl holds every draft with its state and reason, testset.json the metadata of the set
+    (`about`, by default from `identity`), the `parameters` and the counts. See
+    `ragbench.testsets.writer.save_dataset` for the files that are never replaced.
     """
     lines = ({**asdict(draft), "query_id": draft.query_id} for draft in drafts)
     table = drafts_table(drafts)

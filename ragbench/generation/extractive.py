@@ -23,7 +23,7 @@ from ragbench.text import sentence_spans
 from ragbench.types import Answer, Case, Chunk, Embedder
 
 MAX_SENTENCES = 3
-# A further sentence must reach this fraction of the best one's support.
+# A further sentence must reach this fraction of the support of the best one.
 KEEP_WITHIN = 0.75
 # Below this support of the best sentence the baseline abstains. Set on squad, pubmedqa and clapnq:
 # of questions shown their own passage 90 to 97 % are answered then, of those shown four others 1 to
@@ -32,7 +32,8 @@ ABSTAIN_BELOW = 0.25
 # The same for support by words alone, set on the same questions: 80 to 97 %, and 3 to 8 %.
 ABSTAIN_BELOW_BY_WORDS = 0.12
 # BM25's usual constants: saturation of term frequency, and length normalisation.
-_K1, _B = 1.5, 0.75
+_K1 = 1.5
+_B = 0.75
 _ENDS_SENTENCE = re.compile(r"""[.!?:;,。！？]["'”’)\]]*$""")
 
 
@@ -47,88 +48,98 @@ def extract_answers(
 
     The support of a sentence is the mean of its embedding cosine with the question (clipped at 0)
     and its BM25 score as a fraction of the highest possible score, both in [0, 1]; in a language
-    that the embedder does not know that score alone. All words of a question have equal weight
-    (stemmed, without stop words, by the `language`), and lengths are relative to those of the
-    question's own contexts, so an answer does not depend on the other questions. The best sentence
-    and up to two that reach 75 % of its support are given in document order, each followed by the
+    that the embedder does not know it is the BM25 score alone. All words of a question have equal
+    weight (stemmed, without stop words, by the `language`), and lengths are relative to the contexts
+    of the same question, so an answer does not depend on the other questions. An answer is the best
+    sentence and up to two that reach 75 % of its support, in document order, each followed by the
     number of its context.
 
     Returns:
-        One answer per case, in their order. Where there is no context or nothing in it is close
-        enough: the text is `NO_ANSWER`, the outcome "no_results". `confidence`, in [0, 1], is how
-        well the best context as a whole fits the question: the mean of its cosine with the question
-        (that of the mean of its sentences' vectors, clipped at 0) and the fraction of the
-        question's words that it contains (stemmed, without stop words). It estimates whether the
-        contexts are about the question, not whether the answer is right; it is not fitted.
+        One answer per case, in their order. Without a context, or with none that is close enough,
+        the text is `NO_ANSWER` and the outcome "no_results". `confidence`, in [0, 1], is the fit of
+        the best context as a whole: the mean of its cosine with the question (from the mean vector
+        of its sentences, clipped at 0) and the fraction of the question's words that it contains
+        (stemmed, without stop words). It estimates whether the contexts are about the question, not
+        whether the answer is right; it is not fitted.
     """
     chunks = {chunk.chunk_id: chunk for case in cases for chunk in contexts[case.query_id]}
     sentences_of = {
         chunk_id: _sentences(chunk.text, chunk.start == 0) for chunk_id, chunk in chunks.items()
     }
     sentences = list(dict.fromkeys(chain.from_iterable(sentences_of.values())))
-    row = {text: i for i, text in enumerate(sentences)}
-    model = load_embedder(embedder)
+    row_of = {text: row for row, text in enumerate(sentences)}
     questions = [case.text for case in cases]
-    empty = not sentences  # nothing to compare with
-    question_vectors = np.zeros((len(cases), 1)) if empty else model.encode(questions)
-    sentence_vectors = np.zeros((0, 1)) if empty else model.encode(sentences)
-    spoken = language_of(list(chunks.values()), language)
-    is_known, stems = knows(model, spoken), Words(spoken).of
-    threshold = ABSTAIN_BELOW if is_known else ABSTAIN_BELOW_BY_WORDS
-    counts = list(map(Counter, stems(sentences)))
-    texts = [chunk.text for chunk in chunks.values()]
-    words_of = dict(zip(chunks, map(frozenset, stems(texts)), strict=True))
-    # The mean of a context's sentence vectors at unit length, in place of a second embedding.
-    vector_of = {}
+    model = load_embedder(embedder)
+    if sentences:
+        question_vectors = model.encode(questions)
+        sentence_vectors = model.encode(sentences)
+    else:  # nothing to compare with
+        question_vectors = np.zeros((len(cases), 1))
+        sentence_vectors = np.zeros((0, 1))
+    vector_of = {}  # of a chunk: the mean of its sentences' vectors at unit length
     for chunk_id, parts in sentences_of.items():
-        total = sentence_vectors[[row[text] for text in parts]].sum(axis=0)
+        total = sentence_vectors[[row_of[text] for text in parts]].sum(axis=0)
         vector_of[chunk_id] = total / max(float(np.linalg.norm(total)), 1e-12)
+    spoken = language_of(list(chunks.values()), language)
+    is_known = knows(model, spoken)
+    threshold = ABSTAIN_BELOW if is_known else ABSTAIN_BELOW_BY_WORDS
+    stems = Words(spoken).of
+    sentence_counts = [Counter(words) for words in stems(sentences)]
+    question_words = [frozenset(words) for words in stems(questions)]
+    chunk_words = stems([chunk.text for chunk in chunks.values()])
+    words_of = {
+        chunk_id: frozenset(words) for chunk_id, words in zip(chunks, chunk_words, strict=True)
+    }
     answers = []
-    for case, vector, words in zip(
-        cases, question_vectors, map(frozenset, stems(questions)), strict=True
-    ):
-        ranked, fits = contexts[case.query_id], [0.0]
+    for case, vector, words in zip(cases, question_vectors, question_words, strict=True):
+        ranked = contexts[case.query_id]
         candidates = dict.fromkeys(chain(*(sentences_of[chunk.chunk_id] for chunk in ranked)))
-        rows = [row[text] for text in candidates]
-        shares = _shares(words, [counts[i] for i in rows])
+        rows = [row_of[text] for text in candidates]
+        shares = _shares(words, [sentence_counts[row] for row in rows])
         cosines = np.clip(sentence_vectors[rows] @ vector, 0.0, 1.0) if is_known else shares
         support = np.round((cosines + shares) / 2, 6)
-        value_of = dict(zip(candidates, support.tolist(), strict=True))
-        for chunk_id in (chunk.chunk_id for chunk in ranked):
-            overlap = len(words & words_of[chunk_id]) / len(words) if words else 0.0
-            cosine = min(max(float(vector_of[chunk_id] @ vector), 0.0), 1.0)
-            fits.append(round(((cosine if is_known else overlap) + overlap) / 2, 6))
-        answer = _extract(case.query_id, ranked, sentences_of, value_of, threshold)
-        answers.append(replace(answer, confidence=max(fits)))
+        support_of = dict(zip(candidates, support.tolist(), strict=True))
+        confidence = 0.0
+        for chunk in ranked:
+            overlap = len(words & words_of[chunk.chunk_id]) / len(words) if words else 0.0
+            cosine = min(max(float(vector_of[chunk.chunk_id] @ vector), 0.0), 1.0)
+            similarity = cosine if is_known else overlap
+            confidence = max(confidence, round((similarity + overlap) / 2, 6))
+        answer = _extract(case.query_id, ranked, sentences_of, support_of, threshold)
+        answers.append(replace(answer, confidence=confidence))
     return answers
 
 
-def _sentences(text: str, first: bool) -> list[str]:
+def _sentences(text: str, is_first: bool) -> list[str]:
     """Return the sentences of a text with white space folded, without headings and sentences of
     fewer than three words.
 
-    The text that comes `first` in a document may begin with its title: a line without a full stop
-    before a blank one.
+    The first text of a document may begin with its title: a line without a full stop before a blank
+    one.
     """
     lines = lines_of(text)
-    headings = {(start, end) for start, end, _ in find_headings(lines)}
-    has_title = first and len(lines) > 1 and lines[1].after_blank
-    if has_title and not _ENDS_SENTENCE.search(lines[0].text):
+    headings = {(first, last) for first, last, _ in find_headings(lines)}
+    may_have_title = is_first and len(lines) > 1 and lines[1].after_blank
+    if may_have_title and not _ENDS_SENTENCE.search(lines[0].text):
         headings.add((0, 0))
-    edges = [0]
-    for start, end in sorted(headings):
-        edges += [lines[start].start, lines[end].end]
-    edges.append(len(text))
-    bodies = (text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True))
-    folded = (
-        " ".join(body[start:end].split()) for body in bodies for start, end in sentence_spans(body)
-    )
-    return [text for text in folded if len(text.split()) > 2 or len(UNSPACED.findall(text)) > 5]
+    bodies = []  # the texts between headings
+    body_start = 0
+    for first, last in sorted(headings):
+        bodies.append(text[body_start : lines[first].start])
+        body_start = lines[last].end
+    bodies.append(text[body_start:])
+    sentences = []
+    for body in bodies:
+        for start, end in sentence_spans(body):
+            sentence = " ".join(body[start:end].split())
+            if len(sentence.split()) > 2 or len(UNSPACED.findall(sentence)) > 5:
+                sentences.append(sentence)
+    return sentences
 
 
 def _shares(words: frozenset[str], sentences: Sequence[Counter[str]]) -> npt.NDArray[Any]:
-    """Return each sentence's BM25 with equal word weights, as a fraction of the highest possible
-    score.
+    """Return the BM25 score of each sentence (given as word counts) with equal word weights, as a
+    fraction of the highest possible score (sentences,).
     """
     if not words or not sentences:
         return np.zeros(len(sentences))
@@ -143,30 +154,39 @@ def _extract(
     query_id: str,
     contexts: Sequence[Chunk],
     sentences_of: Mapping[str, Sequence[str]],
-    value_of: Mapping[str, float],
+    support_of: Mapping[str, float],
     threshold: float,
 ) -> Answer:
-    """Return the best-supported sentences in document order, each with the number of its context."""
+    """Return the best-supported sentences in document order, each with the number of its context; an
+    abstention if the best one has less support than the threshold.
+
+    `sentences_of` has the sentences of each chunk by its id, `support_of` the support of each
+    sentence.
+    """
     context_ids = tuple(chunk.chunk_id for chunk in contexts)
-    best = max(value_of.values(), default=0.0)
-    if best < threshold:
+    best_support = max(support_of.values(), default=0.0)
+    if best_support < threshold:
         return Answer(query_id, NO_ANSWER, context_ids, outcome="no_results")
-    ranked = sorted(value_of, key=lambda text: -value_of[text])[:MAX_SENTENCES]
-    good = [text for text in ranked if value_of[text] >= KEEP_WITHIN * best]
-    # the best-ranked chunk that holds a sentence is the one cited
-    places: dict[str, tuple[int, int, int, int]] = {}
-    first_of: dict[str, int] = {}
+    ranked = sorted(support_of, key=lambda text: -support_of[text])[:MAX_SENTENCES]
+    chosen = [text for text in ranked if support_of[text] >= KEEP_WITHIN * best_support]
+    # A place is (number of the document's first context, start of the chunk, sentence in it, number
+    # of the context). The best-ranked chunk that holds a sentence is cited.
+    place_of: dict[str, tuple[int, int, int, int]] = {}
+    first_context: dict[str, int] = {}
     for number, chunk in enumerate(contexts, 1):
-        document = first_of.setdefault(chunk.doc_id, number)
-        for at, text in enumerate(sentences_of[chunk.chunk_id]):
-            if text in good:
-                places.setdefault(text, (document, chunk.start, at, number))
-    ordered = sorted(places, key=places.__getitem__)
-    numbers = [places[text][-1] for text in ordered]
+        document = first_context.setdefault(chunk.doc_id, number)
+        for i, text in enumerate(sentences_of[chunk.chunk_id]):
+            if text in chosen:
+                place_of.setdefault(text, (document, chunk.start, i, number))
+    parts = []
+    citations = []
+    for text, (*_, number) in sorted(place_of.items(), key=lambda item: item[1]):
+        parts.append(f"{text} [{number}]")
+        citations.append(context_ids[number - 1])
     return Answer(
         query_id,
-        " ".join(f"{text} [{number}]" for text, number in zip(ordered, numbers, strict=True)),
+        " ".join(parts),
         context_ids,
-        citations=tuple(dict.fromkeys(context_ids[number - 1] for number in numbers)),
+        citations=tuple(dict.fromkeys(citations)),
         outcome="success",
     )

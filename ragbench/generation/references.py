@@ -1,4 +1,4 @@
-"""Reference answers from a dataset's most relevant documents; those that a person wrote are never
+"""Reference answers from a dataset's most relevant documents; an answer that a person wrote is never
 replaced.
 """
 
@@ -30,28 +30,28 @@ def choose_queries(
     limit: int = 0,
     written_by: Sequence[str] = ("none",),
 ) -> list[str]:
-    """Return the queries that a reference answer can be written for, in the order of the dataset.
+    """Return the queries to write a reference answer for, in the order of the dataset.
 
-    Unanswerable queries and those without a relevant document in the corpus are always left out.
+    Unanswerable queries and queries without a relevant document in the corpus are always left out.
 
     Args:
-        query_ids: only these; empty means all.
+        query_ids: only these queries; empty means all.
         limit: only the first N of them; 0 means all.
-        written_by: origins of the present reference answer to include: "none" (there is none),
+        written_by: origins of the present reference answer to include: "none" (no answer yet),
             "model", "person".
 
     Raises:
-        ConfigError: an id that is not there.
+        ConfigError: an id is unknown.
     """
     check_known("query", dataset.queries, *query_ids)
-    chosen = [
-        case.query_id
-        for case in dataset.cases
-        if (not query_ids or case.query_id in query_ids)
-        and case.expected_outcome != "no_results"
-        and reference_origin(case) in written_by
-        and _relevant(dataset, case)
-    ]
+    chosen = []
+    for case in dataset.cases:
+        if query_ids and case.query_id not in query_ids:
+            continue
+        if case.expected_outcome == "no_results" or reference_origin(case) not in written_by:
+            continue
+        if _relevant(dataset, case):
+            chosen.append(case.query_id)
     return chosen[:limit] if limit else chosen
 
 
@@ -62,41 +62,40 @@ def reference_sources(
     k: int = 5,
     max_document_tokens: int = 1000,
 ) -> dict[str, list[Chunk]]:
-    """Return the passages that each query's reference answer is to be written from, best first.
+    """Return the passages to write each query's reference answer from, best first.
 
-    The relevant documents by their grade, highest first; of one grade those closer to the question
-    (cosine of wordllama, six decimals), then those earlier in the corpus; at most `k`. Of a
-    document with more than `max_document_tokens` (of the "minilm" tokenizer) one window of that
-    size is taken: the one that contains most of the query's gold evidence, then the one closest to
-    the question, then the first.
+    They are taken from at most `k` relevant documents: the highest grade first, among equal grades
+    the document closer to the question (cosine of wordllama, six decimals), then the one earlier in
+    the corpus. A document with more than `max_document_tokens` (of the "minilm" tokenizer) is
+    reduced to one window of that size: the window with most of the query's gold evidence, then the
+    closest to the question, then the first.
 
     Returns:
-        query_id -> chunks; `start` and `end` are the window, the whole document where it is short
-        enough.
+        query_id -> chunks; `start` and `end` are the window, or the whole of a short document.
+
+    Raises:
+        ConfigError: a number is below 1.
     """
     size = max_document_tokens
     if k < 1 or size < 1:
         raise ConfigError(f"k is {k} and max_document_tokens is {size}; expected 1 or more of each")
+    corpus = dataset.corpus
+    model = load_embedder("wordllama")
+    place_of = {doc_id: place for place, doc_id in enumerate(corpus)}
     cases = [case for case in dataset.cases if case.query_id in {*query_ids}]
-    corpus, model = dataset.corpus, load_embedder("wordllama")
-    position = {doc_id: i for i, doc_id in enumerate(corpus)}
+    vectors = model.encode([case.text for case in cases])
     sources = {}
-    for case, question in zip(cases, model.encode([case.text for case in cases]), strict=True):
+    for case, question in zip(cases, vectors, strict=True):
         grades = _relevant(dataset, case)
-        near = _nearness(model, question, [corpus[doc_id].full_text for doc_id in grades])
-        ranked = sorted(
-            zip(grades, near, strict=True),
-            key=lambda pair: (-grades[pair[0]], -pair[1], position[pair[0]]),
-        )
-        sources[case.query_id] = [
-            _best_window(
-                case,
-                chunk({doc_id: corpus[doc_id]}, "fixed", chunk_size=size, chunk_overlap=size // 2),
-                question,
-                model,
-            )
-            for doc_id, _ in ranked[:k]
-        ]
+        texts = [corpus[doc_id].full_text for doc_id in grades]
+        cosines = dict(zip(grades, _cosines(model, question, texts), strict=True))
+        ranked = sorted(grades, key=lambda name: (-grades[name], -cosines[name], place_of[name]))
+        passages = []
+        for doc_id in ranked[:k]:
+            document = {doc_id: corpus[doc_id]}
+            windows = chunk(document, "fixed", chunk_size=size, chunk_overlap=size // 2)
+            passages.append(_best_window(case, windows, question, model))
+        sources[case.query_id] = passages
     return sources
 
 
@@ -110,18 +109,22 @@ def generate_references(
 ) -> list[Answer]:
     """Answer each query of `sources` (see `reference_sources`) as a reference, in their order.
 
-    Where the documents do not contain the answer, the outcome is "no_results"; a request that
-    failed, or a reply that was cut, is "failed".
+    The outcome is "no_results" if the documents do not contain the answer, and "failed" if the
+    request failed or the reply was cut.
+
+    Raises:
+        DataError: a query is not in the dataset.
     """
     questions = dataset.queries
-    if missing := [query_id for query_id in sources if query_id not in questions]:
-        raise DataError(f"sources contain query {missing[0]!r}, which is not in {dataset!r}")
+    prompts = []
+    for query_id, passages in sources.items():
+        if query_id not in questions:
+            raise DataError(f"sources contain query {query_id!r}, which is not in {dataset!r}")
+        texts = [passage.text for passage in passages]
+        prompts.append(fill(REFERENCE, questions[query_id], texts))
     replies = llms.generate_many(
         llms.load_llm(llm),
-        [
-            fill(REFERENCE, questions[query_id], [c.text for c in passages])
-            for query_id, passages in sources.items()
-        ],
+        prompts,
         system=GENERATION_SYSTEM,
         max_tokens=MAX_TOKENS,
         concurrency=concurrency,
@@ -149,8 +152,8 @@ def write_references(
     concurrency: int = 8,
     timeout_s: float = llms.TIMEOUT_S,
 ) -> list[Answer]:
-    """Generate reference answers and put them into `folder`/answers.jsonl, or into a file .json with
-    the form of `ragbench.testsets.ground_truth`.
+    """Generate reference answers, put them into `folder`/answers.jsonl, or into a .json file in the
+    form of `ragbench.testsets.ground_truth`, and return them.
 
     Each line records model, prompt and source documents. A line that a person wrote, changed or
     reviewed is kept, always (`ragbench.testsets.writer.is_by_hand`). After an interruption all
@@ -194,28 +197,31 @@ def _reference_lines(
 
 
 def _relevant(dataset: Dataset, case: Case) -> dict[str, int]:
+    """Return doc_id -> grade for the relevant documents of a case that have a text."""
     grades = dataset.qrels.get(case.query_id, {})
-    return {
-        doc_id: grade
-        for doc_id, grade in grades.items()
-        if grade >= 1 and doc_id in dataset.corpus and dataset.corpus[doc_id].full_text.strip()
-    }
+    relevant = {}
+    for doc_id, grade in grades.items():
+        document = dataset.corpus.get(doc_id)
+        if grade >= 1 and document is not None and document.full_text.strip():
+            relevant[doc_id] = grade
+    return relevant
 
 
 def _best_window(case: Case, windows: Sequence[Chunk], question: Any, model: Embedder) -> Chunk:
-    near = _nearness(model, question, [window.text for window in windows])
-    covered = [
-        sum(
-            max(0, min(span.end, window.end) - max(span.start, window.start))
-            for span in case.evidence
-            if span.doc_id == window.doc_id
-        )
-        for window in windows
-    ]
-    return windows[max(range(len(windows)), key=lambda i: (covered[i], near[i]))]
+    """Return the window with most characters of gold evidence; of equal windows the closest to the
+    question (a vector), then the first.
+    """
+    cosines = _cosines(model, question, [window.text for window in windows])
+    n_covered = []
+    for window in windows:
+        spans = [span for span in case.evidence if span.doc_id == window.doc_id]
+        overlaps = [min(span.end, window.end) - max(span.start, window.start) for span in spans]
+        n_covered.append(sum(max(0, overlap) for overlap in overlaps))
+    best = max(range(len(windows)), key=lambda i: (n_covered[i], cosines[i]))
+    return windows[best]
 
 
-def _nearness(model: Embedder, question: Any, texts: Sequence[str]) -> list[float]:
-    """Return the cosine of each text with a question, in six decimals."""
+def _cosines(model: Embedder, question: Any, texts: Sequence[str]) -> list[float]:
+    """Return the cosine of each text with a question (a vector), in six decimals."""
     cosines: list[float] = np.round(model.encode(texts) @ question, 6).tolist()
     return cosines
