@@ -1,4 +1,4 @@
-"""Types of numpy arrays, by what they hold."""
+"""Types of numpy arrays, by their elements."""
 
 import numpy as np
 import numpy.typing as npt

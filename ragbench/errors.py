@@ -3,21 +3,21 @@
 ::
 
     RagbenchError             catch this to catch them all
-    ├── DataError             a file or a record is not what it should be (also a ValueError)
-    ├── ConfigError           a parameter, name or grid is not what it should be (also a ValueError)
+    ├── DataError             a file or a record is wrong (also a ValueError)
+    ├── ConfigError           a parameter, name or grid is wrong (also a ValueError)
     ├── ComparisonError       two results must not be compared (also a ValueError)
     ├── DownloadError         something could not be fetched, or arrived damaged
     ├── ModelError            a model could not be loaded or did not answer
     ├── SweepError            a sweep could not continue
-    ├── SystemsError          a system under test did not take or give what it had to
-    │   └── RefusalError      it refused, and did nothing
+    ├── SystemsError          a system under test did not accept a request, or returned a wrong reply
+    │   └── RefusalError      it refused a request, and did nothing
     └── MissingExtraError     an optional package is not installed (also an ImportError)
 
     DataWarning               a flaw of real data that is not an error, reported once with its count
     JudgeWarning              a judge whose verdicts deserve less trust, such as the generator judging itself
 
-A message names the value, what was expected, and the way out. Errors are raised at the border,
-where input arrives; what is inside trusts its input.
+A message names the value, the expected value, and the way out. Errors are raised at the border,
+where input arrives; functions inside trust their input.
 """
 
 import difflib
@@ -51,14 +51,14 @@ Record = TypeVar("Record")
 
 
 class FailureKind(StrEnum):
-    """Why a request has no reply. What is done next depends on this, never on the wording of a
+    """The reason why a request has no reply. The next step depends on it, never on the wording of a
     message.
     """
 
     BUDGET = "budget"  # not sent: it might have passed the maximum cost
     OFFLINE = "offline"  # not sent: the reply store does not have it
     DRY_RUN = "dry_run"  # not sent: only counted
-    STORE = "store"  # not sent: its reply could not be kept
+    STORE = "store"  # not sent: its reply could not be stored
     REFUSED = "refused"  # the server refuses it: key, model, address, credit or the request itself
     RATE_LIMITED = "rate_limited"
     SERVER_ERROR = "server_error"
@@ -71,30 +71,27 @@ class FailureKind(StrEnum):
 
 
 class RagbenchError(Exception):
-    """The root of the tree. `failure` is its kind, where a request that failed is the cause."""
+    """The root of the tree. `failure` is the kind of a failed request, if that is the cause."""
 
     def __init__(self, message: object = "", failure: FailureKind | None = None) -> None:
         super().__init__(message)
         self.failure = failure
 
     def __str__(self) -> str:
-        return without_ansi(
-            super().__str__()
-        )  # texts of others are in messages, and drive no terminal
+        # a message may quote foreign text, which must not control the terminal
+        return without_ansi(super().__str__())
 
     def _render_traceback_(self) -> list[str]:
-        """Return what IPython and Jupyter show: the message states what to do, so the stack of calls is
-        left out.
-        """
+        """Return the lines that IPython and Jupyter show: the message without the stack of calls."""
         return [f"{type(self).__name__}: {self}"]
 
 
 class DataError(RagbenchError, ValueError):
-    """A file or a record is not what it should be."""
+    """A file or a record is wrong."""
 
 
 class ConfigError(RagbenchError, ValueError):
-    """A parameter, a name or a grid is not what it should be."""
+    """A parameter, a name or a grid is wrong."""
 
 
 class ComparisonError(RagbenchError, ValueError):
@@ -114,11 +111,11 @@ class SweepError(RagbenchError):
 
 
 class SystemsError(RagbenchError):
-    """A system under test did not take or give what it had to."""
+    """A system under test did not accept a request, or returned a wrong reply."""
 
 
 class RefusalError(SystemsError):
-    """A system under test refused a request, and did for sure nothing of it."""
+    """A system under test refused a request, and certainly did nothing."""
 
 
 class MissingExtraError(RagbenchError, ImportError):
@@ -129,7 +126,7 @@ class DataWarning(UserWarning):
     """A flaw of real data that is not an error; one warning with the count and the first ids."""
 
     def is_known(self) -> bool:
-        """Return True if a terminal or a notebook has shown it before, and need not again."""
+        """Return True if the user has seen this warning before, so that it is not shown again."""
         return False
 
 
@@ -140,8 +137,8 @@ class JudgeWarning(UserWarning):
 def _format_warning(
     message: Warning | str, category: type[Warning], *source: Any, **options: Any
 ) -> str:
-    """Format our warnings as one line, and one that was shown before as none; others as Python formats
-    them.
+    """Return the text of a warning: one line for ragbench's own, "" for one that the user has seen
+    before; others as Python formats them.
     """
     if isinstance(message, DataWarning) and message.is_known():
         return ""
@@ -154,19 +151,22 @@ _python_format = warnings.formatwarning
 
 
 def one_line_warnings() -> None:
-    """Show our warnings as one line from now on, without the source line that raised them, and not
-    that of tqdm that JupyterLab has no widgets.
+    """Show ragbench's warnings as one line from now on, without the source line that raised them, and
+    hide tqdm's warning that JupyterLab has no widgets.
     """
     warnings.formatwarning = _format_warning
     warnings.filterwarnings("ignore", "IProgress not found")
 
 
-if "ipykernel" in sys.modules:  # a notebook, whose reader is not helped by a line of our source
+if "ipykernel" in sys.modules:  # in a notebook a line of ragbench's source helps no reader
     one_line_warnings()
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import `module`, or say which extra brings it.
+    """Import and return `module`.
+
+    Raises:
+        MissingExtraError: it is not installed; the message names the extra to install.
 
     >>> require("json", "test").__name__
     'json'
@@ -183,7 +183,8 @@ def require(module: str, extra: str) -> ModuleType:
 
 
 def nearest(value: object, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return the known name that is most like a value; "" where none reaches the similarity `cutoff`.
+    """Return the known name that is most similar to a value; "" if none reaches the similarity `cutoff`
+    (0 to 1).
 
     >>> nearest("Recursiv", ["fixed", "recursive"]), nearest("other", ["fixed", "recursive"])
     ('recursive', '')
@@ -194,10 +195,11 @@ def nearest(value: object, known: Iterable[str], cutoff: float = 0.6) -> str:
 
 
 def suggesting(**calls: str) -> Callable[[type[Record]], type[Record]]:
-    """Make a class name the nearest of its attributes where one does not exist, as modules do.
+    """Return a decorator: for a missing attribute, objects of the class raise AttributeError with the
+    nearest attribute, as modules do.
 
     Args:
-        calls: attributes that people expect -> the call that does what they mean.
+        calls: an attribute that people expect -> the call to write instead.
 
     >>> @suggesting(plot="rb.write_report(result, 'report.html')")
     ... class Result:
@@ -212,11 +214,13 @@ def suggesting(**calls: str) -> Callable[[type[Record]], type[Record]]:
 
     def decorated(cls: type[Record]) -> type[Record]:
         def missing(record: Record, name: str) -> Any:
-            if name.startswith("_") or name in dir(cls):  # the error is one of a property
+            if name.startswith("_") or name in dir(cls):  # a property raised the error
                 return object.__getattribute__(record, name)
-            hint = f"; use {calls[name]}" if name in calls else ""
-            near = nearest(name, [each for each in dir(record) if not each.startswith("_")])
-            if near and not hint:
+            public = [attribute for attribute in dir(record) if not attribute.startswith("_")]
+            hint = ""
+            if name in calls:
+                hint = f"; use {calls[name]}"
+            elif near := nearest(name, public):
                 hint = f"; did you mean {near!r}?"
             raise AttributeError(
                 f"{cls.__name__} has no attribute {name!r}{hint}", name=name, obj=None
@@ -229,17 +233,19 @@ def suggesting(**calls: str) -> Callable[[type[Record]], type[Record]]:
 
 
 def unknown(what: str, value: object, known: Iterable[str], shown: str = "") -> str:
-    """Return the text of an error about an unknown name: the nearest known one first, then `shown`, or the
-    first 30 known.
+    """Return the text of an error about an unknown name, with the nearest known name, and `shown` or the
+    first 30 known names.
 
     >>> unknown("chunker", "recursiv", ["fixed", "recursive"])
     "unknown chunker 'recursiv'; did you mean 'recursive'? Known: fixed, recursive"
     """
-    names = [*filter(None, known)]
+    names = [name for name in known if name]
     near = nearest(value, names)
     hint = f"; did you mean '{near}'?" if near else "."
-    few = names if len(names) <= 30 else [*names[:30], "..."]
-    return f"unknown {what} {value!r}{hint} Known: {shown or ', '.join(few)}"
+    listed = ", ".join(names[:30])
+    if len(names) > 30:
+        listed += ", ..."
+    return f"unknown {what} {value!r}{hint} Known: {shown or listed}"
 
 
 def check_known(what: str, known: Collection[str], *names: object) -> None:
@@ -253,8 +259,7 @@ def check_known(what: str, known: Collection[str], *names: object) -> None:
 
 
 def unknown_chunk(chunk_id: str, query_id: str, n_chunks: int) -> str:
-    """Return the text of an error about a run or an answer that names a chunk which is none of those
-    given.
+    """Return the text of an error about an unknown chunk in a run or an answer.
 
     >>> unknown_chunk("rail#0-24", "q1", 2)  # doctest: +NORMALIZE_WHITESPACE
     "query 'q1': 'rail#0-24' is not an id of the 2 chunks given; was the run made from another chunking, or turned into
@@ -277,7 +282,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def abridged(text: str, limit: int) -> str:
-    """Return the first characters of a text, and three dots where it has more."""
+    """Return the first `limit` characters of a text, followed by three dots if it is longer."""
     return text if len(text) <= limit else f"{text[:limit]}..."
 
 
@@ -285,10 +290,10 @@ _JOINERS = "\u200c\u200d"
 
 
 def printable(text: str) -> str:
-    r"""Return one line without signs that could drive a terminal or turn the reading direction: texts of
-    others are data.
+    r"""Return a foreign text as one line without signs that could control a terminal or turn the reading
+    direction.
 
-    The joiners that Persian, Hindi and emoji are written with stay.
+    The joiners in Persian, Hindi and emoji stay.
 
     >>> printable("red: \x1b[31m!\nnext")
     'red: ! next'
@@ -301,14 +306,14 @@ _HIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-"""Control signs but tabs and line ends, signs that turn the reading direction, and invisible ones;
-not the joiners that Persian, Hindi and emoji are written with.
+"""Control signs other than tabs and line ends, signs that turn the reading direction, and invisible
+signs; not the joiners in Persian, Hindi and emoji.
 """
 
 
 def visible(value: object) -> object:
-    r"""Show the control signs of a text, and those that hide text or turn its direction, as signs;
-    return what is not a text, or is markup of ours, as it is.
+    r"""Return a text with visible signs in place of control signs, and of signs that hide text or turn
+    its direction; any other value, or ragbench's own markup, unchanged.
 
     >>> print(ascii(visible("red: \x1b[31m, \u202egnp.exe")))
     'red: \u241b[31m, \ufffdgnp.exe'
@@ -319,7 +324,7 @@ def visible(value: object) -> object:
 
 
 def _sign_of(hidden: str) -> str:
-    """Return the picture of a control sign of ASCII, U+FFFD for another hidden sign."""
+    """Return the symbol of an ASCII control sign, U+FFFD for any other hidden sign."""
     return chr(0x2400 + ord(hidden)) if ord(hidden) < 0x20 else "\ufffd"
 
 

@@ -1,8 +1,8 @@
-"""Objects of a user that are named "package.module:attribute": a retriever, a chunker, a language
-model, ...
+"""A user's objects by the name "package.module:attribute": a retriever, a chunker, a language model,
+...
 
-Wherever ragbench takes the name of one of its own, it takes such a name too, in grids, notebooks
-and commands. The module is imported when it is named, and never otherwise.
+Wherever ragbench accepts the name of a built-in object, it accepts such a name too, in grids,
+notebooks and commands. The module is imported when it is named, and never otherwise.
 """
 
 import os
@@ -21,8 +21,8 @@ from ragbench.errors import ConfigError
 FORM = "package.module:attribute"
 
 PERMITTED = "RAGBENCH_IMPORTS"
-"""Variable of the environment with the only names that may be imported, separated by blanks; where it
-is not set, any may.
+"""Environment variable with the only names that may be imported, separated by blanks; any name may be
+imported if it is not set.
 """
 
 _reporting: ContextVar[Callable[[str], None]] = ContextVar("_reporting", default=lambda name: None)
@@ -31,54 +31,56 @@ _NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
 
 def is_import(name: object, own: Collection[str] = ()) -> bool:
-    """Return True if a name is "package.module:attribute", of a package that can be found; nothing is
+    """Return True if a name is "package.module:attribute" and the package can be found; nothing is
     imported.
 
     Args:
-        name: what the user wrote.
-        own: prefixes that are ragbench's own, such as "dense" of "dense:minilm".
+        name: a value of the user.
+        own: prefixes of ragbench's built-in names, such as "dense" in "dense:minilm".
 
     >>> is_import("json:loads"), is_import("dense:minilm", ["dense"]), is_import("no_such_module:answer")
     (True, False, False)
     """
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or name.partition(":")[0] in own:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         return False
-    top = name.partition(":")[0].partition(".")[0]
+    module = name.partition(":")[0]
+    if module in own:
+        return False
+    package = module.partition(".")[0]
     with searched():
         try:
-            return top in sys.modules or find_spec(top) is not None
+            return package in sys.modules or find_spec(package) is not None
         except (ImportError, ValueError):
             return False
 
 
 def source_file(name: str, folder: str | Path = "") -> Path | None:
-    """Return the file of the module that "package.module:attribute" names, None where there is none;
-    nothing is imported.
-
-    The module is looked for as in `imported`.
+    """Return the file of the module in "package.module:attribute"; None if it has none. Nothing is
+    imported; the module is looked for as in `imported`.
 
     >>> source_file("json.decoder:JSONDecoder").name, source_file("no_such_module:answer")
     ('decoder.py', None)
     """
-    top, *below = name.partition(":")[0].split(".")
+    package, *submodules = name.partition(":")[0].split(".")
     with searched(folder):
         try:
-            spec = find_spec(top)
+            spec = find_spec(package)
         except (ImportError, ValueError):
             return None
     if spec is None:
         return None
-    candidates = [] if spec.origin is None else [Path(spec.origin)]
-    if below:
-        places = [Path(place, *below) for place in spec.submodule_search_locations or ()]
-        candidates = [
-            file for place in places for file in (place / "__init__.py", Path(f"{place}.py"))
-        ]
+    candidates: list[Path] = []
+    if submodules:
+        for location in spec.submodule_search_locations or ():
+            module = Path(location, *submodules)
+            candidates += [module / "__init__.py", Path(f"{module}.py")]
+    elif spec.origin is not None:
+        candidates = [Path(spec.origin)]
     return next((file for file in candidates if file.is_file()), None)
 
 
 def imported(name: str, what: str, folder: str | Path = "") -> Any:
-    """Return what "package.module:attribute" names; `what` it is in messages.
+    """Import and return the object of "package.module:attribute"; `what` names its kind in messages.
 
     The module is looked for where Python finds it, then in `folder` ("" means the working
     directory).
@@ -117,7 +119,9 @@ def imported(name: str, what: str, folder: str | Path = "") -> Any:
 
 @contextmanager
 def imports_reported(report: Callable[[str], None]) -> Iterator[None]:
-    """Call `report` with each name before it is imported; nothing is imported where it raises."""
+    """Call `report` with each name before its import, in the block; an exception of `report` prevents
+    the import.
+    """
     token = _reporting.set(report)
     try:
         yield
@@ -133,20 +137,21 @@ def searched(folder: str | Path = "") -> Iterator[None]:
     try:
         yield
     finally:
-        for index in range(
-            len(sys.path) - 1, -1, -1
-        ):  # the last one, which is ours unless an import changed the list
+        # the last such entry is the appended one, unless an import changed the list
+        for index in reversed(range(len(sys.path))):
             if sys.path[index] == directory:
                 del sys.path[index]
                 break
 
 
 def object_name(given: object) -> str:
-    """Return the name of a user's object: its `name`, its own name as a function or class, or that of its
+    """Return the name of a user's object: its `name`, its name as a function or class, or the name of its
     type.
 
     >>> object_name(len), object_name(3)
     ('len', 'int')
     """
     name = getattr(given, "name", None)
-    return name if isinstance(name, str) else str(getattr(given, "__name__", type(given).__name__))
+    if isinstance(name, str):
+        return name
+    return str(getattr(given, "__name__", type(given).__name__))

@@ -1,8 +1,8 @@
-"""Writing files: atomically, durably, under a lock, which no other module does; and reading whole
-TOML and JSON files.
+"""Write files atomically, durably and under a lock (no other module does), and read whole TOML and JSON
+files.
 
 A process may be killed and a machine may lose power at any moment. A file or folder written here is
-then the old one or the new one, never a part of it, and what was reported as written is on the
+then the old one or the new one, never a part of it, and everything reported as written is on the
 disk.
 """
 
@@ -23,27 +23,29 @@ from typing import Any
 from ragbench.errors import ConfigError, DataError, RagbenchError
 
 STAGING = ".running-"
-"""The names of temporary files and folders begin with this; what has such a name is never taken for
-a result.
-"""
+"""The beginning of the names of temporary files and folders, which are never taken for results."""
 
 _POLL_S = 0.5
 _MAYBE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_toml(path: Path, hint: str, *, missing: str = "") -> dict[str, Any]:
-    """Return the tables of a TOML file, UTF-8 with or without a byte order mark; ConfigError with the
-    reason and a hint, or with `missing` where there is no file."""
+    """Return the tables of a TOML file, UTF-8 with or without a byte order mark.
+
+    Raises:
+        ConfigError: the file cannot be read or parsed; with the reason and `hint`, or with `missing` if
+            there is no file.
+    """
     return dict(_parsed(path, tomllib.loads, "TOML", hint, ConfigError, missing))
 
 
 def bundled(module: str, name: str) -> dict[str, Any]:
-    """Return the tables of the TOML file of that name next to a module of ours, by its `__file__`."""
+    """Return the tables of the TOML file `name` next to a module of ragbench, by its `__file__`."""
     return tomllib.loads(Path(module).with_name(name).read_text(encoding="utf-8"))
 
 
 def toml_text(value: Any) -> str:
-    """Return plain data as TOML has it on one line.
+    """Return plain data as a TOML value on one line.
 
     >>> print(toml_text({"yes": 1.0, "no": None, "a\\tb": ["c", True]}))
     {"yes" = 1.0, "no" = nan, "a\\tb" = ["c", true]}
@@ -51,40 +53,42 @@ def toml_text(value: Any) -> str:
     if value is None:
         return "nan"
     if isinstance(value, dict):
-        fields = (f"{toml_text(name)} = {toml_text(each)}" for name, each in value.items())
+        fields = [f"{toml_text(name)} = {toml_text(part)}" for name, part in value.items()]
         return f"{{{', '.join(fields)}}}"
     if isinstance(value, list):
         return f"[{', '.join(map(toml_text, value))}]"
     if isinstance(value, str):  # TOML has no raw DEL, and no half of a surrogate pair
-        return json.dumps(value.encode("utf-8", "replace").decode(), ensure_ascii=False).replace(
-            "\x7f", "\\u007f"
-        )
+        valid = value.encode("utf-8", "replace").decode()
+        return json.dumps(valid, ensure_ascii=False).replace("\x7f", "\\u007f")
     return json.dumps(value)
 
 
 def toml_line(text: str, keys: Sequence[int | str]) -> int:
-    """Return the line of a TOML text on which the value at these keys begins; of a missing one that
-    of its table.
+    """Return the line of a TOML text on which the value at these keys begins; for a missing value the
+    line of its table.
 
     >>> text = "[http]\\nurl = 'a'\\nbody = [\\n  1,\\n]"
     >>> [toml_line(text, ["http", key]) for key in ("url", "body", "reply")]
     [2, 3, 1]
     """
-    lines, last = text.splitlines(keepends=True), 0
+    lines = text.splitlines(keepends=True)
+    n_complete = 0  # the lines of a beginning that is TOML and lacks the value
     for number in range(1, len(lines) + 1):
         with suppress(tomllib.TOMLDecodeError):  # within a value of several lines
             value: Any = tomllib.loads("".join(lines[:number]))
             with suppress(LookupError, TypeError):
                 for key in keys:
                     value = value[key]
-                return last + 1
-            last = number
+                return n_complete + 1
+            n_complete = number
     return toml_line(text, keys[:-1]) if keys else 1
 
 
 def read_json(path: Path, hint: str, **options: Any) -> Any:
-    """Return the content of a JSON file; DataError with the reason and a hint. `options` are those of
-    json.loads.
+    """Return the content of a JSON file; `options` are arguments of json.loads.
+
+    Raises:
+        DataError: the file cannot be read or parsed; with the reason and `hint`.
     """
     return _parsed(path, lambda text: parse_json(text, **options), "JSON", hint, DataError)
 
@@ -102,7 +106,7 @@ def check_inside(path: Path, folder: Path) -> None:
 
 
 def expanded(path: str | Path) -> Path:
-    """Return the path with a leading ~ or ~user as that home folder, and as it is where there is no such
+    """Return a path with the home folder in place of a leading ~ or ~user; unchanged if there is no such
     user.
 
     >>> str(expanded("~no-such-user/docs"))
@@ -112,11 +116,14 @@ def expanded(path: str | Path) -> Path:
 
 
 def parse_json(text: str, **options: Any) -> Any:
-    """Return the value of a JSON text; ValueError where it is none, nests too deeply, or has half a
-    character.
+    """Return the value of a JSON text.
 
     >>> parse_json('{"a": [1]}')
     {'a': [1]}
+
+    Raises:
+        ValueError: the text is not JSON, nests too deeply, or has half of a surrogate pair (then it is
+            a UnicodeError).
     """
     try:
         value = json.loads(text, **options)
@@ -132,13 +139,14 @@ def parse_json(text: str, **options: Any) -> Any:
 
 
 class JsonLineError(ValueError):
-    """A text is neither JSON nor JSON Lines: the number of the line, 0 for the whole text, and the values
-    of the lines before it.
+    """A text is neither JSON nor JSON Lines. `line` is the number of the wrong line, 0 for the whole
+    text, and `before` has the values of the lines before it.
     """
 
     def __init__(self, reason: ValueError, line: int, before: list[Any]) -> None:
         super().__init__(str(reason))
-        self.line, self.before = line, before
+        self.line = line
+        self.before = before
 
 
 def parse_json_or_lines(text: str) -> Any:
@@ -148,12 +156,12 @@ def parse_json_or_lines(text: str) -> Any:
     ({'a': 1}, [{'a': 1}, {'a': 2}])
 
     Raises:
-        JsonLineError: it is neither; of a text whose first line is no JSON, the whole text is meant.
+        JsonLineError: it is neither; the error is about the whole text if its first line is not JSON.
     """
     try:
         return parse_json(text)
     except ValueError as exc:
-        of_text = exc
+        error_of_text = exc
     values: list[Any] = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
@@ -162,7 +170,7 @@ def parse_json_or_lines(text: str) -> Any:
             values.append(parse_json(line))
         except ValueError as exc:
             if not values:
-                raise JsonLineError(of_text, 0, []) from exc
+                raise JsonLineError(error_of_text, 0, []) from exc
             raise JsonLineError(exc, number, values) from exc
     return values
 
@@ -175,6 +183,7 @@ def _parsed(
     error: type[RagbenchError],
     missing: str = "",
 ) -> Any:
+    """Return `parse(text)` of a file in UTF-8; raise `error` if it cannot be read or is not of the form."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as exc:
@@ -190,12 +199,12 @@ def _parsed(
 
 @contextmanager
 def staged(target: Path) -> Iterator[Path]:
-    """Give the path at which the block creates a file or a folder; it then replaces `target` as a
+    """Yield a path at which the block creates a file or a folder, which then replaces `target` as a
     whole.
 
     The path has the name of `target`, in a temporary folder next to it; the folder around both is
-    created. Where the block raises, `target` stays as it is. A file that is replaced hands on its
-    permissions. (A folder is replaced in two renames: for a moment between them it is not there.)
+    created. If the block raises, `target` stays unchanged. A new file gets the permissions of the old
+    one. (A folder is replaced in two renames: for a moment between them it does not exist.)
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with staged(Path(folder, "notes.txt")) as new:
@@ -208,7 +217,8 @@ def staged(target: Path) -> Iterator[Path]:
     try:
         new = staging / target.name
         yield new
-        for path in new.rglob("*") if new.is_dir() else (new,):
+        paths = new.rglob("*") if new.is_dir() else [new]
+        for path in paths:
             if path.is_file():
                 _flush(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
         if new.is_dir():
@@ -223,15 +233,15 @@ def staged(target: Path) -> Iterator[Path]:
 
 
 def write_durably(path: Path, content: str | bytes) -> None:
-    """Replace a file by this content (text as UTF-8, line ends as they are), as a whole or not at
-    all; its folder is created.
+    """Replace a file by this content (text as UTF-8, line ends unchanged), as a whole or not at all;
+    its folder is created.
     """
     with staged(path) as new:
         new.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def swap_in(new: Path, folder: Path, old: Path) -> None:
-    """Move the folder `new` to `folder`, and what is there to `old`. Each step is one rename."""
+    """Move the folder `new` to `folder`, and an existing one to `old`. Each step is one rename."""
     if folder.exists():
         folder.rename(old)
     try:
@@ -243,7 +253,7 @@ def swap_in(new: Path, folder: Path, old: Path) -> None:
 
 
 def flush_folder(folder: Path) -> None:
-    """Wait until the disk has the renames in a folder; nothing where folders cannot be opened
+    """Wait until the renames in a folder are on the disk; do nothing if folders cannot be opened
     (Windows).
     """
     with suppress(OSError):
@@ -251,20 +261,23 @@ def flush_folder(folder: Path) -> None:
 
 
 def clear_staging(folder: Path, name: str = "") -> None:
-    """Remove what killed processes left in a folder (of one target, by `name`); only for the holder
-    of its lock.
+    """Remove the temporary folders of killed processes from a folder (with `name`: of one
+    target); only for the holder of the lock.
     """
-    for left in folder.glob(
-        f"{STAGING}{glob.escape(name[:50])}-????????" if name else f"{STAGING}*"
-    ):
-        if left.is_dir():
-            shutil.rmtree(left, ignore_errors=True)
+    pattern = f"{STAGING}*"
+    if name:
+        pattern = f"{STAGING}{glob.escape(name[:50])}-????????"
+    for path in folder.glob(pattern):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def check_writable(place: Path) -> None:
-    """Raise OSError where no file or folder could be created at `place`; nothing is left behind."""
-    nearest = next(parent for parent in place.absolute().parents if parent.exists())
-    for folder in {nearest, place} if place.is_dir() else {nearest}:
+    """Raise OSError if no file or folder could be created at `place`; nothing is left behind."""
+    folders = {next(parent for parent in place.absolute().parents if parent.exists())}
+    if place.is_dir():
+        folders.add(place)
+    for folder in folders:
         with tempfile.NamedTemporaryFile(prefix=STAGING, dir=folder):
             pass
 
@@ -273,19 +286,20 @@ class LineFile:
     """A file to which lines are appended, each on the disk when `append` returns; threads may share
     it.
 
-    `lines` are those that were there at construction, without their ends. A last line that a killed
-    process left incomplete is not among them, and the next append removes it.
+    `lines` are the lines at construction, without their ends. An incomplete last line (of a killed
+    process) is not among them, and the next append removes it.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        complete, end, _ = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
-        self.lines = complete.split(b"\n") if end else []
+        content = path.read_bytes() if path.exists() else b""
+        complete, line_end, _ = content.rpartition(b"\n")
+        self.lines = complete.split(b"\n") if line_end else []
         self._appending = threading.Lock()
-        self._size = len(complete) + len(end)
+        self._size = len(complete) + len(line_end)
 
     def append(self, line: str) -> None:
-        """Add a line; the folder is created with the first."""
+        """Add a line; the folder is created with the first line."""
         data = line.encode() + b"\n"
         with self._appending:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -305,8 +319,8 @@ def locked(
     stop: threading.Event | None = None,
     remove: bool = False,
 ) -> Iterator[None]:
-    """Hold the lock that is the file `file`; its folder is created. The system releases it when its
-    holder dies.
+    """Hold a lock, the file `file`, during the block; its folder is created. The system releases the
+    lock when its holder dies.
 
     On a file system without locks the block runs without one.
 
@@ -316,22 +330,25 @@ def locked(
         remove: delete the file at the end, so that files of many locks do not pile up.
 
     Raises:
-        TimeoutError: another process or thread holds it still.
+        TimeoutError: another process or thread still holds the lock.
         InterruptedError: `stop` was set.
         OSError: the file cannot be created.
     """
     from filelock import FileLock, Timeout
 
     file.parent.mkdir(parents=True, exist_ok=True)
-    lock, ends = FileLock(file), time.monotonic() + timeout_s
+    lock = FileLock(file)
+    deadline = time.monotonic() + timeout_s
     while True:
+        wait_s = max(0.0, deadline - time.monotonic())
+        if stop is not None:
+            wait_s = min(wait_s, _POLL_S)
         try:
-            left = max(0.0, ends - time.monotonic())
-            lock.acquire(timeout=left if stop is None else min(left, _POLL_S), poll_interval=0.02)
+            lock.acquire(timeout=wait_s, poll_interval=0.02)
         except Timeout:
             if stop is not None and stop.is_set():
                 raise InterruptedError(f"stopped while another process held {file.name}") from None
-            if time.monotonic() >= ends:
+            if time.monotonic() >= deadline:
                 raise TimeoutError(
                     f"{file} was held for {timeout_s:g} s; if no other process uses it, delete "
                     "it (the locks of a network file system may outlive their holders)"
@@ -344,15 +361,14 @@ def locked(
         yield
     finally:
         if lock.is_locked:
-            if (
-                remove
-            ):  # while it is held: who waits for the deleted file notices, and takes a new one
+            if remove:  # while the lock is held: a waiting process notices, and takes a new file
                 with suppress(OSError):
                     file.unlink()
             lock.release()
 
 
 def _flush(path: Path, flags: int) -> None:
+    """Wait until a file or folder, opened with these flags, is on the disk."""
     descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""The words of texts in every language; which language texts are in, its stemmer and function words.
+"""The words of texts in every language; the language of texts, with its stemmer and function words.
 
 The languages are listed in languages.toml.
 """
@@ -7,7 +7,7 @@ import re
 import unicodedata
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from itertools import islice, pairwise
@@ -34,7 +34,7 @@ that is written without spaces.
 
 _RUN = regex.compile(rf"(?:{SIGN}|\p{{Hangul}})+|[\w--{UNSPACED_SET}--\p{{Hangul}}]+", regex.V1)
 _INVISIBLE = regex.compile(
-    # A soft hyphen, also at the end of a line; what joins letters or does not; directions.
+    # A soft hyphen, also at the end of a line; joiners and non-joiners of letters; directions.
     "\u00ad(?:[ \\t]*\\r?\\n\\s*)?|[\u00ad\u061c\u200c-\u200f\u2060\ufeff]"
     # Arabic vowel marks, hamza above and below, tatweel; Hebrew points and accents.
     "|[\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed]"
@@ -50,8 +50,8 @@ _SIGNS = regex.compile(rf"{SIGN}|\p{{Hangul}}", regex.V1)
 
 
 def folded(text: str) -> str:
-    """Return a text as words are compared: `normal`, case folded (also a Turkish capital I with a
-    dot), with the digits of every script as 0 to 9.
+    """Return a text in the form in which words are compared: `normal`, case folded (also a Turkish
+    capital I with a dot), with the digits of every script as 0 to 9.
 
     >>> folded("Ｓtra\\u00adße İzmir ٣٥")
     'strasse izmir 35'
@@ -62,7 +62,8 @@ def folded(text: str) -> str:
 
 
 def folded_words(text: str) -> str:
-    """Return a text folded, with one blank between words: two questions with the same one are the same.
+    """Return a text folded, with one blank between words; questions that are equal in this form are the
+    same question.
 
     >>> folded_words("  Who\\n is IT? ")
     'who is it?'
@@ -85,7 +86,7 @@ def normal(text: str) -> str:
 
 
 def ascii_digits(text: str) -> str:
-    """Return a text with digits of every script as 0 to 9; those that Python does not know stay.
+    """Return a text with digits of every script as 0 to 9; digits that Python does not know stay.
 
     >>> ascii_digits("٣٥")
     '35'
@@ -98,7 +99,7 @@ def _decimal(digit: regex.Match[str]) -> str:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text, folded: what every search and comparison compares.
+    """Return the words of a text, folded, as every search and comparison uses them.
 
     >>> words("Don't use f(x_1)!"), words("हिन्दी भाषा"), words("在Paris")
     (['don', 't', 'use', 'f', 'x_1'], ['हिन्दी', 'भाषा'], ['在', 'paris'])
@@ -107,9 +108,9 @@ def words(text: str) -> list[str]:
 
 
 def terms(text: str) -> list[str]:
-    """Return the words of a text as a search compares them: of two letters or more; in scripts that
-    are written without spaces each two neighbouring letters, also in Korean, whose particles are
-    written next to nouns.
+    """Return the terms of a text for a search: words of two letters or more; in scripts that are written
+    without spaces, and in Korean, whose particles are written next to nouns, each pair of
+    neighbouring letters.
 
     >>> terms("東京都2024"), terms("서울은")
     (['東京', '京都', '2024'], ['서울', '울은'])
@@ -126,15 +127,15 @@ def terms(text: str) -> list[str]:
 
 
 def n_words(text: str) -> float:
-    """Return about how many words a text has; in scripts that are written without spaces two letters
-    are one, in those of South-East Asia three.
+    """Return the approximate number of words of a text; in scripts that are written without spaces two
+    letters are one word, in scripts of South-East Asia three.
 
     >>> n_words("It's 2024: two words"), n_words("東京都"), n_words("รถไฟ")
     (5.0, 1.5, 1.3333333333333335)
     """
-    letters = UNSPACED.findall(text)
-    n_long = sum("\u0e00" <= letter < "\u1800" for letter in letters)
-    return float(len(WORD.findall(text)) - len(letters) / 2 - n_long / 6)
+    unspaced = UNSPACED.findall(text)  # each counts as a word, and should count as 1/2 ...
+    n_south_east_asian = sum("\u0e00" <= letter < "\u1800" for letter in unspaced)  # ... or 1/3
+    return float(len(WORD.findall(text)) - len(unspaced) / 2 - n_south_east_asian / 6)
 
 
 _COMMA = re.compile(r"(?<![\d.,])(?:\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d+,\d+)(?![\d.,]*\d)")
@@ -146,21 +147,21 @@ NONE = "none"
 _SAMPLED_TEXTS = 400
 _SAMPLED_CHARACTERS = 1_000  # of each
 _MIN_PROBABILITY = 0.5  # of the language of a text, among these and _OTHERS
-_FEW_TEXTS = 10  # of which the language is not said to be unclear
-_CLEAR = 2  # times as many texts are in the language of a corpus as in any other
-_FEW_WORDS = 50  # with fewer different ones, texts in ASCII are taken for English
-# What the detector may say besides the languages: texts without words, and frequent other languages.
+_FEW_TEXTS = 10  # the language of fewer texts is never called unclear
+_CLEAR = 2  # the language of a corpus has this many times as many texts as any other
+_FEW_WORDS = 50  # texts in ASCII with fewer different words count as English
+# Further answers of the detector: texts without words, and frequent other languages.
 _OTHERS = "zxx af hr lv ms sk sl sq sw".split()
 
 
 @dataclass(frozen=True, eq=False)
 class Language:
-    """A language: its code, its name, the script of its letters, and its stemmer of Snowball, ""
-    where there is none.
+    """A language: its code, its name, the script of its letters, and its stemmer of Snowball ("":
+    none).
 
-    `words` are its function words; a word worth searching for has `letters` letters; `comma` states
-    that decimals follow a comma. By `negations`, `documents`, `tell`, `unknown`, `sorry` and `but`
-    abstentions are recognised (`ragbench.llms.reply_text`).
+    `words` are its function words; a word worth searching for has `letters` letters or more; `comma`
+    is True if decimals follow a comma. `ragbench.llms.reply_text` recognises abstentions by
+    `negations`, `documents`, `tell`, `unknown`, `sorry` and `but`.
     """
 
     code: str
@@ -183,7 +184,8 @@ class Language:
         return self.code in ("en", NONE)
 
     def with_points(self, text: str) -> str:
-        """Return a text with decimal points in numbers, where those of the language have commas.
+        """Return a text with decimal points in numbers; it is unchanged unless the language has decimal
+        commas.
 
         >>> find_language("de").with_points("1.234,5 m")
         '1,234.5 m'
@@ -194,7 +196,7 @@ class Language:
 
     @cached_property
     def function_words(self) -> frozenset[str]:
-        """Return the function words as the segmenter gives them."""
+        """Return the function words in the form of `words`."""
         return frozenset(words(self.words))
 
 
@@ -206,13 +208,13 @@ _SCRIPTS = grouped(LANGUAGES.values(), attrgetter("script"))
 
 
 def find_language(code: str) -> Language:
-    """Return the language of an ISO 639-1 code, or of "none".
+    """Return the language of an ISO 639-1 code, or of the code "none".
 
     >>> find_language("de").name
     'German'
 
     Raises:
-        ConfigError: there is no such language.
+        ConfigError: the language is not supported.
     """
     if code == NONE:
         return NO_LANGUAGE
@@ -230,11 +232,11 @@ _script = cache(_SCRIPT.match)  # of a character
 
 
 def detect_language(texts: Iterable[str], default: Language | None = None) -> Language:
-    """Return the language that most of the texts are in, by the script of their letters and by
-    py3langid; of the first 400 texts, 1,000 characters of each.
+    """Return the language of most of the texts, by the script of their letters and by py3langid; the
+    first 1,000 characters of the first 400 texts are read.
 
-    Texts that are too short to tell are in the `default`, which is English for ASCII; where they have
-    many words they are in no known language.
+    Texts that are too short to tell have the language `default`, which is English for ASCII; texts
+    with many words have no known language.
 
     >>> detect_language(["Der Turm ist seit 1889 offen und wird von der Stadt betrieben."]).name
     'German'
@@ -243,30 +245,30 @@ def detect_language(texts: Iterable[str], default: Language | None = None) -> La
     """
     sample = [text[:_SAMPLED_CHARACTERS] for text in islice(texts, _SAMPLED_TEXTS)]
     votes: Counter[Language] = Counter()
-    for language in filter(None, map(_detect, sample)):
+    for text in sample:
+        language = _detect(text)
+        if language is None:
+            continue
         votes[language] += 1
         if 2 * votes[language] > len(sample):
             return language  # the others together have fewer
+    if votes:
+        return max(votes, key=lambda language: votes[language])
     joined = "\n".join(sample)
-    if best := max(votes, key=votes.__getitem__, default=_detect(joined)):
-        return best
+    if language := _detect(joined):
+        return language
     is_short = len(set(terms(joined))) < _FEW_WORDS
     if not is_short:
         return NO_LANGUAGE
-    return default or (LANGUAGES["en"] if joined.isascii() else NO_LANGUAGE)
+    if default is not None:
+        return default
+    return LANGUAGES["en"] if joined.isascii() else NO_LANGUAGE
 
 
 @lru_cache(maxsize=10_000)  # chunks are asked about at several stages
 def _detect(text: str) -> Language | None:
-    """Return the language of a text; None where it is too short to tell, or in an unknown one."""
-    letters: Counter[str] = Counter()
-    for character, count in () if text.isascii() else Counter(text).items():
-        if match := _script(character):
-            letters[match.lastgroup] += count
-    if letters["Hiragana"] > 0.1 * letters["Han"]:  # Japanese has both
-        letters["Hiragana"] += letters.pop("Han", 0)
-    script = max(letters, key=letters.__getitem__, default="Latin")
-    candidates = _SCRIPTS[script]
+    """Return the language of a text; None if it is too short to tell, or in an unknown language."""
+    candidates = _SCRIPTS[_main_script(text)]
     if len(candidates) == 1:
         return candidates[0]
     detector = _detector()
@@ -278,10 +280,25 @@ def _detect(text: str) -> Language | None:
     return next((language for language in candidates if language.code == code), None)
 
 
+def _main_script(text: str) -> str:
+    """Return the script of most letters; "Latin" without letters of a known script, "Hiragana" for
+    Japanese, which also has letters of Han.
+    """
+    if text.isascii():
+        return "Latin"
+    n_letters: Counter[str] = Counter()
+    for character, count in Counter(text).items():
+        if match := _script(character):
+            n_letters[match.lastgroup] += count
+    if n_letters["Hiragana"] > 0.1 * n_letters["Han"]:
+        n_letters["Hiragana"] += n_letters.pop("Han", 0)
+    return max(n_letters, key=lambda script: n_letters[script], default="Latin")
+
+
 @cache
 def _detector() -> Any:
-    """Return the detector; None, with a warning, where its model cannot be unpacked: the package
-    does that in a temporary file.
+    """Return the detector; None, with a warning, if its model cannot be unpacked, for which the package
+    needs a temporary file.
     """
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
@@ -302,20 +319,23 @@ def _detector() -> Any:
 def language_of(
     chunks: Sequence[Chunk], code: str = "", questions: Collection[str] = ()
 ) -> Language:
-    """Return the language of a code, or, where it is "", the one that chunks spread over all of
-    them are in.
+    """Return the language of a code; if it is "", the language of most chunks, by a sample spread over
+    all of them.
 
-    Where no language has twice as many chunks as any other the questions are counted, too, and a
-    DataWarning names the language: "en, by a small margin".
+    If no language has twice as many chunks as any other, the questions are counted, too; if that does
+    not help, a DataWarning names the language: "en, by a small margin".
     """
     if code:
         return find_language(code)
-    spread = [chunk.text for chunk in chunks[:: max(1, len(chunks) // _SAMPLED_TEXTS)]]
-    votes = _votes(spread)
+    step = max(1, len(chunks) // _SAMPLED_TEXTS)
+    sample = [chunk.text for chunk in chunks[::step]]
+    votes = _votes(sample)
     if _is_clear(votes):
-        return detect_language(spread)
+        return detect_language(sample)
     votes += _votes(questions)
-    language = max(votes, key=votes.__getitem__) if votes else detect_language(spread)
+    language = detect_language(sample)
+    if votes:
+        language = max(votes, key=lambda language: votes[language])
     if not _is_clear(votes):
         others = ", ".join(f"{each.code} {n}" for each, n in votes.most_common(4))
         warnings.warn(
@@ -328,12 +348,16 @@ def language_of(
 
 
 def _votes(texts: Iterable[str]) -> Counter[Language]:
-    """Return how many of the first 400 texts are in each language."""
-    sample = (_detect(text[:_SAMPLED_CHARACTERS]) for text in islice(texts, _SAMPLED_TEXTS))
-    return Counter(filter(None, sample))
+    """Return language -> the number of the first 400 texts in it."""
+    votes: Counter[Language] = Counter()
+    for text in islice(texts, _SAMPLED_TEXTS):
+        language = _detect(text[:_SAMPLED_CHARACTERS])
+        if language is not None:
+            votes[language] += 1
+    return votes
 
 
-def _is_clear(votes: Mapping[Language, int]) -> bool:
-    """Return True if one language has twice as many texts as any other, or there are few."""
-    counts = [*sorted(votes.values(), reverse=True), 0, 0]
-    return counts[0] >= _CLEAR * counts[1] or sum(counts) < _FEW_TEXTS
+def _is_clear(votes: Counter[Language]) -> bool:
+    """Return True if one language has twice as many texts as any other, or there are few texts."""
+    most, second, *_ = [*sorted(votes.values(), reverse=True), 0, 0]
+    return most >= _CLEAR * second or votes.total() < _FEW_TEXTS

@@ -1,9 +1,9 @@
-"""The network of every HTTP client: language models, systems under test, downloads. Nothing hangs,
-nothing floods.
+"""Bounds for every HTTP client (language models, systems under test, downloads): nothing hangs, nothing
+floods.
 
-A reply has a deadline, from the connection to its last byte, and a size after decompression that
-bound it as a whole; encodings are not stacked, and no other host gets the request. A connection on
-which more came than one response is closed: the rest would be taken for the next reply.
+A reply as a whole has a deadline, from the connection to its last byte, and a maximum size after
+decompression; encodings are not stacked, and no other host gets the request. A connection that
+delivered more than one response is closed: the rest would be taken for the next reply.
 """
 
 import threading
@@ -27,8 +27,8 @@ _is_lost: ContextVar[Callable[[], bool] | None] = ContextVar("is_lost", default=
 
 @contextmanager
 def given_up_if(is_lost: Callable[[], bool]) -> Iterator[None]:
-    """Give up the requests that this thread sends inside once `is_lost` is true, also before their
-    time-out.
+    """Give up the requests that this thread sends in the block as soon as `is_lost()` is True, even
+    before their time-out.
     """
     token = _is_lost.set(is_lost)
     try:
@@ -49,27 +49,27 @@ def is_loopback(host: str) -> bool:
 
 
 class OutOfBoundsError(RagbenchError):
-    """A reply that is late, too large, packed in other ways than asked for, or elsewhere; `failure`
-    tells which.
-    """
+    """A reply is late, too large, in an unexpected encoding, or redirected; `failure` states which."""
 
 
 class Bounds:
     """The bounds of every request of a client.
 
-    A request's time-out for "pool" is the deadline of the whole exchange (None: none). Headers must
-    be there within those for "connect" and "read" together, and the body too, unless it is
-    streamed. A reply may have `MAX_REPLY_MB`, decompressed. A request's extension "first_byte_at"
-    is set to the time at which the body began. Redirects are refused, with `same_host` only those
-    to another host. Raises OutOfBoundsError, out of the client's own methods.
+    A request's time-out for "pool" is the deadline of the whole exchange (None: no deadline). The
+    headers must arrive within the time-outs for "connect" and "read" together, and so must the body,
+    unless it is streamed. A reply may have `MAX_REPLY_MB`, decompressed. A request's extension
+    "first_byte_at" is set to the time at which the body began. Redirects are refused; with
+    `same_host`, redirects within the host are followed. The client's own methods raise
+    OutOfBoundsError. `name` is the name of the server in messages.
     """
 
     def __init__(self, name: str, *, same_host: bool = False) -> None:
-        self._name, self._same_host = name, same_host
+        self._name = name
+        self._same_host = same_host
 
     def client(self, client_class: Any = None, **options: Any) -> Any:
-        """Return a client of httpx, or of a class derived from that of httpx or httpx2; `options`
-        are its arguments.
+        """Return a client of httpx (or of `client_class`, a client of httpx or httpx2) within these
+        bounds; `options` are its arguments.
         """
         import httpx
 
@@ -86,7 +86,7 @@ class Bounds:
         return client
 
     def async_options(self) -> dict[str, Any]:
-        """Return the arguments of an asynchronous client of httpx2; its caller has the deadline."""
+        """Return the arguments of an asynchronous client of httpx2; its caller sets the deadline."""
 
         async def check(response: Any) -> None:
             self._check(response)
@@ -94,13 +94,21 @@ class Bounds:
         return {"event_hooks": {"response": [check]}, "follow_redirects": self._same_host}
 
     def _exchange(self, send: Callable[..., Any], request: Any, options: dict[str, Any]) -> Any:
-        """Send a request in a thread of its own: looking up a name takes no time-out, each of its
-        addresses takes a whole one, and a server may send one byte at a time.
+        """Send a request in a separate thread, and return its response.
+
+        A thread, since no time-out limits the look-up of a name, each of its addresses has a whole
+        time-out, and a server may send one byte at a time.
+
+        Raises:
+            OutOfBoundsError: the headers or the body did not arrive in time.
         """
-        timeouts, begun = request.extensions["timeout"], time.monotonic()
+        timeouts = request.extensions["timeout"]
+        begun = time.monotonic()
         max_s = timeouts["pool"] or threading.TIMEOUT_MAX
         wait_s = min(max_s, timeouts["connect"] + timeouts["read"])
-        arrived, late, reply = threading.Event(), threading.Event(), Future[Any]()
+        arrived = threading.Event()  # the headers are there
+        late = threading.Event()  # no one waits for the reply
+        reply = Future[Any]()
 
         def trace(step: str, info: object) -> None:
             if late.is_set() and step.endswith("send_request_headers.started"):
@@ -125,24 +133,17 @@ class Bounds:
         raise OutOfBoundsError(message, FailureKind.TIMEOUT)
 
     def _check(self, response: Any) -> None:
-        """Refuse a reply that is elsewhere or in another encoding, and bound what is read of it."""
+        """Check the headers of a response, and bound the reading of its body.
+
+        Raises:
+            OutOfBoundsError: the response is a redirect that is not followed, or has another encoding.
+        """
         extensions = response.request.extensions
         if "arrived" in extensions:
             extensions["arrived"].set()
         library = import_module(type(response).__module__.partition(".")[0])
         if response.has_redirect_location:
-            source, location = response.request.url, response.headers["location"]
-            same_host = False
-            with suppress(library.InvalidURL):
-                target = source.join(location)
-                same_host = target.host == source.host and target.scheme in (source.scheme, "https")
-            if not (self._same_host and same_host):
-                message = (
-                    f"{self._name}: redirected to {location!r}; "
-                    f"redirects{' to another host' * self._same_host} are not followed, write "
-                    "that as url if it is right"
-                )
-                raise OutOfBoundsError(message, FailureKind.REFUSED)
+            self._check_redirect(response, library)
         encoding = response.headers.pop("content-encoding", "identity").strip().lower()
         if encoding not in ("identity", "gzip"):
             message = (
@@ -151,18 +152,18 @@ class Bounds:
             )
             raise OutOfBoundsError(message, FailureKind.UNREADABLE)
         unzip = zlib.decompressobj(31) if encoding == "gzip" else None
-        left = int(MAX_REPLY_MB * 1e6)
+        bytes_left = int(MAX_REPLY_MB * 1e6)
 
         def decoded(piece: bytes) -> bytes:
-            nonlocal left
+            nonlocal bytes_left
             extensions.setdefault("first_byte_at", time.perf_counter())
             try:
-                plain = unzip.decompress(piece, left + 1) if unzip else piece
+                plain = unzip.decompress(piece, bytes_left + 1) if unzip else piece
             except zlib.error as exc:
                 message = f"{self._name}: the reply's gzip is damaged ({exc})"
                 raise OutOfBoundsError(message, FailureKind.UNREADABLE) from exc
-            left -= max(len(piece), len(plain))
-            if left < 0:
+            bytes_left -= max(len(piece), len(plain))
+            if bytes_left < 0:
                 message = f"{self._name}: the reply is longer than {MAX_REPLY_MB:g} MB"
                 raise OutOfBoundsError(message, FailureKind.UNREADABLE)
             if "late" in extensions and extensions["late"].is_set():
@@ -176,15 +177,38 @@ class Bounds:
 
         response.stream = _stream_class(library)(response.stream, decoded, check_end)
 
+    def _check_redirect(self, response: Any, library: Any) -> None:
+        """Raise OutOfBoundsError unless redirects within the host are followed, and this is one."""
+        source = response.request.url
+        location = response.headers["location"]
+        is_same_host = False
+        with suppress(library.InvalidURL):
+            target = source.join(location)
+            is_safe = target.scheme in (source.scheme, "https")
+            is_same_host = target.host == source.host and is_safe
+        if self._same_host and is_same_host:
+            return
+        refused = "redirects to another host" if self._same_host else "redirects"
+        message = (
+            f"{self._name}: redirected to {location!r}; {refused} are not followed, write that as "
+            "url if it is right"
+        )
+        raise OutOfBoundsError(message, FailureKind.REFUSED)
+
 
 def _arrives(arrived: threading.Event, wait_s: float) -> bool:
-    """Wait for the headers of a reply; False where they do not come in time or the request is lost."""
+    """Wait for the headers of a reply; return False if they do not come in time, or the request is
+    lost.
+    """
     is_lost = _is_lost.get()
     if is_lost is None:
         return arrived.wait(wait_s)
-    end = time.monotonic() + wait_s
-    while (left := end - time.monotonic()) > 0:
-        if arrived.wait(min(left, _CHECK_S)):
+    deadline = time.monotonic() + wait_s
+    while True:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            break
+        if arrived.wait(min(left_s, _CHECK_S)):
             return True
         if is_lost():
             break
@@ -193,16 +217,19 @@ def _arrives(arrived: threading.Event, wait_s: float) -> bool:
 
 @lru_cache
 def _stream_class(library: Any) -> Any:
-    """Return a stream of bytes of httpx or httpx2 that gives what a function makes of each piece of
-    another one, and calls a second function at its end.
+    """Return the class of a stream of httpx or httpx2 that yields `decoded(piece)` for each piece of an
+    inner stream, and calls `check_end()` at its end.
     """
 
     class Stream(library.SyncByteStream, library.AsyncByteStream):  # type: ignore[misc]
         def __init__(
             self, inner: Any, decoded: Callable[[bytes], bytes], check_end: Callable[[], None]
         ) -> None:
-            self.close, self.aclose = getattr(inner, "close", None), getattr(inner, "aclose", None)
-            self._inner, self._decoded, self._check_end = inner, decoded, check_end
+            self.close = getattr(inner, "close", None)
+            self.aclose = getattr(inner, "aclose", None)
+            self._inner = inner
+            self._decoded = decoded
+            self._check_end = check_end
 
         def __iter__(self) -> Iterator[bytes]:
             yield from map(self._decoded, self._inner)
@@ -218,10 +245,10 @@ def _stream_class(library: Any) -> Any:
 
 
 def _close_if_unread(stream: Any) -> None:
-    """Close the connection of a response that was read to its end, if more than that has come.
+    """Close the connection of a response that was read to its end, if it delivered more bytes.
 
-    httpcore itself sees what comes later, but not what came together with the response. It has no
-    public way to its connection.
+    httpcore itself notices bytes that come later, but not bytes that came together with the response.
+    It has no public way to its connection.
     """
     for attribute in ("_stream", "_httpcore_stream", "_stream", "_connection"):
         stream = getattr(stream, attribute, None)

@@ -1,4 +1,4 @@
-"""Long work: calls side by side, and a bar that shows how far they are where someone watches."""
+"""Long work: parallel calls, and a progress bar where someone watches."""
 
 import os
 import queue
@@ -17,11 +17,12 @@ R = TypeVar("R")
 
 
 class ThreadedCalls(Generic[T, R]):
-    """Calls of many items in threads, at most `at_once` at a time; iterating gives items and
-    outcomes as they come.
+    """Calls with many items in threads, at most `at_once` at a time; iterating yields (item, outcome) as
+    the calls end.
 
-    An outcome is what the call returned or raised. Each call has a daemon thread of its own: one
-    that hangs does not keep the process alive. `meanwhile` is called now and then while none comes.
+    An outcome is the value that the call returned, or the exception that it raised. Each call has
+    its own daemon thread: a call that hangs does not keep the process alive. `meanwhile` is called
+    every now and then while no call ends.
 
     >>> sorted(ThreadedCalls([1, 2], lambda number: number + 1, at_once=2, name="doctest"))
     [(1, 2), (2, 3)]
@@ -36,59 +37,68 @@ class ThreadedCalls(Generic[T, R]):
         name: str,
         meanwhile: Callable[[], object] = lambda: None,
     ) -> None:
-        self._left, self._n_on_way = list(items)[::-1], 0
-        self._call, self._at_once, self._name = call, at_once, name
+        self._waiting = list(items)[::-1]  # the next one last
+        self._n_running = 0
+        self._call = call
+        self._at_once = at_once
+        self._name = name
         self._meanwhile = meanwhile
-        self._came: queue.SimpleQueue[tuple[T, R | BaseException]] = queue.SimpleQueue()
+        self._outcomes: queue.SimpleQueue[tuple[T, R | BaseException]] = queue.SimpleQueue()
 
     def __iter__(self) -> Iterator[tuple[T, R | BaseException]]:
-        while self._left or self._n_on_way:
-            while self._left and self._n_on_way < self._at_once:
-                item = self._left.pop()
-                self._n_on_way += 1
+        while self._waiting or self._n_running:
+            while self._waiting and self._n_running < self._at_once:
+                item = self._waiting.pop()
+                self._n_running += 1
                 threading.Thread(
                     target=self._work, args=(item,), name=self._name, daemon=True
                 ).start()
             # A wait without end cannot be interrupted on every system.
             try:
-                came = self._came.get(timeout=0.2)
+                outcome = self._outcomes.get(timeout=0.2)
             except queue.Empty:
                 self._meanwhile()
                 continue
-            self._n_on_way -= 1
-            yield came
+            self._n_running -= 1
+            yield outcome
 
     def stop(self) -> list[T]:
-        """Begin no other call; gives the items that are left."""
-        left, self._left = self._left[::-1], []
-        return left
+        """Begin no further call; return the items without a call, in their order."""
+        waiting = self._waiting[::-1]
+        self._waiting = []
+        return waiting
 
     def _work(self, item: T) -> None:
         try:
-            self._came.put((item, self._call(item)))
-        except BaseException as exc:  # Ctrl-C and exit belong to the thread that waits for us
-            self._came.put((item, exc))
+            self._outcomes.put((item, self._call(item)))
+        except BaseException as exc:  # Ctrl-C and exit belong to the thread that iterates
+            self._outcomes.put((item, exc))
 
 
 class Progress:
-    """How far a long work is; `n` of it is done."""
+    """The progress of long work: `n` units are done. `total` is None if it is not known."""
 
     def __init__(self, total: int | None, label: str, unit: str, n: int) -> None:
-        self.n, self._total, self._label, self._unit = n, total, label, unit
-        self._n_at_start, self._begun = n, time.monotonic()
-        self._due = self._begun + 2.0
+        self.n = n
+        self._total = total
+        self._label = label
+        self._unit = unit
+        self._n_at_start = n
+        self._begun = time.monotonic()
+        self._due = self._begun + 2.0  # the time of the next line
         self._handle: Any = None
         self._is_shown = False
 
     def update(self, n: int = 1) -> None:
         """Count `n` more as done, and show it ten times a second."""
         self.n += n
-        if (now := time.monotonic()) >= self._due:
+        now = time.monotonic()
+        if now >= self._due:
             self._due = now + 0.1
             self._show(self._line(now - self._begun))
 
     def _line(self, seconds: float) -> str:
-        """Return what is shown: how much is done, since when, at which rate, and the time left."""
+        """Return the line to show: the units done, the time, the rate, and the time left."""
         counts = [f"{count:,}" for count in (self.n, self._total) if count is not None]
         parts = [f"{' of '.join(counts)} {self._unit}", _clock(seconds)]
         n_new = self.n - self._n_at_start
@@ -99,13 +109,14 @@ class Progress:
         return f"{self._label}: {', '.join(parts)}"
 
     def clear(self) -> None:
-        """Remove what is shown."""
+        """Remove the line."""
         if self._is_shown:
             self._show("")
 
     def _show(self, line: str) -> None:
         self._is_shown = True
-        if file := os.environ.get("RAGBENCH_PROGRESS"):
+        file = os.environ.get("RAGBENCH_PROGRESS")
+        if file:
             Path(file).write_text(line, encoding="utf-8")
         if _in_jupyter():
             from IPython.display import display
@@ -125,11 +136,11 @@ class Progress:
 def progress_bar(
     total: int | None, label: str, unit: str = "items", *, initial: int = 0
 ) -> Iterator[Progress]:
-    """Show a line after two seconds, with the rate and the time left, which leaves nothing behind; a
-    log and a notebook that papermill runs have none.
+    """Yield a `Progress`, which shows a line with the rate and the time left after two seconds, and
+    removes it at the end; logs and notebooks that papermill runs show none.
 
-    It shows on a terminal and in Jupyter, and is the content of the file that RAGBENCH_PROGRESS names
-    (a job's, which a server shows). None as the total is one that is not known.
+    The line is shown on a terminal and in Jupyter, and written to the file that RAGBENCH_PROGRESS
+    names (the file of a job, which a server shows). `total` None means that it is not known.
 
     >>> with progress_bar(10, "searching", "queries") as bar:
     ...     bar.update(10)
@@ -159,8 +170,8 @@ def _rate(per_second: float) -> str:
 
 
 def _in_jupyter() -> bool:
-    """Return True if cells are run by someone who could be asked for input, as in JupyterLab;
-    papermill could not.
+    """Return True if a person runs the cells, who could be asked for input, as in JupyterLab; False
+    under papermill.
     """
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return bool(getattr(getattr(shell, "kernel", None), "_allow_stdin", False))

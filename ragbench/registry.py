@@ -1,10 +1,10 @@
-"""The registry of measures: what each is about, its bounds and direction, the labels it needs, what
-it means.
+"""The registry of measures: the level of each, its bounds and direction, the labels it needs, its
+meaning.
 
 The measures are listed in measures.toml. Nothing is computed here. Tables, reports, targets and
 comparisons ask this registry and keep no lists of their own. A name carries its level: "nDCG@10"
 and its family are about documents, "span:nDCG@10" about the chunks that hold gold evidence,
-"chunk:nDCG@10" about labelled chunks. What a language model judged is named "llm_...".
+"chunk:nDCG@10" about labelled chunks. Measures judged by a language model are named "llm_...".
 """
 
 from __future__ import annotations
@@ -39,33 +39,32 @@ PERSPECTIVES: dict[str, str] = _DATA["perspectives"]
 """Perspectives in the order of a report, with the question that each answers."""
 
 ALIASES: dict[str, str] = _DATA["aliases"]
+"""Name of a ranking measure in other tools -> its name here. The mean of RR over queries is MRR."""
+
 DESIGN_NAMES: dict[str, str] = _DATA["design_names"]
 """Name in the design of a pipeline -> measure."""
-"""What others call the ranking measures; results carry the name on the right. The mean of RR over
-queries is MRR.
-"""
 
 Function = Callable[[Case, Answer, Sequence[str]], "float | None"]
-"""A measure of one answer: the question with its labels, the answer, the texts it was made from ->
-value or None.
+"""A measure of one answer: a function of the question with its labels, the answer and the texts of its
+contexts, which returns a value or None.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What is known of a measure, or of a family of them: "{k}", "{tokens}" and "{stage}" in a name
-    mark a part that varies, as in "nDCG@{k}".
+    """The properties of a measure, or of a family of measures: "{k}", "{tokens}" and "{stage}" in a
+    name mark a part that varies, as in "nDCG@{k}".
 
-    A measure of your own is a name and a function, passed to `evaluate(..., measures=[...])`; from
-    then on its name can have a target. The function is called once per question that was answered
-    without failing, with the case, the answer and the texts of its context; it returns a number
-    within `bounds`, or None where there is nothing to score.
+    Your own measure is a name and a function, passed to `evaluate(..., measures=[...])`; from then
+    on its name can have a target. The function is called once per question that was answered without
+    failing, with the case, the answer and the texts of its context; it returns a number within
+    `bounds`, or None if there is nothing to score.
 
-    `perspective` is one of `PERSPECTIVES`, or "" for what no evaluation reports; `level` is what
-    one value is about ("document", "span", "chunk", "context", "answer", "citation", "pipeline",
-    "safety", ...). None in `bounds` means unbounded. `attainable` states whether every test set
-    allows the better bound to be reached, `headline` whether tables show the measure without being
-    asked to (of a family, at the depth of 5).
+    `perspective` is one of `PERSPECTIVES`, or "" for a measure that no evaluation reports; `level` is
+    the subject of one value ("document", "span", "chunk", "context", "answer", "citation",
+    "pipeline", "safety", ...). None in `bounds` means unbounded. `attainable` is True if every test
+    set allows the better bound to be reached, `headline` if tables show the measure by default (of a
+    family, at the depth of 5).
 
     >>> words = Measure("answer_words", lambda case, answer, contexts: len(answer.text.split()), bounds=(0, None),
     ...                 higher_is_better=False, meaning="words of the answer")
@@ -94,10 +93,13 @@ class Measure:
 
     @property
     def best(self) -> float | None:
-        """Return the best possible value on any test set; None where there is none, or it depends
-        on the chunks.
+        """Return the best possible value on any test set; None if it is unbounded, or depends on the
+        chunks.
         """
-        return self.bounds[self.higher_is_better] if self.attainable else None
+        if not self.attainable:
+            return None
+        low, high = self.bounds
+        return high if self.higher_is_better else low
 
 
 def _read() -> Iterator[Measure]:
@@ -107,11 +109,10 @@ def _read() -> Iterator[Measure]:
         for name, row in rows.items():
             fields = row if isinstance(row, dict) else {"meaning": row}
             options = {"source": "ragbench", "headline": True, **group, **fields}
-            low, high = (
-                None if math.isinf(bound) else bound for bound in options.pop("bounds", (0.0, 1.0))
-            )
+            low, high = options.pop("bounds", (0.0, 1.0))
+            bounds = (None if math.isinf(low) else low, None if math.isinf(high) else high)
             labels = tuple(options.pop("labels", ()))
-            yield Measure(name, bounds=(low, high), labels=labels, **options)
+            yield Measure(name, bounds=bounds, labels=labels, **options)
 
 
 _TABLE = tuple(_read())
@@ -146,15 +147,15 @@ _BUILT_IN = (
 _own: dict[str, Measure] = {}
 
 HEADLINE = tuple(measure.name.replace("{k}", "5") for measure in _BUILT_IN if measure.headline)
-"""The measures that a table shows first; any other measure is shown where it has a target, or where all
-are wanted.
+"""The measures that a table shows first; another measure is shown if it has a target, or if all are
+requested.
 """
 
 BRIEF = tuple(_DATA["shown"]["brief"])
 """The measures that the console shows without -v, in addition to those with a target."""
 
 LEADERBOARD = tuple(_DATA["shown"]["leaderboard"])
-"""The measures of the leaderboard, as far as a sweep has them."""
+"""The measures of a leaderboard; it shows the ones that a sweep has."""
 
 _PARTS = {
     "{k}": r"([1-9][0-9]{0,8})",
@@ -162,7 +163,6 @@ _PARTS = {
     "{stage}": r"(.+)",
     "{name}": r"(.+)",
 }
-
 
 _FAMILIES = tuple(
     (
@@ -181,44 +181,49 @@ _UNKNOWN = Measure("", perspective="", bounds=(None, None))
 
 
 def leaderboard_measures() -> tuple[str, ...]:
-    """Return the measures of a leaderboard, then those of the user's criteria."""
+    """Return the measures of a leaderboard, then the measures of the user's criteria."""
     judged = [name for name, measure in _own.items() if measure.perspective == "judge"]
     return (*LEADERBOARD, *judged)
 
 
 def declare(measure: Measure) -> None:
-    """Make a measure of a user known by its name: its direction, bounds and meaning; a later one
-    replaces it.
+    """Register a user's measure by its name; a later measure of the same name replaces it.
 
     Raises:
-        ConfigError: a name that is none, or that of a measure of ragbench.
+        ConfigError: the name is invalid, or belongs to a measure of ragbench.
     """
     if not isinstance(measure.name, str) or not re.fullmatch(r"[^\W\d][\w.@-]*", measure.name):
         raise ConfigError(f"a measure cannot be named {measure.name!r}; write it as 'answer_words'")
-    before = find_measure(measure.name)
-    if before is not None and before.name not in _own:
+    registered = find_measure(measure.name)
+    if registered is not None and registered.name not in _own:
         raise ConfigError(
-            f"{measure.name!r} is a measure of ragbench ({before.meaning}); give yours another name"
+            f"{measure.name!r} is a measure of ragbench ({registered.meaning}); give yours another "
+            "name"
         )
     _own[measure.name] = measure
     _registered.cache_clear()
 
 
 def declaration(measure: Measure) -> dict[str, Any]:
-    """Return what is kept of a user's measure in a report, for `Measure(**...)`: all but its function."""
-    kept = ("name", "meaning", "source", "higher_is_better")
-    return {**{name: getattr(measure, name) for name in kept}, "bounds": list(measure.bounds)}
+    """Return the record of a user's measure in a report, for `Measure(**...)`; it lacks the function."""
+    return {
+        "name": measure.name,
+        "meaning": measure.meaning,
+        "source": measure.source,
+        "higher_is_better": measure.higher_is_better,
+        "bounds": list(measure.bounds),
+    }
 
 
 def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measure, ...]:
-    """Return measures by name ("nDCG@10", also as trec_eval and ir_measures have it), and those of a
-    user: as they are, or named "package.module:attribute" (several names with commas between).
+    """Return measures from names ("nDCG@10", also in the forms of trec_eval and ir_measures; several
+    with commas between them), from `Measure` objects, and from "package.module:attribute".
 
-    A module is looked for where Python finds it, then in the working directory. A function is the
-    measure of its name.
+    A module is looked for where Python finds it, then in the working directory. A function becomes a
+    measure with the function's name.
 
     Raises:
-        ConfigError: a name that leads nowhere, or to something that is not a measure.
+        ConfigError: a name is unknown, or names something that is not a measure.
     """
     items: list[str | Measure]
     if isinstance(given, str):
@@ -231,17 +236,24 @@ def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measu
 
 
 def _loaded(item: Any) -> Measure:
-    """Return the measure that a name, a record or a function is."""
+    """Return the measure of one item of `load_measures`: a Measure, a name, an object of ir_measures
+    (by its text), or a function.
+
+    Raises:
+        ConfigError: the item is none of these.
+    """
     if isinstance(item, Measure):
         return item
-    name = str(item).strip()  # also of an object of ir_measures
-    known = find_measure(name)
-    if known is not None:
-        return known
+    name = str(item).strip()
+    registered = find_measure(name)
+    if registered is not None:
+        return registered
     if isinstance(item, str):
-        item = imported(name, "measure") if ":" in name else measure_of(name)
-    if isinstance(item, Measure):
-        return item
+        if ":" not in name:
+            return measure_of(name)  # raises, with a suggestion
+        item = imported(name, "measure")
+        if isinstance(item, Measure):
+            return item
     if callable(item):
         first_line = (item.__doc__ or "").strip().partition("\n")[0]
         return Measure(object_name(item), item, meaning=first_line, source="user")
@@ -252,8 +264,8 @@ def _loaded(item: Any) -> Measure:
 
 
 def measures() -> pd.DataFrame:
-    """Return every measure: name, level, perspective, meaning, low, high, better, labels, judged, source;
-    families once.
+    """Return a row per measure or family: measure (the name), level, perspective, meaning, low, high,
+    better, labels, judged, source.
 
     >>> measures().set_index("measure").loc["span_recall@{tokens}tok", ["level", "labels", "better"]].tolist()
     ['span', 'evidence', 'higher']
@@ -285,8 +297,8 @@ def _described(measures: Sequence[Measure]) -> pd.DataFrame:
 
 @contextmanager
 def declared(measures: Iterable[Measure]) -> Iterator[None]:
-    """Make measures known by exactly their names while the block runs, in place of registered ones of
-    these names: a table of another tool has its own bounds and directions.
+    """Register measures while the block runs; they take precedence over registered ones of exactly
+    these names, since a table of another tool has its own bounds and directions.
 
     >>> with declared([Measure("nDCG@10", bounds=(0, 100))]):
     ...     bounds_of("nDCG@10")
@@ -300,8 +312,8 @@ def declared(measures: Iterable[Measure]) -> Iterator[None]:
 
 
 def find_measure(name: str) -> Measure | None:
-    """Return the measure of this name, in any case and by its other names; of a family the member. None:
-    not registered.
+    """Return the measure of this name, in any case and by its other names; for a family the member
+    ("nDCG@10" of "nDCG@{k}"). None if it is not registered.
 
     >>> [found.name if (found := find_measure(name)) else None for name in ("mrr@5", "SPAN:NDCG@3", "claim_suport")]
     ['RR@5', 'span:nDCG@3', None]
@@ -311,25 +323,11 @@ def find_measure(name: str) -> Measure | None:
 
 @lru_cache(maxsize=4096)
 def _registered(name: str) -> Measure | None:
+    """Return the measure of a name as `find_measure`, without the declared ones."""
     if name in _own:
         return _own[name]
     if options := _OPTIONS.search(name):
-        base = _registered(_OPTIONS.sub("", name))
-        if base is None or not is_ranking_measure(base.name):
-            return None
-        kept = [
-            part
-            for part in options[1].replace(" ", "").split(",")
-            if part not in ("rel=1", "p=0.8", "beta=1")
-        ]
-        if not kept:
-            return base
-        head, at, depth = base.name.partition("@")
-        return replace(
-            base,
-            name=f"{head}({','.join(kept)}){at}{depth}",
-            meaning=f"{base.meaning}; {', '.join(kept)}",
-        )
+        return _with_options(_OPTIONS.sub("", name), options[1])
     level, colon, rest = _TREC.sub(r"\1@\2", name).rpartition(":")
     head, at, depth = rest.partition("@")
     text = f"{level}{colon}{_ALIASES.get(head.casefold(), head)}{at}{depth}"
@@ -338,16 +336,43 @@ def _registered(name: str) -> Measure | None:
         return _SINGLE[folded]
     for pattern, part, family in _FAMILIES:
         if match := pattern.fullmatch(text):
-            # a function of a user, package.module:Attribute, keeps its capitals
-            member = match[1] if ":" in match[1] else match[1].lower()
-            named, meaning, formula = (
-                words.replace(part, member)
-                for words in (family.name, family.meaning, family.formula)
-            )
-            return replace(
-                family, name=named, meaning=meaning, formula=formula, headline=named in HEADLINE
-            )
-    return {declared.casefold(): measure for declared, measure in _own.items()}.get(folded)
+            return _member(family, part, match[1])
+    own = {own_name.casefold(): measure for own_name, measure in _own.items()}
+    return own.get(folded)
+
+
+def _with_options(name: str, options: str) -> Measure | None:
+    """Return the ranking measure of a name with options of ir_measures, such as "rel=2"; options with
+    their default value are left out. None if it is not a ranking measure.
+    """
+    base = _registered(name)
+    if base is None or not is_ranking_measure(base.name):
+        return None
+    parts = options.replace(" ", "").split(",")
+    others = [part for part in parts if part not in ("rel=1", "p=0.8", "beta=1")]
+    if not others:
+        return base
+    listed = ",".join(others)
+    head, at, depth = base.name.partition("@")
+    return replace(
+        base,
+        name=f"{head}({listed}){at}{depth}",
+        meaning=f"{base.meaning}; {', '.join(others)}",
+    )
+
+
+def _member(family: Measure, part: str, value: str) -> Measure:
+    """Return the member of a family whose varying part ("{k}") has a value."""
+    if ":" not in value:  # package.module:Attribute keeps its capitals
+        value = value.lower()
+    name = family.name.replace(part, value)
+    return replace(
+        family,
+        name=name,
+        meaning=family.meaning.replace(part, value),
+        formula=family.formula.replace(part, value),
+        headline=name in HEADLINE,
+    )
 
 
 def measure_of(name: str) -> Measure:
@@ -364,32 +389,38 @@ def measure_of(name: str) -> Measure:
     """
     measure = find_measure(name) if isinstance(name, str) else None
     if measure is None:
-        depth = re.search(r"@([1-9]\d{0,8})", str(name))
-        k = depth[1] if depth else "5"
-        names = [
-            *(f"{alias}@{k}" for alias in ALIASES),
-            *(re.sub(r"\{\w+\}", k, candidate.name) for candidate in _BUILT_IN),
-            *_own,
-        ]
-        folded = {candidate.casefold(): candidate for candidate in names}
-        member = find_measure(f"{name}@{k}")  # a depth is missing
-        suggestion = (
-            member.name if member else folded.get(nearest(str(name).casefold(), folded, 0.5))
-        )
+        suggestion = _nearest_name(str(name))
         hint = f"; did you mean {suggestion!r}?" if suggestion else "."
         raise ConfigError(f"unknown measure {name!r}{hint} rb.measures() shows all")
     return measure
 
 
+def _nearest_name(name: str) -> str:
+    """Return the measure that an unknown name probably means; "" if no name is near. A family is
+    suggested at the depth in the name, else at 5.
+    """
+    depth = re.search(r"@([1-9]\d{0,8})", name)
+    k = depth[1] if depth else "5"
+    member = find_measure(f"{name}@{k}")
+    if member is not None:  # only the depth is missing
+        return member.name
+    names = [f"{alias}@{k}" for alias in ALIASES]
+    names += [re.sub(r"\{\w+\}", k, measure.name) for measure in _BUILT_IN]
+    names += _own
+    folded = {candidate.casefold(): candidate for candidate in names}
+    return folded.get(nearest(name.casefold(), folded, 0.5), "")
+
+
 def named_among(name: str, known: Iterable[str]) -> str:
-    """Return the one of these names that is meant: as written, in any case, or by another name of the same
-    measure.
+    """Return the known name that `name` refers to: the same name, another name of the same measure, or
+    the same name in another case.
 
     >>> named_among("ndcg@10", ["nDCG@10", "my_measure"]), named_among("MY_measure", ["nDCG@10", "my_measure"])
     ('nDCG@10', 'my_measure')
 
     Raises:
-        ConfigError: none of them. A measure that ragbench knows is called missing, not unknown.
+        ConfigError: it refers to none of them. A measure that ragbench knows is called missing, not
+            unknown.
     """
     names = list(known)
     measure = find_measure(name) if isinstance(name, str) else None
@@ -405,7 +436,7 @@ def named_among(name: str, known: Iterable[str]) -> str:
 
 
 def higher_is_better(name: str) -> bool:
-    """Return True if a higher value is better; also of measures that ragbench does not know.
+    """Return True if a higher value is better, or the measure is unknown.
 
     >>> [higher_is_better(name) for name in ("nDCG@10", "ngram_redundancy", "latency_total_ms", "latency_in_budget")]
     [True, False, False, True]
@@ -425,7 +456,8 @@ def is_ranking_measure(name: str) -> bool:
 
 
 def bounds_of(name: str) -> tuple[float | None, float | None]:
-    """Return the least and the greatest possible value; None: unbounded, or not known.
+    """Return the lowest and the highest possible value; None if it is unbounded, or the measure is
+    unknown.
 
     >>> bounds_of("nDCG@10"), bounds_of("cost_usd"), bounds_of("of_my_own")
     ((0.0, 1.0), (0.0, None), (None, None))
@@ -434,7 +466,7 @@ def bounds_of(name: str) -> tuple[float | None, float | None]:
 
 
 def check_limit(name: str, limit: float) -> None:
-    """Refuse a limit that no value of a measure can cross.
+    """Raise ConfigError for a limit that no value of a measure can cross.
 
     >>> check_limit("nDCG@10", 0.6)
     >>> check_limit("nDCG@10", 60)
@@ -442,17 +474,17 @@ def check_limit(name: str, limit: float) -> None:
     ragbench.errors.ConfigError: nDCG@10 lies between 0 and 1; 60 is never crossed
 
     Raises:
-        ConfigError: it is outside the measure's bounds.
+        ConfigError: the limit is outside the measure's bounds.
     """
-    least, greatest = bounds_of(name)
-    low = -math.inf if least is None else least
-    high = math.inf if greatest is None else greatest
+    lowest, highest = bounds_of(name)
+    low = -math.inf if lowest is None else lowest
+    high = math.inf if highest is None else highest
     if not low <= limit <= high:
         raise ConfigError(f"{name} lies between {low:g} and {high:g}; {limit:g} is never crossed")
 
 
 def perspective_of(name: str) -> str:
-    """Return the perspective that a measure belongs to; "" where none does.
+    """Return the perspective of a measure; "" if it has none, or is unknown.
 
     >>> [perspective_of(name) for name in ("nDCG@10", "claim_support", "llm_relevance", "correct:empty")]
     ['retrieval', 'groundedness', 'judge', '']
@@ -461,7 +493,7 @@ def perspective_of(name: str) -> str:
 
 
 def meaning_of(name: str) -> str:
-    """Return a few words about a measure; "" of one that is not known.
+    """Return a few words about a measure; "" for an unknown one.
 
     >>> meaning_of("RR")
     '1 / rank of the first relevant one'

