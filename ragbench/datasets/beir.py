@@ -2,10 +2,10 @@
 questions.jsonl.
 
 The package `beir` reads it (`GenericDataLoader`). It drops metadata and the queries that a split
-does not judge, takes the second of two documents with one id without a warning, holds `None` where
-a text is missing, and stops at a blank line or a byte order mark. So the same files are checked
-first, with the line of each error; what the loader drops is kept from there, and so is all of a
-file at which it would stop.
+does not judge, takes the second of two documents with one id without a warning, returns `None` for
+a missing text, and stops at a blank line or a byte order mark. So the same files are checked first,
+with the line of each error; this check also keeps the fields that the loader drops, and whole files
+at which it would stop.
 """
 
 import csv

@@ -1,4 +1,4 @@
-"""Documents without questions: what a test set is generated from."""
+"""Documents without questions, from which test sets are generated."""
 
 import json
 import mimetypes

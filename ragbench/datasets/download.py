@@ -2,9 +2,9 @@
 folder.
 
 `beir.util` waits without end, follows any redirect, keeps error pages and unpacks anything. So it
-runs in a process of its own, which is ended when nothing arrives any more; the address, the
-archive's size, its MD5 where BEIR documents one and what it unpacks to are checked before the next step.
-What was cut off or damaged starts again. The set appears as a whole.
+runs in a separate process, which is ended when nothing arrives any more; the address, the archive's
+size, its MD5 (if BEIR documents one) and its unpacked size are checked before the next step. A
+download that was cut off or damaged starts again. The set appears as a whole.
 """
 
 import hashlib
@@ -63,7 +63,7 @@ def beir_folder(name: str) -> Path:
     kept apart. The checksum in `MD5` is required of BEIR's own address only, as a mirror may have
     packed the same files again.
 
-    It gives up after four tries; a connection that is silent, or slower than 1000 bytes a second,
+    The download is given up after four tries; a connection that is silent, or slower than 1000 bytes a second,
     for a minute counts as cut. No redirect to another host is followed. Of several processes one
     downloads, the others wait.
 
@@ -137,7 +137,7 @@ def _install(url: str, folder: Path, md5: str | None) -> None:
 
 
 def _download(url: str, archive: Path) -> None:
-    """Save the archive at `url`, by `beir.util.download_url` in a process of its own.
+    """Save the archive at `url`, by `beir.util.download_url` in a separate process.
 
     Raises:
         _FailedTryError: it did not arrive whole, or too slowly.
@@ -163,7 +163,7 @@ def _download(url: str, archive: Path) -> None:
 
 
 def _watch(process: subprocess.Popen[bytes], archive: Path, total: int | None, bar: Any) -> None:
-    """Wait until a download ends; _FailedTryError where it grows too slowly or too large.
+    """Wait until a download ends; raise _FailedTryError if it grows too slowly or too large.
 
     `total` is the size that the server states, None without one; `bar` shows the progress.
     """
@@ -216,7 +216,7 @@ def _look_up(url: str) -> tuple[str, int | None]:
 
 
 def _command(function: str, *arguments: object) -> list[str]:
-    """Return the command that calls a function of `beir.util` in a process of its own."""
+    """Return the command that calls a function of `beir.util` in a separate process."""
     return [sys.executable, "-P", "-c", _RUN_UTIL, function, *map(str, arguments)]
 
 

@@ -229,7 +229,7 @@ def _place(piece: Piece, default_doc_id: str | None, corpus: Mapping[str, Docume
 
 
 def _find(sentence: str, doc_ids: Sequence[str], corpus: Mapping[str, Document]) -> Span | None:
-    """Return the first place of a sentence in these documents; None where none of them has it."""
+    """Return the first place of a sentence in these documents; None if no document has it."""
     for doc_id in doc_ids:
         if doc_id not in corpus:
             continue

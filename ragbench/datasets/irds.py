@@ -1,5 +1,5 @@
-"""Sets of ir_datasets by their id. It downloads and keeps what it needs itself
-(`IR_DATASETS_HOME`).
+"""Sets of ir_datasets by their id. The package downloads its files and keeps them in
+`IR_DATASETS_HOME`.
 """
 
 from collections import defaultdict

@@ -99,7 +99,7 @@ def located(place: str) -> Iterator[None]:
 
 
 def shown(value: object, limit: int = 80) -> str:
-    """Return a value for a message, cut where it is long.
+    """Return a value for a message, cut if it is long.
 
     >>> shown("abc"), shown("a" * 100, limit=8)
     ("'abc'", "'aaaaaaa...")

@@ -49,8 +49,8 @@ class _Folded(NamedTuple):
 class Texts:
     """Find texts in a corpus, with white space and letters folded.
 
-    `find(text)` returns a `Place`, `NOWHERE` for a text that no document holds or resembles. What a
-    search needs is built at the first one, and kept.
+    `find(text)` returns a `Place`, `NOWHERE` for a text that no document holds or resembles. The
+    index is built at the first search, and kept.
     """
 
     def __init__(self, corpus: Mapping[str, Document]) -> None:

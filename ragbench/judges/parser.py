@@ -305,7 +305,9 @@ def _verdict(
 ) -> BaseModel:
     """Return the verdict on a criterion in a reply, as `read_verdicts`.
 
-    `objects` are the JSON objects of the text with their start and end.
+    Candidates are the values of the criterion's name in the JSON objects, and, if the criterion is
+    judged `alone`, the objects themselves. `objects` are the JSON objects of the text with their
+    start and end.
 
     Raises:
         UnreadableError: the verdict is missing, incomplete, contradicted, or may be a quotation.

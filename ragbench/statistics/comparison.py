@@ -74,8 +74,8 @@ def summarise(scores: Scores, *, alpha: float = 0.05) -> pd.DataFrame:
 
     `mean` is over the `n_scored` queries of `n` that are scored. The interval covers the mean over
     all questions like these with a probability of 1 - alpha: Gaffke's (2005) with the bounds of the
-    registry, as for `compare`; where all values are 0 or 1 that of Wilson (1927); without bounds
-    Student's t. Within bounds it always has a width: other values may differ even if all observed
+    registry, as for `compare`; Wilson's (1927) if all values are 0 or 1; Student's t without
+    bounds. Within bounds it always has a width: other values may differ even if all observed
     ones are equal. With none scored, mean and interval are pd.NA; the interval also with one, and
     for equal values of a measure without known bounds.
 

@@ -18,8 +18,8 @@ from 3 to 28, are compared with the earlier ones by Student's t; an alarm is rai
 and raised, because an estimate from few is too low. After an alarm the earlier runs are those since
 the estimated date of the change; with fewer than 30 of them r is taken as .98, so that only large
 changes are noticed, and with fewer than 10 none. Runs that repeat the one before are left out: a
-system that gives the same answers every night has no noise to compare with, and its changes are
-those that `compare` shows.
+system with the same answers every night has no noise to compare with, and `compare` shows its
+changes.
 
 Simulated (tests/statistics/test_drift.py; one measure, 97 questions, 120 nights; a fall of .05
 after 60): a false alarm in none of about 115 histories with noise of .17 per question and night, in
@@ -138,8 +138,8 @@ class Drift:
 
 
 def drift(values: pd.DataFrame, *, streams: int = 1, fall: float = 0.05) -> Drift:
-    """Test after every run whether the mean of a measure moved; see the module for the method and
-    what it can promise.
+    """Test after every run if the mean of a measure moved; see the module for the method and its
+    limits.
 
     States of a run: "first"; "unchanged" (every value equals the value in the run before, which is
     no evidence); "nothing shown"; "fall" or "rise" (an alarm is raised).

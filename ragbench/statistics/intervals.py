@@ -53,7 +53,7 @@ from ragbench.statistics.columns import Floats, deviation, mean
 TIE = 1e-12
 """Values closer than this are equal: the same cosine may differ in the last bits."""
 
-_BLOCK = 50_000  # numbers multiplied at once; what the cache of a processor holds
+_BLOCK = 50_000  # numbers multiplied at once, so that they fit into the cache of a processor
 _HALVINGS = 55
 _NEAR = 1e-13  # logarithms of poles that are equal
 _SCORES = 300  # normal scores that represent a larger sample
@@ -84,7 +84,7 @@ def mean_intervals(
     columns: Sequence[Floats], bounds: Sequence[Bounds], alpha: float, *, tested: bool = True
 ) -> Intervals:
     """Compute 1 - alpha intervals of the means of `columns` by Gaffke's limits, or Student's t
-    without finite bounds; p (of the mean 0) only where it is `tested`.
+    without finite bounds. p (of the mean 0) is NaN unless `tested`.
 
     NaN for fewer than two values, and for equal values without bounds.
 
@@ -323,8 +323,8 @@ def _by_pole(
     Poles are searched by Chandrupatla's method (1997, "A new hybrid quadratic/bisection algorithm for
     finding the zero of a nonlinear function without using derivatives").
 
-    A saddlepoint gives each point x a weight in proportion to 1 / (x - pole), the pole below all
-    points. With N points and w the weights, the mean is m = pole + N / sum(1 / (x - pole)), and the
+    At a saddlepoint each point x has a weight in proportion to 1 / (x - pole), with the pole below
+    all points. With N points and w the weights, the mean is m = pole + N / sum(1 / (x - pole)), and the
     probability of at most m is Phi(r) + phi(r) (1 / r - 1 / u) with r = -sqrt(-2 sum(log(N w))) and
     u = -sqrt(sum((N w - 1)^2)). `times` is the number of occurrences of each point (a number, or an
     array (points, 1)).
@@ -442,6 +442,9 @@ def score_interval(wins: int, losses: int, n: int, alpha: float) -> tuple[float,
     z = -float(ndtri(alpha / 2))
 
     def score(difference: float) -> float:
+        """Compute the score statistic of a supposed difference; `lost` is then the most likely
+        fraction of losses, the root of a quadratic equation (Tango 1998).
+        """
         b = (2 * n - wins + losses) * difference - wins - losses
         lost = (math.sqrt(b * b + 8 * n * losses * difference * (1 - difference)) - b) / (4 * n)
         variance = n * (2 * lost + difference * (1 - difference))

@@ -1,13 +1,12 @@
-"""How large a difference must be before anyone may hope to see it: the power of the interval that
-decides.
+"""The power of the interval that decides: the size of a difference that a comparison can show.
 
-Of means: the interval of `compare` excludes 0 where the mean exceeds a critical one that depends on
+For means, the interval of `compare` excludes 0 where the mean exceeds a critical one that depends on
 the standard deviation of the sample and on the range of the measure (`critical_means`); mean and
-deviation of a sample are those of normal values. Without a finite range that is the power of
-Student's t-test. Of 0/1 values it is exact, from the binomial distributions of the questions that
+deviation of a sample are taken from normal values. Without a finite range this is the power of
+Student's t-test. For 0/1 values the power is exact, from the binomial distributions of the questions that
 differ and of those won. Both are the expected power over the true deviations (or rates of questions
 that differ) that the pilot leaves possible (Julious & Owen 2006): taken at its word, an estimate
-from few pairs promises too much. tests/statistics/test_coverage.py simulates what is promised.
+from few pairs promises too much. tests/statistics/test_coverage.py checks this by simulations.
 """
 
 from __future__ import annotations

@@ -13,11 +13,11 @@ the bets against the best can go wrong, and only where all that have led are wor
 the margin. That needs no correction for the number of configurations.
 
 The best is the one that is best on all questions of the data set. They are drawn without replacement,
-so that what is to come follows more and more from what was drawn (Waudby-Smith & Ramdas 2020,
+so that the later draws follow more and more from the earlier ones (Waudby-Smith & Ramdas 2020,
 "Confidence sequences for sampling without replacement", NeurIPS 33). The stake is what maximises the
 growth that earlier differences let expect (the same, 2024, "Estimating means of bounded random
-variables by betting", Journal of the Royal Statistical Society B 86(1)). Where the leader fails no
-other can lose to it, and where it is right none can win, so that its answers to the question, whose
+variables by betting", Journal of the Royal Statistical Society B 86(1)). If the leader fails no
+other can lose to it, and if it is right none can win, so that its answers to the question, whose
 mean is known, are a control variate of the difference. The two that are left at the end answer
 everything, for a comparison of the usual kind.
 
@@ -125,7 +125,9 @@ def run_race(
 def _growth(change: Floats, low: Floats, control: Floats) -> Floats:
     """Return the logarithm of the factor by which each draw changes the capital, (draws, bets).
 
-    A bet is against a mean change of 0 or less over all draws.
+    A bet is against a mean change of 0 or less over all draws. If the mean is 0, the draws that are
+    left have a mean that follows from the earlier ones (`supposed`); the bettor gains as far as the
+    next change is above it, in proportion to a stake that is chosen by the earlier changes.
 
     Args:
         change: changes of each question so far (draws so far, questions of a draw, bets).
@@ -145,7 +147,7 @@ def _growth(change: Floats, low: Floats, control: Floats) -> Floats:
     squares = _earlier_sum(centred**2)
     slope = np.clip(products / np.maximum(squares + control.var(), 1e-12), 0, -low)
     least = size * low + slope * (control.mean() + expected_control)
-    room = np.maximum(supposed - least, 1e-9)
+    room = np.maximum(supposed - least, 1e-9)  # the largest loss, at a stake of 1
     rest_squares = (
         _earlier_sum(change**2) - 2 * slope * products + slope**2 * squares + np.square(size * low)
     )

@@ -29,7 +29,7 @@ wait for the next look.
 """
 
 _FOLDS = 5
-_MAX_LEVELS = 5  # values of a proxy that are strata of their own; more are cut into thirds
+_MAX_LEVELS = 5  # so many values of a proxy are separate strata; more are cut into thirds
 _HALF_SPENT = 100.0  # independent labels by which half of alpha is spent
 # of the integration over the scores that earlier looks left open, of either sign
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
@@ -177,10 +177,7 @@ def estimate_difference(
     proxies = proxies.dropna(axis=1, how="all")
     share_open = n_open / size
     settled_part = sum(settled) / size  # of the mean over all questions
-    naive = proxies.mean() * share_open + settled_part
-    first_proxy: tuple[str, float | None] = ("", None)
-    if naive.iloc[:1].notna().any():  # not if all answers are the same
-        first_proxy = (str(naive.index[0]), float(naive.iloc[0]))
+    first_proxy = _first_proxy(proxies.mean() * share_open + settled_part)
     if n < min(FIRST, n_open):
         return Trust(size, n, None, None, None, "undecided", None, *first_proxy)
     if n == n_open:
@@ -211,13 +208,7 @@ def estimate_difference(
             margin_in_errors = margin / above * looks.limits[now]
         distances = _distances(z, now, looks, alpha, margin_in_errors)
         below, above = -error * stdtrit(freedom, ndtr(-distances))
-    # from here on the error falls as the error of n draws without replacement
-    reaches *= np.sqrt(looks.information[now] / looks.information)
-    n_to_decide = n_open
-    for count_at_look, reach in zip(looks.counts[now:], reaches[now:], strict=True):
-        if _decision(middle, reach, margin) != "undecided":
-            n_to_decide = int(count_at_look)
-            break
+    n_to_decide = _labels_to_decide(middle, reaches, looks, now, margin) or n_open
     low = float(middle - below)
     high = float(middle + above)
     return Trust(
@@ -232,6 +223,29 @@ def estimate_difference(
         decided_after,
         n - int(count),
     )
+
+
+def _first_proxy(means: pd.Series[float]) -> tuple[str, float | None]:
+    """Return the name and the mean of the first proxy; ("", None) if all answers are the same."""
+    if not means.iloc[:1].notna().any():
+        return "", None
+    return str(means.index[0]), float(means.iloc[0])
+
+
+def _labels_to_decide(
+    middle: float, reaches: Floats, looks: _Looks, now: int, margin: float
+) -> int | None:
+    """Return the number of labels at the first look, from the look `now` on, that decides if the
+    estimate stays; None if no look does.
+
+    `reaches` are the half widths of the repeated interval at every look, with the error at `now`.
+    From there on the error falls as the error of n draws without replacement.
+    """
+    expected_reaches = reaches * np.sqrt(looks.information[now] / looks.information)
+    for count, reach in zip(looks.counts[now:], expected_reaches[now:], strict=True):
+        if _decision(middle, reach, margin) != "undecided":
+            return int(count)
+    return None
 
 
 def _decision(middle: float, reach: float, margin: float) -> str:
@@ -357,7 +371,7 @@ def _distances(z: float, now: int, looks: _Looks, alpha: float, margin: float) -
         information = root**2
         if not mass.any():
             break
-    if margin:  # what is open to the end has no error: its estimate is the drift
+    if margin:  # an outcome that is open to the end has no error: its estimate is the drift
         p_open = _likelihood_ratios(slopes, scores, information) @ mass
         p_larger += (drifts >= z) * p_open
     low, high = np.interp([alpha / 2, 1 - alpha / 2], p_larger, drifts)

@@ -1,7 +1,7 @@
 """Published forms of verdicts: FaithBench, RAGChecker, SummEval and LLMJudge, each read by one function.
 
 Each function returns one row, with the columns question, system, person and a column per judge. All
-verdicts are from 0 (worst) to 1 (best); NaN where there is none.
+verdicts are from 0 (worst) to 1 (best); NaN for a missing one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def row_of_faithbench(sample: Record, criterion: str) -> Row:
     scores of the detectors, which are the numbers in its fields and in its metadata, without ids.
 
     The verdict of an annotator is the worst of the labels; people's is the mean of all annotators who
-    labelled a span, 1 where the list of annotations is empty, and missing where none has a label. The
+    labelled a span, 1 if the list of annotations is empty, and missing if no annotation has a label. The
     question is a digest of the source, so that summaries of one source by several systems are paired.
     """
     by_annotator: dict[str, list[float]] = {}
@@ -91,8 +91,8 @@ def _detectors(fields: Record) -> Row:
 
 
 def row_of_ragchecker(result: Record, criterion: str) -> Row:
-    """Return the verdicts of RAGChecker's model on a response; `person` is missing, for no person gave
-    one.
+    """Return the verdicts of RAGChecker's model on a response; `person` is missing, since no person
+    judged it.
 
     `precision` is the fraction of the response's claims that the reference answer entails, `recall` the
     fraction of the reference's claims that the response entails, and `faithfulness` the fraction of the
@@ -249,7 +249,7 @@ def _graded(path: Path) -> Mapping[str, Mapping[str, int]]:
 
 
 def _records(record: Record, name: str) -> list[Record]:
-    """Return the list of objects in a field, [] where it is missing."""
+    """Return the list of objects in a field, [] if it is missing."""
     value = record.get(name)
     if value is None:
         return []

@@ -156,8 +156,8 @@ def _known_budgets(value: dict[str, float]) -> dict[str, float]:
 
 
 def _harm(value: Any) -> bool:
-    """Return True for the label of a harmful text, False for that of a harmless one; ValueError for
-    an unknown label.
+    """Return True for the label of a harmful text, False for the label of a harmless one; ValueError
+    for an unknown label.
 
     >>> _harm("Injection"), _harm("clean"), _harm(1), _harm(False)
     (True, False, True, False)

@@ -79,7 +79,7 @@ def merge_ground_truths(
     person wrote or changed stays.
 
     Raises:
-        DataError: the file is not what it should be, or cannot be written.
+        DataError: the file holds a wrong record, or cannot be written.
     """
     records = read_ground_truths(path)  # anew: a person may have changed it meanwhile
     for query_id, new in answers.items():

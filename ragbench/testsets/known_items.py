@@ -1,9 +1,9 @@
 """Questions without a language model: passages of the documents, asked for by their own words
 (known-item search).
 
-Good for a first comparison and for checking that everything works. The words of a question are
-those of its passage, which favours lexical search and says little about questions as users ask
-them: all are drafts, in a category of their own.
+Good for a first comparison and for checking that everything works. A question repeats the words of
+its passage, which favours lexical search and shows little about the questions of users: all are
+drafts, in a separate category.
 """
 
 import math
@@ -71,7 +71,7 @@ def draft_known_items(
     - "heading": the headings of a section, for its first paragraph;
     - "sentence": up to eight words in a row, the rarest of a sentence, for that sentence.
 
-    All questions of the first kind come before those of the second, because drafts of headings
+    All questions of the first kind come before all of the second kind, because drafts of headings
     choose more like people's questions (PyDoc, 36 configurations, Kendall's tau .24 against -.16).
     The documents take turns, in an order drawn with `seed`; no two questions share a passage or
     their words.

@@ -1,4 +1,4 @@
-"""Datasets and test sets by name, file or folder: the one way in for all that is evaluated."""
+"""Datasets and test sets by name, file or folder: every evaluation loads its data here."""
 
 import os
 from dataclasses import replace
@@ -12,12 +12,12 @@ from ragbench.types import Dataset, DatasetSource
 
 
 def load_dataset(name: str | Path, split: str = "test", *, corpus: str | Path = "") -> Dataset:
-    """Return the corpus, the questions of one split, and what is relevant to them.
+    """Return the corpus, the questions of one split, and the documents that are relevant to them.
 
     `name` is, in this order:
 
     - an existing folder in BEIR's format: `corpus.jsonl`, `queries.jsonl`, `qrels/<split>.tsv`;
-      reference answers in `answers.jsonl` and gold spans in `questions.jsonl` are read where there.
+      reference answers in `answers.jsonl` and gold spans in `questions.jsonl` are read, too.
       Offsets are moved into `full_text`.
     - an existing test set in one of the forms of `ragbench.testsets.forms`: a .yaml, .json or
       .jsonl file, or a folder of JSONL files by perspective. It has one split; its corpus is empty
@@ -32,8 +32,8 @@ def load_dataset(name: str | Path, split: str = "test", *, corpus: str | Path = 
     - `"pydoc"`: questions about the Python language reference that is part of every Python; nothing
       is downloaded.
 
-    `corpus` gives the documents of a test set: a folder of texts, a corpus.jsonl, or the name of a
-    dataset, as `load_corpus` takes them. Any other dataset has its own.
+    `corpus` names the documents of a test set: a folder of texts, a corpus.jsonl, or the name of a
+    dataset, as `load_corpus` takes them. Any other dataset has its own documents.
 
     Wrong input is a DataError that names file, line and value. Flaws that real collections have are
     a DataWarning, one per kind, with the count and the first ids: judged documents outside the

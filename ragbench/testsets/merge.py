@@ -13,8 +13,8 @@ Twins = Callable[[Sequence[str], Sequence[str]], Sequence[str | None]]
 
 
 class Addition(NamedTuple):
-    """The cases and labels of a test set that another one lacks; `twins` has each question that is left
-    out, and the one that asks the same.
+    """The cases and labels of a test set that another one lacks; `twins` has (question that is left out,
+    equal question) pairs.
     """
 
     cases: tuple[Case, ...]
@@ -72,7 +72,7 @@ def merged(dataset: Dataset, other: Dataset, addition: Addition) -> Dataset:
 
 
 def _question(case: Case) -> str:
-    """Return what a case asks, after the earlier questions of its conversation."""
+    """Return the question of a case, after the earlier questions of its conversation."""
     return " ".join([*(question for question, _ in case.turns), case.text])
 
 

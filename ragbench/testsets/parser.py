@@ -186,7 +186,7 @@ def count_comments(text: str) -> int:
 
 
 class _Resolver(VersionedResolver):
-    """Gives plain words their type: fewer are numbers than in YAML 1.1 and 1.2."""
+    """Assigns types to plain words: fewer are numbers than in YAML 1.1 and 1.2."""
 
     versioned_resolver: ClassVar = {
         None: [

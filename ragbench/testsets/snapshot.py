@@ -1,7 +1,7 @@
 """The inputs of a sweep as they were at its start: its runs read these, and nothing newer.
 
 Small files (test set, grid, description of a system) are copied. Documents may be
-large: they are not copied, and each run compares the fingerprint of what it has loaded.
+large: they are not copied, and each run compares the fingerprint of its documents.
 """
 
 import hashlib

@@ -48,7 +48,7 @@ def read_upload(raw: bytes, form: str, name: str) -> Dataset:
     """Return the test set in the bytes of a text; `form` is "yaml", "json" or "jsonl".
 
     Raises:
-        DataError: it is not what it should be, is too large, or refers to documents elsewhere.
+        DataError: the text has problems, is too large, or refers to documents elsewhere.
     """
     check_size(raw, form)
     file = f"{name}.{form}"
