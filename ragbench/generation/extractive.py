@@ -70,12 +70,11 @@ def extract_answers(
     row_of = {text: row for row, text in enumerate(sentences)}
     questions = [case.text for case in cases]
     model = load_embedder(embedder)
-    if sentences:
+    question_vectors: npt.NDArray[Any] = np.zeros((len(cases), 1))
+    sentence_vectors: npt.NDArray[Any] = np.zeros((0, 1))
+    if sentences:  # else there is nothing to compare with
         question_vectors = model.encode(questions)
         sentence_vectors = model.encode(sentences)
-    else:  # nothing to compare with
-        question_vectors = np.zeros((len(cases), 1))
-        sentence_vectors = np.zeros((0, 1))
     vector_of = {}  # of a chunk: the mean of its sentences' vectors at unit length
     for chunk_id, parts in sentences_of.items():
         total = sentence_vectors[[row_of[text] for text in parts]].sum(axis=0)
