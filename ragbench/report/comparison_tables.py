@@ -36,6 +36,40 @@ def disagreements(
     return table
 
 
+def question_gains(
+    results: Results, board: pd.DataFrame, measure: str, baseline: str, *, rows: int = 3
+) -> pd.DataFrame:
+    """Return in which questions each configuration differs from the baseline: better and worse, the
+    numbers of questions, then the ids with the largest gains and losses; the index is the label, in
+    the order of the leaderboard. No row where none differs.
+
+    >>> board = pd.DataFrame({"name": [], "label": []})
+    >>> question_gains(Results([]), board, "nDCG@10", "a").empty
+    True
+    """
+    values = values_by_question(results, measure)
+    table: dict[str, dict[str, object]] = {}
+    for name, label in zip(board["name"], board["label"], strict=True):
+        if name == baseline or name not in values or baseline not in values:
+            continue
+        differences = (values[name] - values[baseline]).dropna()
+        gains = differences[differences > _SAME]
+        losses = differences[differences < -_SAME]
+        if len(gains) or len(losses):
+            table[label] = {
+                "better": len(gains),
+                "worse": len(losses),
+                "gains most": _signed(gains.nlargest(rows)),
+                "loses most": _signed(losses.nsmallest(rows)),
+            }
+    return pd.DataFrame.from_dict(table, orient="index")
+
+
+def _signed(differences: "pd.Series[float]") -> str:
+    """Return questions with their differences, such as "q3 (+0.400), q4 (+0.100)"."""
+    return ", ".join(f"{query_id} ({value:+.3f})" for query_id, value in differences.items())
+
+
 def parameter_shares(results: Results, measure: str) -> pd.DataFrame:
     """Return the fraction of the variance between configurations that each parameter explains by
     itself: share, in [0, 1], largest first.
@@ -45,8 +79,12 @@ def parameter_shares(results: Results, measure: str) -> pd.DataFrame:
     parameters or more vary: one alone explains all.
     """
     means = values_by_question(results, measure).dropna().mean()
-    settings = pd.DataFrame({result.name: result.parameters for result in results}).T
-    settings = settings.reindex(means.index).astype(str)
+    texts = {
+        result.name: {name: str(value) for name, value in result.parameters.items()}
+        for result in results
+    }
+    # a parameter that a configuration does not name has its empty value there
+    settings = pd.DataFrame(texts).fillna("").T.reindex(means.index)
     settings = settings.loc[:, settings.nunique() > 1]
     if settings.shape[1] < 2:
         return pd.DataFrame()

@@ -59,6 +59,35 @@ def test_the_parameter_that_decides_explains_most() -> None:
     assert report.parameter_shares(one_axis, MEASURE).empty, "one parameter explains all"
 
 
+def test_a_parameter_that_few_configurations_name_explains_no_more_than_all() -> None:
+    """One change at a time, as in the grid `techniques`: most configurations lack most parameters."""
+    results = Results(
+        [
+            result("a", at(0.5)),
+            result("b", at(0.45), fusion="rrf:1"),
+            result("c", at(0.55), expand="window:1"),
+            result("d", at(0.1), diversity="mmr:0.5"),
+            result("e", at(0.4), diversity="mmr:0.8"),
+        ]
+    )
+    shares = report.parameter_shares(results, MEASURE)["share"]
+    # means .5 .45 .55 .1 .4, of all .4; diversity: .5 (three), .1, .4
+    assert shares["diversity"] == pytest.approx((3 * 0.01 + 0.09 + 0) / 0.125, abs=0.001)
+    assert set(shares.index) == {"diversity", "expand", "fusion"}
+    assert shares.between(0, 1).all()
+
+
+def test_each_change_says_in_which_questions() -> None:
+    table = report.question_gains(RESULTS, BOARD, MEASURE, "a")
+    labels = dict(zip(BOARD["name"], BOARD["label"], strict=True))
+    assert [*table.loc[labels["b"]]] == [2, 0, "q3 (+0.400), q4 (+0.100)", ""]
+    better, worse, gains, losses = table.loc[labels["c"]]
+    assert (better, worse, gains) == (1, 19, "q5 (+0.250)")
+    assert losses.count("(-0.250)") == 3
+    assert labels["a"] not in table.index
+    assert report.question_gains(RESULTS, BOARD, MEASURE, "none").empty
+
+
 def test_means_by_retriever_need_two_of_both() -> None:
     table = report.means_by_retriever(BOARD, MEASURE)
     assert set(table.index) == {"bm25", "dense:minilm"}
