@@ -83,7 +83,7 @@ def test_each_change_says_in_which_questions() -> None:
     assert [*table.loc[labels["b"]]] == [2, 0, "q3 (+0.400), q4 (+0.100)", ""]
     better, worse, gains, losses = table.loc[labels["c"]]
     assert (better, worse, gains) == (1, 19, "q5 (+0.250)")
-    assert losses.count("(-0.250)") == 3
+    assert str(losses).count("(-0.250)") == 3
     assert labels["a"] not in table.index
     assert report.question_gains(RESULTS, BOARD, MEASURE, "none").empty
 
