@@ -200,64 +200,76 @@ def _overridden(file: GridFile, values: _Table) -> GridFile:
     if not values:
         return file
 
-    def rest(table: _Table) -> _Table:
+    def others(table: _Table) -> _Table:
         return {name: value for name, value in table.items() if name not in values}
 
-    axes = {
-        name: [rest(value) if isinstance(value, dict) else value for value in axis]
-        for name, axis in file.axes.items()
-        if name not in values
-    }
+    axes: dict[str, list[Any]] = {}
+    for name, axis in file.axes.items():
+        if name not in values:
+            axes[name] = [others(value) if isinstance(value, dict) else value for value in axis]
     return file.model_copy(
         update={
-            "fixed": {**rest(file.fixed), **values},
+            "fixed": {**others(file.fixed), **values},
             "axes": axes,
-            "run": [rest(entry) for entry in file.run],
-            "sweep": file.sweep.model_copy(update={"baseline": rest(file.sweep.baseline)}),
+            "run": [others(entry) for entry in file.run],
+            "sweep": file.sweep.model_copy(update={"baseline": others(file.sweep.baseline)}),
         }
     )
 
 
 def _combinations(file: GridFile, notebook: Notebook, notes: list[str]) -> list[_Table]:
     """Return every configuration as the file specifies it, before defaults: the cross product of
-    axes, then explicit runs.
+    axes, then explicit runs. A note is added for each `exclude` that fits none.
     """
     excluded = [_typed("exclude", entry, notebook) for entry in file.exclude]
-    axes = {f"axis {name}": _axis(name, file.axes[name], notebook) for name in file.axes}
-    places: dict[str, str] = {}
-    for where, entries in {"[fixed]": [file.fixed], **axes}.items():
-        for name in dict.fromkeys(name for entry in entries for name in entry):
-            if name in places:
-                raise ConfigError(
-                    f"{name} is in {places[name]} and in {where}; give it in one place"
-                )
-            places[name] = where
+    axes = {name: _axis(name, values, notebook) for name, values in file.axes.items()}
+    _check_given_once(file.fixed, axes)
     fixed = _typed("[fixed]", file.fixed, notebook)
-    crossed = [
-        {name: value for part in (fixed, *parts) for name, value in part.items()}
-        for parts in itertools.product(*axes.values())
-        if axes or not file.run
-    ]
+    crossed: list[_Table] = []
+    if axes or not file.run:
+        for parts in itertools.product(*axes.values()):
+            values = dict(fixed)
+            for part in parts:
+                values.update(part)
+            crossed.append(values)
     filled = [{**notebook.defaults, **values} for values in crossed]
     for entry in excluded:
-        if not any(_matches(each, entry) for each in filled):
+        if not any(_matches(parameters, entry) for parameters in filled):
             notes.append(f"exclude {entry} fits no combination")
-    rest = [
-        values
-        for values, each in zip(crossed, filled, strict=True)
-        if not any(_matches(each, entry) for entry in excluded)
-    ]
-    rest += [{**fixed, **_typed("[[run]]", entry, notebook)} for entry in file.run]
-    if not rest or not (fixed or axes or file.run):
-        raise ConfigError(
-            "the grid is empty: give [axes] with lists of values, or [[run]] entries"
-            if not excluded
-            else "the grid is empty: every combination is excluded"
-        )
-    return rest
+    combinations = []
+    for values, parameters in zip(crossed, filled, strict=True):
+        if not any(_matches(parameters, entry) for entry in excluded):
+            combinations.append(values)
+    for entry in file.run:
+        combinations.append({**fixed, **_typed("[[run]]", entry, notebook)})
+    is_file_empty = not fixed and not axes and not file.run
+    if not combinations and excluded:
+        raise ConfigError("the grid is empty: every combination is excluded")
+    if is_file_empty or not combinations:
+        raise ConfigError("the grid is empty: give [axes] with lists of values, or [[run]] entries")
+    return combinations
+
+
+def _check_given_once(fixed: _Table, axes: Mapping[str, Sequence[_Table]]) -> None:
+    """Refuse a parameter that [fixed] and an axis, or two axes, give."""
+    sections: dict[str, Sequence[_Table]] = {"[fixed]": [fixed]}
+    for name, entries in axes.items():
+        sections[f"axis {name}"] = entries
+    section_of: dict[str, str] = {}
+    for section, entries in sections.items():
+        names = {name: None for entry in entries for name in entry}
+        for name in names:
+            if name in section_of:
+                raise ConfigError(
+                    f"{name} is in {section_of[name]} and in {section}; give it in one place"
+                )
+            section_of[name] = section
 
 
 def _axis(name: str, values: Sequence[Any], notebook: Notebook) -> list[_Table]:
+    """Return the values of an axis as tables of parameters; a single value is of the parameter that
+    the axis is named after.
+    """
     if name in GridFile.model_fields:
         raise ConfigError(
             f"[axes] holds {name!r}, which is a section; write [[{name}]], or put it above [axes]"
@@ -265,12 +277,15 @@ def _axis(name: str, values: Sequence[Any], notebook: Notebook) -> list[_Table]:
     n_tables = sum(isinstance(value, dict) for value in values)
     if n_tables not in (0, len(values)):
         raise ConfigError(f"axis {name} mixes tables and single values; expected one kind")
-    where = f"axis {name}" if n_tables else "[axes]"
-    return [_typed(where, value if n_tables else {name: value}, notebook) for value in values]
+    if n_tables:
+        return [_typed(f"axis {name}", table, notebook) for table in values]
+    return [_typed("[axes]", {name: value}, notebook) for value in values]
 
 
 def _typed(where: str, values: _Table, notebook: Notebook) -> _Table:
-    if named := [name for name in WHERE if name in values]:
+    """Return parameters with the types that the notebook declares; `where` names their section."""
+    named = [name for name in WHERE if name in values]
+    if named:
         raise ConfigError(
             f"{where} sets {named[0]}, which the sweep sets itself; use --output to choose where "
             "results go"
@@ -283,7 +298,7 @@ def _typed(where: str, values: _Table, notebook: Notebook) -> _Table:
 
 
 def _matches(parameters: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
-    """Return True if a configuration has these values; "" and 0 are those of what it leaves out."""
+    """Return True if a configuration has these values; a parameter that it omits has "" and 0."""
     for name, value in part.items():
         is_left_out = name in OMITTED and name not in parameters and value in ("", 0)
         if not is_left_out and parameters.get(name) != value:
@@ -422,12 +437,11 @@ def input_files(grid: Grid) -> list[Path]:
     first = next(iter(grid.runs.values()))
     testset = folder / expanded(str(first.get("dataset") or ""))
     systems = [folder / expanded(str(run.get("system") or "")) for run in grid.runs.values()]
-    criteria = [
-        folder / expanded(each)
-        for run in grid.runs.values()
-        for each in spec_of(run).criteria
-        if isinstance(each, str)
-    ]
+    criteria = []
+    for run in grid.runs.values():
+        for criterion in spec_of(run).criteria:
+            if isinstance(criterion, str):
+                criteria.append(folder / expanded(criterion))
     paths = [grid.path, *systems, *criteria]
     if first.get("dataset") and testset.exists() and is_testset(testset):
         inside = sorted(testset.iterdir()) if testset.is_dir() else [testset]
@@ -436,7 +450,7 @@ def input_files(grid: Grid) -> list[Path]:
 
 
 def dataset_source(grid: Grid) -> DatasetSource | None:
-    """Return from where the runs of a grid load their dataset; None where they load none."""
+    """Return from where the runs of a grid load their dataset; None if they load none."""
     first, folder = next(iter(grid.runs.values())), working_folder(grid)
     if "dataset" not in first:
         return None

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
+    from ragbench.evaluation import Results
+
 
 @dataclass(frozen=True)
 class SweepResult:
@@ -159,13 +161,14 @@ def sweep(
             notes = [*grid.notes, *session.check_others(compare_all=compare_all)]
             if force or not (race or only):
                 (folder.path / RACE).unlink(missing_ok=True)
-            contest = contest_of(grid, folder, session.sources, race, margin) if race else None
-            names = [name for name in names if contest is None or name not in contest.race.stopped]
+            contest = None
+            if race:
+                contest = contest_of(grid, folder, session.sources, race, margin)
+                names = [name for name in names if name not in contest.race.stopped]
             skipped = [name for name in names if not force and session.is_finished(name)]
-            notes += session.what_changed([name for name in names if name not in {*skipped}])
-            to_run = session.jobs(
-                [name for name in names if name not in {*skipped}], force, allow_failed
-            )
+            unfinished = [name for name in names if name not in set(skipped)]
+            notes += session.what_changed(unfinished)
+            to_run = session.jobs(unfinished, force, allow_failed)
             ask = ask_in_batches if batch else check_batches
             ask(grid, to_run, settings, session.log)
             outcomes = RunOutcomes({}, [], False)
@@ -179,25 +182,17 @@ def sweep(
                     notes.append(note)
                 if to_run:
                     outcomes = session.run(to_run, runs, skipped)
-            unfinished = {*outcomes.failed, *outcomes.left}
-            result = SweepResult(
-                folder.path,
-                tuple(name for name in to_run if name not in unfinished),
-                tuple(skipped),
-                outcomes.failed,
-                left=tuple(outcomes.left),
-                stopped=budget.stopped(settings, len(unfinished)) if outcomes.budget else "",
-            )
-            is_any = result.finished or skipped
+            result = _result_of(session, to_run, skipped, outcomes)
+            is_any_finished = bool(result.finished or skipped)
             if only:
                 notes.append(
                     f"the leaderboard and the comparison are made by `ragbench sweep {grid_file}` "
                     "without --only"
                 )
-            elif not is_any:
+            elif not is_any_finished:
                 notes.append("no configuration succeeded, so there is nothing to compare")
             result = replace(result, notes=tuple(notes))
-            if is_any and not only:
+            if is_any_finished and not only:
                 result = _compare(session, result, local, compare_all=compare_all)
             changed = changed_since(session.snapshot, files)
             if changed:
@@ -209,7 +204,29 @@ def sweep(
     return replace(result, seconds=time.monotonic() - began)
 
 
+def _result_of(
+    session: _Session,
+    to_run: Mapping[str, Job],
+    skipped: Sequence[str],
+    outcomes: RunOutcomes,
+) -> SweepResult:
+    """Return which configurations finished, failed or were not begun."""
+    unfinished = {*outcomes.failed, *outcomes.left}
+    stopped = ""
+    if outcomes.budget:
+        stopped = budget.stopped(session.settings, len(unfinished))
+    return SweepResult(
+        session.folder.path,
+        tuple(name for name in to_run if name not in unfinished),
+        tuple(skipped),
+        outcomes.failed,
+        left=tuple(outcomes.left),
+        stopped=stopped,
+    )
+
+
 def _check_call(jobs: int | None, *, batch: bool, race: str) -> None:
+    """Refuse arguments of `sweep` that contradict each other, and a sweep in a dry run."""
     if batch and race:
         raise ConfigError("a batch asks all questions at once; a race saves most: leave out one")
     if jobs is not None and jobs < 1:
@@ -223,8 +240,9 @@ def _check_call(jobs: int | None, *, batch: bool, race: str) -> None:
 
 @dataclass(frozen=True)
 class _Session:
-    """What the steps of a sweep share; `sources` are what the result of each configuration is made
-    from, `snapshot` is the folder with copies of the input files at the start.
+    """State that the steps of a sweep share: `sources` are the fingerprints of everything that a
+    configuration's result is made from, `snapshot` is the folder with copies of the input files at
+    the start.
     """
 
     grid: Grid
@@ -243,33 +261,39 @@ class _Session:
         return self.folder.is_finished(name, self.grid.runs[name], self.sources[name])
 
     def what_changed(self, names: Sequence[str]) -> list[str]:
-        """Return a note on what changed in the data since the results of these configurations were
-        made, which therefore run again; it is logged too, before they do.
+        """Log and return notes on the changes in the data since these configurations ran; they run
+        again because of them.
         """
-        outdated: dict[str, list[str]] = {}
-        now: dict[str, Any] = {}
+        outdated: dict[str, list[str]] = {}  # changes -> names
+        config_now: dict[str, Any] = {}
         for name in names:
             config = self.folder.config(name)
             source = config.get("source") or {}
-            before = source.get("dataset_fingerprint", "")
-            if not before or before == self.fingerprint:
+            fingerprint = source.get("dataset_fingerprint", "")
+            if not fingerprint or fingerprint == self.fingerprint:
                 continue
-            first = next(iter(self.grid.runs.values()))
-            now = now or config_of(
-                select_questions(load_named(first, working_folder(self.grid)), spec_of(first))
-            )
-            changes = data_changes(config, now) or "the data changed"
+            if not config_now:
+                config_now = self._config_of_data()
+            changes = data_changes(config, config_now) or "the data changed"
             outdated.setdefault(changes, []).append(name)
-        notes = [
-            f"since the last run: {changes}; {len(again)} of {len(self.grid.runs)} configurations "
-            "saw the old data and run again"
-            for changes, again in outdated.items()
-        ]
-        for note in notes:
+        notes = []
+        for changes, outdated_names in outdated.items():
+            note = (
+                f"since the last run: {changes}; {len(outdated_names)} of {len(self.grid.runs)} "
+                "configurations saw the old data and run again"
+            )
             self.log(f"note: {note}")
+            notes.append(note)
         return notes
 
+    def _config_of_data(self) -> dict[str, Any]:
+        """Return what a result of this sweep would hold about its dataset and questions."""
+        first = next(iter(self.grid.runs.values()))
+        dataset = load_named(first, working_folder(self.grid))
+        return config_of(select_questions(dataset, spec_of(first)))
+
     def log(self, message: str) -> None:
+        """Print a message next to the progress bar."""
         self.console.print(message, highlight=False, markup=False, soft_wrap=True)
 
     def check_others(self, *, compare_all: bool) -> list[str]:
@@ -296,7 +320,11 @@ class _Session:
         return [f"compared too, though not in this grid: {names}"]
 
     def jobs(self, names: Sequence[str], force: bool, allow_failed: bool) -> dict[str, Job]:
-        """Return the job of each configuration to run, whose models are there."""
+        """Return the job of each configuration to run.
+
+        Raises:
+            ConfigError, ModelError: a model of a configuration is not available.
+        """
         location = Place(
             self.grid.notebook.path,
             self.grid.notebook.text,
@@ -326,7 +354,7 @@ class _Session:
     def executors(
         self, address: str, to_run: Mapping[str, Job], jobs: int | None, *, fork: bool
     ) -> tuple[LocalExecutor, AbstractContextManager[Executor]]:
-        """Return the executor of this machine, and to be opened the one in which jobs run."""
+        """Return the executor of this machine, and a context that opens the executor of the jobs."""
         configurations = [self.grid.runs[name] for name in to_run]
         packages = packages_of(configurations)
         side_by_side = min(jobs or default_jobs(), max(1, len(to_run)))
@@ -343,6 +371,7 @@ class _Session:
     def run(
         self, to_run: Mapping[str, Job], executor: Executor, skipped: Sequence[str]
     ) -> RunOutcomes:
+        """Run jobs with a progress bar that counts the `skipped` configurations as done."""
         if to_run:
             for note in self.grid.notes:
                 self.log(f"Note: {note}")
@@ -357,8 +386,8 @@ class _Session:
 
 @contextmanager
 def _reported(session: _Session) -> Iterator[None]:
-    """Report what is finished where the user stops the sweep; name the folder where it cannot be
-    written.
+    """Log which configurations are finished when the user stops the sweep, and turn a folder that
+    cannot be written into a SweepError.
     """
     try:
         yield
@@ -378,49 +407,31 @@ def _compare(
     session: _Session, result: SweepResult, executor: LocalExecutor, *, compare_all: bool
 ) -> SweepResult:
     """Write the leaderboard and execute the comparison notebook; return the result, completed."""
-    grid, folder, notes = session.grid, session.folder, list(result.notes)
-    texts, baseline = dict[Path, str](), ""
-    left_out = list(result.left)  # an older result of theirs is outdated
+    grid, folder = session.grid, session.folder
+    left_out = list(result.left)  # an older result of such a configuration is outdated
     if not compare_all:
         left_out += folder.others(grid.runs)
     save_roles(folder.path, grid.baseline, sorted(left_out))
     paths = compared_folders(folder.path)
+    has_tables = any(map(tables_of, paths))
+    texts: dict[Path, str] = {}
+    baseline = ""
     is_one = len(paths) < 2
-    if not any(map(tables_of, paths)):  # what these hold only their notebooks know
+    if not has_tables:  # only their notebooks know the content of tables
         try:
             results = load_results(folder.path)
             table = results.leaderboard()
         except RagbenchError as exc:
             return replace(result, failed={**result.failed, COMPARISON: str(exc)})
-        baseline = grid.baseline if grid.baseline in {other.name for other in results} else ""
-        was_dropped = results.race is not None and grid.baseline in results.race.stopped
-        if grid.baseline != baseline and not was_dropped:
-            notes.append(
-                f"the baseline {grid.baseline} has no result; the comparison takes the first "
-                "configuration by name"
-            )
-        measure = results.deciding().measure
         is_one = len(results) < 2
-        if is_one:
-            notes.append("one finished configuration only, so there is nothing to compare it with")
+        if any(other.name == grid.baseline for other in results):
+            baseline = grid.baseline
         board = folder.path / "leaderboard.csv"
-        result = replace(result, leaderboard=board, notes=tuple(notes))
-        texts = _board_texts(
-            board,
-            table,
-            measure,
-            None if is_one else results.compare(baseline, measures=[measure]),
-        )
-        if results.race:
-            reasons = results.race.table["reason"].items()
-            lines = "".join(f"- {name}: {reason}\n" for name, reason in reasons)
-            texts[board.with_suffix(".md")] += f"\nBy the race:\n\n{lines}"
-    # the comparison that comes with ragbench is of results; tables need one that knows them
-    is_unfit = (
-        any(map(tables_of, paths))
-        and grid.compare is not None
-        and grid.compare.path.name == "compare.ipynb"
-    )
+        notes = (*result.notes, *_notes_on_comparison(results, grid.baseline))
+        result = replace(result, leaderboard=board, notes=notes)
+        texts = _leaderboard_texts(board, results, table, baseline)
+    # the comparison that comes with ragbench is of results; tables need a notebook that knows them
+    is_unfit = has_tables and grid.compare is not None and grid.compare.path.name == "compare.ipynb"
     if grid.compare is None or is_one or is_unfit:
         _write_all(texts)
         return result
@@ -432,7 +443,7 @@ def _compare(
     notebook = folder.notebook(COMPARISON)
     is_current = not result.finished and _stamp_of(notebook) == stamp
     # Another machine's last digits are no reason to write.
-    if not (is_current and all(file.is_file() for file in texts)):
+    if not is_current or not all(file.is_file() for file in texts):
         _write_all(texts)
     if not is_current:
         # It works where it will lie, so that opened there "Run All" works too.
@@ -440,9 +451,41 @@ def _compare(
         parameters = {"sweep_dir": relative(folder.path, location.cwd), "baseline": baseline}
         job = make_job(folder, COMPARISON, location, parameters, source=None, stamp=stamp)
         progress = Progress(session.console, 1)
-        if failed := run_all(folder, {COMPARISON: job}, progress, executor).failed:
+        failed = run_all(folder, {COMPARISON: job}, progress, executor).failed
+        if failed:
             return replace(result, failed={**result.failed, **failed})
     return replace(result, comparison=notebook)
+
+
+def _notes_on_comparison(results: Results, baseline: str) -> list[str]:
+    """Return notes on a baseline without a result that no race dropped, and on a single result."""
+    notes = []
+    was_dropped = results.race is not None and baseline in results.race.stopped
+    has_result = any(result.name == baseline for result in results)
+    if baseline and not has_result and not was_dropped:
+        notes.append(
+            f"the baseline {baseline} has no result; the comparison takes the first "
+            "configuration by name"
+        )
+    if len(results) < 2:
+        notes.append("one finished configuration only, so there is nothing to compare it with")
+    return notes
+
+
+def _leaderboard_texts(
+    board: Path, results: Results, table: pd.DataFrame, baseline: str
+) -> dict[Path, str]:
+    """Return the texts of leaderboard.csv and leaderboard.md, the latter with the reasons of a race."""
+    measure = results.deciding().measure
+    compared = None
+    if len(results) > 1:
+        compared = results.compare(baseline, measures=[measure])
+    texts = _board_texts(board, table, measure, compared)
+    if results.race:
+        reasons = results.race.table["reason"].items()
+        lines = "".join(f"- {name}: {reason}\n" for name, reason in reasons)
+        texts[board.with_suffix(".md")] += f"\nBy the race:\n\n{lines}"
+    return texts
 
 
 def _board_texts(
@@ -451,32 +494,35 @@ def _board_texts(
     """Return the texts of leaderboard.csv, in which every figure is a number, and leaderboard.md."""
     from ragbench.report import leaderboard_markdown
 
-    names = ("label", "retriever", "chunking")
-    rows = table.assign(**{name: table[name].map(escape_formula) for name in names})
-    columns = list(map(str, rows))
-    for name in [name for name in columns if name.endswith("_n")]:
-        counts = rows[name].str.partition("/")  # "93/110": scored, of all questions
-        rows[name] = counts[0].astype("Int64")
-        total = counts[2].astype("Int64")
-        rows.insert(columns.index(name) + 1, f"{name[:-2]}_of", total)
-        columns = list(map(str, rows))
+    rows = table.copy()
+    for name in ("label", "retriever", "chunking"):
+        rows[name] = rows[name].map(escape_formula)
+    for name in map(str, table):
+        if name.endswith("_n"):
+            counts = rows[name].str.partition("/")  # "93/110": scored, of all questions
+            rows[name] = counts[0].astype("Int64")
+            position = list(map(str, rows)).index(name)
+            rows.insert(position + 1, f"{name[:-2]}_of", counts[2].astype("Int64"))
+    csv = rows.to_csv(
+        index=False, lineterminator="\n", float_format=lambda value: short(float(str(value)))
+    )
     markdown = leaderboard_markdown(table, measure, compared)
     return {
-        path: rows.to_csv(
-            index=False, lineterminator="\n", float_format=lambda value: short(float(str(value)))
-        ),
+        path: csv,
         path.with_suffix(".md"): f"{markdown}\nEvery measure is in {path.name}.\n",
     }
 
 
 def _stamp_of(notebook: Path) -> Any:
+    """Return the stamp in the metadata of a comparison notebook; None if there is none."""
     with suppress(DataError, KeyError, TypeError):
         return read_json(notebook, "")["metadata"].get("ragbench")
     return None
 
 
 def _write_all(texts: Mapping[Path, str]) -> None:
-    """Write files as a whole; one that would not change is left as it is."""
+    """Write files as a whole; a file that would not change is left as it is."""
     for path, text in texts.items():
-        if not (path.is_file() and path.read_bytes() == text.encode()):
+        is_unchanged = path.is_file() and path.read_bytes() == text.encode()
+        if not is_unchanged:
             write_durably(path, text)
