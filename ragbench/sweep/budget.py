@@ -31,8 +31,8 @@ def spent(settings: Settings) -> float:
     """Return the US dollars that the account has spent so far; requests that were sent without a
     maximum are not on it.
     """
-    now = budgets.spent(settings.budget)
-    return now.settled + now.open
+    spending = budgets.spent(settings.budget)
+    return spending.settled + spending.open
 
 
 def paid_models(runs: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -41,22 +41,32 @@ def paid_models(runs: Iterable[Mapping[str, Any]]) -> list[str]:
     >>> paid_models([{"llm": "anthropic:claude-haiku-4-5", "judge": "ollama:m", "retriever": "dense:openai:e"}])
     ['anthropic:claude-haiku-4-5', 'openai:e']
     """
-    texts = {value for run in runs for value in run.values() if isinstance(value, str)}
-    named = {":".join(parse(text)) if text == "env" else text for text in texts}
-    models = {model[0] for text in named if (model := _MODEL.search(text))}
-    return sorted(model for model in models if price_of(model) != Price(0.0, 0.0))
+    models = set()
+    for run in runs:
+        for value in run.values():
+            if not isinstance(value, str):
+                continue
+            name = ":".join(parse(value)) if value == "env" else value
+            match = _MODEL.search(name)
+            if match:
+                models.add(match[0])
+    free = Price(0.0, 0.0)
+    return sorted(model for model in models if price_of(model) != free)
 
 
 def check_shared(executor: str, runs: Iterable[Mapping[str, Any]], settings: Settings) -> str:
     """Return the identity of the database that workers on other machines have to share with this
-    process; "" where none must.
+    process; "" if they need none.
 
     Raises:
         ConfigError: there are paid models and no database.
         DataError: it cannot be opened.
     """
-    here = executor.partition("?")[0] == "dask://local"  # whose workers have our cache folder
-    if here or settings.replies == "offline" or not (paid := paid_models(runs)):
+    is_local = executor.partition("?")[0] == "dask://local"  # whose workers have our cache folder
+    if is_local or settings.replies == "offline":
+        return ""
+    paid = paid_models(runs)
+    if not paid:
         return ""
     if not database.is_shared():
         raise ConfigError(

@@ -243,9 +243,9 @@ def _combinations(file: GridFile, notebook: Notebook, notes: list[str]) -> list[
     for entry in file.run:
         combinations.append({**fixed, **_typed("[[run]]", entry, notebook)})
     is_file_empty = not fixed and not axes and not file.run
-    if not combinations and excluded:
-        raise ConfigError("the grid is empty: every combination is excluded")
     if is_file_empty or not combinations:
+        if excluded:
+            raise ConfigError("the grid is empty: every combination is excluded")
         raise ConfigError("the grid is empty: give [axes] with lists of values, or [[run]] entries")
     return combinations
 

@@ -84,18 +84,20 @@ def plan(
     """
     settings = current_settings(replies, max_cost, allow_unpriced)
     grid, names, folder, settings = open_sweep(grid_file, out, only, settings, overrides)
-    sources, notes = sources_of(grid), list(grid.notes)
+    sources = sources_of(grid)
+    notes = list(grid.notes)
     if race:
         contest = contest_of(grid, folder, sources, race, margin)
         notes.append(contest.expected_saving() if contest.race.next_end else contest.race.summary)
         names = [name for name in names if name not in contest.race.stopped]
-    finished = [
-        name
-        for name in names
-        if not force and folder.is_finished(name, grid.runs[name], sources[name])
-    ]
+    finished = []
+    if not force:
+        finished = [
+            name for name in names if folder.is_finished(name, grid.runs[name], sources[name])
+        ]
     to_run = [name for name in names if name not in finished]
-    asking, lacking = _asking(grid, to_run)
+    asking = _asking(grid, to_run)
+    lacking = _lacking(grid)
     requests = DryRun()
     if asking and lacking:
         notes.append(
@@ -106,10 +108,11 @@ def plan(
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             requests = _dry_run(working_folder(grid), asking, settings)
-        texts = [
-            str(warning.message) for warning in caught if issubclass(warning.category, JudgeWarning)
-        ]
-        notes += dict.fromkeys(texts)
+        texts = {}
+        for warning in caught:
+            if issubclass(warning.category, JudgeWarning):
+                texts[str(warning.message)] = None
+        notes += texts
     return SweepPlan(
         folder.path,
         tuple(to_run),
@@ -129,7 +132,7 @@ def open_sweep(
     overrides: Sequence[str] = (),
 ) -> tuple[Grid, list[str], SweepFolder, Settings]:
     """Return a grid, its chosen configurations, the folder of its sweep, and the settings with the
-    account of that.
+    account of that folder.
     """
     with in_force(settings):
         grid = read_grid(grid_file, overrides)
@@ -141,18 +144,20 @@ def open_sweep(
 def ask_in_batches(
     grid: Grid, names: Iterable[str], settings: Settings, log: Callable[[str], None]
 ) -> None:
-    """Have providers answer, by their batch interfaces, what configurations would ask: all answers,
-    then all verdicts on them, then what could not be read.
+    """Have providers answer, by their batch interfaces, all requests that configurations would send:
+    for answers, then for verdicts on them, then again for replies that could not be read.
 
     Raises:
         ConfigError: requests cannot be foreseen, or a model has no batch interface.
         ModelError: see `ragbench.llms.answer_in_batches`.
     """
-    asking, lacking = _asking(grid, names)
+    asking = _asking(grid, names)
+    lacking = _lacking(grid)
     if settings.replies != "on" or (asking and lacking):
+        which = f", which has {lacking}" if lacking else ""
         raise ConfigError(
             "--batch needs the reply store, and a notebook with the parameters of evaluate.ipynb"
-            f"{f', which has {lacking}' if lacking else ''}"
+            f"{which}"
         )
     submitted = set[str]()
     while asking:
@@ -172,16 +177,19 @@ def ask_in_batches(
 def check_batches(
     grid: Grid, names: Iterable[str], settings: Settings, log: Callable[[str], None]
 ) -> None:
-    """Refuse to ask again what batches of an earlier command are on their way with; say which
-    others there are.
+    """Refuse to send requests again that are in batches of an earlier command, and log which other
+    batches are on their way.
 
     Raises:
         ConfigError: configurations would ask for the same; nothing has been sent then.
     """
-    asking, lacking = _asking(grid, names)
-    if settings.replies != "on" or not asking or not (batches := pending_batches()):
+    asking = _asking(grid, names)
+    if settings.replies != "on" or not asking:
         return
-    foreseen = [] if lacking else _dry_run(working_folder(grid), asking, settings).to_send
+    batches = pending_batches()
+    if not batches:
+        return
+    foreseen = [] if _lacking(grid) else _dry_run(working_folder(grid), asking, settings).to_send
     keys = {request.key for request in foreseen}
     again = [batch for batch in batches if any(request.key in keys for request in batch.requests)]
     if again:
@@ -194,47 +202,57 @@ def check_batches(
     log(f"Batches are not collected yet, by their sweep with --batch: {described(batches)}")
 
 
-def _asking(grid: Grid, names: Iterable[str]) -> tuple[list[dict[str, Any]], str]:
-    """Return the configurations that ask a language model or another system, and the parameter
-    without which their requests cannot be foreseen, "" where their notebook has all.
+def _asking(grid: Grid, names: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the parameters of the configurations that ask a language model or another system."""
+    asking = []
+    for name in names:
+        parameters = grid.runs[name]
+        has_generator = parameters.get("llm", "extractive") not in NO_MODEL
+        if (
+            parameters.get("system")
+            or parameters.get("judge")
+            or has_generator
+            or parameters.get("rewrite_llm")
+            or summary_llm(parameters)
+            or is_hosted(parameters.get("reranker"))
+        ):
+            asking.append(parameters)
+    return asking
+
+
+def _lacking(grid: Grid) -> str:
+    """Return the first parameter without which the requests of a grid's notebook cannot be foreseen;
+    "" if the notebook has all.
     """
-    asking = [
-        parameters
-        for parameters in map(grid.runs.__getitem__, names)
-        if parameters.get("system")
-        or parameters.get("judge")
-        or parameters.get("llm", "extractive") not in NO_MODEL
-        or parameters.get("rewrite_llm")
-        or summary_llm(parameters)
-        or is_hosted(parameters.get("reranker"))
-    ]
-    return asking, next((name for name in NEEDED if name not in grid.notebook.defaults), "")
+    return next((name for name in NEEDED if name not in grid.notebook.defaults), "")
 
 
 def _dry_run(folder: Path, asking: Sequence[Mapping[str, Any]], settings: Settings) -> DryRun:
-    """Return everything that evaluate.ipynb asks with these parameters; what is computed is in the
-    cache for the sweep.
+    """Return everything that evaluate.ipynb asks with these parameters; indexes and searches are
+    computed and stay in the cache for the sweep.
     """
-    built = ""
+    retrieval = ""
     with dry_run() as requests, searched(folder), in_force(settings):
         # Configurations that share chunks and run follow each other, so that one of each is in
         # memory at a time.
         for parameters in sorted(asking, key=_retrieval):
-            if _retrieval(parameters) != built:
-                built, data = _retrieval(parameters), load_named(parameters, folder)
-                system = system_of(
-                    {name: _from_here(name, parameters[name], folder) for name in parameters}, data
-                )
+            if _retrieval(parameters) != retrieval:
+                retrieval = _retrieval(parameters)
+                dataset = load_named(parameters, folder)
+                local = {name: _from_here(name, parameters[name], folder) for name in parameters}
+                system = system_of(local, dataset)
             if isinstance(system, Pipeline) and parameters.get("llm", "extractive") not in NO_MODEL:
                 names = ("prompt", "k", "max_tokens", "temperature")
                 options = {name: parameters[name] for name in names if name in parameters}
                 options["max_context_tokens"] = parameters.get("max_context_tokens") or None
                 system = system.with_llm(load_llm(parameters["llm"]), **options)
-            ask_all(select_questions(data, spec_of(parameters)), system, spec_of(parameters))
+            spec = spec_of(parameters)
+            ask_all(select_questions(dataset, spec), system, spec)
     return requests
 
 
 def _retrieval(parameters: Mapping[str, Any]) -> str:
+    """Return the parameters that decide which passages are retrieved, as a text to sort by."""
     names = ["system", *_RETRIEVAL]
     if parameters.get("expand") == "merge":
         names.append("k")  # whose best chunks are joined
@@ -242,11 +260,13 @@ def _retrieval(parameters: Mapping[str, Any]) -> str:
 
 
 def _from_here(name: str, value: Any, folder: Path) -> Any:
-    """Return a parameter with its file or folder as this process finds it: a system's file, or a
-    folder at the end of a text such as "dense:models/mine".
+    """Return a parameter with its path, if it has one, relative to the working directory: a system's
+    file, or a folder at the end of a text such as "dense:models/mine".
     """
     if name == "system" and value.endswith((".toml", *RECORDED)):
         return resolved_name(value, folder)
     kind, colon, path = str(value).rpartition(":")
-    is_folder = name in _RETRIEVAL and "/" in path
-    return f"{kind}{colon}{resolved_name(path, folder)}" if is_folder else value
+    has_folder = name in _RETRIEVAL and "/" in path
+    if has_folder:
+        return f"{kind}{colon}{resolved_name(path, folder)}"
+    return value

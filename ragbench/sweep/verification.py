@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -42,11 +42,11 @@ _ROUNDING = 1.5e-6  # vectors' scores are rounded to six decimals, and processor
 
 @dataclass(frozen=True)
 class Verification:
-    """The outcome of verifying one configuration: `differences` are lines, none when every number is
-    the same.
+    """The outcome of verifying one configuration: `differences` has a line for each number that is
+    not the same.
 
-    `compared` counts the values that were compared, 0 where data is not here, which a note states;
-    `notes` state what is not as it was when the result was made.
+    `compared` counts the values that were compared; it is 0 if data is not here, which a note states.
+    `notes` state which circumstances have changed since the result was made.
     """
 
     name: str
@@ -90,7 +90,8 @@ def verify(
     from rich.console import Console
 
     folder = Path(folder)
-    if not folder.is_dir() or not (paths := result_folders(folder)):
+    paths = result_folders(folder) if folder.is_dir() else []
+    if not paths:
         raise ConfigError(
             f"{folder} holds no results; expected the folder of a sweep, such as results/quickstart"
         )
@@ -126,31 +127,36 @@ def verify(
         errors = dict.fromkeys(outcomes.left, "not begun: the maximum cost is reached")
         errors |= outcomes.failed
         for name in jobs_by_name:
-            stored, new = (
-                (folder, copy) if name == COMPARISON else (folder / name, again.path / name)
-            )
-            verified[name] = _compared(name, stored, new, notes[name], errors.get(name, ""))
+            error = errors.get(name, "")
+            if error:
+                reason = f"it could not be made again: {error}"
+                verified[name] = Verification(name, 0, (reason,), notes[name])
+            elif name == COMPARISON:
+                verified[name] = _compared(name, folder, copy, notes[name])
+            else:
+                verified[name] = _compared(name, folder / name, again.path / name, notes[name])
     return [verified[path.name] for path in paths]
 
 
 def accept(folder: str | Path) -> dict[str, list[str]]:
-    """Take the results in a folder, or the result that it is, as a person has edited them.
+    """Accept that a person has edited the results in a folder, or the one result that it is.
 
-    The checksums in config.json become those of the files as they are, and its field "edited" names
-    what was changed, which reports show.
+    The checksums in config.json are computed anew, and its field "edited" names the changed files,
+    which reports show.
 
     Returns:
-        Name of the result -> its changed files, [] where there are none.
+        Name of the result -> its changed files, [] if there are none.
 
     Raises:
         ConfigError: the folder holds no result.
         DataError: a config.json cannot be read, or a result cannot be loaded as it is now.
     """
     folder = Path(folder)
+    paths = []
     if any((folder / name).is_file() for name in FILES):
         paths = [folder]
-    else:
-        paths = result_folders(folder) if folder.is_dir() else []
+    elif folder.is_dir():
+        paths = result_folders(folder)
     if not paths:
         raise ConfigError(f"{folder} holds no results; expected the folder of a result, or a sweep")
     changed = {path.name: accept_changes(path) for path in paths}
@@ -165,63 +171,131 @@ class _AbsentError(Exception):
 
 
 def _job_of(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[str, ...]]:
-    """Return the job that makes a stored result again, and notes on what is not as it was; that of
-    the comparison works in a `copy` of the folder.
+    """Return the job that makes a stored result again, and notes on circumstances that changed. The
+    comparison is made in a `copy` of the folder.
+
+    Raises:
+        DataError: the notebook cannot be read, or was changed after the sweep.
+        _AbsentError: data of the configuration is not here.
+        ConfigError: it cannot be run here, or there is no consent to run its code.
     """
-    is_comparison, notebook = path.name == COMPARISON, path.with_name(f"{path.name}.ipynb")
-    check_inside(notebook, path.parent)
-    try:
-        executed = read_json(notebook, "")
-        metadata = executed["metadata"]
-        kept = [
-            cell
-            for cell in executed["cells"]
-            if not {"injected-parameters", RACE} & {*cell["metadata"].get("tags", [])}
-        ]
-        digest, cells = digest_of({"cells": kept})
-        written = path.parent / metadata.get("papermill", {}).get("input_path", "")
-        grid = path.parent / (metadata.get("ragbench", {}).get("grid") or written)
-        if is_comparison:
-            stamp = metadata["ragbench"]
-            again_with = {"sweep_dir": ".", "baseline": stamp["baseline"]}
-            config = {"parameters": again_with, "source": stamp, "environment": environment()}
-        elif tables_of(path):
-            check_inside(path / "config.json", path)
-            config = read_json(path / "config.json", "")
-        else:
-            config = dict(load_result(path, check=False).config)
-        source, parameters = dict(config.get("source", {})), dict(config["parameters"])
-    except DataError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
-        raise DataError(
-            f"{notebook} cannot be read ({type(exc).__name__}: {exc}); it cannot be executed again"
-        ) from exc
-    if digest != source.get("notebook_sha256"):
-        raise DataError(
-            f"{notebook} was changed after the sweep: its cells are not those that made the "
-            f"result (SHA-256 {digest[:12]}, not {str(source.get('notebook_sha256'))[:12]})"
-        )
-    for name in parameters:
-        if not name.isidentifier():  # it becomes the left side of a line of Python
-            raise DataError(
-                f"{path / 'config.json'}: the parameter {name!r} is not a name of Python; it cannot "
-                "be executed again"
-            )
-    cwd = copy if is_comparison else grid.resolve().parent
-    cwd = cwd if cwd.is_dir() else Path.cwd()
-    notes = list[str]()
+    stored = _read_stored(path)
+    _check_unchanged(stored)
+    cwd = copy if stored.is_comparison else stored.grid.resolve().parent
+    if not cwd.is_dir():
+        cwd = Path.cwd()
+    parameters = dict(stored.config["parameters"])
+    notes = []
     for value in parameters.values():
         if str(value).startswith("../") and not (cwd / value).exists():
             raise _AbsentError(f"not computed again: {value} is not here (from {cwd})")
     if parameters.get("system"):  # a service may answer otherwise today, and is not asked again
         parameters["system"] = str((path / "answers.jsonl").absolute())
         notes.append("the answers of its system are taken as recorded")
-    with_own_cells = not is_packaged(digest)
-    if with_own_cells:
-        n_cells = sum(kind == "code" for kind, _, _ in cells)
-        confirm_cells(notebook, digest, n_cells, path.parent if is_comparison else cwd)
-    confirmed = list[str]()
+    has_own_cells = not is_packaged(stored.digest)
+    if has_own_cells:
+        n_cells = sum(kind == "code" for kind, _, _ in stored.cells)
+        works_in = path.parent if stored.is_comparison else cwd
+        confirm_cells(stored.notebook, stored.digest, n_cells, works_in)
+    confirmed_imports = _confirm_imports(path, parameters, cwd)
+    edited = stored.config.get(EDITED)
+    if edited:
+        notes.append(f"edited by a person after it was made: {', '.join(edited)}")
+    notes += _changed_environment(stored.config)
+    location = Place(stored.written, _notebook_of(stored.cells), cwd, _RUN_TIMEOUT)
+    source = None if stored.is_comparison else stored.source
+    job = make_job(again, path.name, location, parameters, source=source, stamp={})
+    if not has_own_cells:  # then only confirmed modules are imported
+        guards = {PERMITTED: " ".join(confirmed_imports)}
+        if not confirmed_imports:
+            guards["PYTHONSAFEPATH"] = "1"
+        job = replace(job, environment={**job.environment, **guards})
+    return job, tuple(notes)
+
+
+class _Stored(NamedTuple):
+    """A stored result and the notebook that made it.
+
+    `cells` are the kind, source and tags of each cell without injected parameters, `digest` is their
+    SHA-256, `written` is the path of the notebook before it was executed, and `grid` the path of the
+    grid, or of the notebook if there was no grid.
+    """
+
+    notebook: Path
+    is_comparison: bool
+    config: Mapping[str, Any]
+    source: dict[str, Any]
+    cells: list[tuple[str, str, list[str]]]
+    digest: str
+    written: Path
+    grid: Path
+
+
+def _read_stored(path: Path) -> _Stored:
+    """Read the executed notebook and config.json of a stored result.
+
+    Raises:
+        DataError: one of them cannot be read.
+    """
+    notebook = path.with_name(f"{path.name}.ipynb")
+    is_comparison = path.name == COMPARISON
+    check_inside(notebook, path.parent)
+    config: Mapping[str, Any]
+    try:
+        executed = read_json(notebook, "")
+        metadata = executed["metadata"]
+        kept_cells = []
+        for cell in executed["cells"]:
+            tags = cell["metadata"].get("tags", [])
+            if "injected-parameters" not in tags and RACE not in tags:
+                kept_cells.append(cell)
+        digest, cells = digest_of({"cells": kept_cells})
+        written = path.parent / metadata.get("papermill", {}).get("input_path", "")
+        grid = path.parent / (metadata.get("ragbench", {}).get("grid") or written)
+        if is_comparison:
+            stamp = metadata["ragbench"]
+            parameters = {"sweep_dir": ".", "baseline": stamp["baseline"]}
+            config = {"parameters": parameters, "source": stamp, "environment": environment()}
+        elif tables_of(path):
+            check_inside(path / "config.json", path)
+            config = read_json(path / "config.json", "")
+        else:
+            config = load_result(path, check=False).config
+        config = {**config, "parameters": dict(config["parameters"])}
+        source = dict(config.get("source", {}))
+    except DataError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
+        raise DataError(
+            f"{notebook} cannot be read ({type(exc).__name__}: {exc}); it cannot be executed again"
+        ) from exc
+    return _Stored(notebook, is_comparison, config, source, cells, digest, written, grid)
+
+
+def _check_unchanged(stored: _Stored) -> None:
+    """Refuse a notebook that is not the one that made the result, and names that are not Python's."""
+    digest = stored.source.get("notebook_sha256")
+    if stored.digest != digest:
+        raise DataError(
+            f"{stored.notebook} was changed after the sweep: its cells are not those that made the "
+            f"result (SHA-256 {stored.digest[:12]}, not {str(digest)[:12]})"
+        )
+    for name in stored.config["parameters"]:
+        if not name.isidentifier():  # it becomes the left side of a line of Python
+            config_path = stored.notebook.with_suffix("") / "config.json"
+            raise DataError(
+                f"{config_path}: the parameter {name!r} is not a name of Python; it cannot "
+                "be executed again"
+            )
+
+
+def _confirm_imports(path: Path, parameters: Mapping[str, Any], cwd: Path) -> list[str]:
+    """Check parameters and return the modules that they import, each confirmed by a person.
+
+    Raises:
+        ConfigError: a parameter cannot be used here, or there is no consent.
+    """
+    confirmed = []
 
     def confirm(name: str) -> None:
         confirm_import(name, cwd, path)
@@ -232,23 +306,12 @@ def _job_of(path: Path, again: SweepFolder, copy: Path) -> tuple[Job, tuple[str,
             check_parameters(parameters, folder=cwd)
     except ConfigError as exc:
         raise ConfigError(f"{path.name} cannot be run here: {exc}") from exc
-    if edited := config.get(EDITED):
-        notes.append(f"edited by a person after it was made: {', '.join(edited)}")
-    notes += _changed_environment(config)
-    location = Place(written, _notebook_of(cells), cwd, _RUN_TIMEOUT)
-    made_from = None if is_comparison else source
-    job = make_job(again, path.name, location, parameters, source=made_from, stamp={})
-    if not with_own_cells:  # then nothing is imported but what was confirmed
-        guards = {PERMITTED: " ".join(confirmed)}
-        if not confirmed:
-            guards["PYTHONSAFEPATH"] = "1"
-        job = replace(job, environment={**job.environment, **guards})
-    return job, tuple(notes)
+    return confirmed
 
 
 def _notebook_of(cells: Iterable[tuple[str, str, list[str]]]) -> str:
-    """Return the text of a notebook with these cells and nothing else: what is executed is what was
-    compared and confirmed.
+    """Return the text of a notebook with these cells and nothing else, so that only cells are
+    executed that were compared and confirmed.
     """
     new: list[dict[str, Any]] = []
     for kind, source, tags in cells:
@@ -260,43 +323,42 @@ def _notebook_of(cells: Iterable[tuple[str, str, list[str]]]) -> str:
 
 
 def _changed_environment(config: Mapping[str, Any]) -> Iterator[str]:
-    then, now = (
-        {**part, **part.get("libraries", {})}
-        for part in (config.get("environment", {}), environment())
-    )
-    changed = [
-        f"{key} {then.get(key)} -> {value}"
-        for key, value in now.items()
-        if key not in ("cores", "libraries") and then.get(key) != value
-    ]
+    """Yield a note if Python, the machine or a library is another one than when a result was made."""
+    old = config.get("environment", {})
+    new = environment()
+    old_versions = {**old, **old.get("libraries", {})}
+    new_versions = {**new, **new.get("libraries", {})}
+    changed = []
+    for key, version in new_versions.items():
+        if key not in ("cores", "libraries") and old_versions.get(key) != version:
+            changed.append(f"{key} {old_versions.get(key)} -> {version}")
     if changed:
         yield f"made in another environment: {', '.join(changed)}"
 
 
-def _compared(
-    name: str, path: Path, again: Path, notes: tuple[str, ...], error: str
-) -> Verification:
-    if error:
-        return Verification(name, 0, (f"it could not be made again: {error}",), notes)
+def _compared(name: str, stored: Path, again: Path, notes: tuple[str, ...]) -> Verification:
+    """Compare the files of a stored result with those that were made again."""
     try:
-        (then, before), (now, after) = _values(path), _values(again)
+        old_values, old_fingerprint = _values(stored)
+        new_values, new_fingerprint = _values(again)
     except RagbenchError as exc:
         return Verification(name, 0, (str(exc),), notes)
-    differences = [
-        line
-        for file, values in then.items()
-        for line in _differences(file, values, now.get(file, values[:0]))
-    ]
+    differences = []
+    if old_fingerprint != new_fingerprint:
+        differences.append(
+            f"the dataset has changed: fingerprint {old_fingerprint[:12]}, now {new_fingerprint[:12]}"
+        )
     if name != COMPARISON:
-        differences = [*_changed_files(path), *differences]
-    if before != after:
-        changed = f"the dataset has changed: fingerprint {before[:12]}, now {after[:12]}"
-        differences.insert(0, changed)
-    return Verification(name, sum(map(len, then.values())), tuple(differences), notes)
+        differences += _changed_files(stored)
+    for file, values in old_values.items():
+        no_values = values[:0]
+        differences += _differences(file, values, new_values.get(file, no_values))
+    n_compared = sum(map(len, old_values.values()))
+    return Verification(name, n_compared, tuple(differences), notes)
 
 
 def _changed_files(path: Path) -> list[str]:
-    """Return why the files of a stored result are not those that were written, [] where they are."""
+    """Return why the files of a stored result are not as they were written; [] if they are."""
     try:
         check_folder(path)
     except DataError as exc:
@@ -305,35 +367,44 @@ def _changed_files(path: Path) -> list[str]:
 
 
 def _values(path: Path) -> tuple[dict[str, pd.Series[Any]], str]:
-    """Return file -> its values by row and column, of tables or of scores.csv and run.trec, and the
-    fingerprint of the dataset, where it is stored.
+    """Return file -> its values, and the fingerprint of the dataset.
+
+    The files are the tables of a configuration, whose values are indexed by row and column and which
+    have the fingerprint "", or scores.csv and run.trec.
     """
-    if tables := tables_of(path):
-        frames: dict[str, Any] = {
-            table.name: (pd.read_csv if table.suffix == ".csv" else pd.read_parquet)(table)
-            for table in tables
-        }
-        return {name: frame.stack(future_stack=True) for name, frame in frames.items()}, ""
+    values: dict[str, pd.Series[Any]] = {}
+    tables = tables_of(path)
+    if tables:
+        for table in tables:
+            read = pd.read_csv if table.suffix == ".csv" else pd.read_parquet
+            frame: Any = read(table)
+            values[table.name] = frame.stack(future_stack=True)
+        return values, ""
     result = load_result(path, check=False)
-    run = [(query, doc, score) for query, docs in result.run.items() for doc, score in docs.items()]
     columns = ["query_id", "measure", "value"]
-    files = {"scores.csv": result.scores, "run.trec": pd.DataFrame(run, columns=columns)}
-    values = {name: frame.set_index(columns[:2])["value"] for name, frame in files.items()}
+    rows = [
+        (query, doc, score) for query, docs in result.run.items() for doc, score in docs.items()
+    ]
+    frames = {"scores.csv": result.scores, "run.trec": pd.DataFrame(rows, columns=columns)}
+    for name, frame in frames.items():
+        values[name] = frame.set_index(columns[:2])["value"]
     return values, str(result.config["dataset"].get("fingerprint"))
 
 
 def _differences(file: str, then: pd.Series[Any], now: pd.Series[Any]) -> Iterator[str]:
-    """Return a line for each value that is another one, but for numbers that differ by one in the
-    sixth decimal.
+    """Yield a line for each value that differs, except for numbers that differ by one in the sixth
+    decimal.
 
     >>> index = pd.MultiIndex.from_product([["q1"], ["R@5", "MRR", "P@1"]])
     >>> then, now = (pd.Series(row, index) for row in ([0.501366, 0.5, None], [0.501367, 0.50001, None]))
     >>> list(_differences("scores.csv", then, now))
     ['scores.csv, q1, MRR: stored 0.5, now 0.50001']
     """
-    then, now = (values.astype(object).fillna("unscored") for values in (then, now))
+    then = then.astype(object).fillna("unscored")
+    now = now.astype(object).fillna("unscored")
     then, now = then.align(now, fill_value="not there")
     gaps = (pd.to_numeric(then, errors="coerce") - pd.to_numeric(now, errors="coerce")).abs()
-    different = (then != now) & ~(gaps < _ROUNDING)
-    for key, old, new in zip(then.index[different], then[different], now[different], strict=True):
+    is_rounding = gaps < _ROUNDING
+    differs = (then != now) & ~is_rounding
+    for key, old, new in zip(then.index[differs], then[differs], now[differs], strict=True):
         yield f"{file}, {', '.join(map(str, key))}: stored {old}, now {new}"
