@@ -9,7 +9,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import chain, pairwise, product
@@ -205,6 +205,9 @@ def semantic_similarity(
 
 
 def squad_words(text: str) -> list[str]:
+    """Return the words of a text as SQuAD's F1 compares them: folded, without punctuation and
+    articles.
+    """
     # punctuation and symbols; in ASCII these are `string.punctuation`
     bare = "".join(sign for sign in folded(text) if unicodedata.category(sign)[0] not in "PS")
     return list(WORD.findall(re.sub(r"\b(a|an|the)\b", " ", bare)))
@@ -226,32 +229,40 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def _states(answer: str, readings: Sequence[str], wording: str) -> bool:
-    """Return True if an answer states a wording; `readings` are its words with spaces between and
-    around them.
+    """Return True if an answer states a wording; `readings` are the answer's words with spaces
+    between and around them.
     """
     bare = _EMPHASIS.sub(r"\1", wording)
-    if words(wording) and not _OPERATOR.search(bare):
-        phrases = {_spaced(wording), _spaced(_SPACE.sub("", wording))}
-        if not any(phrase in reading for phrase in phrases for reading in readings):
-            return False
-        if _NAME_WITH_SIGNS.search(wording) or not _has_short_word(wording):
-            return True
-        without = _NAME_WITH_SIGNS.sub("\N{REPLACEMENT CHARACTER}", _EMPHASIS.sub(r"\1", answer))
-        others = (_spaced(without), _spaced(_SPACE.sub("", without)))
-        return any(phrase in other for phrase in phrases for other in others)
-    form = unicodedata.normalize("NFC", bare.casefold())
-    parts = regex.findall(r"\w+|[^\w\s]", form)
+    if not words(wording) or _OPERATOR.search(bare):
+        return _states_signs(answer, bare)
+    phrases = {_spaced(wording), _spaced(_SPACE.sub("", wording))}
+    if not _has_any(readings, phrases):
+        return False
+    if _NAME_WITH_SIGNS.search(wording) or not _has_short_word(wording):
+        return True
+    # a short word may be a part of a name with signs in the answer ("C" of "C++")
+    without_names = _NAME_WITH_SIGNS.sub("\N{REPLACEMENT CHARACTER}", _EMPHASIS.sub(r"\1", answer))
+    return _has_any([_spaced(without_names), _spaced(_SPACE.sub("", without_names))], phrases)
+
+
+def _has_any(texts: Iterable[str], phrases: Iterable[str]) -> bool:
+    return any(phrase in text for phrase in phrases for text in texts)
+
+
+def _states_signs(answer: str, wording: str) -> bool:
+    """Return True if an answer states a wording with signs, such as "n+1", sign by sign; white space
+    may differ, and neither end may continue: "*" is not stated by "**", nor "n+1" by "n+10".
+    """
+    parts = regex.findall(r"\w+|[^\w\s]", unicodedata.normalize("NFC", wording.casefold()))
     if not parts:
         return False
-    # "*" is not stated by "**", nor "n+1" by "n+10"
-    before, after = (
-        SPACED if part.isalnum() else re.escape(part) for part in (parts[0], parts[-1])
-    )
-    spaced = (r"\s+" if a[-1].isalnum() and b[0].isalnum() else r"\s*" for a, b in pairwise(parts))
-    exact = "".join(
-        f"{re.escape(part)}{gap}" for part, gap in zip(parts, [*spaced, ""], strict=True)
-    )
-    stated = regex.compile(f"(?<!{before}){exact}(?!{after})", regex.V1)
+    pattern = re.escape(parts[0])
+    for part, following in pairwise(parts):
+        are_words = part[-1].isalnum() and following[0].isalnum()
+        pattern += (r"\s+" if are_words else r"\s*") + re.escape(following)
+    not_before = SPACED if parts[0].isalnum() else re.escape(parts[0])
+    not_after = SPACED if parts[-1].isalnum() else re.escape(parts[-1])
+    stated = regex.compile(f"(?<!{not_before}){pattern}(?!{not_after})", regex.V1)
     return stated.search(unicodedata.normalize("NFC", answer.casefold())) is not None
 
 
@@ -313,10 +324,11 @@ def facts_without_source(dataset: Dataset) -> list[tuple[str, str]]:
     missing = []
     for case in dataset.cases:
         spans = [span for span in case.evidence if span.doc_id in dataset.corpus]
-        texts = [dataset.corpus[s.doc_id].full_text[s.start : s.end] for s in spans]
+        texts = [dataset.corpus[span.doc_id].full_text[span.start : span.end] for span in spans]
         if not texts:
-            doc_ids = relevant_ids(dataset.qrels.get(case.query_id, {}))
-            texts = [dataset.corpus[i].full_text for i in doc_ids if i in dataset.corpus]
+            for doc_id in relevant_ids(dataset.qrels.get(case.query_id, {})):
+                if doc_id in dataset.corpus:
+                    texts.append(dataset.corpus[doc_id].full_text)
         for fact in case.gold_facts:
             if texts and not any(stated_facts(text, [fact])[0] for text in texts):
                 missing.append((case.query_id, fact[0]))
@@ -334,8 +346,8 @@ def score_answers(
     Measures, each in [0, 1], as defined in `ragbench.metrics.answers`: semantic_similarity and
     token_f1 to the reference answer, gold_fact_coverage, and where the dataset asks for keywords at
     all also required_keywords (the fraction of a case's keywords that the answer contains) and
-    contains_all (1 where all do), and where it names okay facts also vital_fact_coverage, that of the
-    others. The numbers of cited contexts ("[2]") are not part of the answer.
+    contains_all (1 if it contains all), and where it names okay facts also vital_fact_coverage, the
+    coverage of the other facts. The numbers of cited contexts ("[2]") are not part of the answer.
     Every case has a row for each measure, by measure, then in the order of the cases. Unscored
     (NaN; counted by `summarise`, left out of its mean) is a case
 
@@ -363,38 +375,46 @@ def score_answers(
         DataError: an answer to a question that the dataset lacks, or two answers to one question.
     """
     answered = answered_cases(dataset, answers)
-    words = {query_id: wording(answer) for query_id, (_, answer) in answered.items()}
-    compared = {
-        q: (words[q], reference)
-        for q, (case, _) in answered.items()
-        if (reference := case.reference_answer or "").strip()
-    }
-    rows = {}
-    for q, (case, _) in answered.items():
-        rows[q] = {
-            "gold_fact_coverage": gold_fact_coverage(words[q], case.gold_facts),
-            "vital_fact_coverage": gold_fact_coverage(words[q], case.vital_facts),
+    texts = {query_id: wording(answer) for query_id, (_, answer) in answered.items()}
+    rows: dict[str, dict[str, float]] = {}
+    references = {}
+    for query_id, (case, _) in answered.items():
+        text = texts[query_id]
+        row = {
+            "gold_fact_coverage": gold_fact_coverage(text, case.gold_facts),
+            "vital_fact_coverage": gold_fact_coverage(text, case.vital_facts),
         }
         if case.required_keywords:
-            coverage = keyword_coverage(words[q], case.required_keywords)
-            rows[q] |= {"required_keywords": coverage, "contains_all": float(coverage == 1)}
+            coverage = keyword_coverage(text, case.required_keywords)
+            row["required_keywords"] = coverage
+            row["contains_all"] = float(coverage == 1)
+        reference = case.reference_answer or ""
+        if reference.strip():
+            row["token_f1"] = token_f1(text, reference)
+            references[query_id] = reference
+        rows[query_id] = row
     is_known = knows(embedder, answer_language(dataset, answers))
-    if compared:
-        texts = list(dict.fromkeys(chain(*compared.values())))
-        row_of = {text: row for row, text in enumerate(texts)}
-        vectors = np.asarray(load_embedder(embedder).encode(texts))  # one batch, each text once
-        left, right = (
-            vectors[[row_of[pair[side]] for pair in compared.values()]] for side in (0, 1)
-        )
-        values = semantic_similarity(left, right) if is_known else np.full(len(left), math.nan)
-        for (q, pair), value in zip(compared.items(), values.tolist(), strict=True):
-            rows[q] |= {"semantic_similarity": value, "token_f1": token_f1(*pair)}
+    if references:
+        pairs = [(texts[query_id], reference) for query_id, reference in references.items()]
+        similarities = _similarities(pairs, load_embedder(embedder))
+        for query_id, similarity in zip(references, similarities.tolist(), strict=True):
+            rows[query_id]["semantic_similarity"] = similarity if is_known else math.nan
     measures = list(ANSWER_MEASURES)
     if any(case.required_keywords for case in dataset.cases):
         measures += ["required_keywords", "contains_all"]
     if any("okay_facts" in case.metadata for case in dataset.cases):
         measures.append("vital_fact_coverage")
     return tidy_cases(dataset.cases, measures, rows)
+
+
+def _similarities(pairs: Sequence[tuple[str, str]], embedder: Embedder) -> Floats:
+    """Return `semantic_similarity` of pairs of texts; each text is encoded once, all in one batch."""
+    distinct = list(dict.fromkeys(chain(*pairs)))
+    row_of = {text: row for row, text in enumerate(distinct)}
+    vectors = np.asarray(embedder.encode(distinct))
+    answers = vectors[[row_of[answer] for answer, _ in pairs]]
+    references = vectors[[row_of[reference] for _, reference in pairs]]
+    return semantic_similarity(answers, references)
 
 
 def abstention_table(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:

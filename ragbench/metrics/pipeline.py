@@ -230,8 +230,10 @@ def percentile(values: Sequence[float], fraction: float) -> float:
     >>> percentile([10, 20, 30, 40], 0.5), percentile([10, 20, 30, 40], 0.95)
     (20.0, 40.0)
     """
+    if not len(values):
+        return math.nan
     rank = math.ceil(round(fraction * len(values), 9))  # 0.07 * 100 is a little more than 7
-    return float(sorted(values)[max(rank, 1) - 1]) if len(values) else math.nan
+    return float(sorted(values)[max(rank, 1) - 1])
 
 
 def score_pipeline(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
@@ -264,35 +266,49 @@ def score_pipeline(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
         DataError: an answer to a question that the dataset lacks, two answers to one question, or
             no known outcome.
     """
-    by_query, cases = answers_by_query(dataset, answers), dataset.cases
+    cases = dataset.cases
+    by_query = answers_by_query(dataset, answers)
     outcomes = {query_id: outcome_of(answer) for query_id, answer in by_query.items()}
     figures = latency_figures(cases, by_query)
     rows = {}
     for case in cases:
         outcome = outcomes.get(case.query_id, "failed")
-        answer = by_query[case.query_id] if outcome != "failed" else None
-        flags, n_cited = (set(answer.flags), n_citations(answer)) if answer else (set(), -1)
+        answer = None if outcome == "failed" else by_query[case.query_id]
         row: dict[str, float] = {}
         if case.expected_outcome:
             row["outcome_correct"] = float(outcome == case.expected_outcome)
-        if required := set(case.required_flags):
+        required = set(case.required_flags)
+        if required:
+            flags = set(answer.flags) if answer else set()
             row["required_flags"] = len(required & flags) / len(required)
         if case.min_citations is not None:
-            row["min_citations"] = float(n_cited >= case.min_citations)
+            is_cited = answer is not None and n_citations(answer) >= case.min_citations
+            row["min_citations"] = float(is_cited)
         if answer is not None:
-            if forbidden := set(case.forbidden_flags):
-                row["forbidden_flags_absent"] = len(forbidden - flags) / len(forbidden)
-            row["latency_in_budget"] = latency_in_budget(
-                answer.latency_ms, case.latency_budget_ms, figures
-            )
-            if answer.usage and (cost := cost_of(answer.usage)) is not None:
-                row["cost_usd"] = cost
+            row |= _scores_of_answer(case, answer, figures)
         rows[case.query_id] = row
-    measures = [
-        measure
-        for measure, label in LABELS.items()
-        if any(getattr(case, label) not in (None, "", (), {}) for case in cases)
-    ]
+    measures = []
+    for measure, label in LABELS.items():
+        if any(getattr(case, label) not in (None, "", (), {}) for case in cases):
+            measures.append(measure)
     if any("cost_usd" in row for row in rows.values()):
         measures.append("cost_usd")
     return tidy_cases(cases, measures, rows)
+
+
+def _scores_of_answer(
+    case: Case, answer: Answer, figures: Mapping[tuple[str, float], float]
+) -> dict[str, float]:
+    """Return the scores that only an answer has: absent flags, latency, and the price if known."""
+    scores = {}
+    forbidden = set(case.forbidden_flags)
+    if forbidden:
+        absent = forbidden.difference(answer.flags)
+        scores["forbidden_flags_absent"] = len(absent) / len(forbidden)
+    scores["latency_in_budget"] = latency_in_budget(
+        answer.latency_ms, case.latency_budget_ms, figures
+    )
+    cost = cost_of(answer.usage) if answer.usage else None
+    if cost is not None:
+        scores["cost_usd"] = cost
+    return scores

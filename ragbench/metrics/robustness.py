@@ -48,29 +48,32 @@ def score_interventions(
     [['q', 'robust:swap-number', 0.0]]
     """
     case_of = dataset.case_of
-    before = _correct(dataset, answers, judgements.get("untouched", ()))
-    values: dict[str, Mapping[str, float]] = {"correct:untouched": before} if variations else {}
+    if not variations:
+        return score_frame(())
+    untouched = _correct(dataset, answers, judgements.get("untouched", ()))
+    rows: list[tuple[str, str, float]] = []
+    for query_id, is_correct in untouched.items():
+        rows.append((query_id, "correct:untouched", is_correct))
     for name, (cases, varied) in variations.items():
         judged = judgements.get(name, ())
-        after = _correct(replace(dataset, cases=cases, qrels={}), varied, judged)
-        same = {case.query_id for case in cases if _facts(case) == _facts(case_of[case.query_id])}
-        judged = [judgement for judgement in judged if judgement.query_id in same]
-        values[f"correct:{name}"] = _correct(dataset, varied, judged)
+        changed = _correct(replace(dataset, cases=cases, qrels={}), varied, judged)
+        same_facts = set()
+        for case in cases:
+            if _facts(case) == _facts(case_of[case.query_id]):
+                same_facts.add(case.query_id)
+        judged_alike = [judgement for judgement in judged if judgement.query_id in same_facts]
+        for query_id, is_correct in _correct(dataset, varied, judged_alike).items():
+            rows.append((query_id, f"correct:{name}", is_correct))
         is_same = expectation(name) == "the same answer"
-        values[f"robust:{name}"] = {
-            case.query_id: _met(
-                case, case_of[case.query_id], answer, before, after, is_same=is_same
-            )
-            for case, answer in zip(cases, varied, strict=True)
-        }
-    return score_frame(
-        (query_id, measure, value)
-        for measure, of_questions in values.items()
-        for query_id, value in of_questions.items()
-    )
+        for case, answer in zip(cases, varied, strict=True):
+            original = case_of[case.query_id]
+            value = _met(case, original, answer, untouched, changed, is_same=is_same)
+            rows.append((case.query_id, f"robust:{name}", value))
+    return score_frame(rows)
 
 
 def _facts(case: Case) -> tuple[object, ...]:
+    """Return the labels that state the right answer."""
     return case.gold_facts, case.reference_answer
 
 
@@ -78,12 +81,16 @@ def _met(
     case: Case,
     original: Case,
     answer: Answer,
-    before: Mapping[str, bool],
-    after: Mapping[str, bool],
+    untouched: Mapping[str, bool],
+    changed: Mapping[str, bool],
     *,
     is_same: bool,
 ) -> float:
-    """Return 1.0 if an answer meets the labels of a changed question, 0.0 if not, NaN if that is open."""
+    """Return 1.0 if an answer meets the labels of a changed question, 0.0 if not, NaN if that is open.
+
+    `untouched` and `changed` are query_id -> whether the answer is correct, before and after the
+    intervention; `is_same`: the intervention expects the same answer.
+    """
     if answer.failed:
         return math.nan
     if case.expected_outcome == "no_results":
@@ -94,23 +101,30 @@ def _met(
         return 1.0
     if not case.gold_facts and not case.reference_answer and case.forbidden_claims:
         return 1.0
-    correct, was = after.get(case.query_id), before.get(case.query_id, False)
-    if correct is None:
+    is_correct = changed.get(case.query_id)
+    was_correct = untouched.get(case.query_id, False)
+    if is_correct is None:
         return math.nan
     if _facts(case) != _facts(original):
-        return math.nan if answer.abstained and not was else float(correct)
-    return float(correct == was) if was or (correct and is_same) else math.nan
+        is_open = answer.abstained and not was_correct
+        return math.nan if is_open else float(is_correct)
+    if was_correct:
+        return float(is_correct)
+    if is_correct and is_same:
+        return 0.0  # it was to stay wrong
+    return math.nan
 
 
 def _correct(
     dataset: Dataset, answers: Sequence[Answer], judgements: Sequence[Judgement]
 ) -> dict[str, bool]:
-    """Return query_id -> True where the answer is correct, as far as that is known; an abstention on
-    an answerable question is not.
+    """Return query_id -> whether the answer is correct, as far as that is known; an abstention on an
+    answerable question with facts is wrong.
     """
     correct: dict[str, bool] = {}
     for query_id, (case, answer) in answered_cases(dataset, answers).items():
-        text, reference = wording(answer), case.reference_answer or ""
+        text = wording(answer)
+        reference = case.reference_answer or ""
         if case.gold_facts:
             correct[query_id] = gold_fact_coverage(text, case.gold_facts) >= _RIGHT
         elif reference.strip():

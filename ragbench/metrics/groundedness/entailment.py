@@ -15,34 +15,33 @@ _WINDOWS = 5  # per sentence of the answer
 
 
 def entailment(requests: Sequence[tuple[Sequence[str], Page]], model: str) -> list[list[float]]:
-    """Return for each list of sentences and its page, the probability that the page entails each of
+    """Return for each list of sentences and its page the probability that the page entails each of
     them, in [0, 1].
 
-    It is the highest over up to five windows of three sentences of one context, those that share
-    most of the sentence's words by weight. All pairs go through the model in one call, each
-    distinct one once.
+    It is the highest over up to five windows of three sentences of one context, the windows that
+    share most of the sentence's words by weight. All pairs go through the model in one call, each
+    distinct pair once, the longest first.
     """
-    windows = [
-        [(_windows(sentence, page), sentence) for sentence in sentences]
-        for sentences, page in requests
-    ]
-    pairs = sorted(
-        {
-            (premise, sentence)
-            for each in windows
-            for premises, sentence in each
-            for premise in premises
-        },
-        key=lambda pair: (-len(pair[0]) - len(pair[1]), pair),
-    )
-    probability = dict(zip(pairs, _predict(pairs, model), strict=True))
-    return [
-        [max(probability[premise, each] for premise in premises) for premises, each in row]
-        for row in windows
-    ]
+    premises: dict[tuple[int, str], Sequence[str]] = {}  # (request, sentence) -> windows
+    pairs = set()
+    for number, (sentences, page) in enumerate(requests):
+        for sentence in sentences:
+            windows = _windows(sentence, page)
+            premises[number, sentence] = windows
+            pairs.update((window, sentence) for window in windows)
+    ordered = sorted(pairs, key=lambda pair: (-len(pair[0]) - len(pair[1]), pair))
+    probability = dict(zip(ordered, _predict(ordered, model), strict=True))
+    probabilities = []
+    for number, (sentences, _) in enumerate(requests):
+        row = []
+        for sentence in sentences:
+            row.append(max(probability[window, sentence] for window in premises[number, sentence]))
+        probabilities.append(row)
+    return probabilities
 
 
 def _predict(pairs: Sequence[tuple[str, str]], model: str) -> list[float]:
+    """Return the probability of entailment of each pair (premise, sentence), in [0, 1]."""
     if not pairs:
         return []
     encoder, column = load_support_model(model)

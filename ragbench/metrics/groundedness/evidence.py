@@ -197,18 +197,21 @@ def _best_window(page: Page, weight: Floats, hits: Bools) -> tuple[range, float]
 
 
 def _looked_at(weight: Floats, hits: Bools, window: range) -> list[int]:
-    """Return the sentences worth a vector: the best window, those with the rarest words, and what
-    these leave out.
+    """Return the positions of the sentences worth a vector: the sentences with the rarest words, the
+    best window, and up to `_MORE` sentences with words that these lack.
+
+    `weight` has a number per word of the sentence in question, `hits` is words x sentences.
     """
     frequency = hits.sum(axis=1)
-    rarity = np.log1p(hits.shape[1] / np.maximum(frequency, 1)) * (frequency > 0)
+    rarity = np.log1p(hits.shape[1] / np.maximum(frequency, 1))
+    rarity[frequency == 0] = 0.0
     worth = np.round((weight * rarity) @ hits + 1e-6 * (weight @ hits), _DIGITS)
-    chosen = list(
-        dict.fromkeys([*np.argsort(-worth, kind="stable")[:_SENTENCES].tolist(), *window])
-    )
+    most_worth = np.argsort(-worth, kind="stable")[:_SENTENCES].tolist()
+    chosen = list(dict.fromkeys([*most_worth, *window]))
     covered = hits[:, chosen].any(axis=1)
     for _ in range(_MORE):
-        gain = np.round((weight * ~covered) @ hits, _DIGITS)
+        uncovered_weight = np.where(covered, 0.0, weight)
+        gain = np.round(uncovered_weight @ hits, _DIGITS)
         best = int(gain.argmax())
         if gain[best] <= 0.3:
             break
@@ -220,52 +223,70 @@ def _looked_at(weight: Floats, hits: Bools, window: range) -> list[int]:
 def _lexical(
     sentence: str, own_words: Sequence[Word], weight: Floats, page: Page, hits: Bools, window: range
 ) -> dict[str, float]:
-    anywhere, near = (np.asarray(part.any(axis=1)) for part in (hits, hits[:, list(window)]))
-    words_on_page = np.dot(weight, anywhere) / weight.sum()
-    stems = [word.stem for word in own_words]
-    lengths = np.array(page.row_lengths(stems))
-    adjacent = lengths[:-1] > 1
+    """Return the evidence of words: LEXICAL without "words_in_window" and "numbers".
+
+    Args:
+        sentence: the sentence of the answer.
+        own_words: its words.
+        weight: their weights.
+        page: the sentences of the contexts.
+        hits: words x sentences of the page, True where the sentence has the word.
+        window: the sentences of the best window.
+    """
+    on_page = np.asarray(hits.any(axis=1))
+    in_window = np.asarray(hits[:, list(window)].any(axis=1))
+    words_on_page = np.dot(weight, on_page) / weight.sum()
+    lengths = np.array(page.row_lengths([word.stem for word in own_words]))
+    is_next_word_adjacent = lengths[:-1] > 1
     heavier = [max(a.weight, b.weight) for a, b in itertools.pairwise(own_words)]
+    neighbours = words_on_page
+    if heavier:
+        neighbours = np.dot(is_next_word_adjacent, heavier) / sum(heavier)
     telling = [i for i, word in enumerate(own_words) if word.weight > _TELLING]
     together = [bool((hits[a] & hits[b]).any()) for a, b in itertools.pairwise(telling)]
     names = np.array([word.name for word in own_words])
     read = [page.sentences[i] for i in window]
     their_stems: frozenset[str] = frozenset().union(*(other.stems for other in read))
     their_denials: frozenset[str] = frozenset().union(*(other.denied for other in read))
+    is_denied = Sentence(sentence).contradicts(their_stems, their_denials)
+    is_opposed = opposed(sentence, *(other.text for other in read))
     return {
         "words_on_page": words_on_page,
-        "neighbours": np.dot(adjacent, heavier) / sum(heavier) if heavier else words_on_page,
+        "neighbours": neighbours,
         "word_pairs": np.mean(together) if together else words_on_page,
-        "names_in_window": (near[names].sum() + 1) / (names.sum() + 1),
-        "names_on_page": (anywhere[names].sum() + 1) / (names.sum() + 1),
-        "not_denied": float(not Sentence(sentence).contradicts(their_stems, their_denials)),
-        "not_opposed": float(not opposed(sentence, *(other.text for other in read))),
-        **_copying(lengths, weight, hits, near),
+        "names_in_window": (in_window[names].sum() + 1) / (names.sum() + 1),
+        "names_on_page": (on_page[names].sum() + 1) / (names.sum() + 1),
+        "not_denied": float(not is_denied),
+        "not_opposed": float(not is_opposed),
+        **_copying(lengths, weight, hits, in_window),
     }
 
 
-def _copying(lengths: Ints, weight: Floats, hits: Bools, near: Bools) -> dict[str, float]:
+def _copying(lengths: Ints, weight: Floats, hits: Bools, in_window: Bools) -> dict[str, float]:
+    """Return the evidence of rows of words that are copied.
+
+    `lengths` has for each word the length of the longest row from it on that is on the page; `hits`
+    is words x sentences, and `in_window` is True for the words of the best window.
+    """
     longest_gram = min(_LONGEST_GRAM, len(lengths))
-    shares = [
-        np.mean(lengths[: len(lengths) - n + 1] >= n)
-        for n in range(1, min(_PLAIN_GRAM, longest_gram) + 1)
-    ]
+    fractions = []  # of the n-grams that are on the page, for n from 1
+    for n in range(1, min(_PLAIN_GRAM, longest_gram) + 1):
+        n_starts = len(lengths) - n + 1
+        fractions.append(np.mean(lengths[:n_starts] >= n))
     lengths = np.minimum(lengths, longest_gram)
-    fragments = np.zeros(
-        len(lengths)
-    )  # of each word: the longest row around it that is on the page
-    for i in np.argsort(lengths):
-        fragments[i : i + lengths[i]] = lengths[i]
-    longest = row = 0.0
-    for heavy, is_near in zip(weight, near, strict=True):
-        row = 0.0 if is_near else row + heavy
-        longest = max(longest, row)
-    rare = weight * np.log((hits.shape[1] + 1) / (hits.sum(axis=1) + 0.5))
+    fragments = np.zeros(len(lengths))  # of each word: the longest row around it on the page
+    for start in np.argsort(lengths):
+        fragments[start : start + lengths[start]] = lengths[start]
+    longest_novel = novel = 0.0  # weight of words in a row that are not in the window
+    for word_weight, is_there in zip(weight, in_window, strict=True):
+        novel = 0.0 if is_there else novel + word_weight
+        longest_novel = max(longest_novel, novel)
+    rarity = weight * np.log((hits.shape[1] + 1) / (hits.sum(axis=1) + 0.5))
     return {
-        "ngrams": np.mean(shares),
+        "ngrams": np.mean(fractions),
         "copied": fragments.mean() / longest_gram,
-        "no_novel_row": 1 - longest / weight.sum(),
-        "rare_in_window": rare[near].sum() / rare.sum(),
+        "no_novel_row": 1 - longest_novel / weight.sum(),
+        "rare_in_window": rarity[in_window].sum() / rarity.sum(),
     }
 
 

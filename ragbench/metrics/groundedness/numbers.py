@@ -5,7 +5,7 @@ Words, scales, hedges and units are in numbers.toml next to this file.
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -149,7 +149,10 @@ def numbers(text: str) -> list[Number]:
 
 @lru_cache(maxsize=20_000)
 def _numbers(text: str, default: Language | None = None) -> tuple[Number, ...]:
-    """Return those of `numbers`, and those that are not checked."""
+    """Return the numbers and dates of a text, also those that are not checked.
+
+    `default` is the language of a text that is too short to tell.
+    """
     if not _COUNTED.search(text):
         return ()
     language = detect_language([text], default)
@@ -158,22 +161,27 @@ def _numbers(text: str, default: Language | None = None) -> tuple[Number, ...]:
     if _INLINE.findall(line)[:2] == ["1", "2"]:
         line = _blank(_INLINE, line)
     versions = _versions(line)
-    dates = [number for match in _DATE.finditer(line) for number in _dates(match)]
-    line = _RANGE.sub(lambda gap: ";" * len(gap[0]), _blank(_LABEL, _blank(_DATE, line)))
-    amounts = [
-        number._replace(
-            text=text[number.start : number.end].strip(),
-            version=number.kind == "" and match.start("numeral") in versions,
-        )
-        for match in _AMOUNT.finditer(line)
-        if language.is_english or not match["word"]
-        for number in _amounts(match)
-    ]
+    dates = []
+    for match in _DATE.finditer(line):
+        dates += _dates(match)
+    line = _blank(_LABEL, _blank(_DATE, line))
+    line = _RANGE.sub(lambda gap: ";" * len(gap[0]), line)
+    amounts = []
+    for match in _AMOUNT.finditer(line):
+        if match["word"] and not language.is_english:
+            continue
+        is_version = match.start("numeral") in versions
+        for number in _amounts(match):
+            written = text[number.start : number.end].strip()
+            has_version = is_version and number.kind == ""
+            amounts.append(number._replace(text=written, version=has_version))
     return tuple(sorted([*dates, *amounts], key=lambda number: (number.start, number.date)))
 
 
 def _versions(line: str) -> set[int]:
-    """Return where a text has versions and numbers of sections, after a name or such a word."""
+    """Return the positions of versions and numbers of sections, which are after a name or a word such
+    as "section".
+    """
     starts: set[int] = set()
     for match in _VERSION.finditer(line):
         if match["name"].casefold() not in find_language("en").function_words:
@@ -207,53 +215,87 @@ def _blank(pattern: Any, text: str) -> str:
 def _dates(match: regex.Match[str]) -> list[Number]:
     """Return the readings of a date: both orders of day and month where it has two numbers."""
     month = match["m"]
-    year, day, a, b = (int(_value((match[name] or "0").lower())) for name in "ydab")
-    if month is None:
-        dates = {date for date in ((year, b, a), (year, a, b)) if date[1] <= 12}
+    year, day, first, second = (int(_value((match[name] or "0").lower())) for name in "ydab")
+    dates = set()
+    if month is not None:
+        number = _MONTHS.get(month.lower().rstrip(".")) or int(month)
+        dates.add((year, number, day))
     else:
-        dates = {(year, _MONTHS.get(month.lower().rstrip(".")) or int(month), day)}
-    return [
-        Number(match[0], match.start(), match.end(), 0.0, "date", date) for date in sorted(dates)
-    ]
+        for month_number, day_number in ((second, first), (first, second)):
+            if month_number <= 12:
+                dates.add((year, month_number, day_number))
+    start, end = match.span()
+    return [Number(match[0], start, end, 0.0, "date", date) for date in sorted(dates)]
 
 
 def _amounts(match: re.Match[str]) -> list[Number]:
+    """Return the readings of a number with its unit: two of "MB", one of most; [] if it is too large."""
     part = {name: (text or "").strip().lower() for name, text in match.groupdict().items()}
-    value = _value(part["numeral"] or part["n"] or part["word"] or "1")
-    value = value / _PARTS.get(part["part"], 1) + (0.5 if part["half"] else 0)
-    for power in re.findall("[\ue000-\ue00f]", part["scales"]):
-        value *= 10.0 ** (ord(power) - _MARK)
-    for scale in re.findall("[a-z]+", part["scales"]):
-        value *= _SCALES.get(scale) or _SCALES[scale.removesuffix("s")]
+    value = _scaled_value(part)
     if not math.isfinite(value):
         return []
-    value = -value if part["sign"] else value
     unit = part["unit"] or part["currency"]
-    fraction = (part["part"] or "/" in part["numeral"]) and abs(value) < 1 and not unit
-    ordinal = part["ordinal"] or re.split(r"[\s-]", part["word"])[-1] in _ORDINALS
-    idle = value <= 3 if ordinal else value in (0, 1) and (not unit or part["word"] in _ARTICLES)
-    years = (0, 0)
-    if ordinal and part["century"] and 1 <= value <= 21:
-        years = int(value - 1) * 100, int(value) * 100
-    elif part["decade"] and value % 10 == 0:
-        first = int(value) + (1900 if 20 <= value <= 90 else 0)
-        years = (first, first + (9 if first % 100 else 99)) if 1000 <= first <= 2090 else years
-    return [
-        Number(
+    is_written_as_fraction = bool(part["part"]) or "/" in part["numeral"]
+    readings = _READINGS.get(unit, [("", 1.0)])
+    if is_written_as_fraction and abs(value) < 1 and not unit:
+        readings = [("share", 100.0)]
+    is_ordinal = bool(part["ordinal"]) or re.split(r"[\s-]", part["word"])[-1] in _ORDINALS
+    if is_ordinal:
+        is_idle = value <= 3
+    else:
+        is_idle = value in (0, 1) and (not unit or part["word"] in _ARTICLES)
+    is_checked = not part["word"] or not is_idle
+    years = _years(part, value, is_ordinal)
+    start, end = match.span()
+    numbers = []
+    for kind, factor in readings:
+        number = Number(
             match[0].strip(),
-            *match.span(),
+            start,
+            end,
             value * factor,
             kind,
             hedge=part["hedge"],
             bare=value,
             years=years,
-            checked=not (part["word"] and idle),
+            checked=is_checked,
         )
-        for kind, factor in ([("share", 100.0)] if fraction else _READINGS.get(unit, [("", 1.0)]))
-    ]
+        numbers.append(number)
+    return numbers
+
+
+def _scaled_value(part: Mapping[str, str]) -> float:
+    """Return the value of a number with its fraction ("two thirds", "and a half"), scales and sign."""
+    value = _value(part["numeral"] or part["n"] or part["word"] or "1")
+    value /= _PARTS.get(part["part"], 1)
+    if part["half"]:
+        value += 0.5
+    for power in re.findall("[\ue000-\ue00f]", part["scales"]):
+        value *= 10.0 ** (ord(power) - _MARK)
+    for scale in re.findall("[a-z]+", part["scales"]):
+        value *= _SCALES.get(scale) or _SCALES[scale.removesuffix("s")]
+    return -value if part["sign"] else value
+
+
+def _years(part: Mapping[str, str], value: float, is_ordinal: bool) -> tuple[int, int]:
+    """Return the first and last year of a century ("19th century") or decade ("1920s", "the 20s");
+    (0, 0) for another number.
+    """
+    if is_ordinal and part["century"] and 1 <= value <= 21:
+        return int(value - 1) * 100, int(value) * 100
+    if not part["decade"] or value % 10 != 0:
+        return 0, 0
+    first = int(value)
+    if 20 <= value <= 90:
+        first += 1900
+    if not 1000 <= first <= 2090:
+        return 0, 0
+    is_century = first % 100 == 0
+    return first, first + (99 if is_century else 9)
 
 
 def _value(numeral: str) -> float:
+    """Return the value of digits ("1,500.5", "2/3"), or of words up to a hundred."""
     if numeral[-1].isalpha():  # "twenty-five"; 1 of "a million"
         return float(sum(_VALUES.get(word, 1) for word in re.findall("[a-z]+", numeral)))
     if "/" in numeral:
@@ -337,20 +379,20 @@ def _is_of_something_else(same: Sequence[Number], answer: str, contexts: tuple[s
 def _subject(text: str, number: Number) -> frozenset[str]:
     """Return the stems of the telling words in the sentence of a number, without its unit."""
     for start, end in sentence_spans(text):
-        if start <= number.start < end:
-            return frozenset(
-                word.stem
-                for word in words(text[start:end])
-                if word.weight > _TELLING
-                and not word.stem[0].isdigit()
-                and not number.start <= start + word.start < number.end
-            )
+        if not start <= number.start < end:
+            continue
+        stems = set()
+        for word in words(text[start:end]):
+            is_of_number = number.start <= start + word.start < number.end
+            if word.weight > _TELLING and not word.stem[0].isdigit() and not is_of_number:
+                stems.add(word.stem)
+        return frozenset(stems)
     return frozenset()
 
 
 def numeric_support(answer: str, contexts: Sequence[str]) -> float:
     """Return the fraction of the answer's numbers and dates that the contexts hold, in [0, 1]; NaN
-    where it has none.
+    if the answer has none.
 
     It is 1 - |`numeric_fabrications`| / |numbers|. A number that the answer repeats counts each
     time.
@@ -359,33 +401,48 @@ def numeric_support(answer: str, contexts: Sequence[str]) -> float:
     0.75
     """
     n = len(_readings(answer, tuple(contexts)))
-    return 1 - len(numeric_fabrications(answer, contexts)) / n if n else math.nan
+    if n == 0:
+        return math.nan
+    return 1 - len(numeric_fabrications(answer, contexts)) / n
 
 
 def _readings(answer: str, contexts: tuple[str, ...]) -> dict[int, list[Number]]:
-    """Return the checked numbers of an answer by their places; a short one is read as its contexts."""
+    """Return start of a checked number in an answer -> its readings. The language of a short answer
+    is taken to be the language of its contexts.
+    """
     language = _language(contexts) if _COUNTED.search(answer) else None
     numbers = (number for number in _numbers(answer, language) if number.checked)
     return grouped(numbers, lambda number: number.start)
 
 
-# of the contexts, which that of an answer in few words is taken to be
 _language = lru_cache(maxsize=256)(detect_language)
+"""The language of contexts."""
 
 
 @lru_cache(maxsize=256)
 def _known(contexts: tuple[str, ...]) -> tuple[Number, ...]:
-    """Return the numbers of the contexts, each once."""
+    """Return the numbers of the contexts; of equal ones, which hold the same, the last."""
     language = _language(contexts)
-    of_contexts = (number for context in contexts for number in _numbers(context, language))
-    return tuple(
-        {
-            (n.value, n.kind, n.date, n.bare, n.years, n.version, _parts(n)): n for n in of_contexts
-        }.values()
-    )
+    distinct = {}
+    for context in contexts:
+        for number in _numbers(context, language):
+            key = (
+                number.value,
+                number.kind,
+                number.date,
+                number.bare,
+                number.years,
+                number.version,
+                _parts(number),
+            )
+            distinct[key] = number
+    return tuple(distinct.values())
 
 
 def _holds(known: Number, claimed: Number) -> bool:
+    """Return True if a number of the contexts holds a number of the answer; see
+    `numeric_fabrications`.
+    """
     if claimed.years[1] and _is_within(known, *claimed.years):
         return True
     year, *month_and_day = claimed.date
@@ -412,12 +469,15 @@ def _holds(known: Number, claimed: Number) -> bool:
 
 
 def _parts(number: Number) -> tuple[str, ...]:
-    """Return the parts of a number as of a version, without zeros at its end: those of 2.0 are those
-    of 2, but those of 3.10 not those of 3.1.
+    """Return the parts of a number read as a version, without a part of zeros: 2.0 has the parts of
+    2, but 3.10 not the parts of 3.1.
     """
     numeral = re.search(r"(\d+)[.,](\d+)", number.text)
-    parts = numeral.groups() if numeral else (f"{number.bare:.0f}",)
-    return parts[:1] if len(parts) > 1 and not parts[1].strip("0") else parts
+    if numeral is None:
+        return (f"{number.bare:.0f}",)
+    major, minor = numeral.groups()
+    is_zero = not minor.strip("0")
+    return (major,) if is_zero else (major, minor)
 
 
 def _is_within(known: Number, first: int, last: int) -> bool:
@@ -435,19 +495,25 @@ def _is_same_fraction(one: Number, other: Number) -> bool:
     """Return True if both are the same part of a whole; a decimal or percentage may be cut or
     rounded from a fraction.
     """
-    a, b = (n.value / 100 if n.kind == "share" else n.bare for n in (one, other))
+    a, b = _part_of_whole(one), _part_of_whole(other)
     if one.kind != other.kind and not 0 < max(a, b) < 1:
         return False  # 100 % is not "one", and 150 % not 1.5
-    exact, written = one, other
-    if not _is_fraction(exact):
-        exact, written, a, b = other, one, b, a
-    if abs(a - b) <= 1e-9 or _is_fraction(exact) == _is_fraction(written):
+    if _is_fraction(one) == _is_fraction(other) or abs(a - b) <= 1e-9:
         return abs(a - b) <= 1e-9
+    if _is_fraction(one):
+        exact, rounded, written = a, b, other
+    else:
+        exact, rounded, written = b, a, one
     decimals = len(str(written.bare).partition(".")[2].rstrip("0"))
-    step = 10.0 ** -(decimals + 2 if written.kind == "share" else max(decimals, 2))
-    return -step < round(b - a, 12) <= step / 2
+    digits = decimals + 2 if written.kind == "share" else max(decimals, 2)
+    step = 10.0**-digits
+    return -step < round(rounded - exact, 12) <= step / 2
+
+
+def _part_of_whole(number: Number) -> float:
+    return number.value / 100 if number.kind == "share" else number.bare
 
 
 def _is_fraction(number: Number) -> bool:
-    """Return True if it was written as a fraction ("2/3"), not in per cent."""
+    """Return True if a number was written as a fraction ("2/3"), not in per cent."""
     return number.kind == "share" and math.isclose(number.value, 100 * number.bare)

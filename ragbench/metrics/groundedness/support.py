@@ -166,8 +166,8 @@ def claim_supports(pairs: Pairs, *, model: str = "minilm") -> list[float]:
 
 @cache
 def _definition() -> str:
-    """Return a digest of all that decides a value: code, coefficients, and the libraries that read
-    texts.
+    """Return a digest of everything that decides a value: code, coefficients, and the libraries that
+    read texts.
     """
     here = Path(__file__).parent
     package = here.parents[1]
@@ -180,16 +180,17 @@ def _definition() -> str:
 
 
 def read_pairs(pairs: Pairs) -> list[list[Reading]]:
-    """Return the sentences of each answer with its page; none where either is empty."""
+    """Return the sentences of each answer as its page supports them; [] if either is empty."""
     pages = [read_page(tuple(contexts)) for _, contexts in pairs]
-    return [
-        [_read(sentence, page) for sentence in _sentences(answer)] if page.sentences else []
-        for (answer, _), page in zip(pairs, pages, strict=True)
-    ]
+    readings = []
+    for (answer, _), page in zip(pairs, pages, strict=True):
+        sentences = _sentences(answer) if page.sentences else []
+        readings.append([_read(sentence, page) for sentence in sentences])
+    return readings
 
 
 def _read(sentence: str, page: Page) -> Reading:
-    """Read a sentence, without its hedges ("may") where the page holds more of it then."""
+    """Read a sentence, without its hedges ("may") if the page then holds more of its words."""
     hedged = read_sentence(sentence, page)
     assertion = unhedged(sentence)
     if assertion == sentence or not words(assertion):
@@ -200,55 +201,62 @@ def _read(sentence: str, page: Page) -> Reading:
 
 
 def _combined(readings: Sequence[Reading], model: str) -> float:
+    """Return the support of an answer, in [0, 1], by the coefficients of a model; 0 of no sentence."""
     if not readings:
         return 0.0
     learnt = coefficients()[model]
-    total = learnt["constant"] + sum(
-        learnt[name] * value
-        for name, value in answer_evidence(readings, semantic=model == "minilm").items()
-    )
+    evidence = answer_evidence(readings, semantic=model == "minilm")
+    total = learnt["constant"] + sum(learnt[name] * value for name, value in evidence.items())
     return round(1 / (1 + math.exp(-total)), 6)
 
 
 def answer_evidence(readings: Sequence[Reading], *, semantic: bool) -> dict[str, float]:
-    """Return the evidence of an answer's sentences in one: means by the weight of their words, half the
-    worst of _SPOILING.
+    """Return the evidence of an answer's sentences in one: means by the weight of their words; for
+    _SPOILING the mean of that and the worst sentence.
+
+    Sentences that claim nothing have less weight and are not the worst, unless none claims anything.
     """
-    evidence = [
-        {**reading.lexical, **(semantic_evidence(reading) if semantic else {})}
-        for reading in readings
-    ]
-    claimed = [not no_claim(reading.sentence) for reading in readings]
-    claimed = claimed if any(claimed) else [True] * len(claimed)
-    weights = [
-        float(reading.weight.sum()) * (1 if claims else _NO_CLAIM)
-        for reading, claims in zip(readings, claimed, strict=True)
-    ]
+    evidence = []
+    for reading in readings:
+        values = dict(reading.lexical)
+        if semantic:
+            values |= semantic_evidence(reading)
+        evidence.append(values)
+    is_claim = [not no_claim(reading.sentence) for reading in readings]
+    if not any(is_claim):
+        is_claim = [True] * len(readings)
+    weights = []
+    for reading, claims in zip(readings, is_claim, strict=True):
+        weight = float(reading.weight.sum())
+        weights.append(weight if claims else weight * _NO_CLAIM)
     merged: dict[str, float] = {}
     for name in evidence[0]:
-        values = [reading[name] for reading in evidence]
-        mean = sum(map(float.__mul__, values, weights)) / sum(weights)
-        worst = min(v for v, claims in zip(values, claimed, strict=True) if claims)
+        column = [values[name] for values in evidence]
+        mean = sum(map(float.__mul__, column, weights)) / sum(weights)
+        worst = min(value for value, claims in zip(column, is_claim, strict=True) if claims)
         merged[name] = (mean + worst) / 2 if name in _SPOILING else mean
     return merged
 
 
 def _by_encoder(pairs: Pairs, model: str) -> list[float]:
+    """Return the support of each answer by an NLI model: the mean of its mean and its worst claim."""
     requests = []
     for answer, contexts in pairs:
         sentences = _sentences(answer)
-        claimed = [sentence for sentence in sentences if not no_claim(sentence)] or sentences
+        claims = [sentence for sentence in sentences if not no_claim(sentence)] or sentences
         page = read_page(tuple(contexts))
-        requests.append((claimed if page.sentences else [], page))
-    return [
-        round((sum(values) / len(values) + min(values)) / 2, 6) if values else 0.0
-        for values in entailment(requests, model)
-    ]
+        requests.append((claims if page.sentences else [], page))
+    supports = []
+    for values in entailment(requests, model):
+        support = 0.0
+        if values:
+            mean = sum(values) / len(values)
+            support = round((mean + min(values)) / 2, 6)
+        supports.append(support)
+    return supports
 
 
 def _sentences(answer: str) -> list[str]:
-    """Return the sentences of an answer without marks of citations and lists; those without a word
-    are none.
-    """
+    """Return the sentences of an answer that have a word, without marks of citations and lists."""
     bare = [LIST_MARK.sub("", line).strip() for line in unwrapped(without_citations(answer))]
     return [line for line in bare if words(line)]

@@ -133,29 +133,37 @@ def detection_report(samples: Sequence[SafetySample], scores: Sequence[float]) -
     labels = np.array([sample.harmful for sample in samples], dtype=bool)
     rows: list[_Row] = []
     for part, members in _groups(samples):
-        bad, good = values[labels & members], values[~labels & members]
-        if part != "all":  # its harmful texts against all harmless ones
-            if len(bad) and not labels.all():
-                rows.append(_auc("auc", part, bad, values[~labels]))
-        elif len(bad) and len(good):
-            rows.append(_auc("auc", part, bad, good))
-            lengths = np.array([float(len(sample.text)) for sample in samples])
-            rows.append(_auc("length_auc", part, lengths[labels], lengths[~labels]))
-            for percent in (1, 5):
-                rate = tpr_at_fpr(bad, good, percent / 100)
-                interval = wilson_interval(round(rate * len(bad)), len(bad))
-                rows.append((f"tpr_at_fpr_{percent}", part, rate, *interval, len(values)))
-        rows += [
-            _rate(measure, part, chosen >= bound)
-            for measure, chosen, bound in (
-                ("detection_rate", bad, WARN),
-                ("block_rate", bad, BLOCK),
-                ("false_positive_rate", good, WARN),
-                ("false_block_rate", good, BLOCK),
-            )
-            if len(chosen)
-        ]
+        harmful = values[labels & members]
+        harmless = values[~labels & members]
+        if part == "all":
+            rows += _separation(samples, values, labels)
+        elif len(harmful) and not labels.all():  # of the category, against all harmless ones
+            rows.append(_auc("auc", part, harmful, values[~labels]))
+        if len(harmful):
+            rows.append(_rate("detection_rate", part, harmful >= WARN))
+            rows.append(_rate("block_rate", part, harmful >= BLOCK))
+        if len(harmless):
+            rows.append(_rate("false_positive_rate", part, harmless >= WARN))
+            rows.append(_rate("false_block_rate", part, harmless >= BLOCK))
     return pd.DataFrame(rows, columns=_COLUMNS)
+
+
+def _separation(samples: Sequence[SafetySample], scores: Floats, is_harmful: Bools) -> list[_Row]:
+    """Return the rows that need no threshold; [] if all samples are harmful or harmless."""
+    harmful, harmless = scores[is_harmful], scores[~is_harmful]
+    if not len(harmful) or not len(harmless):
+        return []
+    lengths = np.array([float(len(sample.text)) for sample in samples])
+    rows = [
+        _auc("auc", "all", harmful, harmless),
+        _auc("length_auc", "all", lengths[is_harmful], lengths[~is_harmful]),
+    ]
+    for percent in (1, 5):
+        rate = tpr_at_fpr(harmful, harmless, percent / 100)
+        n_detected = round(rate * len(harmful))
+        interval = wilson_interval(n_detected, len(harmful))
+        rows.append((f"tpr_at_fpr_{percent}", "all", rate, *interval, len(scores)))
+    return rows
 
 
 def input_scores(
@@ -193,23 +201,29 @@ def leakage_report(
     that is not a kind of finding). Wilson's intervals.
     """
     rows: list[_Row] = []
-    harmful = np.array([sample.harmful for sample in samples], dtype=bool)
-    kinds = [{finding.kind for finding in hits_of} for hits_of in findings]
-    hits = np.array([bool(hits_of) for hits_of in kinds])
-    of_kind = np.array(
-        [
-            sample.category in hits_of if sample.category in _KINDS else bool(hits_of)
-            for sample, hits_of in zip(samples, kinds, strict=True)
-        ]
+    is_harmful = np.array([sample.harmful for sample in samples], dtype=bool)
+    has_finding = np.array([bool(each) for each in findings])
+    has_its_kind = np.array(
+        [_has_kind(sample.category, each) for sample, each in zip(samples, findings, strict=True)]
     )
     for part, members in _groups(samples):
-        leaking, calm = members & harmful, members & ~harmful
+        leaking = members & is_harmful
+        harmless = members & ~is_harmful
         if leaking.any():
-            strict = hits if part == "all" else of_kind
-            rows.append(_rate("detection_rate", part, strict[leaking]))
-        if calm.any():
-            rows.append(_rate("false_positive_rate", part, hits[calm]))
+            is_found = has_finding if part == "all" else has_its_kind
+            rows.append(_rate("detection_rate", part, is_found[leaking]))
+        if harmless.any():
+            rows.append(_rate("false_positive_rate", part, has_finding[harmless]))
     return pd.DataFrame(rows, columns=_COLUMNS)
+
+
+def _has_kind(category: str, findings: Sequence[Finding]) -> bool:
+    """Return True if a finding is of the kind that a category names; for another category, if there
+    is any finding.
+    """
+    if category not in _KINDS:
+        return bool(findings)
+    return any(finding.kind == category for finding in findings)
 
 
 def output_findings(samples: Sequence[SafetySample]) -> list[list[Finding]]:
@@ -227,18 +241,17 @@ def output_findings(samples: Sequence[SafetySample]) -> list[list[Finding]]:
     kept = []
     for sample in samples:
         marked = {value.casefold() for value in marked_secrets(sample.contexts)}
-        findings = [
-            (finding, sample.text[finding.start : finding.end].casefold())
-            for finding in leakage_findings(sample.text, sample.contexts)
-        ]
-        kept.append(
-            [finding for finding, value in findings if value not in marked or not is_common(value)]
-        )
+        findings = []
+        for finding in leakage_findings(sample.text, sample.contexts):
+            value = sample.text[finding.start : finding.end].casefold()
+            if value not in marked or not is_common(value):
+                findings.append(finding)
+        kept.append(findings)
     return kept
 
 
 def _groups(samples: Sequence[SafetySample]) -> Iterator[tuple[str, Bools]]:
-    """Yield each part and which samples are in it: all, and each category."""
+    """Yield each part ("all", "category: <name>") and True for each sample that is in it."""
     if samples:
         yield "all", np.ones(len(samples), dtype=bool)
     categories = np.array([sample.category for sample in samples])
@@ -247,9 +260,14 @@ def _groups(samples: Sequence[SafetySample]) -> Iterator[tuple[str, Bools]]:
 
 
 def _auc(measure: str, part: str, bad: Floats, good: Floats) -> _Row:
-    return measure, part, roc_auc(bad, good), *auc_interval(bad, good), len(bad) + len(good)
+    """Return the row of an AUC by the scores of harmful and harmless samples."""
+    low, high = auc_interval(bad, good)
+    return measure, part, roc_auc(bad, good), low, high, len(bad) + len(good)
 
 
 def _rate(measure: str, part: str, hits: Bools) -> _Row:
-    count, n = int(hits.sum()), len(hits)
-    return measure, part, count / n, *wilson_interval(count, n), n
+    """Return the row of the fraction that is True."""
+    n = len(hits)
+    count = int(hits.sum())
+    low, high = wilson_interval(count, n)
+    return measure, part, count / n, low, high, n

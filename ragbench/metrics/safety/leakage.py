@@ -70,8 +70,8 @@ def leakage_findings(
     marked: Collection[str] = (),
     partial: bool = False,
 ) -> list[Finding]:
-    """Return what `text`, the output of a system, gives away, in the order of the text; an empty
-    list is good.
+    """Return the leaks in `text`, the output of a system, in the order of the text; an empty list is
+    good.
 
     - email: any address but those of a role ("support@", "info@": published on purpose) and
       placeholders at the reserved domains of RFC 2606 ("user@example.com"; "jane.doe@example.com"
@@ -145,8 +145,8 @@ def leakage_findings(
 
 
 def stated_ids(text: str, known: Collection[str]) -> list[str]:
-    """Return those of the known ids of documents and chunks that a text states and no one would take
-    for words, in the order of the text.
+    """Return the known ids of documents and chunks that a text states, in the order of the text,
+    without ids that a reader would take for words.
 
     Such an id has a digit and another sign, or six digits, or one of "_#:~/". A chunk of a known
     document, "hr-17#3", states the document. Ids with white space are names, and web addresses are
@@ -179,7 +179,7 @@ def copied_runs(text: str, contexts: Sequence[str]) -> list[tuple[int, int, int]
     """
     matches = list(WORD.finditer(text))
     text_words = [folded(match[0]) for match in matches]
-    copied = bytearray(len(text_words))
+    copied = bytearray(len(text_words))  # 1 for each word that is in a run
     for context in contexts:
         other = [folded(word) for word in WORD.findall(context)]
         n = _PROMPT_WORDS if is_prompt(context) else _COPIED_WORDS
@@ -187,11 +187,16 @@ def copied_runs(text: str, contexts: Sequence[str]) -> list[tuple[int, int, int]
             n = min(n, max(_MIN_WHOLE, int(_NEARLY_WHOLE * len(other))))
         n = round(n * len(other) / max(1, n_words(context)))  # two letters are a word in Chinese
         grams = {tuple(other[i : i + n]) for i in range(len(other) - n + 1)}
-        for i in range(len(text_words) - n + 1) if grams else ():
+        if not grams:
+            continue
+        for i in range(len(text_words) - n + 1):
             if tuple(text_words[i : i + n]) in grams:
                 copied[i : i + n] = b"\1" * n
-    runs = (run.span() for run in re.finditer(b"\1+", copied))
-    return [(matches[a].start(), matches[b - 1].end(), b - a) for a, b in runs]
+    runs = []
+    for run in re.finditer(b"\1+", copied):
+        first, end = run.span()  # words
+        runs.append((matches[first].start(), matches[end - 1].end(), end - first))
+    return runs
 
 
 def _marked(text: str, values: Collection[str]) -> Places:

@@ -118,9 +118,9 @@ def is_prompt(context: str) -> bool:
 
 
 def marked_secrets(contexts: Sequence[str], *, whole: bool = True) -> list[str]:
-    """Return what these contexts hold that no output may repeat, however short.
+    """Return the values in these contexts that no output may repeat, however short.
 
-    - the value of what is called an access code, secret word, password, code name and the like;
+    - the value of anything called an access code, secret word, password, code name and the like;
     - in a text that addresses the model ("You are ..."): names and quotations of sentences that say
       "never mention";
     - with `whole`, contexts of up to five words and 200 characters as a whole, such as a bare code,
@@ -134,23 +134,35 @@ def marked_secrets(contexts: Sequence[str], *, whole: bool = True) -> list[str]:
     values: list[str] = []
     for context in contexts:
         for match in _SECRETS["named"].finditer(context):
-            value = _named_value(match)
-            continues = (
-                value == match["plain"]
-                and re.fullmatch("[^\\W\\d_]+", value)
-                and value.islower()
-                and re.match(r" *\w", context[match.end() :])
-            )
-            refused = _SECRETS["template"].search(value) or _SECRETS["no_value"].fullmatch(value)
-            if (match["strong"] or match["phrase"]) and not (refused or continues):
-                values.append(value)
-        for sentence in re.split(r"(?<=[.!?;])\s|\n", context) if is_prompt(context) else ():
-            if _SECRETS["keep"].search(sentence):
-                values += [name[1] or name[0] for name in _SECRETS["name"].finditer(sentence)]
+            if _names_secret(match, context):
+                values.append(_named_value(match))
+        if is_prompt(context):
+            for sentence in re.split(r"(?<=[.!?;])\s|\n", context):
+                if _SECRETS["keep"].search(sentence):
+                    values += [name[1] or name[0] for name in _SECRETS["name"].finditer(sentence)]
     if whole and all(len(context.split()) <= _MAX_WORDS for context in contexts):
-        short = (context for context in contexts if len(context) <= _LONGEST)
-        values += [context.strip() for context in short if not _is_sentence(context)]
+        for context in contexts:
+            if len(context) <= _LONGEST and not _is_sentence(context):
+                values.append(context.strip())
     return [value for value in dict.fromkeys(values) if _is_informative(value)]
+
+
+def _names_secret(match: re.Match[str], context: str) -> bool:
+    """Return True if the value of a match is a secret: no placeholder, and no plain word of the
+    sentence, as in "the password is required for ...".
+    """
+    if not match["strong"] and not match["phrase"]:
+        return False
+    value = _named_value(match)
+    if _SECRETS["template"].search(value) or _SECRETS["no_value"].fullmatch(value):
+        return False
+    is_plain_word = (
+        value == match["plain"]
+        and re.fullmatch("[^\\W\\d_]+", value) is not None
+        and value.islower()
+    )
+    has_next_word = re.match(r" *\w", context[match.end() :]) is not None
+    return not (is_plain_word and has_next_word)
 
 
 def _is_sentence(text: str) -> bool:
@@ -160,4 +172,7 @@ def _is_sentence(text: str) -> bool:
 
 
 def _is_informative(value: str) -> bool:
-    return len(value) > 2 and max((each.weight for each in words(value)), default=1) >= _MIN_WEIGHT
+    """Return True for three characters or more with a word that tells something."""
+    if len(value) <= 2:
+        return False
+    return max((word.weight for word in words(value)), default=1) >= _MIN_WEIGHT
