@@ -37,60 +37,48 @@ def budget_curve(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def findings(result: Result, summary: pd.DataFrame) -> list[str]:
-    """Return what one configuration has shown, in sentences computed from its result: verdict,
-    figures, causes, what to do.
+    """Describe one configuration in sentences computed from its result: verdict, figures, causes, the
+    next step.
 
     Args:
         result: from `evaluate`.
         summary: of its scores, as from `summarise`.
     """
-    of: dict[str, Mapping[Any, Any]] = {
-        row["measure"]: row for row in summary.to_dict("records") if row["n_scored"]
-    }
-    test_set, lines = result.dataset, []
-    if "pass_rate" in of:
-        passed = round(of["pass_rate"]["mean"] * of["pass_rate"]["n_scored"])
+    scored: dict[str, Mapping[Any, Any]] = {}
+    for row in summary.to_dict("records"):
+        if row["n_scored"]:
+            scored[row["measure"]] = row
+    lines = []
+    if "pass_rate" in scored:
+        n = scored["pass_rate"]["n_scored"]
+        n_passed = round(scored["pass_rate"]["mean"] * n)
         lines.append(
-            f"**{passed} of {of['pass_rate']['n_scored']} questions passed** all their thresholds: "
-            f"{_intervals(of, 'pass_rate')}{_most_missed(result)}."
+            f"**{n_passed} of {n} questions passed** all their thresholds: "
+            f"{_intervals(scored, 'pass_rate')}{_most_missed(result)}."
         )
     missed = [row for row in result.rows if row.verdict == "missed"]
     if missed:
-        listed = ", ".join(
-            f"{row.measure} {row.value:.3f} (target {row.target:g})" for row in missed[:4]
-        )
+        targets = [f"{row.measure} {row.value:.3f} (target {row.target:g})" for row in missed[:4]]
+        more = " ..." if len(missed) > 4 else ""
+        lines.append(f"{len(missed)} targets are missed: {', '.join(targets)}{more}.")
+    lines.append(_retrieval_line(result, scored))
+    if {"span_recall@5", "span_recall@500tok"} <= scored.keys():
         lines.append(
-            f"{len(missed)} targets are missed: {listed}{' ...' if len(missed) > 4 else ''}."
+            f"Of the gold evidence {scored['span_recall@5']['mean']:.0%} is in the best 5 chunks and "
+            f"{scored['span_recall@500tok']['mean']:.0%} in the best 500 tokens."
         )
-    main = main_measure(result.scores)
-    about = f"over {len(result.queries)} questions and {test_set['documents']:,} documents"
-    means = _intervals(of, main, "nDCG@10", "R@10")
-    lines.append(
-        f"Retrieval: {means} {about}." if means else f"Retrieval could not be scored {about}."
-    )
-    if {"span_recall@5", "span_recall@500tok"} <= of.keys():
-        lines.append(
-            f"Of the gold evidence {of['span_recall@5']['mean']:.0%} is in the best 5 chunks and "
-            f"{of['span_recall@500tok']['mean']:.0%} in the best 500 tokens."
-        )
-    answer = next((name for name in CORRECTNESS if name in of), "")
-    if means := _intervals(of, answer, "claim_support", "answered"):
-        lines.append(f"Answers: {means}.")
-    if missing := [
-        f"{part.name} ({part.reason})" for part in result.perspectives if not part.measured
-    ]:
-        lines.append(f"Not measured: {', '.join(missing)}.")
-    lines += [f"Note: {part.warning}." for part in result.perspectives if part.warning]
+    correctness = next((name for name in CORRECTNESS if name in scored), "")
+    answers = _intervals(scored, correctness, "claim_support", "answered")
+    if answers:
+        lines.append(f"Answers: {answers}.")
+    unmeasured = [
+        f"{each.name} ({each.reason})" for each in result.perspectives if not each.measured
+    ]
+    if unmeasured:
+        lines.append(f"Not measured: {', '.join(unmeasured)}.")
+    lines += [f"Note: {each.warning}." for each in result.perspectives if each.warning]
     if result.diagnosis is not None and result.diagnosis["failed"].any():
-        causes = count_causes(result.diagnosis)
-        causes = causes[(causes["questions"] > 0) & (causes["cause"] != "none")].sort_values(
-            "questions", ascending=False, kind="stable"
-        )
-        parts = ", ".join(
-            f"{row['questions']} {row['meaning']}" for row in causes.head(3).to_dict("records")
-        )
-        n_failed = int(result.diagnosis["failed"].sum())
-        lines.append(f"**Causes** of the {n_failed} failures, where each was lost first: {parts}.")
+        lines.append(_causes_line(result.diagnosis))
     results = Results([result])
     lines += draft_note(results.deciding())
     conclusion = results.conclude()
@@ -98,26 +86,47 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
     return lines
 
 
+def _retrieval_line(result: Result, scored: Mapping[str, Mapping[Any, Any]]) -> str:
+    """Return a sentence with the main measures of retrieval, or that it could not be scored."""
+    means = _intervals(scored, main_measure(result.scores), "nDCG@10", "R@10")
+    about = f"over {len(result.queries)} questions and {result.dataset['documents']:,} documents"
+    if not means:
+        return f"Retrieval could not be scored {about}."
+    return f"Retrieval: {means} {about}."
+
+
+def _causes_line(diagnosis: pd.DataFrame) -> str:
+    """Return a sentence with the three most frequent causes of failures."""
+    causes = count_causes(diagnosis)
+    causes = causes[(causes["questions"] > 0) & (causes["cause"] != "none")]
+    most_frequent = causes.sort_values("questions", ascending=False, kind="stable").head(3)
+    parts = [f"{row['questions']} {row['meaning']}" for row in most_frequent.to_dict("records")]
+    n_failed = int(diagnosis["failed"].sum())
+    return f"**Causes** of the {n_failed} failures, where each was lost first: {', '.join(parts)}."
+
+
 def _most_missed(result: Result) -> str:
-    """Return the reasons for which most questions did not pass, without their values."""
-    reasons = (
-        re.split(r"[:(\d]", reason)[0].strip() for case in result.cases for reason in case.reasons
-    )
-    counts = Counter(reasons).most_common(3)
-    return (
-        f"; most frequent reasons why not: {', '.join(f'{reason} ({n})' for reason, n in counts)}"
-        if counts
-        else ""
-    )
+    """Return the three most frequent reasons why questions did not pass, without their values, as the
+    end of a sentence; "" if there are none.
+    """
+    counts: Counter[str] = Counter()
+    for case in result.cases:
+        for reason in case.reasons:
+            counts[re.split(r"[:(\d]", reason)[0].strip()] += 1
+    reasons = [f"{reason} ({n})" for reason, n in counts.most_common(3)]
+    if not reasons:
+        return ""
+    return f"; most frequent reasons why not: {', '.join(reasons)}"
 
 
-def _intervals(of: Mapping[str, Mapping[Any, Any]], *names: str) -> str:
-    """List measures, as far as they are there, with mean, interval and, where some questions have no
-    value, how many have one.
+def _intervals(scored: Mapping[str, Mapping[Any, Any]], *names: str) -> str:
+    """List these measures, as far as they are scored, with mean and interval; "" if none is.
+
+    If some questions have no value, the number that have one follows.
     """
     texts = []
-    for name in dict.fromkeys(name for name in names if name in of):
-        row = of[name]
+    for name in dict.fromkeys(name for name in names if name in scored):
+        row = scored[name]
         partly = f" ({row['n_scored']} scored)" if row["n_scored"] < row["n"] else ""
         value = with_interval(row["mean"], row["ci_low"], row["ci_high"])
         texts.append(f"{name} {value}{partly}")

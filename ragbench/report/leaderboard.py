@@ -5,6 +5,8 @@ Every other measure is a column of `Results.leaderboard`, which a sweep writes t
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pandas as pd
 
 from ragbench.evaluation.results import judged_columns
@@ -19,7 +21,7 @@ COSTS = {
     "search_ms": ("fastest to search", "ms per search"),
     "chunks": ("smallest", "chunks in the index"),
 }
-"""Column of the leaderboard -> what least of it is called, and its unit."""
+"""Column of the leaderboard -> word for the configuration with the least of it, and its unit."""
 
 _COSTS = {
     "latency_p50_ms": ("p50 (ms)", "{:,.1f}"),
@@ -35,7 +37,7 @@ def leaderboard_rows(
 
     Args:
         board: as from `Results.leaderboard`.
-        measure: what it is ranked by.
+        measure: the measure that ranks it.
         comparison: as from `Results.compare` by that measure; None leaves out the differences.
 
     Returns:
@@ -43,9 +45,10 @@ def leaderboard_rows(
         from the baseline, decision, p (Holm), better and worse questions; nDCG@10 and Judged@k where they are
         known; latency and cost.
     """
+    ranks = board["rank"].astype(object).where(board["rank"].notna(), "unranked")
     rows = pd.DataFrame(
         {
-            "#": board["rank"].astype(object).where(board["rank"].notna(), "unranked").astype(str),
+            "#": ranks.astype(str),
             "configuration": board["label"],
             f"{measure} (ranked by)": _means(board, measure),
             "scored": board[f"{measure}_n"],
@@ -53,26 +56,32 @@ def leaderboard_rows(
     )
     if comparison is not None:
         changes = board[["name"]].merge(comparison, on="name", how="left")
-        compared = set(comparison["name"])
-        numbers = changes[["name", "difference", "ci_low", "ci_high"]].itertuples(index=False)
-        rows["difference from the baseline"] = [
-            with_interval(mean, low, high, "{:+.3f}") if name in compared else "baseline"
-            for name, mean, low, high in numbers
-        ]
+        rows["difference from the baseline"] = _differences(changes, set(comparison["name"]))
         rows["decision"] = changes["decision"].fillna("").to_numpy()
         rows["p (Holm)"] = changes["p_adjusted"].map(p_text).to_numpy()
-        rows["better / worse"] = [
-            "–" if pd.isna(wins) else f"{wins:.0f} / {losses:.0f}"
-            for wins, losses in zip(changes["wins"], changes["losses"], strict=True)
-        ]
+        better_worse = []
+        for wins, losses in zip(changes["wins"], changes["losses"], strict=True):
+            better_worse.append("–" if pd.isna(wins) else f"{wins:.0f} / {losses:.0f}")
+        rows["better / worse"] = better_worse
     for name in ("nDCG@10", *judged_columns(board)):
         if name in board and name != measure:
             rows[name] = _means(board, name)
     for column, (heading, form) in _COSTS.items():
-        rows[heading] = [
-            "unknown" if pd.isna(cost) else form.format(cost) for cost in board[column]
-        ]
+        texts = ["unknown" if pd.isna(cost) else form.format(cost) for cost in board[column]]
+        rows[heading] = texts
     return rows
+
+
+def _differences(changes: pd.DataFrame, compared: Collection[str]) -> list[str]:
+    """Return each difference with its interval; "baseline" for a configuration not in `compared`."""
+    texts = []
+    columns = changes[["name", "difference", "ci_low", "ci_high"]]
+    for name, mean, low, high in columns.itertuples(index=False):
+        if name in compared:
+            texts.append(with_interval(mean, low, high, "{:+.3f}"))
+        else:
+            texts.append("baseline")
+    return texts
 
 
 def leaderboard_markdown(

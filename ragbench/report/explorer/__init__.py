@@ -51,8 +51,8 @@ def explore(
     measure: str = "",
     dataset: Dataset | None = None,
 ) -> Explorer:
-    """Look at every question: of one result, or of two side by side. The last line of a cell shows
-    the explorer.
+    """Show every question of one result, or of two side by side. The last line of a cell shows the
+    explorer.
 
     Answers are masked as in every report; documents are shown as they are, so share the file only
     with people who may read them.
@@ -60,10 +60,11 @@ def explore(
     Args:
         results: one result; or several on the same data, as from `load_results`, of which two are
             shown.
-        baseline: the first (A), a name or a result; "" is that of `Results.compare`.
+        baseline: the first (A), a name or a result; "" is the baseline of `Results.compare`.
         contender: the second (B), a name or a result; "" is the best of the others by `measure`.
             `explore(a, b)` shows the result a as A and b as B.
-        measure: what the two are compared by first; "" is the one that ranks the leaderboard.
+        measure: the measure by which the two are compared first; "" is the one that ranks the
+            leaderboard.
         dataset: the questions with their labels, and the documents. None loads what the result
             names, if it is here and its fingerprint is the same; without it there are no texts of
             chunks and no gold evidence, and the explorer shows a note.
@@ -83,56 +84,80 @@ def explore(
     baseline, contender = _name(baseline), _name(contender)
     check_same_data(compared)
     main = compared.deciding(measure).measure
-    sides = compared
-    first = baseline_name(compared, baseline)
-    if contender == first:
-        raise ConfigError(f"{first!r} is both sides; name another result to compare it with")
-    if len(compared) > 1 or contender:
-        others = compared.leaderboard(main)["name"]
-        sides = Results([compared[first], compared[contender or others[others != first].iloc[0]]])
+    sides = _sides(compared, baseline, contender, main)
     conclusion = []
     if len(sides) == 2:
         # a pair that the user chose of several is concluded by itself
         decided = sides if contender else compared
-        conclusion = conclusion_of(decided, first, measure)
+        conclusion = conclusion_of(decided, sides[0].name, measure)
     data, notes = data_of(sides[0], dataset)
     texts = Texts(data)
-    doubts = [doubtful_of(result) for result in sides]
-    pairs = zip(sides, doubts, strict=True)
-    answers_of_sides = [side_of(result, texts, doubtful or {}) for result, doubtful in pairs]
-    cases = data.case_of
-    categories = {case.query_id: case.category for case in sides[0].cases}
-    questions = [
-        {
-            "id": query_id,
-            "text": text,
-            "category": cases[query_id].category or categories.get(query_id, ""),
-            "reference": cases[query_id].reference_answer or "",
-            "case": json_line(case_line(entry_of_case(data, cases[query_id]))),
-            "evidence": [texts.place(s.doc_id, s.start, s.end) for s in cases[query_id].evidence],
-            "sides": [answers.get(query_id, {}) for answers in answers_of_sides],
-        }
-        for query_id, text in sides[0].queries.items()
-    ]
     label = configurations(compared).set_index("name")["label"]
+    side_heads = []
+    answers_of_sides = []
+    for result in sides:
+        doubtful = doubtful_of(result)
+        side_heads.append(
+            {"name": result.name, "label": label[result.name], "checked": doubtful is not None}
+        )
+        answers_of_sides.append(side_of(result, texts, doubtful or {}))
     head: dict[str, Any] = {"testset": f"{data.name} selection", "split": data.split}
     if data.name == "pydoc" and data.corpus:
         head["corpus"] = "pydoc"  # the only one whose documents are found from any folder
     content = {
-        "sides": [
-            {"name": result.name, "label": label[result.name], "checked": doubtful is not None}
-            for result, doubtful in zip(sides, doubts, strict=True)
-        ],
+        "sides": side_heads,
         "conclusion": conclusion,
         "measures": measures_of(compared, sides, main),
         "scores": scores_of(sides),
-        "questions": questions,
+        "questions": _questions(sides[0], data, texts, answers_of_sides),
         "documents": texts.pieces(),
         "causes": CAUSES,
         "head": json_line(head),
         "notes": notes,
     }
     return Explorer(content, data)
+
+
+def _sides(compared: Results, baseline: str, contender: str, measure: str) -> Results:
+    """Return the one or two results that are shown: the baseline, and the contender or the best of
+    the others by a measure.
+    """
+    first = baseline_name(compared, baseline)
+    if contender == first:
+        raise ConfigError(f"{first!r} is both sides; name another result to compare it with")
+    if len(compared) == 1 and not contender:
+        return compared
+    if not contender:
+        names = compared.leaderboard(measure)["name"]
+        contender = names[names != first].iloc[0]
+    return Results([compared[first], compared[contender]])
+
+
+def _questions(
+    first: Result,
+    data: Dataset,
+    texts: Texts,
+    answers_of_sides: Sequence[Mapping[str, Any]],
+) -> list[dict[str, Any]]:
+    """Return each question of the first side with its labels, and for each side its answer or {}."""
+    cases = data.case_of
+    categories = {case.query_id: case.category for case in first.cases}
+    questions = []
+    for query_id, text in first.queries.items():
+        case = cases[query_id]
+        evidence = [texts.place(span.doc_id, span.start, span.end) for span in case.evidence]
+        questions.append(
+            {
+                "id": query_id,
+                "text": text,
+                "category": case.category or categories.get(query_id, ""),
+                "reference": case.reference_answer or "",
+                "case": json_line(case_line(entry_of_case(data, case))),
+                "evidence": evidence,
+                "sides": [answers.get(query_id, {}) for answers in answers_of_sides],
+            }
+        )
+    return questions
 
 
 def _compared(
@@ -159,8 +184,8 @@ def _name(side: str | Result) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Explorer:
-    """What `explore` gives: a widget in JupyterLab, `write` for one HTML file. `dataset` holds the
-    questions.
+    """The questions of one or two results: a widget in JupyterLab, one HTML file by `write`.
+    `dataset` holds the questions.
     """
 
     data: Mapping[str, Any]
@@ -240,10 +265,12 @@ class Explorer:
         return file
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        bundle = self.widget._repr_mimebundle_(
-            **options
-        )  # the text is for places that show no widget
-        return bundle and ({**bundle[0], "text/plain": self.conclusion}, bundle[1])
+        bundle = self.widget._repr_mimebundle_(**options)
+        if not bundle:
+            return bundle
+        data, metadata = bundle
+        # the text is for places that show no widget
+        return {**data, "text/plain": self.conclusion}, metadata
 
 
 def _escaped(text: str) -> str:

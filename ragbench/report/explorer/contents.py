@@ -102,8 +102,8 @@ def side_of(
 
 
 def doubtful_of(result: Result) -> dict[str, list[list[str]]] | None:
-    """Return query_id -> [claim, who doubts it], as evaluation or judge kept them; None where none
-    were checked.
+    """Return query_id -> [claim, who doubts it], as evaluation or judge kept them; None if no
+    claims were checked.
     """
     measured = {part.name for part in result.perspectives if part.measured}
     if not measured & {"groundedness", "judge"}:
@@ -111,9 +111,10 @@ def doubtful_of(result: Result) -> dict[str, list[list[str]]] | None:
     doubts: dict[str, dict[str, str]] = {}
     for case, by, text in doubtful_claims(result):
         doubts.setdefault(case.query_id, {}).setdefault(text, by)
-    return {
-        query_id: [list(pair) for pair in claims.items()] for query_id, claims in doubts.items()
-    }
+    pairs = {}
+    for query_id, found_by in doubts.items():
+        pairs[query_id] = [[claim, by] for claim, by in found_by.items()]
+    return pairs
 
 
 def conclusion_of(results: Results, baseline: str, measure: str) -> list[str]:
@@ -125,8 +126,8 @@ def conclusion_of(results: Results, baseline: str, measure: str) -> list[str]:
 
 
 def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, Any]]:
-    """Return the measures of the axes, `main` first, each with what the library finds: nothing is
-    tested in the script.
+    """Return the measures of the axes, `main` first, each with its comparison: the script tests
+    nothing.
 
     `main` is compared as the leaderboard compares it, adjusted over all `results`; the others as
     one family.
@@ -134,13 +135,7 @@ def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, A
     Raises:
         DataError: nothing is scored.
     """
-    scored = [set(side.scores.dropna(subset=["value"])["measure"]) for side in sides]
-    names = [
-        name
-        for name in dict.fromkeys([main, *LEADERBOARD, *BRIEF, *sides[0].scores["measure"]])
-        if all(name in names_of_side for names_of_side in scored)
-        and (name in (main, *LEADERBOARD, *BRIEF) or perspective_of(name) in ("own", "judge"))
-    ]
+    names = _measure_names(sides, main)
     if not names:
         raise DataError(
             f"{', '.join(side.name for side in sides)}: no measure scores a question of each"
@@ -148,21 +143,44 @@ def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, A
     if len(sides) == 1:
         means = {row.measure: row for row in sides[0].rows}
         return [_measure(name, [], _mean_sentence(means[name])) for name in names]
+    first, second = sides[0].name, sides[1].name
     # it is in the column `note`, and from there in the sentence
     with warnings.catch_warnings(action="ignore", category=DataWarning):
-        tables = [results.compare(sides[0].name, measures=names[:1])]
-        tables += [sides.compare(sides[0].name, measures=names[1:])] if names[1:] else []
+        tables = [results.compare(first, measures=names[:1])]
+        if len(names) > 1:
+            tables.append(sides.compare(first, measures=names[1:]))
     table = pd.concat(tables)
-    labels = [configurations(results).set_index("name")["label"][side.name] for side in sides]
-    return [
-        _measure(row["measure"], [row["wins"], row["losses"], row["ties"]], _sentence(row, labels))
-        for row in table[table["name"] == sides[1].name].to_dict("records")
-    ]
+    label_of = configurations(results).set_index("name")["label"]
+    labels = [label_of[first], label_of[second]]
+    measures = []
+    for row in table[table["name"] == second].to_dict("records"):
+        counts = [row["wins"], row["losses"], row["ties"]]
+        measures.append(_measure(row["measure"], counts, _sentence(row, labels)))
+    return measures
+
+
+def _measure_names(sides: Results, main: str) -> list[str]:
+    """Return the measures that every side has scored: `main`, those of the leaderboard and the brief
+    table, then the measures of a judge and of the user.
+    """
+    scored = [set(side.scores.dropna(subset=["value"])["measure"]) for side in sides]
+    usual = (main, *LEADERBOARD, *BRIEF)
+    names = []
+    for name in dict.fromkeys([*usual, *sides[0].scores["measure"]]):
+        is_everywhere = all(name in measures for measures in scored)
+        if is_everywhere and (name in usual or perspective_of(name) in ("own", "judge")):
+            names.append(name)
+    return names
 
 
 def _measure(name: str, counts: list[int], conclusion: str) -> dict[str, Any]:
-    about = {"name": name, "meaning": meaning_of(name), "higher": higher_is_better(name)}
-    return {**about, "conclusion": conclusion, "counts": counts}
+    return {
+        "name": name,
+        "meaning": meaning_of(name),
+        "higher": higher_is_better(name),
+        "conclusion": conclusion,
+        "counts": counts,
+    }
 
 
 def _mean_sentence(row: MeasureResult) -> str:
@@ -171,8 +189,8 @@ def _mean_sentence(row: MeasureResult) -> str:
 
 
 def _sentence(row: Mapping[Hashable, Any], labels: Sequence[str]) -> str:
-    """State how B differs from A by one measure, with who they are; its decision where it is the one
-    that decides.
+    """State how B differs from A by one measure, with their labels, and the decision if this measure
+    decides.
     """
     a, b = labels
     difference = with_interval(row["difference"], row["ci_low"], row["ci_high"], "{:+.3f}")
@@ -189,10 +207,9 @@ def scores_of(sides: Results) -> dict[str, list[list[float | None]]]:
     """Return measure -> for each side the values in the order of its questions; None = unscored."""
     names = list(dict.fromkeys(name for side in sides for name in side.scores["measure"]))
     tables = [side.wide.reindex(columns=names) for side in sides]
-    return {
-        name: [
-            [None if math.isnan(value) else float(short(value)) for value in table[name]]
-            for table in tables
-        ]
-        for name in names
-    }
+    return {name: [_plain_values(table[name]) for table in tables] for name in names}
+
+
+def _plain_values(values: pd.Series[float]) -> list[float | None]:
+    """Return values for JSON: shortened, None for NaN."""
+    return [None if math.isnan(value) else float(short(value)) for value in values]

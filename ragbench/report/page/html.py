@@ -68,8 +68,9 @@ def report_html(result: Result) -> str:
 
 
 def script_hash(text: str) -> str:
-    """Return what a content security policy allows a script by."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+    """Return the hash by which a content security policy allows a script."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 def _filters(
@@ -77,25 +78,28 @@ def _filters(
     details: Mapping[str, Details],
     leading: Mapping[str, MeasureResult],
 ) -> list[tuple[str, str, list[tuple[str, str]]]]:
-    """Return name, label and options of each filter, an option with its value and words; one value
-    is no choice.
+    """Return name, label and options of each filter of the failed questions that has a value; an
+    option is a value with its words.
     """
-    listed = [details[case.query_id] for case in failed]
-    choices = {
-        "category": ("Category", Counter(case.category for case in failed)),
-        "cause": ("Cause of failure", Counter(each.cause for each in listed)),
-        "weak": ("Weak perspective", Counter(name for each in listed for name in each.weak)),
-    }
-    words = {
-        name: f"{name}: {row.measure} {'above' if row.lower_is_better else 'below'} the mean "
-        f"{sentences.number(row.value)}"
-        for name, row in leading.items()
-    }
+    details_of_failed = [details[case.query_id] for case in failed]
+    categories = Counter(case.category for case in failed)
+    causes = Counter(each.cause for each in details_of_failed)
+    weak = Counter(name for each in details_of_failed for name in each.weak)
+    words = {}
+    for name, row in leading.items():
+        side = "above" if row.lower_is_better else "below"
+        words[name] = f"{name}: {row.measure} {side} the mean {sentences.number(row.value)}"
     filters = []
-    for name, (label, counts) in choices.items():
-        pairs = sorted((value, n) for value, n in counts.items() if value)
-        if pairs:
-            options = [(value, f"{words.get(value, value)} ({n})") for value, n in pairs]
+    for name, label, counts in (
+        ("category", "Category", categories),
+        ("cause", "Cause of failure", causes),
+        ("weak", "Weak perspective", weak),
+    ):
+        options = []
+        for value, n in sorted(counts.items()):
+            if value:
+                options.append((value, f"{words.get(value, value)} ({n})"))
+        if options:
             filters.append((name, label, options))
     return filters
 
@@ -108,28 +112,34 @@ def interval_bar(
     ceiling: float | None = None,
     lower_is_better: bool = False,
 ) -> dict[str, Any]:
-    """Return where the parts of a measure's bar are: its interval, value, target and ceiling, left
-    to right from 0.
+    """Return the places of the parts of a measure's bar, in units of its view box, from left to
+    right: "value", "low" and "width" of the interval, "target", and "beyond", the start and end of
+    the part past the ceiling. A part that is not known is None.
 
     >>> bar = interval_bar(0.5, 0.25, 0.75, target=0.6)
     >>> bar["value"], bar["low"], bar["width"], bar["target"]
     (110.0, 58.0, 104.0, 130.8)
     """
     numbers = {"value": value, "low": low, "high": high, "target": target, "ceiling": ceiling}
-    most = max([1.0, *(end for end in numbers.values() if end is not None)])
-    top = 1.0 if most <= 1.0 else most * 1.05
-    at = {name: _place(end / top) for name, end in numbers.items() if end is not None}
-    beyond, width = None, None
-    if "low" in at and "high" in at:
-        width = round(at["high"] - at["low"], 1)
-    # the part that no system could reach
-    if ceiling is not None and 0 < ceiling < top - 1e-9:
-        beyond = (_place(0), at["ceiling"]) if lower_is_better else (at["ceiling"], _place(1))
+    known = {name: end for name, end in numbers.items() if end is not None}
+    largest = max([1.0, *known.values()])
+    axis_end = 1.0 if largest <= 1.0 else largest * 1.05
+    place_of = {name: _place(end / axis_end) for name, end in known.items()}
+    start = width = None
+    if "low" in place_of and "high" in place_of:
+        start = place_of["low"]
+        width = round(place_of["high"] - start, 1)
+    beyond = None  # the part that no system could reach
+    if ceiling is not None and 0 < ceiling < axis_end - 1e-9:
+        if lower_is_better:
+            beyond = (_place(0), place_of["ceiling"])
+        else:
+            beyond = (place_of["ceiling"], _place(1))
     return {
-        "value": at.get("value"),
-        "low": None if width is None else at["low"],
+        "value": place_of.get("value"),
+        "low": start,
         "width": width,
-        "target": at.get("target"),
+        "target": place_of.get("target"),
         "beyond": beyond,
     }
 
@@ -140,9 +150,10 @@ def _place(fraction: float) -> float:
 
 
 def forest_marks(changes: Sequence[Change]) -> dict[str, Any]:
-    """Return where the marks of a forest plot are: its axis, and measure -> difference and
-    interval, on one scale for all; of the changes with an interval, of known measures that lie in
-    [0, 1].
+    """Return the places of the marks of a forest plot: the end of its axis, and measure -> places of
+    its difference and interval, on one scale for all.
+
+    Only changes with an interval are drawn, of known measures that have bounds.
 
     The axis ends at the first of 1, 2 or 5 times a power of ten that the widest interval does not
     pass, from 0.01 to 1.
@@ -151,32 +162,33 @@ def forest_marks(changes: Sequence[Change]) -> dict[str, Any]:
     >>> marks["end"], marks["rows"]["RR"]
     (0.5, {'low': 89.2, 'high': 214.0, 'value': 130.8})
     """
-    rows = {}
+    marks_of = {}
     for change in changes:
-        low, high, measure = change.ci_low, change.ci_high, change.measure
-        is_bounded = perspective_of(measure) and None not in bounds_of(measure)
+        low, high = change.ci_low, change.ci_high
+        is_bounded = perspective_of(change.measure) and None not in bounds_of(change.measure)
         if is_bounded and low is not None and high is not None:
-            rows[measure] = {"low": low, "high": high, "value": change.difference or 0.0}
-    furthest = max([0.01, *(abs(end) for marks in rows.values() for end in marks.values())])
+            difference = change.difference or 0.0
+            marks_of[change.measure] = {"low": low, "high": high, "value": difference}
+    furthest = 0.01
+    for marks in marks_of.values():
+        furthest = max([furthest, *(abs(end) for end in marks.values())])
     steps = [step * 10.0**power for power in (-2, -1) for step in (1, 2, 5)]
-    end = next((step for step in steps if step >= furthest - 1e-12), 1.0)
-    places = {
-        measure: {name: _place((value / end + 1) / 2) for name, value in marks.items()}
-        for measure, marks in rows.items()
-    }
-    return {"end": end, "rows": places}
+    axis_end = next((step for step in steps if step >= furthest - 1e-12), 1.0)
+    rows = {}
+    for measure, marks in marks_of.items():
+        rows[measure] = {name: _place((value / axis_end + 1) / 2) for name, value in marks.items()}
+    return {"end": axis_end, "rows": rows}
 
 
 def _case_measures(result: Result) -> list[str]:
-    """Return the columns of the table of all cases: the headline measures that not every case has
-    alike.
+    """Return the columns of the table of all cases: the first headline measures whose values differ
+    between cases.
     """
-    columns = [
-        name
-        for name in HEADLINE
-        if not name.startswith("overall_")
-        and len({case.scores.get(name) for case in result.cases} - {None}) > 1
-    ]
+    columns = []
+    for name in HEADLINE:
+        values = {case.scores.get(name) for case in result.cases} - {None}
+        if len(values) > 1 and not name.startswith("overall_"):
+            columns.append(name)
     return columns[:_COLUMNS]
 
 

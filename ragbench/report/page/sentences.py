@@ -25,7 +25,7 @@ from ragbench.judges.card import card_sentence, is_card
 from ragbench.judges.criteria import writer_among
 from ragbench.registry import BRIEF, HEADLINE, find_measure, is_ranking_measure
 from ragbench.statistics import p_text
-from ragbench.types import grouped
+from ragbench.types import Judgement, grouped
 
 CHANGE_SIGNS = {"regression": "✗", "improvement": "✓"}
 
@@ -36,33 +36,42 @@ SIGNS = {"passed": "✓", "missed": "✗", "unreachable": "⊘", "unscored": "?"
 def banner(result: Result) -> tuple[str, str]:
     """Return the verdict in a word, and the sentence behind it.
 
-    "passed", "failed" (also where a gate was not measured), or "no verdict" where there was neither
-    a target to reach nor a baseline to compare with.
+    The word is "passed", "failed" (also if a gate was not measured), or "no verdict" if there was
+    neither a target to reach nor a baseline to compare with.
     """
     counts = Counter(row.verdict for row in result.rows)
-    unscored = [row.measure for row in result.rows if row.verdict == "unscored"]
-    beyond = counts["unreachable"]
-    clauses = [result.passed_sentence] if result.passed_sentence else []
-    if aimed := counts["passed"] + counts["missed"]:
+    n_aimed = counts["passed"] + counts["missed"]
+    clauses = []
+    if result.passed_sentence:
+        clauses.append(result.passed_sentence)
+    if n_aimed:
         missed = f", missed: {', '.join(result.missed)}" if result.missed else ""
-        clauses.append(f"{counts['passed']} of {aimed} targets reached{missed}")
-    if beyond:
-        clauses.append(f"{plural(beyond, 'target')} beyond the ceiling of this test set")
+        clauses.append(f"{counts['passed']} of {n_aimed} targets reached{missed}")
+    if counts["unreachable"]:
+        targets = plural(counts["unreachable"], "target")
+        clauses.append(f"{targets} beyond the ceiling of this test set")
+    unscored = [row.measure for row in result.rows if row.verdict == "unscored"]
     if unscored:
         clauses.append(f"not measured: {', '.join(unscored)}")
     if result.comparison is not None:
-        worse = result.comparison.regressions
-        listed = f"{plural(len(worse), 'regression')}: {', '.join(worse)}"
-        clauses.append(listed if worse else f"no regression shown; {result.comparison.noticeable}")
-    if failed := result.counts.get("failed_judgements"):
+        regressions = result.comparison.regressions
+        if regressions:
+            clauses.append(f"{plural(len(regressions), 'regression')}: {', '.join(regressions)}")
+        else:
+            clauses.append(f"no regression shown; {result.comparison.noticeable}")
+    n_lost = result.counts.get("failed_judgements")
+    if n_lost:
         judged = plural(result.counts["judgements"], "answer")
-        clauses.append(f"the judge failed on {failed} of {judged}")
+        clauses.append(f"the judge failed on {n_lost} of {judged}")
     if result.edited:
         clauses.append(f"edited by a person after it was made: {', '.join(result.edited)}")
-    clauses += filter(None, [not_attributable(result.system)])
+    unattributed = not_attributable(result.system)
+    if unattributed:
+        clauses.append(unattributed)
     word = "passed" if result.passed else "failed"
-    if result.passed and not aimed and result.comparison is None:
-        word, reason = "no verdict", "No target applies to what was measured"
+    if result.passed and not n_aimed and result.comparison is None:
+        word = "no verdict"
+        reason = "No target applies to what was measured"
         if result.dataset["name"] == BUILT_IN:
             reason = (
                 "The default targets are for test sets of your own; on the built-in one "
@@ -76,29 +85,28 @@ def banner(result: Result) -> tuple[str, str]:
 def shown_measures(
     result: Result, names: Collection[str] = HEADLINE
 ) -> dict[str, list[MeasureResult]]:
-    """Return perspective -> the rows of the table: measures of these names and those with a target,
-    those of a judge and of the user.
+    """Return perspective -> the rows of its table: measures of these names, measures with a target,
+    and the measures of a judge and of the user.
 
-    A measure that nothing was scored by is left out unless a target wants it. Judged@k, which a
-    result has where it is below 1, is next to nDCG@k.
+    A measure without a score is left out unless it has a target. Judged@k, which a result has if it
+    is below 1, is next to nDCG@k.
     """
-    places = {name: i for i, name in enumerate(HEADLINE)}
-    kept = [
-        row
-        for row in sorted(result.rows, key=lambda row: places.get(_next_to(row), len(places)))
-        if row.target is not None
-        or (row.n_scored and (_next_to(row) in names or _always_shown(row)))
-    ]
-    return {
-        perspective.name: [row for row in kept if row.perspective == perspective.name]
-        for perspective in result.perspectives
-    }
+    position_of = {name: position for position, name in enumerate(HEADLINE)}
+    shown: dict[str, list[MeasureResult]] = {each.name: [] for each in result.perspectives}
+    for row in sorted(
+        result.rows, key=lambda row: position_of.get(_headline_name(row), len(HEADLINE))
+    ):
+        is_named = _headline_name(row) in names or _always_shown(row)
+        is_shown = row.target is not None or (row.n_scored and is_named)
+        if is_shown and row.perspective in shown:
+            shown[row.perspective].append(row)
+    return shown
 
 
 def brief_measures(result: Result) -> dict[str, list[MeasureResult]]:
     """Return `shown_measures` of a few headline measures.
 
-    Where rankings were not measured at the depth of 5, the greatest depth is used.
+    If rankings were not measured at the depth of 5, the greatest depth is used.
     """
     ks = result.settings.get("k") or [5]
     depth = 5 if 5 in ks else max(ks)
@@ -108,50 +116,63 @@ def brief_measures(result: Result) -> dict[str, list[MeasureResult]]:
 def shown_changes(result: Result, *, every: bool = True) -> list[Change]:
     """Return the rows of the comparison: regressions first, then improvements, then the others.
 
-    Without `every`, the others are only those of the brief table.
+    Without `every`, other rows are only those of measures in the brief table.
     """
-    changes = result.comparison.changes if result.comparison is not None else ()
+    if result.comparison is None:
+        return []
     brief = {row.measure for rows in brief_measures(result).values() for row in rows}
-    order = {verdict: rank for rank, verdict in enumerate(CHANGE_SIGNS)}
-    kept = [
-        change
-        for change in changes
-        if every or change.measure in brief or change.verdict in CHANGE_SIGNS
-    ]
-    return sorted(kept, key=lambda change: order.get(change.verdict, len(order)))
+    changes = []
+    for change in result.comparison.changes:
+        if every or change.measure in brief or change.verdict in CHANGE_SIGNS:
+            changes.append(change)
+    verdicts = [*CHANGE_SIGNS]
+
+    def rank(change: Change) -> int:
+        if change.verdict in verdicts:
+            return verdicts.index(change.verdict)
+        return len(verdicts)
+
+    return sorted(changes, key=rank)
 
 
-def _next_to(row: MeasureResult) -> str:
+def _headline_name(row: MeasureResult) -> str:
+    """Return the measure that decides the place of a row: nDCG@k for Judged@k."""
     return row.measure.replace("Judged@", "nDCG@")
 
 
 def _always_shown(row: MeasureResult) -> bool:
+    """Return True for a measure of the user or a judge, or of robustness."""
     measure = find_measure(row.measure)
-    return measure is not None and (
-        measure.perspective == "own"
-        or (measure.judged and measure.perspective == "judge")
-        or measure.name.startswith("robust:")
-    )
+    if measure is None:
+        return False
+    is_judged = measure.judged and measure.perspective == "judge"
+    return measure.perspective == "own" or is_judged or measure.name.startswith("robust:")
 
 
 def depth_table(result: Result) -> tuple[list[int], list[tuple[str, list[str]]]]:
-    """Return ranking measures by depth: the depths, and a row of values for each measure; nothing
-    where none was measured.
+    """Return ranking measures by depth: the depths, and for each measure its heading and its values at
+    these depths; two empty lists if none was measured.
     """
-    values = {
-        row.measure: row.value
-        for row in result.rows
-        if row.n_scored and is_ranking_measure(row.measure)
-    }
-    ks = [k for k in result.settings.get("k", ()) if any(name.endswith(f"@{k}") for name in values)]
+    values = {}
+    for row in result.rows:
+        if row.n_scored and is_ranking_measure(row.measure):
+            values[row.measure] = row.value
+    depths = []
+    for depth in result.settings.get("k", ()):
+        if any(name.endswith(f"@{depth}") for name in values):
+            depths.append(depth)
+    if not depths:
+        return [], []
     levels = {name.partition("nDCG@")[0] for name in values if "nDCG@" in name}
     level = next((level for level in ("", "chunk:", "span:") if level in levels), "")
     rows = []
-    for name, more in _AT_DEPTHS.items() if ks else ():
-        at_depths = [values.get(f"{level}{name}@{k}") for k in ks]
-        if name != "Judged" or any(value is not None for value in at_depths):
-            rows.append((f"{level}{name}@k{more}", [*map(number, at_depths)]))
-    return ks, rows
+    for name, explanation in _AT_DEPTHS.items():
+        at_depths = [values.get(f"{level}{name}@{depth}") for depth in depths]
+        is_measured = any(value is not None for value in at_depths)
+        if is_measured or name != "Judged":
+            heading = f"{level}{name}@k{explanation}"
+            rows.append((heading, [number(value) for value in at_depths]))
+    return depths, rows
 
 
 _AT_DEPTHS = {
@@ -165,13 +186,15 @@ _AT_DEPTHS = {
 
 
 def figures(result: Result) -> list[tuple[str, str]]:
-    """Describe counts, cost and chunking, each as a word and a sentence; what was not measured is
-    left out.
+    """Describe counts, the judge, cost and chunking, each as a word and a sentence, as far as they
+    were measured.
     """
-    counts, rows = result.counts, []
+    counts = result.counts
+    rows = []
     if result.cases and counts:
         parts = [f"{counts['passed']} passed", f"{counts['failed']} failed"]
-        parts += [f"{counts['undecided']} not decided"] if counts["undecided"] else []
+        if counts["undecided"]:
+            parts.append(f"{counts['undecided']} not decided")
         rows.append(("Questions", ", ".join(parts)))
     claims = []
     if "unsupported_claims" in counts:
@@ -184,7 +207,8 @@ def figures(result: Result) -> list[tuple[str, str]]:
         claims.append(f"{quotes} that the judge invented, whose claims count as unsupported")
     if claims:
         rows.append(("Claims", ", ".join(claims)))
-    if judge := _judge_sentence(result):
+    judge = _judge_sentence(result)
+    if judge:
         rows.append(("Judge", judge))
     if result.cases:
         rows.append(("Cost", _cost_sentence(result)))
@@ -194,7 +218,7 @@ def figures(result: Result) -> list[tuple[str, str]]:
 
 
 def _judge_sentence(result: Result) -> str:
-    """State what makes the judge's verdicts doubtful; "" where no judge was asked."""
+    """Name the judge and the reasons to doubt its verdicts; "" if no judge was asked."""
     requested = [judgement for judgement in result.judgements if judgement.samples]
     if not requested:
         return ""
@@ -207,54 +231,70 @@ def _judge_sentence(result: Result) -> str:
     if not cards:
         parts.append("not audited here: `ragbench audit` tests it")
     for criterion, judgements in grouped(requested, lambda each: each.criterion).items():
-        values = [each.value for each in judgements if each.value is not None]
-        if len(values) > 1 and len(set(values)) == 1:
-            parts.append(
-                f"constant: its verdict by {criterion} is {values[0]:.2f} on all {len(values)} "
-                "answers, so it distinguishes none of them"
-            )
-        excluded = [each.query_id for each in judgements if each.state == "excluded"]
-        if excluded:
-            shown = ", ".join(excluded[:5]) + (", ..." if len(excluded) > 5 else "")
-            reason = "the reference is wrong or incomplete"
-            if criterion != "correctness":
-                reason = "its verdict has no value"
-            parts.append(
-                f"{plural(len(excluded), 'answer')} without a verdict by {criterion}, as {reason}: "
-                f"{shown}"
-            )
+        parts += _doubts_on_criterion(criterion, judgements)
     return "; ".join(parts)
 
 
+def _doubts_on_criterion(criterion: str, judgements: Sequence[Judgement]) -> list[str]:
+    """State that all verdicts by a criterion are the same, and which answers have none."""
+    doubts = []
+    values = [judgement.value for judgement in judgements if judgement.value is not None]
+    if len(values) > 1 and len(set(values)) == 1:
+        doubts.append(
+            f"constant: its verdict by {criterion} is {values[0]:.2f} on all {len(values)} "
+            "answers, so it distinguishes none of them"
+        )
+    excluded = [each.query_id for each in judgements if each.state == "excluded"]
+    if excluded:
+        names = ", ".join(excluded[:5])
+        if len(excluded) > 5:
+            names += ", ..."
+        reason = "its verdict has no value"
+        if criterion == "correctness":
+            reason = "the reference is wrong or incomplete"
+        doubts.append(
+            f"{plural(len(excluded), 'answer')} without a verdict by {criterion}, as {reason}: "
+            f"{names}"
+        )
+    return doubts
+
+
 def _cost_sentence(result: Result) -> str:
+    """State the cost without cached replies, by part and per question."""
     if not result.costs:
         return "0 dollars: no language model was asked"
-    total = total_cost(result.costs)
     parts = {cost.part: dollars(total_cost(result.costs, cost.part)) for cost in result.costs}
-    listed = ", ".join(f"{part} {usd}" for part, usd in parts.items())
+    by_part = ", ".join(f"{part} {usd}" for part, usd in parts.items())
+    total = total_cost(result.costs)
     if total is None:
-        why = dict.fromkeys(
-            f"no price for {cost.model}"
-            if cost.input_tokens or cost.output_tokens
-            else f"no token counts from {cost.model}"
-            for cost in result.costs
-            if cost.usd is None
-        )
-        return f"unknown: {', '.join(why)} ({listed})"
+        reasons = []
+        for cost in result.costs:
+            if cost.usd is None:
+                has_tokens = bool(cost.input_tokens or cost.output_tokens)
+                lacking = "price for" if has_tokens else "token counts from"
+                reasons.append(f"no {lacking} {cost.model}")
+        return f"unknown: {', '.join(dict.fromkeys(reasons))} ({by_part})"
     return (
         f"{dollars(total)} dollars where nothing is cached "
-        f"({listed}), {dollars(total, len(result.cases))} per question"
+        f"({by_part}), {dollars(total, len(result.cases))} per question"
     )
 
 
 def _chunk_sentence(chunks: Mapping[str, float]) -> str:
-    texts = [f"{chunks['chunks']:,.0f}"]
+    """State the number and sizes of chunks, as far as their statistics are known."""
+    count = f"{chunks['chunks']:,.0f}"
     if "tokens_mean" in chunks:
         sizes = f"median {chunks['tokens_median']:.0f}, 95 % up to {chunks['tokens_p95']:.0f}"
-        texts = [f"{texts[0]} of {chunks['tokens_mean']:.0f} tokens on average ({sizes})"]
-    names = {"overlap_ratio": "overlap", "coherence": "coherence"}
-    names |= {"boundary_cuts": "borders inside a sentence"}
-    texts += [f"{word} {chunks[name]:.3f}" for name, word in names.items() if name in chunks]
+        count += f" of {chunks['tokens_mean']:.0f} tokens on average ({sizes})"
+    texts = [count]
+    names = {
+        "overlap_ratio": "overlap",
+        "coherence": "coherence",
+        "boundary_cuts": "borders inside a sentence",
+    }
+    for name, words in names.items():
+        if name in chunks:
+            texts.append(f"{words} {chunks[name]:.3f}")
     return ", ".join(texts)
 
 
@@ -264,17 +304,17 @@ COST_HEADS = "part,model,requests,cached,tokens in,tokens out,dollars,dollars pe
 
 
 def cost_rows(costs: Sequence[Cost], questions: int) -> list[tuple[str, ...]]:
-    """Return a row for each part and model, and their sum where there are several; the columns are
+    """Return a row for each part and model, and their sum if there are several; the columns are
     `COST_HEADS`.
     """
     rows = []
     for cost in costs:
-        tokens = (cost.input_tokens, cost.output_tokens)
-        counts = (f"{count:,}" for count in tokens) if any(tokens) else ("–", "–")
-        requests = (f"{cost.requests:,}", f"{cost.cached:,}", *counts)
-        rows.append(
-            (cost.part, cost.model, *requests, dollars(cost.usd), dollars(cost.usd, questions))
-        )
+        tokens = ["–", "–"]
+        if cost.input_tokens or cost.output_tokens:
+            tokens = [f"{cost.input_tokens:,}", f"{cost.output_tokens:,}"]
+        requests = (f"{cost.requests:,}", f"{cost.cached:,}", *tokens)
+        prices = (dollars(cost.usd), dollars(cost.usd, questions))
+        rows.append((cost.part, cost.model, *requests, *prices))
     if len(costs) > 1:
         total = total_cost(costs)
         rows.append(("all", "", "", "", "", "", dollars(total), dollars(total, questions)))
@@ -282,24 +322,25 @@ def cost_rows(costs: Sequence[Cost], questions: int) -> list[tuple[str, ...]]:
 
 
 def doubtful_claims(result: Result) -> list[tuple[CaseResult, str, str]]:
-    """Return the claims and numbers of answers that no context supports, each with its question and
-    who found it.
+    """Return the claims and numbers of answers that no context supports: its question, who found it
+    ("judge", "wording" or "number"), and its text.
     """
-    kinds = {"invented_claims": "judge", "unsupported_claims": "wording"}
-    kinds |= {"fabricated_numbers": "number"}
-    return [
-        (case, found_by, text)
-        for case in result.cases
-        for name, found_by in kinds.items()
-        for text in getattr(case, name)
-    ]
+    found_by = {
+        "invented_claims": "judge",
+        "unsupported_claims": "wording",
+        "fabricated_numbers": "number",
+    }
+    claims = []
+    for case in result.cases:
+        for name, finder in found_by.items():
+            claims += [(case, finder, text) for text in getattr(case, name)]
+    return claims
 
 
 def failed_cases(result: Result) -> list[CaseResult]:
     """Return the cases that did not pass, most reasons first, then in the order of the test set."""
-    return sorted(
-        (case for case in result.cases if case.passed is False), key=lambda case: -len(case.reasons)
-    )
+    failed = [case for case in result.cases if case.passed is False]
+    return sorted(failed, key=lambda case: -len(case.reasons))
 
 
 def number(value: float | None) -> str:
@@ -333,11 +374,14 @@ def aim(target: float | None, lower_is_better: bool) -> str:
     >>> aim(0.6, False), aim(3.0, True), aim(None, False)
     ('≥ 0.6', '≤ 3', '–')
     """
-    return "–" if target is None else f"{'≤' if lower_is_better else '≥'} {target:g}"
+    if target is None:
+        return "–"
+    sign = "≤" if lower_is_better else "≥"
+    return f"{sign} {target:g}"
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """Return an interval, "" where there is none.
+    """Return an interval; "" if a bound is None.
 
     >>> interval(0.1, 0.25)
     '[0.100, 0.250]'
@@ -347,7 +391,7 @@ def interval(low: float | None, high: float | None) -> str:
 
 def if_unreadable(bounds: tuple[float, float] | None) -> str:
     """Return the mean of a judged measure if all of its missing verdicts were the lowest, or the
-    highest value; "" where none is missing.
+    highest value; "" if none is missing.
 
     >>> if_unreadable((0.5, 0.75)), if_unreadable(None)
     ('0.500 to 0.750 with the unreadable verdicts', '')
@@ -358,8 +402,8 @@ def if_unreadable(bounds: tuple[float, float] | None) -> str:
 
 
 def sureness(row: MeasureResult) -> str:
-    """State that the verdict could be another with other questions of the kind; "" where that is
-    not known.
+    """State that the verdict could be another with other questions of the kind; "" if it is sure, or
+    that is not known.
 
     >>> sureness(MeasureResult("RR", "retrieval", 0.7, 0.5, 0.8, 9, 9, target=0.6, verdict="passed", sure=False))
     'not sure: the target lies in the interval'
@@ -383,7 +427,8 @@ def signed(difference: float | None) -> str:
     >>> signed(0.25), signed(-0.25), signed(0.0)
     ('+0.250', '-0.250', '0.000')
     """
-    return f"{'+' if difference and difference > 0 else ''}{number(difference)}"
+    is_positive = difference is not None and difference > 0
+    return f"+{number(difference)}" if is_positive else number(difference)
 
 
 def at_a_time(concurrency: int | None) -> str:
@@ -398,7 +443,7 @@ def at_a_time(concurrency: int | None) -> str:
 
 
 def shared_texts(result: Result) -> dict[str, Any]:
-    """Return what every template shows of a result, by the names in the templates."""
+    """Return the texts and rows that every template shows of a result, by their names there."""
     word, sentence = banner(result)
     return {
         "result": result,
@@ -418,8 +463,8 @@ def shared_texts(result: Result) -> dict[str, Any]:
 
 
 def templates(**options: Any) -> Environment:
-    """Return the environment of the templates here, with what their texts share; options are those
-    of jinja2.
+    """Return the environment of the templates in this folder, with their filters; `options` are
+    jinja2's.
     """
     environment = Environment(  # nosec B701: pages pass autoescape=True; the others are Markdown
         loader=PackageLoader("ragbench.report.page", "."),
