@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -83,32 +83,47 @@ def match_file_names(
     paths_of = {passage: _paths(passage) for passage in known}
     if not any(paths and not known[passage] for passage, paths in paths_of.items()):
         return {}
-    documents: dict[str, list[tuple[_Path, str]]] = defaultdict(list)
-    for name, doc_id in names.items():
-        if doc_id and (path := path_parts(name)):
-            documents[_stem(path)].append((path, doc_id))
+    documents = _documents_by_stem(names)
     claims: dict[Passage, _Claim] = {}
-    rivals: dict[str, list[_Claim]] = defaultdict(list)
+    rivals: dict[str, list[_Claim]] = defaultdict(list)  # document -> all claims to it
     for passage, paths in paths_of.items():
-        named = [
-            _Claim(level, doc_id, _full_path(path, paths))
-            for path in paths
-            for level, doc_id in _documents_of(path, documents.get(_stem(path), []))
-        ]
-        if doc_id := known[passage]:
-            for claim in named:
+        passage_claims = _claims(paths, documents)
+        doc_id = known[passage]
+        if doc_id:
+            for claim in passage_claims:
                 if claim.doc_id == doc_id:
                     rivals[doc_id].append(claim._replace(level=_ID))
-        elif named:
-            claim = min(named, key=lambda each: each.level)
-            claims[passage] = claim
-            rivals[claim.doc_id].append(claim)
+        elif passage_claims:
+            best = min(passage_claims, key=lambda claim: claim.level)
+            claims[passage] = best
+            rivals[best.doc_id].append(best)
     matched = {}
     for passage, claim in claims.items():
         as_good = {each.full_path for each in rivals[claim.doc_id] if each.level <= claim.level}
         if as_good == {claim.full_path}:
             matched[passage] = (claim.doc_id, _HOW[claim.level])
     return matched
+
+
+def _documents_by_stem(names: Mapping[str, str]) -> dict[str, list[tuple[_Path, str]]]:
+    """Return stem of a path -> the paths and ids of the documents with this stem."""
+    documents: dict[str, list[tuple[_Path, str]]] = defaultdict(list)
+    for name, doc_id in names.items():
+        path = path_parts(name)
+        if doc_id and path:
+            documents[_stem(path)].append((path, doc_id))
+    return documents
+
+
+def _claims(
+    paths: Sequence[_Path], documents: Mapping[str, Sequence[tuple[_Path, str]]]
+) -> list[_Claim]:
+    """Return the claims of a passage's paths to documents, which are given by their stems."""
+    claims = []
+    for path in paths:
+        for level, doc_id in _documents_of(path, documents.get(_stem(path), [])):
+            claims.append(_Claim(level, doc_id, _full_path(path, paths)))
+    return claims
 
 
 def _paths(passage: Passage) -> list[_Path]:
@@ -123,6 +138,7 @@ def _paths(passage: Passage) -> list[_Path]:
 
 
 def _full_path(path: _Path, paths: Iterable[_Path]) -> _Path:
+    """Return the longest of the paths that end in this one."""
     return max((each for each in paths if _ends_in(each, path)), key=len)
 
 
@@ -144,18 +160,23 @@ def _documents_of(path: _Path, documents: Iterable[tuple[_Path, str]]) -> list[t
         same_stem.add(doc_id)
         if other[-1] == path[-1]:
             same_name.add(doc_id)
+        n_shared = min(len(path), len(other))
+        is_end = _ends_in(path, other) or _ends_in(other, path)
         if other == path:
             lengths[doc_id] = len(path) + 1
-        elif min(len(path), len(other)) > 1 and (_ends_in(path, other) or _ends_in(other, path)):
-            lengths[doc_id] = max(lengths.get(doc_id, 0), min(len(path), len(other)))
+        elif n_shared > 1 and is_end:
+            lengths[doc_id] = max(lengths.get(doc_id, 0), n_shared)
     longest = max(lengths.values(), default=0)
     by_path = {doc_id for doc_id, length in lengths.items() if length == longest}
     if by_path:
-        level, named = _PATH, by_path
+        level, doc_ids = _PATH, by_path
     elif path[-1].isdecimal():
         return []
     elif same_name:
-        level, named = _FILE_NAME, same_name
+        level, doc_ids = _FILE_NAME, same_name
     else:
-        level, named = _STEM, same_stem
-    return [(level, doc_id) for doc_id in named] if len(named) == 1 else []
+        level, doc_ids = _STEM, same_stem
+    if len(doc_ids) != 1:
+        return []
+    [doc_id] = doc_ids
+    return [(level, doc_id)]

@@ -150,7 +150,9 @@ class Pipeline:
         check_servers(llm)
         check_prompt(prompt)
         check_servers(rewrite_llm)
-        self._history, self._rewrite, self._rewrite_llm = history, rewrite, rewrite_llm
+        self._history = history
+        self._rewrite = rewrite
+        self._rewrite_llm = rewrite_llm
         self._generation: dict[str, Any] = {
             "prompt": prompt,
             "k": k,
@@ -169,7 +171,8 @@ class Pipeline:
         self.run: Run = {}
         self.stages: dict[str, Run] = {}
         self._rewritten: dict[str, tuple[tuple[str, ...], Completion | None]] = {}
-        self.depth, self.tokenizer = depth, tokenizer
+        self.depth = depth
+        self.tokenizer = tokenizer
         chunked = perf_counter()
         llm = llm if isinstance(llm, str) else load_llm(llm)
         self.name = name or _name_of(retriever, chunker, chunk_size, llm, steps)
@@ -202,7 +205,7 @@ class Pipeline:
 
     @property
     def usage(self) -> dict[str, list[Completion]]:
-        """Return what models replied to the steps so far: part -> completions."""
+        """Return part -> completions of models for the steps so far."""
         rewriter = [reply for _, reply in self._rewritten.values() if reply is not None]
         return {**self._search.usage, "rewriter": rewriter}
 
@@ -211,8 +214,8 @@ class Pipeline:
         return self._search.allows(query_id, text, doc_id)
 
     def passages(self, doc_ids: Iterable[str] = ()) -> Sequence[Chunk]:
-        """Return what the ids of `run` name: `chunks`, or where a search expands them all passages of
-        these documents and those that were handed over so far.
+        """Return the passages that the ids of `run` name: `chunks`, or, if a search expands them, all
+        passages of these documents and the passages that were handed over so far.
         """
         return self._search.passages(doc_ids)
 
@@ -275,49 +278,56 @@ class Pipeline:
         concurrency: int = 8,
         timeout_s: float = TIMEOUT_S,
     ) -> list[Answer]:
-        """Answer questions from contexts that no retriever chose, all of them; from none, the
-        language model answers closed-book.
+        """Answer questions from contexts that no retriever chose, using all of them; without contexts
+        the language model answers closed-book.
+
+        Args:
+            cases: the questions.
+            contexts: query_id -> chunks, in rank order, of every question.
         """
-        run = {
-            query_id: {chunk.chunk_id: 1 / rank for rank, chunk in enumerate(chunks, 1)}
-            for query_id, chunks in contexts.items()
-        }
-        texts = {chunk.chunk_id: chunk for chunks in contexts.values() for chunk in chunks}
+        run: Run = {}
+        texts: dict[str, Chunk] = {}
+        for query_id, chunks in contexts.items():
+            run[query_id] = {chunk.chunk_id: 1 / rank for rank, chunk in enumerate(chunks, 1)}
+            texts.update((chunk.chunk_id, chunk) for chunk in chunks)
         asking: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
-        options = {**self._generation, "k": max([1, *map(len, run.values())])}
+        longest = max([1, *map(len, run.values())])
+        options = {**self._generation, "k": longest}
         dataset = replace(self._dataset, cases=cases, qrels={})
         answers = generate_answers(dataset, run, [*texts.values()], self.llm, **options, **asking)
         if self.llm in NO_MODEL:  # without contexts there is nothing to extract from
             return answers
-        others = [case for case in cases if not contexts[case.query_id]]
+        without_contexts = [case for case in cases if not contexts[case.query_id]]
         replies = generate_many(
             load_llm(self.llm),
-            [closed_book(case.text) for case in others],
+            [closed_book(case.text) for case in without_contexts],
             system=GENERATION_SYSTEM,
             max_tokens=options["max_tokens"],
             temperature=options["temperature"],
             label="answers without documents",
             **asking,
         )
-        by_memory = {
-            case.query_id: read_reply(case.query_id, reply, ())
-            for case, reply in zip(others, replies, strict=True)
-        }
-        return [by_memory.get(answer.query_id, answer) for answer in answers]
+        closed_book_answers = {}
+        for case, reply in zip(without_contexts, replies, strict=True):
+            closed_book_answers[case.query_id] = read_reply(case.query_id, reply, ())
+        return [closed_book_answers.get(answer.query_id, answer) for answer in answers]
 
     def with_llm(self, llm: LLMLike, **generation: Any) -> Self:
         """Return the same pipeline, its index shared, with another writer of answers; nothing is
         asked yet.
 
-        `generation` are further arguments of it that change: prompt, k, max_context_tokens,
+        `generation` are arguments of the pipeline that change, too: prompt, k, max_context_tokens,
         max_tokens, temperature.
         """
         check_llm(llm)
         other = copy(self)
-        model = llm if isinstance(llm, str) else load_llm(llm)
-        other.llm, other.run, other._lock = model, {}, threading.Lock()
-        other.stages, other._rewritten = {}, {}
-        other._generation, other.seconds = {**self._generation, **generation}, dict(self.seconds)
+        other.llm = llm if isinstance(llm, str) else load_llm(llm)
+        other.run = {}
+        other.stages = {}
+        other._rewritten = {}
+        other._lock = threading.Lock()
+        other._generation = {**self._generation, **generation}
+        other.seconds = dict(self.seconds)
         return other
 
     def _ask(
@@ -327,12 +337,13 @@ class Pipeline:
         around_search: AbstractContextManager[None],
         asking: Mapping[str, Any],
     ) -> tuple[list[Answer], dict[str, float]]:
-        """Return the answers, and the seconds of the stages "search" and "generate", the latter where
-        answers are written; `asking` are options of `generate_many`.
+        """Return the answers, and the seconds of the stages "search" and, if answers are written,
+        "generate". `around_search` is entered for the search alone; `asking` are options of
+        `generate_many`.
         """
         start = perf_counter()
-        new = self._standalone(queries, histories, asking)
-        texts = {**queries, **new}
+        standalone_texts = self._standalone(queries, histories, asking)
+        texts = {**queries, **standalone_texts}
         wordings = self._wordings(texts, **asking)
         with around_search:
             stages = self._search.stages(texts, wordings, **asking)
@@ -340,8 +351,8 @@ class Pipeline:
         searched = perf_counter()
         with self._lock:
             self.run = {**self.run, **run}
-            for name, found in stages.items():
-                self.stages[name] = {**self.stages.get(name, {}), **found}
+            for name, ranking in stages.items():
+                self.stages[name] = {**self.stages.get(name, {}), **ranking}
         cases = [Case(query_id, query) for query_id, query in texts.items()]
         dataset = replace(self._dataset, cases=cases, qrels={})
         answers = generate_answers(
@@ -350,32 +361,36 @@ class Pipeline:
         seconds = {"search": searched - start}
         if self.llm != NO_ANSWERS:
             seconds["generate"] = perf_counter() - searched
-        calls = self._calls(queries, new, wordings, asking)
+        calls = self._calls(queries, standalone_texts, wordings, asking)
         return [replace(each, calls=calls.get(each.query_id, ())) for each in answers], seconds
 
     def _calls(
         self,
         queries: Mapping[str, str],
-        new: Mapping[str, str],
+        standalone_texts: Mapping[str, str],
         wordings: Mapping[str, Sequence[str]],
         asking: Mapping[str, Any],
     ) -> dict[str, tuple[Call, ...]]:
-        """Return query_id -> what was asked in the place of a question, and what the question itself
-        would have found.
+        """Return query_id -> the calls of each rewritten question: the queries in its place, then the
+        question itself with the chunks that it alone would have found.
         """
-        changed = {query_id: queries[query_id] for query_id in {**new, **wordings}}
+        changed = {query_id: queries[query_id] for query_id in {**standalone_texts, **wordings}}
         if not changed:
             return {}
-        *_, plain = self._search.stages(changed, {}, **asking).values()
+        *_, unchanged_run = self._search.stages(changed, {}, **asking).values()
         name = self._rewrite if isinstance(self._rewrite, str) else object_name(self._rewrite)
-        calls: dict[str, tuple[Call, ...]] = {}
+        calls_of: dict[str, tuple[Call, ...]] = {}
         for query_id, query in changed.items():
-            asked = [Call(self._history, new[query_id])] if query_id in new else []
-            asked += [Call(name, text) for text in wordings.get(query_id, ())]
-            alone = "last" if query_id in new else "question"
-            found = tuple(plain[query_id])[: self.k]
-            calls[query_id] = (*asked, Call(alone, query, found))
-        return calls
+            calls = []
+            unchanged = "question"
+            if query_id in standalone_texts:
+                calls.append(Call(self._history, standalone_texts[query_id]))
+                unchanged = "last"
+            calls += [Call(name, text) for text in wordings.get(query_id, ())]
+            found = tuple(unchanged_run[query_id])[: self.k]
+            calls.append(Call(unchanged, query, found))
+            calls_of[query_id] = tuple(calls)
+        return calls_of
 
     @property
     def _rewriter(self) -> LLMLike:
@@ -387,27 +402,37 @@ class Pipeline:
         histories: Mapping[str, Sequence[Message]],
         asking: Mapping[str, Any],
     ) -> dict[str, str]:
-        """Return what is searched for and answered in place of each question that has a history."""
-        before = {q: as_text([*histories[q]]) for q in queries if histories.get(q)}
+        """Return query_id -> text that is searched for and answered in place of a question with a
+        history; {} if histories are not used.
+        """
+        earlier = {}
+        for query_id in queries:
+            if histories.get(query_id):
+                earlier[query_id] = as_text([*histories[query_id]])
+        with_history = {
+            query_id: f"{text}\n{queries[query_id]}" for query_id, text in earlier.items()
+        }
         if self._history == "all":
-            return {query_id: f"{text}\n{queries[query_id]}" for query_id, text in before.items()}
+            return with_history
         if self._history != "rewrite":
             return {}
-        keys = {query_id: f"{before[query_id]}\n{queries[query_id]}" for query_id in before}
-        left = {
-            query_id: before[query_id]
-            for query_id in before
-            if keys[query_id] not in self._rewritten
-        }
+        left = {}
+        for query_id, text in earlier.items():
+            if with_history[query_id] not in self._rewritten:
+                left[query_id] = text
         if left:
             texts, replies = standalone(queries, left, self._rewriter, **asking)
             for query_id, reply in zip(left, replies, strict=True):
-                self._rewritten[keys[query_id]] = (texts[query_id],), reply
-        return {query_id: self._rewritten[keys[query_id]][0][0] for query_id in before}
+                self._rewritten[with_history[query_id]] = ((texts[query_id],), reply)
+        standalone_texts = {}
+        for query_id, key in with_history.items():
+            (text,), _ = self._rewritten[key]
+            standalone_texts[query_id] = text
+        return standalone_texts
 
     def _wordings(self, queries: Mapping[str, str], **asking: Any) -> dict[str, tuple[str, ...]]:
-        """Return what is searched for in place of each question; {} without a step that rewrites.
-        Each question is rewritten once.
+        """Return query_id -> queries that are searched for in place of a question; {} without a step
+        that rewrites. Each question is rewritten once.
         """
         if not self._rewrite:
             return {}
@@ -415,5 +440,5 @@ class Pipeline:
         if left:
             texts, replies = wordings(left, self._rewrite, self._rewriter, **asking)
             for (query_id, question), reply in zip_longest(left.items(), replies):
-                self._rewritten[question] = texts[query_id], reply
+                self._rewritten[question] = (texts[query_id], reply)
         return {query_id: self._rewritten[text][0] for query_id, text in queries.items()}

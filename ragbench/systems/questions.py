@@ -44,9 +44,9 @@ def ask(
     cases.
 
     Args:
-        system: anything with `name` and `answer(query_id, query)`. Where that takes the keywords
-            `user_roles` and `history`, it gets those of the case. One with `answer_many(queries)`,
-            such as `Pipeline`, is asked all at once.
+        system: an object with `name` and `answer(query_id, query)`. If `answer` takes the keywords
+            `user_roles` and `history`, it gets the roles and history of the case. A system with
+            `answer_many(queries)`, such as `Pipeline`, is asked all at once.
         dataset: the questions.
         concurrency: how many questions wait at a time.
         timeout_s: seconds that a reply of a language model may take, for a system whose
@@ -55,9 +55,9 @@ def ask(
         known: query_id -> answers that are there already; these questions are not asked.
 
     Returns:
-        One answer per case. What a system raises, or returns that is not an answer, is a failed
-        answer with the reason in `error`; failures are reported together in one DataWarning.
-        `latency_ms` has "total" unless the system gave one, or answered in a batch.
+        One answer per case. If a system raises, or returns something that is not an answer, the
+        answer has failed, with the reason in `error`; failures are reported together in one
+        DataWarning. `latency_ms` has "total" unless the system gave one, or answered in a batch.
         Ctrl-C ends at once.
 
     >>> from ragbench.systems.function import FunctionSystem
@@ -79,13 +79,18 @@ def ask(
         "independent; name them as in 'rail<::>2'",
         [case.query_id for case in dataset.cases if case.turns and TURN_MARK not in case.query_id],
     )
-    answers, label = dict(known or {}), label or system.name
+    answers = dict(known or {})
+    label = label or system.name
     queries = {q: text for q, text in dataset.queries.items() if q not in answers}
-    many = getattr(system, "answer_many", None)
-    if callable(many) and (active_dry_run() is None or getattr(system, "sends_nothing", False)):
+    answer_many = getattr(system, "answer_many", None)
+    sends_nothing = active_dry_run() is None or getattr(system, "sends_nothing", False)
+    if callable(answer_many) and sends_nothing:
         histories = {case.query_id: case.history for case in dataset.cases if case.turns}
-        options = keywords(many, histories=histories, concurrency=concurrency, timeout_s=timeout_s)
-        answers |= {answer.query_id: answer for answer in many(queries, **options)}
+        options = keywords(
+            answer_many, histories=histories, concurrency=concurrency, timeout_s=timeout_s
+        )
+        for answer in answer_many(queries, **options):
+            answers[answer.query_id] = answer
         return [answers[query_id] for query_id in dataset.queries]
     with progress_bar(len(queries), label, "questions") as bar:
         work = ThreadedCalls(
@@ -112,17 +117,19 @@ def ask_case(system: System, case: Case) -> Answer:
 
 
 def ask_one(system: System, query_id: str, query: str, **options: Unpack[Asker]) -> Answer:
-    """Ask one question; what the system raises is a failed answer. `latency_ms` has "total" at
-    least.
+    """Ask one question and return the answer, a failed one if the system raises. `latency_ms` has
+    "total" at least.
 
-    `user_roles` are those of the person who asks, and `history` the earlier messages, for a system
-    whose `answer` takes them. In a dry run only systems that send nothing themselves are asked:
-    ragbench's own pipeline and recorded answers.
+    `user_roles` are the roles of the person who asks, and `history` the earlier messages, for a
+    system whose `answer` takes them. In a dry run only systems that send nothing themselves are
+    asked: ragbench's own pipeline and recorded answers.
     """
-    if (plan := active_dry_run()) and not getattr(system, "sends_nothing", False):
+    plan = active_dry_run()
+    if plan and not getattr(system, "sends_nothing", False):
         plan.note_question(system.name)
         return failed(query_id, "a dry run: nothing was sent", FailureKind.DRY_RUN)
-    start, accepted = time.perf_counter(), keywords(system.answer, **options)
+    start = time.perf_counter()
+    accepted = keywords(system.answer, **options)
     answer = attempt(query_id, system.name, lambda: system.answer(query_id, query, **accepted))
     total = 1000 * (time.perf_counter() - start)
     return answer if answer.latency_ms else replace(answer, latency_ms={"total": total})
@@ -130,20 +137,19 @@ def ask_one(system: System, query_id: str, query: str, **options: Unpack[Asker])
 
 def warn_of_failures(name: str, answers: Sequence[Answer]) -> None:
     """Warn once of all answers that failed."""
-    wrong = [answer for answer in answers if answer.error is not None]
-    if wrong:
+    failed_answers = [answer for answer in answers if answer.error is not None]
+    if failed_answers:
+        first = failed_answers[0]
         warnings.warn(
-            f"{name}: {len(wrong)} of {len(answers)} answers failed, the first for "
-            f"query {wrong[0].query_id!r}: {wrong[0].error}",
+            f"{name}: {len(failed_answers)} of {len(answers)} answers failed, the first for "
+            f"query {first.query_id!r}: {first.error}",
             DataWarning,
             stacklevel=3,
         )
 
 
 def warn_of_notes(name: str, answers: Sequence[Answer]) -> dict[str, int]:
-    """Warn once of each kind of thing in the answers that could not be read, with its number, and
-    return the numbers.
-    """
+    """Warn once of each kind of note on the answers, and return kind -> number of such notes."""
     counts: Counter[str] = Counter()
     firsts: dict[str, tuple[str, str]] = {}
     for answer in answers:
