@@ -114,11 +114,12 @@ def chunk(
     chunks: list[Chunk] = []
     if isinstance(dataset.corpus, LargeCorpus):
         chunks = cast("list[Chunk]", LargeChunks(dataset.corpus))
-    if not isinstance(name, str) or name == "document":
-        corpus = dataset.corpus.values()
-        for pieces in (
-            map(_whole, corpus) if isinstance(name, str) else _own(corpus, name, size, overlap)
-        ):
+    if name == "document":
+        for document in dataset.corpus.values():
+            chunks.extend(_whole(document))
+        return chunks
+    if not isinstance(name, str):
+        for pieces in _cut_by_function(dataset.corpus.values(), name, size, overlap):
             chunks.extend(pieces)
         return chunks
     load_tokenizer(tokenizer)  # a wrong name is an error even where there is nothing to cut
@@ -131,9 +132,8 @@ def chunk(
         is_long = [len(offsets) > size for offsets in all_offsets]
         similarities: Iterator[FloatArray] = iter(())
         if model is not None:
-            similarities = _similarities(
-                [text for text, long in zip(texts, is_long, strict=True) if long], model
-            )
+            long_texts = [text for text, long in zip(texts, is_long, strict=True) if long]
+            similarities = _similarities(long_texts, model)
         for document, text, offsets, long in zip(
             documents, texts, all_offsets, is_long, strict=True
         ):
@@ -192,10 +192,14 @@ def check_chunker(chunker: str | Callable[..., Any]) -> str | Callable[..., Any]
     return chunker
 
 
-def _own(
+def _cut_by_function(
     documents: Iterable[Document], chunker: Callable[..., Any], size: int, overlap: int
 ) -> Iterator[Iterable[Chunk]]:
-    """Return the pieces that a user's function makes of each document."""
+    """Yield the chunks that a user's function makes of each document, each place once.
+
+    Raises:
+        ConfigError: the function returns something else than parts of the document.
+    """
     options = {"chunk_size": size, "chunk_overlap": overlap}
     parameters: Collection[str] = ()
     with suppress(TypeError, ValueError):  # some built-in functions have no signature
@@ -203,44 +207,61 @@ def _own(
     options = {key: value for key, value in options.items() if key in parameters}
     what = f"chunker {object_name(chunker)}"
     for document in documents:
-        chunks: dict[str, Chunk] = {}
-        text, begin = document.full_text, 0
+        text = document.full_text
         pieces = chunker(text, **options)
         if isinstance(pieces, str) or not isinstance(pieces, Iterable):
             raise ConfigError(
                 f"{what} returned {type(pieces).__name__} for {document.doc_id!r}; expected a list"
             )
+        chunks: dict[str, Chunk] = {}
+        search_from = 0
         for piece in pieces:
             if isinstance(piece, str):
-                ahead = text.find(piece, begin)
-                start = ahead if ahead >= 0 else text.find(piece)  # of pieces that overlap
-                if start < 0:
-                    raise ConfigError(
-                        f"{what} returned {piece[:60]!r}, which is not in the text "
-                        f"of {document.doc_id!r}: a chunk is a part of its document, character "
-                        "by character; return pairs (start, end) instead"
-                    )
-                start, end, begin = start, start + len(piece), start + 1
+                start = _find_piece(piece, document, search_from, what)
+                end = start + len(piece)
+                search_from = start + 1
             else:
-                try:
-                    start, end = (int(edge) for edge in piece)
-                except (TypeError, ValueError):
-                    raise ConfigError(
-                        f"{what} returned {piece!r}; expected a text or a pair (start, end)"
-                    ) from None
-                if not 0 <= start <= end <= len(text):
-                    raise ConfigError(
-                        f"{what} returned {piece!r} for {document.doc_id!r} of {len(text)} "
-                        "characters"
-                    )
+                start, end = _pair(piece, document, what)
             start, end = trim(text, start, end)
             if start < end:
-                chunk_ = Chunk.cut(document.doc_id, text, start, end)
-                chunks[chunk_.chunk_id] = chunk_
+                cut = Chunk.cut(document.doc_id, text, start, end)
+                chunks[cut.chunk_id] = cut
         yield chunks.values()
 
 
+def _find_piece(piece: str, document: Document, search_from: int, what: str) -> int:
+    """Return where a piece begins: its next place in the document, or else its first."""
+    text = document.full_text
+    start = text.find(piece, search_from)
+    if start < 0:
+        start = text.find(piece)  # pieces may overlap
+    if start < 0:
+        raise ConfigError(
+            f"{what} returned {piece[:60]!r}, which is not in the text "
+            f"of {document.doc_id!r}: a chunk is a part of its document, character "
+            "by character; return pairs (start, end) instead"
+        )
+    return start
+
+
+def _pair(piece: Any, document: Document, what: str) -> tuple[int, int]:
+    """Return a pair (start, end) of characters as whole numbers within the document."""
+    try:
+        start, end = (int(edge) for edge in piece)
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"{what} returned {piece!r}; expected a text or a pair (start, end)"
+        ) from None
+    n_characters = len(document.full_text)
+    if not 0 <= start <= end <= n_characters:
+        raise ConfigError(
+            f"{what} returned {piece!r} for {document.doc_id!r} of {n_characters} characters"
+        )
+    return start, end
+
+
 def _check_numbers(size: int, overlap: int) -> None:
+    """Refuse a size below 1, and an overlap outside 0 <= overlap < size."""
     for what, value in (("size", size), ("overlap", overlap)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool):
             raise ConfigError(f"chunk {what} must be a whole number of tokens, not {value!r}")
@@ -253,9 +274,12 @@ def _check_numbers(size: int, overlap: int) -> None:
 
 
 def _whole(document: Document) -> list[Chunk]:
+    """Return a document as one chunk; [] if it is blank."""
     text = document.full_text
     start, end = trim(text, 0, len(text))
-    return [Chunk.cut(document.doc_id, text, start, end)] if start < end else []
+    if start >= end:
+        return []
+    return [Chunk.cut(document.doc_id, text, start, end)]
 
 
 def _cut(doc_id: str, text: str, offsets: Offsets, windows: Sequence[Window]) -> list[Chunk]:

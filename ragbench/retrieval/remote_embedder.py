@@ -76,28 +76,38 @@ class Remote:
 
     @property
     def identity(self) -> str:
-        """Return what names the model and, where that does not suffice, its server; "" in a dry run,
-        whose vectors must not be kept.
-        """
+        """Return the name of the model and its server; "" in a dry run, whose vectors must not be kept."""
         return "" if active_dry_run() else f"embeddings of {self._llm.name} at {self.origin}"
 
     def embed(self, texts: list[str], role: str) -> FloatArray:
-        """Return one row for each text, from the store, and from the server where it is not there."""
+        """Return one row for each text, from the store or else from the server; a blank text has a row
+        of zeros.
+
+        Raises:
+            ModelError: the server returns vectors of different sizes.
+        """
         requests = [self._request(text) for text in texts if text.strip()]
         stored = self._llm.known(requests)
         if active_dry_run():
             return np.random.default_rng(0).random((len(texts), _STAND_IN), dtype=np.float32)
-        pairs = list(zip(requests, stored, strict=True))
-        coded = {request.prompt: reply.text for request, reply in pairs if reply}
-        missing = [request for request, reply in pairs if reply is None]
+        coded: dict[str, str] = {}  # text -> its vector in base64
+        missing = []
+        for request, reply in zip(requests, stored, strict=True):
+            if reply:
+                coded[request.prompt] = reply.text
+            if reply is None:
+                missing.append(request)
         if missing and self._llm.settings.replies == "offline":
             self._llm.fetch(missing[0])  # raises, and names it
         if missing:
             coded |= self._sent(missing)
-        vectors = {
-            text: np.frombuffer(base64.b64decode(code), dtype="<f4") for text, code in coded.items()
-        }
-        sizes = {*map(len, vectors.values()), self.dimension or 0} - {0}
+        vectors = {}
+        for text, code in coded.items():
+            vectors[text] = np.frombuffer(base64.b64decode(code), dtype="<f4")
+        sizes = {len(vector) for vector in vectors.values()}
+        if self.dimension:
+            sizes.add(self.dimension)
+        sizes.discard(0)
         if len(sizes) > 1:
             raise ModelError(
                 f"{self._llm.name} gave vectors of {' and '.join(map(str, sizes))} components"
@@ -110,37 +120,43 @@ class Remote:
         return Request(self._provider, self._model_name, prompt, EMBEDDING, 1, origin=self.origin)
 
     def _sent(self, requests: list[Request]) -> dict[str, str]:
-        """Return text -> vector of one batch, each kept in the store with its part of the tokens."""
+        """Send texts in one batch and return text -> vector in base64. Each vector is kept in the
+        store, with the part of the batch's tokens and time that its text took.
+        """
         texts = [request.prompt for request in requests]
         reply = self._llm.send(self._request(json.dumps(texts)))
         sizes = [len(text.encode()) for text in texts]
+        seconds = reply.latency_s / len(requests)
         coded = {}
         for request, vector, size in zip(requests, json.loads(reply.text), sizes, strict=True):
             code = base64.b64encode(np.array(vector, dtype="<f4").tobytes()).decode()
             coded[request.prompt] = code
-            part = round(reply.input_tokens * size / sum(sizes))
-            seconds = reply.latency_s / len(requests)
-            single = reply._replace(text=code, input_tokens=part, latency_s=seconds)
             if self._llm.settings.replies == "on":
+                n_tokens = round(reply.input_tokens * size / sum(sizes))
+                single = reply._replace(text=code, input_tokens=n_tokens, latency_s=seconds)
                 replies.store(request, single)
         return coded
 
     def send(self, request: Request, timeout_s: float) -> Reply:
         """Send one batch, once: a JSON list of texts for a JSON list of vectors."""
-        texts, start = json.loads(request.prompt), time.perf_counter()
+        texts = json.loads(request.prompt)
+        start = time.perf_counter()
         payload: dict[str, Any] = {"model": request.model, "input": texts}
         if request.provider == "ollama":
             payload["truncate"] = False
             local = self._server.post("/api/embed", payload, timeout_s, OllamaEmbeddings)
-            vectors, read, served = local.embeddings, local.prompt_eval_count, local.model
+            vectors = local.embeddings
+            n_tokens = local.prompt_eval_count
+            served = local.model
         else:
             payload["encoding_format"] = "float"
             parsed = self._server.post("/embeddings", payload, timeout_s, EmbeddingReply)
-            vectors, served = [row.embedding for row in parsed.data], parsed.model
-            read = parsed.usage.prompt_tokens if parsed.usage else 0
+            vectors = [row.embedding for row in parsed.data]
+            n_tokens = parsed.usage.prompt_tokens if parsed.usage else 0
+            served = parsed.model
         sizes = sorted({len(vector) for vector in vectors})
         if len(vectors) != len(texts) or len(sizes) != 1:
             received = f"{len(vectors)} vectors of {sizes} components for {len(texts)} texts"
             raise unreadable(self._server.name, received)
         seconds = time.perf_counter() - start
-        return Reply(json.dumps(vectors), served or request.model, read, 0, seconds, "stop")
+        return Reply(json.dumps(vectors), served or request.model, n_tokens, 0, seconds, "stop")

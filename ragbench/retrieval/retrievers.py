@@ -129,26 +129,25 @@ def make_retriever(
 ) -> Retriever:
     """Index `chunks` with the retriever of that name, default settings.
 
-    `embedder` is that of "dense" or "hybrid": a name or an object, as `load_embedder` takes it. An object
-    that embeds texts, in place of the name, is that of "dense".
+    `embedder` is the embedder of "dense" or "hybrid": a name or an object, as `load_embedder` takes
+    it. An object that embeds texts, in place of the name, means "dense" with this embedder.
 
-
-    `language` is that of the chunks: a code such as "de", "none", or "" to detect it. `fusion` is
-    how a hybrid puts its two rankings together (`Hybrid`); others have one ranking.
+    `language` is the language of the chunks: a code such as "de", "none", or "" to detect it.
+    `fusion` is how a hybrid puts its two rankings together (`Hybrid`); others have one ranking.
 
     "bm25", "bm25@disk" (`BM25Disk`, extra "large"), "dense:<embedder>" or "hybrid:<embedder>",
     where the embedder is anything that `load_embedder` takes: "dense:minilm", "hybrid:wordllama",
     "dense:sentence-transformers/all-mpnet-base-v2", "dense:models/mine". "sparse:<model>" (`Sparse`)
     and "late:<model>" (`Late`) name a folder or a model of the hub.
 
-    One of your own is a class, or a function, that gives a `Retriever` for the chunks, or
+    A retriever of your own is a class, or a function, that returns a `Retriever` for the chunks, or
     "package.module:attribute", which names one; a `Retriever` that is made already is taken as it
     is, and so is a retrieval model of BEIR, or an `EvaluateRetrieval` of one.
 
     >>> make_retriever("bm25", [Chunk("d1#0", "d1", 0, 6, "a text")])
     BM25(1 chunk)
 
-    Raises ConfigError for an unknown name, and where there is nothing to index.
+    Raises ConfigError for an unknown name, and if there are no chunks.
     """
     if _embeds(name):
         name, embedder = "dense", name
@@ -158,7 +157,8 @@ def make_retriever(
     kind: str = ""
     model: Any = ""
     if embedder is not None:
-        kind, model = str(name), embedder
+        kind = str(name)
+        model = embedder
     elif user_object is None:
         kind, model = _parse(name)
     if not chunks:
@@ -180,12 +180,16 @@ def make_retriever(
                 "object with search(queries, k) -> {query_id: {chunk_id: score}}"
             )
         return index
+    if kind == "bm25":
+        return BM25(chunks, language=language)
     if kind.startswith("bm25"):
-        return (BM25 if kind == "bm25" else BM25Disk)(chunks, language=language)
+        return BM25Disk(chunks, language=language)
     if kind in LEARNED:
         from ragbench.retrieval import learned
 
-        return (learned.Sparse if kind == "sparse" else learned.Late)(chunks, model)
+        if kind == "sparse":
+            return learned.Sparse(chunks, model)
+        return learned.Late(chunks, model)
     if kind == "hybrid":
         return Hybrid(chunks, model, language=language, fusion=fusion)
     return Dense(chunks, model, language=language)

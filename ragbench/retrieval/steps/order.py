@@ -2,7 +2,7 @@
 (`diversify`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -59,39 +59,43 @@ def rerank(
     """
     check_k(k)
     checked_ids(chunks)
-    by_id, positions = chunks_by_id(chunks), chunk_places(chunks)
+    by_id = chunks_by_id(chunks)
+    positions = chunk_places(chunks)
+    to_score = {}  # query_id -> its chunks that the model reads
+    for query_id, matches in run.items():
+        to_score[query_id] = list(islice(matches, depth or None))
     pairs: list[tuple[str, str]] = []
-    first = {
-        query_id: dict(islice(matches.items(), depth or None)) for query_id, matches in run.items()
-    }
-    for query_id, matches in first.items():
+    for query_id, chunk_ids in to_score.items():
         if query_id not in queries:
             raise DataError(
                 f"rerank: query {query_id!r} of the run is not among the {len(queries)} queries "
                 "given"
             )
-        for chunk_id in matches:
+        for chunk_id in chunk_ids:
             if chunk_id not in by_id:
                 raise DataError(unknown_chunk(chunk_id, query_id, len(by_id)))
             pairs.append((queries[query_id], by_id[chunk_id].text))
     user_model = check_reranker(model)
     if isinstance(user_model, HostedReranker):
-        texts_of = {
-            q: [by_id[chunk_id].text for chunk_id in matches] for q, matches in first.items()
-        }
-        questions = [(queries[q], texts) for q, texts in texts_of.items()]
-        scores = iter(user_model.scores(questions, **asking))
+        requests = []
+        for query_id, chunk_ids in to_score.items():
+            texts = [by_id[chunk_id].text for chunk_id in chunk_ids]
+            requests.append((queries[query_id], texts))
+        scores = iter(user_model.scores(requests, **asking))
     elif user_model is None:
         scores = iter(_cross_encode(pairs, str(model)))
     else:
-        scores = iter(_own_scores(first, pairs, user_model))
+        counts = [len(chunk_ids) for chunk_ids in to_score.values()]
+        scores = iter(_own_scores(counts, pairs, user_model))
     reranked: Run = {}
-    for query_id, matches in first.items():
-        ordered = best({chunk_id: next(scores) for chunk_id in matches}, positions, len(matches))
-        lowest = min(ordered.values(), default=0.0)
-        rest = islice(run[query_id], len(matches), None)
-        ordered |= {chunk_id: lowest - number for number, chunk_id in enumerate(rest, start=1)}
-        reranked[query_id] = dict(islice(ordered.items(), k))
+    for query_id, chunk_ids in to_score.items():
+        new_scores = {chunk_id: next(scores) for chunk_id in chunk_ids}
+        ranking = best(new_scores, positions, len(chunk_ids))
+        lowest = min(ranking.values(), default=0.0)
+        unread = islice(run[query_id], len(chunk_ids), None)
+        for number, chunk_id in enumerate(unread, start=1):
+            ranking[chunk_id] = lowest - number
+        reranked[query_id] = dict(islice(ranking.items(), k))
     return reranked
 
 
@@ -120,18 +124,31 @@ def check_reranker(model: str | HostedReranker | Callable[..., Any]) -> Any:
     return user_model
 
 
-def _own_scores(run: Run, pairs: list[tuple[str, str]], own: Any) -> list[float]:
-    """Return the scores of all pairs, in their order."""
+def _own_scores(
+    counts: Iterable[int], pairs: list[tuple[str, str]], user_model: Any
+) -> list[float]:
+    """Return the scores that a user's model has for all pairs (query, text), in their order.
+
+    `counts` are the numbers of pairs of each query; the model is asked once per query that has some.
+    """
     scores: list[float] = []
-    predict = getattr(own, "predict", None)
-    for n in filter(None, map(len, run.values())):
-        part = pairs[len(scores) : len(scores) + n]
-        predicted = predict(part) if predict else own(part[0][0], [text for _, text in part])
-        scores += _checked_scores(predicted, n, f"reranker {object_name(own)}").tolist()
+    predict = getattr(user_model, "predict", None)
+    who = f"reranker {object_name(user_model)}"
+    for n in counts:
+        if n == 0:
+            continue
+        of_query = pairs[len(scores) : len(scores) + n]
+        if predict:
+            predicted = predict(of_query)
+        else:
+            query = of_query[0][0]
+            predicted = user_model(query, [text for _, text in of_query])
+        scores += _checked_scores(predicted, n, who).tolist()
     return scores
 
 
 def _checked_scores(given: Any, n: int, who: str, way_out: str = "") -> Floats:
+    """Return scores as an array; refuse another number than `n`, and numbers that are not finite."""
     scores = np.asarray(given, dtype=np.float64)
     if scores.shape != (n,) or not np.isfinite(scores).all():
         expected = f"expected one finite score for each{way_out}"
@@ -140,6 +157,9 @@ def _checked_scores(given: Any, n: int, who: str, way_out: str = "") -> Floats:
 
 
 def _cross_encode(pairs: list[tuple[str, str]], model: str) -> list[float]:
+    """Return the scores of a cross-encoder, aligned with `pairs`; each distinct pair is read once, the
+    longest first.
+    """
     unique = sorted(set(pairs), key=lambda pair: (-len(pair[0]) - len(pair[1]), pair))
     if not unique:
         return []
