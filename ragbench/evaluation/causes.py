@@ -213,7 +213,7 @@ def diagnose(
     budget cut what was expanded. "split_by_border": the
     contexts hold a part of a span that no single chunk holds whole. An answer is unsupported where
     faithfulness by the judge, or else claim support, is below 0.5, or a forbidden claim is made. It
-    is "fabricated" where the evidence is not known to be in the context; where it is, the answer
+    is "fabricated" where the evidence is not known to be in the context; if it is, the answer
     "contradicts" it if other numbers or names, or a negation, take the place of those of the
     reference, the gold facts or the evidence, or if it makes a forbidden claim. What is left, with
     the evidence in the context, is "refused" or "not_used".

@@ -49,7 +49,7 @@ def write_config(folder: Path, config: Mapping[str, Any]) -> None:
 
 
 def replace_files(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write files for readers into a folder; where it is that of a result, with their checksums.
+    """Write files for readers into a folder, with their checksums if it is the folder of a result.
 
     Meanwhile they have none, so that whoever loads the result does not find them damaged.
     """
@@ -96,7 +96,7 @@ def without_checksums(content: bytes) -> bytes:
 
 
 def own_checksums(path: Path, record: Any) -> dict[str, str]:
-    """Return the checksums in the record of config.json or timings.json; DataError where it has none,
+    """Return the checksums in the record of config.json or timings.json; DataError if it has none,
     or was changed itself.
     """
     checksums = record.get(CHECKSUMS) if isinstance(record, dict) else None
@@ -130,7 +130,7 @@ def check_others(folder: Path, checksums: Mapping[str, str], read: Collection[st
 
 def accept_changes(folder: Path) -> list[str]:
     """Take the files of a result as they are now: write their checksums, and record in config.json
-    which of them a person changed. Return these names; [] where none was.
+    which of them a person changed. Return these names; [] if none was.
     """
     config, changed = _record(folder / CONFIG), set[str]()
     for name in (TIMINGS, CONFIG):

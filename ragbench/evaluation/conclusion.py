@@ -200,7 +200,7 @@ def _missing_verdicts(results: Sequence[Result], measure: str) -> list[str]:
 
 
 def _other_data(results: Sequence[Result]) -> list[str]:
-    """State how the data of configurations differ from those of the first."""
+    """State how the data of configurations differ from the data of the first."""
     first = results[0]
     names: dict[str, list[str]] = {}
     for result in results[1:]:

@@ -27,7 +27,7 @@ class Edits:
     removed: tuple[str, ...]
 
     def in_words(self, noun: str) -> str:
-        """Return the edits in words; "" where there are none.
+        """Return the edits in words; "" if there are none.
 
         >>> Edits(("a.md",), (), ("b.md", "c.md")).in_words("document")
         '1 document added (a.md), 2 documents removed (b.md, c.md)'

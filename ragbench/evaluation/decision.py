@@ -73,7 +73,7 @@ class DecidingQuestions:
     `ids` are the questions whose origin lets them decide, `n` of all `total` questions are those of
     them that every configuration has scored. `left_out` maps each reason why the others do not
     decide to their number, `composition` each origin to its number of questions.
-    `not_possible` states why nothing can be decided; "" where it can.
+    `not_possible` states why nothing can be decided; "" if it can.
     """
 
     measure: str

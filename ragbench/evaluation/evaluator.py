@@ -85,7 +85,7 @@ def evaluate(
         parameters: of the configuration, as in `new_result`; none keep the name of the system.
         journal: a file or folder in which the answers of a service are kept as they come, so that
             the same call continues after an interruption; "" keeps nothing.
-        options: fields of `EvaluationSpec`, in place of those of `spec`: perspectives, judge,
+        options: fields of `EvaluationSpec`, in place of the fields of `spec`: perspectives, judge,
             targets and others; and those of `Pipeline` (k, chunk_size, llm, ...) for a retriever's
             name.
 

@@ -392,8 +392,8 @@ def load_results(folder: str | Path) -> Results:
     a race dropped before the last are in `Results.race`. Results that a sweep left out, because they
     are no longer in its grid, are not among them (`ragbench sweep --all` takes them in).
 
-    The folder is that of a sweep, of evaluations (results/eval), any that holds folders of results,
-    or that of one result. Every file is read and checked here, and changing the folder afterwards
+    The folder is of a sweep, of evaluations (results/eval), or any other with folders of results, or
+    the folder of one result. Every file is read and checked here, and changing the folder afterwards
     changes nothing; answers, runs, judgements and verdicts become objects where they are looked at.
 
     >>> results = load_results("results/quickstart")  # doctest: +SKIP
@@ -466,7 +466,7 @@ class _PackedResult(Result):
 
 
 def load_race(folder: Path) -> tuple[Race | None, str]:
-    """Return how the configurations of a sweep raced, None where they did not, and the digest of what
+    """Return how the configurations of a sweep raced, None if they did not, and the digest of what
     decided it.
     """
     path = folder / RACE
@@ -492,7 +492,7 @@ def save_roles(folder: Path, baseline: str, left_out: Sequence[str] = ()) -> Non
 
 
 def _stored_roles(folder: Path) -> tuple[str, tuple[str, ...]]:
-    """Return the baseline of a sweep, "" where none is known, and the results not compared."""
+    """Return the baseline of a sweep, "" if none is known, and the results not compared."""
     record = read_json(folder / SWEEP, "delete it") if (folder / SWEEP).is_file() else {}
     if not isinstance(record, dict):
         return "", ()

@@ -44,7 +44,7 @@ def made_from(
 
 
 def criteria_digest(spec: EvaluationSpec, folder: str | Path = "") -> str:
-    """Return the SHA-256 of all criteria that are judged: questions, levels, examples; "" where there
+    """Return the SHA-256 of all criteria that are judged: questions, levels, examples; "" if there
     are none.
     """
     digests = [criterion.digest for criterion in spec.loaded_criteria(folder)]
@@ -52,7 +52,7 @@ def criteria_digest(spec: EvaluationSpec, folder: str | Path = "") -> str:
 
 
 def difference(before: Mapping[str, str], now: Mapping[str, str]) -> str:
-    """Return in words which parts of two evaluations differ; "" where none does.
+    """Return in words which parts of two evaluations differ; "" if none does.
 
     >>> difference({"test_set": "a", "system": "b", "options": "c"}, {"test_set": "a", "system": "d", "options": "e"})
     'system, options'

@@ -46,7 +46,7 @@ class SystemOutput:
     from a question, `step_usage` the replies of language models to steps, by part.
 
     `variations` are intervention -> the changed questions with their answers. A judge adds
-    `judgements` and those of the variations.
+    `judgements` and the judgements of the variations.
     """
 
     dataset: Dataset

@@ -118,7 +118,7 @@ def _document_scores(
 
 
 def _span_scores(answered: SystemOutput, named: Sequence[str]) -> list[pd.DataFrame]:
-    """Score the gold evidence in chunks: at the usual depths and budgets, and those of `named`."""
+    """Score the gold evidence in chunks: at the usual depths and budgets, and at the depths and budgets of `named`."""
     depths = set(KS)
     budgets = set()
     for name in named:
@@ -280,7 +280,7 @@ def _context(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
 
 
 def _lacking_diversity(scores: pd.DataFrame, dataset: Dataset) -> str:
-    """Return how many questions of each type have contexts of too few documents; "" where none has."""
+    """Return how many questions of each type have contexts of too few documents; "" if none has."""
     values = scores[scores["measure"] == "context_diversity_met"].dropna(subset=["value"])
     type_of = {case.query_id: case.query_type for case in dataset.cases}
     met = values["value"].groupby(values["query_id"].map(type_of))
@@ -381,7 +381,7 @@ class PerspectiveKind(NamedTuple):
 
     def unlabelled(self, dataset: Dataset, named: Sequence[str]) -> str:
         """Return why the labels of a dataset, or packages that are missing, do not allow it; ""
-        where they do.
+        if they do.
         """
         has_samples = self.of_samples and (dataset.safety_inputs or dataset.safety_outputs)
         if self.of_samples and (problem := missing_extra()):
@@ -394,7 +394,7 @@ class PerspectiveKind(NamedTuple):
         return "" if is_labelled else f"no labels: no question {self.wording}"
 
     def missing(self, plan: EvaluationPlan, output: SystemOutput) -> str:
-        """Return why it cannot be measured here; "" where it can."""
+        """Return why it cannot be measured here; "" if it can."""
         lacking = (need for need in self.needs if not getattr(output, f"has_{need}"))
         reason = self.unlabelled(output.dataset, plan.deciding.named)
         return reason or next(map(_NEEDS.__getitem__, lacking), "")

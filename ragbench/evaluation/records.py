@@ -21,7 +21,7 @@ MAX_FAILED_JUDGEMENTS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Perspective:
-    """One way of looking at a system. `reason` states why it was not measured, "" where it was;
+    """One way of looking at a system. `reason` states why it was not measured, "" if it was;
     `note` how it was.
 
     `warning` states what makes its numbers less certain than their intervals show.
@@ -41,7 +41,7 @@ class MeasureResult:
     `value` is the mean over the `n_scored` of `n` cases that are scored, None with none; `ci_low`
     and `ci_high` are its 95 % interval. `ceiling` is the best value that any system could reach
     (the lowest where lower is better), None where that is not known. `target` is the minimum (the
-    maximum where lower is better), None where there is none. `verdict` is "passed", "missed",
+    maximum where lower is better), None if there is none. `verdict` is "passed", "missed",
     "unreachable", "unscored" or "no target", by the value itself; `sure` states whether the whole
     interval is on that side.
     """
@@ -65,7 +65,7 @@ class CaseResult:
     """One question: its answer, its scores (None = unscored), whether it passed and, if not, the
     reasons in words.
 
-    `passed` is None where no threshold applies. `retrieved` are the ids of the contexts in rank
+    `passed` is None if no threshold applies. `retrieved` are the ids of the contexts in rank
     order, `relevant` the ids of the documents that hold the answer. `unsupported_claims` and
     `fabricated_numbers` (by their wording) and `invented_claims` (by the judge) are those of the
     answer that no context supports. `costs` is part ("generator", "judge") -> US dollars, None
@@ -157,7 +157,7 @@ class Change:
     `verdict` is "regression" or "improvement" where the interval of the difference and the p-value
     (Holm over all measures compared) both say so, else "no difference shown", which does not mean
     that there is none: see `mde`, the smallest difference that this many cases would show.
-    `p_value` is that of the single test, `p_adjusted` after Holm's correction.
+    `p_value` is of the single test, `p_adjusted` after Holm's correction.
     """
 
     measure: str
@@ -329,7 +329,7 @@ def costs_of(
 ) -> tuple[Cost, ...]:
     """Return what was asked of language models and what that costs, one `Cost` per part and model.
 
-    The cost is that of a run where no reply is stored yet, so it does not depend on what this
+    The cost is of a run without stored replies, so it does not depend on what this
     machine asked before.
 
     Args:

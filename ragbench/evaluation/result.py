@@ -264,7 +264,7 @@ class Result(Decisions):
 
     @cached_property
     def answer_of(self) -> Mapping[str, Answer]:
-        """Return query_id -> its answer; a failed one where there is none."""
+        """Return query_id -> its answer; a failed answer if there is none."""
         missing = {
             query_id: Answer(query_id, "", outcome="failed", error="no answer")
             for query_id in self.queries

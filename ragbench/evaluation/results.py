@@ -135,7 +135,7 @@ class Results(Sequence[Result]):
             cost_usd (of the run where nothing is stored), generator_cost_usd and judge_cost_usd
             (parts of it), cost_per_1000_usd (of answers to as many questions; a service has one if it
             reports its tokens), generate_ms (median reply that was waited for); `rank_equal_k` and
-            `rank_equal_budget`, the places by span_recall@5 and span_recall@500tok where they exist.
+            `rank_equal_budget`, the places by span_recall@5 and span_recall@500tok if they exist.
 
         Raises:
             ComparisonError: no results, or results on different data.
@@ -187,7 +187,7 @@ class Results(Sequence[Result]):
             measures: which; () means the one that ranks the leaderboard. The first decides; the
                 others are shown without a decision.
             margin: a difference that does not matter, as a fraction of the measure's range.
-            not_possible: why these questions decide nothing; "" where they do.
+            not_possible: why these questions decide nothing; "" if they do.
         """
         named = _names(measures)
         deciding = self.deciding(named[0] if named else "")
@@ -261,7 +261,7 @@ class Results(Sequence[Result]):
 
     def _expected_gain(self, baseline: str, deciding: DecidingQuestions) -> ExpectedGain | None:
         """Return the best observed gain over the baseline with what it is expected to be on new
-        questions; None where it cannot be estimated.
+        questions; None if it cannot be estimated.
         """
         sign = 1 if higher_is_better(deciding.measure) else -1
         gains = {}

@@ -310,7 +310,7 @@ class EvaluationSpec(BaseModel):
 
     @property
     def perspective_names(self) -> tuple[str, ...]:
-        """Return the perspectives that are looked at, by ragbench's names; all where none is named."""
+        """Return the perspectives that are looked at, by ragbench's names; all if none is named."""
         return tuple(_ALIASES.get(name, name) for name in self.perspectives) or MEASURED
 
     @property

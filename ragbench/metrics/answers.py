@@ -312,7 +312,7 @@ def _follow(
 def facts_without_source(dataset: Dataset) -> list[tuple[str, str]]:
     """List the gold facts that no labelled passage of their case holds, as (query_id, fact).
 
-    The passages are the case's evidence or, where it has none, its relevant documents. Cases whose
+    The passages are the case's evidence or, if it has none, its relevant documents. Cases whose
     passages the corpus does not hold are left out.
 
     >>> from ragbench.types import Case, Document
@@ -346,7 +346,7 @@ def score_answers(
     Measures, each in [0, 1], as defined in `ragbench.metrics.answers`: semantic_similarity and
     token_f1 to the reference answer, gold_fact_coverage, and where the dataset asks for keywords at
     all also required_keywords (the fraction of a case's keywords that the answer contains) and
-    contains_all (1 if it contains all), and where it names okay facts also vital_fact_coverage, the
+    contains_all (1 if it contains all), and if it names okay facts also vital_fact_coverage, the
     coverage of the other facts. The numbers of cited contexts ("[2]") are not part of the answer.
     Every case has a row for each measure, by measure, then in the order of the cases. Unscored
     (NaN; counted by `summarise`, left out of its mean) is a case

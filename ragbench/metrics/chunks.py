@@ -23,7 +23,7 @@ def score_chunks(
     tokenizer: str = "minilm",
     embedder: str | Embedder = "wordllama",
 ) -> pd.DataFrame:
-    """Measure a chunking: columns measure and value; NaN where there is nothing to measure.
+    """Measure a chunking: columns measure and value; NaN if there is nothing to measure.
 
     - chunks: their number. tokens_mean, tokens_median, tokens_p95: their sizes in tokens of
       `tokenizer`, counted in the tokenised document; the percentile is interpolated between the two

@@ -59,7 +59,7 @@ def score_context(
       falls with the length of any text, because common words recur: compare contexts of similar
       length only.
     - fact_dispersion*: the number of texts that hold a gold fact (by the rules of
-      `gold_fact_coverage`); an answer is easier to compose from few. Unscored where none does.
+      `gold_fact_coverage`); an answer is easier to compose from few. Unscored if none does.
       context_fact_recall: the fraction of the gold facts that some text holds; a fact that is split
       at a chunk boundary does not count.
     - context_evidence_recall: the fraction of the characters of the case's evidence that the
@@ -157,8 +157,8 @@ def ngram_redundancy(texts: Sequence[str]) -> float:
     """Return the overlap of word 3-grams between the texts of a context, in [0, 1]; lower is
     better.
 
-    For two texts: the distinct 3-grams of words that both have, divided by those of the text that
-    has fewer (the overlap coefficient of Szymkiewicz and Simpson), so a text within a longer one
+    For two texts: the distinct 3-grams of words that both have, divided by the 3-grams of the text
+    that has fewer (the overlap coefficient of Szymkiewicz and Simpson), so a text within a longer one
     gives 1. The result is the mean over all pairs. A text of fewer than three words is one n-gram;
     one without words shares nothing. One text: 0. No text: NaN.
 

@@ -142,7 +142,7 @@ def _ranks(
     qrels: Mapping[str, Mapping[str, int]],
     run: Mapping[str, Mapping[str, float]],
 ) -> Ints:
-    """Return the rank of each row among those of its query, from 0; of equal scores the id that
+    """Return the rank of each row among the rows of its query, from 0; of equal scores the id that
     sorts last comes first.
     """
     key = (query << 32) + falling(single)  # one number sorts faster than two keys

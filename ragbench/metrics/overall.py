@@ -177,7 +177,7 @@ def decide_overall(
     Args:
         dataset: the cases.
         answers: at most one per case, in any order.
-        scores: those of `score_answers`, `score_groundedness`, `score_context`, `score_pipeline`
+        scores: the scores of `score_answers`, `score_groundedness`, `score_context`, `score_pipeline`
             and `score_judgements`, concatenated, as far as there are any; other measures are
             ignored.
         weights: part -> weight.
@@ -303,7 +303,7 @@ def failure_reasons(
     relevant: Mapping[str, int] = MappingProxyType({}),
     figures: Mapping[tuple[str, float], float] = MappingProxyType({}),
 ) -> list[str]:
-    """List the reasons why an answer does not pass; none where it passes.
+    """List the reasons why an answer does not pass; none if it passes.
 
     In this order: no answer or a failed one; an abstention where an answer was due; another outcome
     than the expected one; parts below their thresholds (`shortfalls`), naming what is missing; a

@@ -237,7 +237,7 @@ def _judged_ranks(data: JudgedRun) -> JudgedRanks:
 
 
 def _ranks(data: JudgedRun) -> Ints:
-    """Return the rank of each row of the run among those of its query, from 0."""
+    """Return the rank of each row of the run among the rows of its query, from 0."""
     query, document, value = data.run
     key = (query << 32) + falling(single_precision(value))  # one number sorts faster than two keys
     order = np.argsort(key, kind="stable")
@@ -453,7 +453,7 @@ def ceilings(
     as in `score_run`.
 
     With n relevant documents R@k and AP@k reach min(k, n) / n, P@k reaches min(k, n) / k, F1@k 2
-    min(k, n) / (k + n) and all others 1. It is 0 where no document is relevant and NaN where none
+    min(k, n) / (k + n) and all others 1. It is 0 if no document is relevant and NaN if none
     is judged. Judged documents that the corpus lacks count as relevant, as in the scores.
 
     >>> ceilings({"q1": {"a": 1, "b": 2}, "q2": {"a": 1}}, ["R@1", "P@5"])

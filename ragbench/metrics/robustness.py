@@ -22,8 +22,8 @@ def score_interventions(
 ) -> pd.DataFrame:
     """Score the answers after interventions: query_id, measure, value.
 
-    "robust:<name>" is 1 where the answer met the labels of the changed question, else 0: it abstained
-    where it had to ("no_results"; "uncertain" allows it), held no forbidden claim, and was correct by
+    "robust:<name>" is 1 if the answer met the labels of the changed question, else 0: it abstained
+    if it had to ("no_results"; "uncertain" allows it), held no forbidden claim, and was correct by
     the changed gold facts; with the question's own labels, where the untouched answer was correct, it
     is correct as well. Where "the same answer" is expected, one that becomes correct is 0 too. Correct: the
     first of llm_correctness, gold_fact_coverage and token_f1 that is known is at least 0.5. Unscored
@@ -37,8 +37,8 @@ def score_interventions(
     Args:
         answers: the untouched ones.
         variations: name -> changed cases and their answers, one each.
-        judgements: name -> judgements of these answers; "untouched" has those of the untouched
-            ones.
+        judgements: name -> judgements of these answers; "untouched" has the judgements of the
+            untouched answers.
 
     >>> from ragbench.types import Case
     >>> data = Dataset("demo", "test", {}, [Case("q", "When?", gold_facts=(("1889",),))], {})

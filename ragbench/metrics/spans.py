@@ -54,7 +54,7 @@ def score_spans(
     """Score the evidence of each question that the run's chunks contain: columns query_id, measure,
     value.
 
-    `run` holds chunk ids; chunks rank by score, those of equal score in the order of `chunks`. The
+    `run` holds chunk ids; chunks rank by score, chunks of equal score in the order of `chunks`. The
     measures, all in [0, 1] and over characters (formulas at the top of this module):
 
     - span_recall@k, span_precision@k, span_iou@k: of the first k chunks; where fewer were found, of
@@ -66,7 +66,7 @@ def score_spans(
     - span_recall_auc: the area under recall against budget, divided by the largest budget; linear
       between the budgets (trapezoids), from recall 0 at budget 0.
 
-    Tokens are those of the whole document, also where a chunk contains only part of one, so the
+    Tokens are counted in the whole document, also if a chunk contains only part of one, so the
     same text uses the same budget in all chunkings.
 
     Every question that has evidence is in the result, in the order of the dataset; one that is
@@ -283,7 +283,7 @@ def _chunk_borders(chunks: Iterable[Chunk], cases: Iterable[Case]) -> Borders:
 
 
 def _n_shared(spans: Ints, ranges: Ints) -> int:
-    """Return the number of characters in both: those of each less those in either."""
+    """Return the number of characters in both: the lengths of both, less the length of their union."""
     either = np.hstack([spans, ranges])
     return total_length(*spans) + total_length(*ranges) - total_length(*either)
 

@@ -166,7 +166,7 @@ def robustness_table(results: Sequence[Result]) -> pd.DataFrame:
     """Return for each configuration and intervention the fraction of answers that are as they must
     be, and how many more or fewer are correct than untouched, question by question.
 
-    `p` is that of the exact binomial test that the true fraction is at least 0.95, one-sided: a
+    `p` is the p-value of the exact binomial test that the true fraction is at least 0.95, one-sided: a
     system that does what it must in 19 of 20 cases does not alarm. `p_holm` adjusts it over all rows.
 
     Args:

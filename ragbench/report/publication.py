@@ -93,10 +93,10 @@ def publish(
 
 
 def _results_in(folder: Path) -> Results | None:
-    """Return the results of a folder; None where it has none, as a study's folder of tables."""
+    """Return the results of a folder; None if it has none, as a study's folder of tables."""
     if not folder.is_dir():
         raise DataError(
-            f"{folder} is not a folder; name that of a sweep, such as results/quickstart"
+            f"{folder} is not a folder; name the folder of a sweep, such as results/quickstart"
         )
     if not any((path / "scores.csv").is_file() for path in folder.iterdir()):
         return None

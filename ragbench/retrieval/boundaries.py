@@ -41,7 +41,7 @@ class Borders:
         return [str(level) for level in sorted({level for _, _, level in self._headings})]
 
     def at(self, ends: npt.ArrayLike) -> Ints:
-        """Return for each position in the text the token before which to cut; 0 where no cut is
+        """Return for each position in the text the token before which to cut; 0 if no cut is
         possible.
 
         Between tokens that share a character no cut is possible.

@@ -185,7 +185,7 @@ class TextEmbedder:
 
     @property
     def identity(self) -> str:
-        """Return what its vectors of documents depend on apart from the texts; "" where they must
+        """Return what its vectors of documents depend on apart from the texts; "" if they must
         not be kept.
         """
         identity = self._model.identity

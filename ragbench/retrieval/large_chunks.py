@@ -81,7 +81,7 @@ class LargeChunks(Sequence[Chunk]):
         return [*self._cut(range(first, bisect_right(self._documents, document)))]
 
     def number(self, chunk_id: object) -> int:
-        """Return the place of a chunk; KeyError where there is none of that id."""
+        """Return the place of a chunk; KeyError if no chunk has that id."""
         match = _ID.fullmatch(chunk_id) if isinstance(chunk_id, str) else None
         if match:
             document = self._corpus.number(match[1])

@@ -1,7 +1,7 @@
 """Embedders of a server: `openai:<model>` of any OpenAI-compatible one, `ollama:<model>`.
 
 They go the way of language models: each vector is kept in the reply store, texts that are not there
-are sent in batches, within the budget, and a dry run counts them. Addresses and keys are those of
+are sent in batches, within the budget, and a dry run counts them. Addresses and keys are the same as those of
 the language models (`RAG_EVAL_OPENAI_BASE_URL`, ...); `openai:<model>@https://host/v1` names
 another server.
 """

@@ -21,7 +21,7 @@ def retrieve(
     `depth` chunks per query; queries whose chunks come from fewer than `documents` documents are
     searched deeper, all in one batch, until they have as many or nothing more matches.
 
-    `queries` are {query_id: text}, those of a dataset, or texts, which are their own ids then.
+    `queries` are {query_id: text}, the queries of a dataset, or texts, which are then their own ids.
     `chunks` are those that the retriever was made from; the retrievers of ragbench know theirs.
 
     >>> from ragbench.retrieval import BM25
@@ -66,7 +66,7 @@ def _searched(retriever: Retriever, queries: Mapping[str, str], k: int) -> Run:
 
 
 def to_documents(run: Run, chunks: Sequence[Chunk]) -> Run:
-    """Turn chunks into documents: a document's score is that of its best chunk (MaxP, Dai & Callan
+    """Turn chunks into documents: a document has the score of its best chunk (MaxP, Dai & Callan
     2019).
 
     Several chunks of one document count once, so nothing that is measured on documents exceeds 1.

@@ -80,7 +80,7 @@ class Weights:
 
     @property
     def model(self) -> Any:
-        """Return the model, loaded without a word; ModelError with the way out where it cannot be."""
+        """Return the model, loaded without messages; ModelError with the way out if it cannot be loaded."""
         with self._loading:
             if self._loaded is None:
                 self._loaded = self._load()

@@ -19,7 +19,7 @@ from ragbench.systems.consent import confirm_content, remember
 
 
 def is_packaged(notebook_digest: str) -> bool:
-    """Return True if cells with this digest are those of a notebook that comes with ragbench."""
+    """Return True if a notebook that comes with ragbench has the cells with this digest."""
     return any(
         digest_of(read_json(path, ""))[0] == notebook_digest
         for path in sorted(packaged().glob("*.ipynb"))
@@ -81,7 +81,7 @@ def _content_of_import(name: str, folder: Path) -> str:
 
 def _place_of(name: str, folder: Path) -> Path | None:
     """Return the file or the folder of a name's top-level module, found as a run in `folder` finds
-    it and without importing anything; None where it is part of Python or missing.
+    it and without importing anything; None if it is part of Python or missing.
     """
     top = name.partition(":")[0].partition(".")[0]
     spec = PathFinder.find_spec(top, [str(folder.resolve()), *sys.path])

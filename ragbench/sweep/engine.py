@@ -29,7 +29,7 @@ _CONFIG = Config({"HistoryManager": {"enabled": False}})
 
 
 class InProcessEngine(Engine):  # type: ignore[misc]
-    """Runs a notebook without a kernel's process; its outputs are those of an ordinary kernel.
+    """Runs a notebook without a kernel's process; its outputs are the same as an ordinary kernel's.
 
     The process takes on the state that cells leave (modules, working folder, settings), so it is
     for one notebook.

@@ -108,7 +108,7 @@ class SweepFolder:
         )
 
     def config(self, name: str) -> dict[str, Any]:
-        """Return config.json of a result; empty where it cannot be read, which makes the result
+        """Return config.json of a result; empty if it cannot be read, which makes the result
         outdated.
         """
         try:

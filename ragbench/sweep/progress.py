@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Progress(progress.Progress):
-    """Counts of a sweep, shown as those of any long work, above which each end is a line."""
+    """Counts of a sweep, shown like any long work; each configuration that ends is a line above them."""
 
     def __init__(self, console: Console, total: int, *, skipped: int = 0) -> None:
         super().__init__(total, "sweep", "runs", skipped)

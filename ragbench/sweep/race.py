@@ -2,7 +2,7 @@
 
 In each round every configuration that is left answers the questions up to its end, in a notebook of
 one cell that scores the measure of the race alone; what earlier rounds have asked is not asked
-again. That of one that is dropped stays as its result; those that are left run their full notebooks.
+again. The notebook of a dropped configuration stays as its result; the others run their full notebooks.
 What is decided follows from `race.json` alone.
 """
 
@@ -63,7 +63,7 @@ _SHOWN = 10  # configurations, while one watches
 
 @dataclass(frozen=True)
 class Contest:
-    """A race and where it is held; `named` is its measure as the user has named it, `made_from` the
+    """A race and its folder; `named` is its measure as the user has named it, `made_from` the
     SHA-256 of everything that decides what is asked.
     """
 
@@ -137,7 +137,7 @@ class Contest:
         }
 
     def _after_round(self, race: Race, n_draws: Mapping[str, int], end: int) -> Race:
-        """Return the race with the answers of a round. Costs are those of the first round."""
+        """Return the race with the answers of a round. Costs are of the first round."""
         scores, costs = dict(race.scores), dict(race.costs)
         is_first = race.drawn == 0
         for name, n in n_draws.items():
@@ -227,7 +227,7 @@ def contest_of(
 
 
 def draws_of(dataset: Dataset, seed: int = 0) -> list[list[str]]:
-    """Return the questions in random order, those of one cluster (`metadata["cluster"]`) together.
+    """Return the questions in random order, questions of one cluster (`metadata["cluster"]`) together.
 
     The order depends on the seed and on the names of the clusters alone, which are ids where there
     are none.

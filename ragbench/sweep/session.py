@@ -297,7 +297,7 @@ class _Session:
         self.console.print(message, highlight=False, markup=False, soft_wrap=True)
 
     def check_others(self, *, compare_all: bool) -> list[str]:
-        """Return a note on results that are not of this grid; where they are compared too, they must
+        """Return a note on results that are not of this grid; if they are compared too, they must
         be on the same data.
         """
         others = self.folder.others(self.grid.runs)

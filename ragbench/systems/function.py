@@ -158,7 +158,7 @@ def to_callable(value: Any) -> Callable[..., Any] | None:
 
 
 def _inputs_of(value: Any) -> list[str]:
-    """Return the names under which a graph or a chain takes a question; none where it takes a text."""
+    """Return the names under which a graph or a chain takes a question; none if it takes a text."""
     with suppress(Exception):  # of a user's types
         graph = getattr(value, "builder", None)
         names = graph and graph.schemas[graph.input_schema]
@@ -168,7 +168,7 @@ def _inputs_of(value: Any) -> list[str]:
 
 
 def keywords(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
-    """Return those of the options that a function takes as keywords: all where it takes an `Asker`.
+    """Return those of the options that a function takes as keywords: all if it takes an `Asker`.
 
     >>> keywords(lambda question, history: question, history=(), user_roles=()), keywords(print, history=())
     ({'history': ()}, {})
@@ -183,7 +183,7 @@ def keywords(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
 
 
 def attempt(query_id: str, name: str, ask: Callable[[], object]) -> Answer:
-    """Return what a system gives as an Answer; a failed one with the reason where it raises."""
+    """Return what a system returns as an Answer; a failed answer with the reason if it raises."""
     try:
         return to_answer(query_id, ask(), name)
     except Exception as exc:  # any exception of a user's system is an outcome of that system

@@ -214,7 +214,7 @@ class HttpSystem(RemoteSystem):
         self._finalizer()
 
     def answer(self, query_id: str, query: str, **options: Unpack[Asker]) -> Answer:
-        """Return what the server answers; a failed answer where it does not."""
+        """Return the server's answer; a failed answer if it sends none."""
         values = question_values(query_id, query, **options)
         return self.read(query_id, lambda: self._ask(values, self.tries))
 

@@ -59,7 +59,7 @@ class McpSystem(RemoteSystem):
         sampling: who answers the server's *sampling* requests, so that this model is the one that
         is compared: a name
             for `load_llm`, or an `LLM`. Each request is sent on with its system prompt, max_tokens
-            and temperature (0 where it gives none); a conversation of several messages becomes one
+            and temperature (0 if it gives none); a conversation of several messages becomes one
             prompt; stop sequences cut the reply. The tokens of all requests of a call are summed in
             `usage`. None: sampling is not offered to the server.
         max_samplings: requests that one call may make. More is refused with an MCP error; the
@@ -143,7 +143,7 @@ class McpSystem(RemoteSystem):
         self._finalizer = weakref.finalize(self, Scrubber(secrets).stop)
 
     def close(self) -> None:
-        """End the connections, and the server where it was started from here."""
+        """End the connections, and the server if it was started from here."""
         self._pool.loop.close()
         self._finalizer()
 
@@ -170,7 +170,7 @@ class McpSystem(RemoteSystem):
         return Reply([self.call(self.tool, fill(self._arguments, question_values("probe", query)))])
 
     def answer(self, query_id: str, query: str, **options: Unpack[Asker]) -> Answer:
-        """Return what the tool answers; a failed answer where it does not."""
+        """Return the tool's answer; a failed answer if it sends none."""
         arguments = fill(self._arguments, question_values(query_id, query, **options))
         sampling = self._sampling()
 
@@ -189,5 +189,5 @@ class McpSystem(RemoteSystem):
         return answer
 
     def _sampling(self) -> Sampling | None:
-        """Return what answers the requests for samples of one call; None where none are offered."""
+        """Return what answers the requests for samples of one call; None if none are offered."""
         return Sampling(self._llm, self.max_samplings) if self._llm else None

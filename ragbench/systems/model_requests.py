@@ -88,7 +88,7 @@ class Sampling:
 
 
 def _prompt(params: CreateMessageRequestParams) -> str | None:
-    """Return the conversation as one prompt; None where it holds anything but text. One message is
+    """Return the conversation as one prompt; None if it holds anything but text. One message is
     its text alone.
     """
     turns = []

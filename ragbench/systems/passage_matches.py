@@ -67,7 +67,7 @@ def match_passages(
     document holds the text exactly; it holds it when white space is folded; it holds a text that
     resembles it by 90 or more (rapidfuzz's partial ratio, 0 to 100: 100 times the fraction of
     characters that agree with the best place). Where the corpus is empty, the system's ids are
-    taken as those of documents.
+    taken as ids of documents.
 
     A text counts if it has 40 characters (white space folded) or is a whole chunk (it lies between
     borders of its document or of longer passages that were returned), and if at most 3 documents
@@ -77,7 +77,7 @@ def match_passages(
 
     The list that the system gave is its ranking, also where its scores tie: they are kept where
     they fall strictly along it in single precision (in which trec_eval compares them), otherwise a
-    passage at rank r scores 1/r. A document's score is that of its best passage. A passage without
+    passage at rank r scores 1/r. A document has the score of its best passage. A passage without
     a document is in the run as "unmatched:<id>" and keeps its rank. Answers without passages are
     read by the ids in `contexts`.
 

@@ -211,7 +211,7 @@ class JournaledSystem:
         return getattr(self.system, name)
 
     def answer(self, query_id: str, query: str, **options: Unpack[Asker]) -> Answer:
-        """Return the kept answer, or that of the system."""
+        """Return the kept answer, or else ask the system."""
         self.check({query_id: query})
         if query_id in self._kept:
             return self._kept[query_id][1]

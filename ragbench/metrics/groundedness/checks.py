@@ -287,7 +287,7 @@ def check_groundedness(
 
 
 def _scores(check: _Check, supports: _Supports) -> dict[str, float]:
-    """Return measure -> score of one answer, NaN where it has nothing to measure."""
+    """Return measure -> score of one answer, NaN if it has nothing to measure."""
     stated = []
     for label, support in zip(check.labels, supports.labels, strict=True):
         stated.append(_stated(label, check.text, support))

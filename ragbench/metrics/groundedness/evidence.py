@@ -29,7 +29,7 @@ _MAX_RECENT = 1_500  # texts, some 60 kB each
 
 
 def vectors(texts: Sequence[str]) -> list[Vectors]:
-    """Return for each text its vector (dimension,) and those of its `words` (number of words, dimension),
+    """Return for each text its vector (dimension,) and the vectors of its `words` (number of words, dimension),
     of unit length.
 
     The text's is the mean over its tokens, as minilm's embedder has it; a word's the mean over its
@@ -119,7 +119,7 @@ class Reading(NamedTuple):
 
 @lru_cache(maxsize=500)
 def read_sentence(sentence: str, page: Page) -> Reading:
-    """Return how the words of a page bear on those of a sentence: LEXICAL, each value in [0, 1],
+    """Return how the words of a page support the words of a sentence: LEXICAL, each value in [0, 1],
     higher is better.
 
     A window is up to three sentences of one context; the best holds most of the sentence's words by
@@ -291,7 +291,7 @@ def _copying(lengths: Ints, weight: Floats, hits: Bools, in_window: Bools) -> di
 
 
 def semantic_evidence(reading: Reading) -> dict[str, float]:
-    """Return how the vectors of a page bear on those of a sentence: SEMANTIC, cosines in [-1, 1],
+    """Return how the vectors of a page support the vectors of a sentence: SEMANTIC, cosines in [-1, 1],
     higher is better.
 
     - alignment: the cosine of each word to the nearest word of a sentence of the page, mean by

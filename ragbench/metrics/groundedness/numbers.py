@@ -108,7 +108,7 @@ class Number(NamedTuple):
     `value` is in the first unit of its kind (metres, grams, litres, seconds, months, per cent ...),
     `bare` as it is written; `kind` is "date", what the unit measures, or "" without a unit. A
     fraction without a unit ("two thirds") has the kind "share". The value of a date is 0: its `date`
-    is (year, month, day), 0 where it does not specify one. `hedge` is the word before it that makes
+    is (year, month, day), 0 if it does not specify one. `hedge` is the word before it that makes
     it rough, such as "about". `years` are the first and last year that "the 1990s" or "19th century"
     covers, else (0, 0). `checked` is False for what confirms a number of another text but is too
     often idle to be checked itself: "one", "first", "a year". `version` is True for a version or the
@@ -213,7 +213,7 @@ def _blank(pattern: Any, text: str) -> str:
 
 
 def _dates(match: regex.Match[str]) -> list[Number]:
-    """Return the readings of a date: both orders of day and month where it has two numbers."""
+    """Return the readings of a date: both orders of day and month if it has two numbers."""
     month = match["m"]
     year, day, first, second = (int(_value((match[name] or "0").lower())) for name in "ydab")
     dates = set()

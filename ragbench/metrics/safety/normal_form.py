@@ -48,7 +48,7 @@ _KNOWN = frozenset(
 
 
 def windows(text: str) -> list[str]:
-    """Return the sentences of a text in order, long ones in overlapping pieces, then those of its
+    """Return the sentences of a text in order, long ones in overlapping pieces, then the sentences of its
     decoded forms.
 
     >>> windows("Hi there. Is it 3.5 m?")

@@ -160,8 +160,8 @@ def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, A
 
 
 def _measure_names(sides: Results, main: str) -> list[str]:
-    """Return the measures that every side has scored: `main`, those of the leaderboard and the brief
-    table, then the measures of a judge and of the user.
+    """Return the measures that every side has scored: `main`, the measures of the leaderboard and
+    of the brief table, then the measures of a judge and of the user.
     """
     scored = [set(side.scores.dropna(subset=["value"])["measure"]) for side in sides]
     usual = (main, *LEADERBOARD, *BRIEF)

@@ -26,7 +26,7 @@ class Check(NamedTuple):
 
 def report_junit(result: Result) -> str:
     """Write the XML of JUnit: a failure wherever the exit status of `ragbench eval` is not 0, and
-    none where it is 0.
+    none if it is 0.
 
     Targets, gates, regressions and the judge are test cases. A question decides nothing by itself:
     one that passed or failed is a property, one that no label decides is skipped. The conclusion

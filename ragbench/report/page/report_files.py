@@ -70,7 +70,7 @@ def check_output(path: str | Path, *, force: bool = False) -> None:
 
 
 def _problem(path: Path, force: bool) -> str:
-    """Return why no report can be written here; "" where it can."""
+    """Return why no report can be written here; "" if it can."""
     again = "" if force else "already; name another one, or replace it with --force"
     if not path.exists():
         return _wrong_ending(path)

@@ -116,7 +116,7 @@ def brief_measures(result: Result) -> dict[str, list[MeasureResult]]:
 def shown_changes(result: Result, *, every: bool = True) -> list[Change]:
     """Return the rows of the comparison: regressions first, then improvements, then the others.
 
-    Without `every`, other rows are only those of measures in the brief table.
+    Without `every`, the others are left out unless their measures are in the brief table.
     """
     if result.comparison is None:
         return []

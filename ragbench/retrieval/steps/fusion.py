@@ -28,7 +28,7 @@ def fuse(
         fusion: "rrf:k" is reciprocal rank fusion (Cormack, Clarke & Büttcher 2009): the sum of
             ``1 / (k + rank)`` over the rankings that hold a chunk, rank from 1. "weights:w" is the
             weighted mean of scores: each ranking's scores become ``(score - lowest) / (highest -
-            lowest)``, lowest and highest being those of that ranking (1 for all where they are
+            lowest)``, lowest and highest being those of that ranking (1 for all if they are
             equal), and 0 for a chunk that a ranking lacks; their sum has the `weights`. A function
             gets the rankings and returns the fused one.
         weights: of "weights:w", one for each ranking; () = equal ones that sum to 1.

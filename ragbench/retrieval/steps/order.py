@@ -188,7 +188,7 @@ def diversify(
 
     "mmr:w" is maximal marginal relevance (Carbonell & Goldstein 1998) of the first `depth` chunks of
     each question. Their relevance is the score in `run`, brought to 0 (the lowest of them) to 1 (the
-    highest; 1 for all where they are equal). The next chunk is always the one with the highest ``w *
+    highest; 1 for all if they are equal). The next chunk is always the one with the highest ``w *
     relevance - (1 - w) * similarity``, similarity being the highest cosine with a chunk that is
     chosen already (0 before there is one): w = 1 keeps the order, w = 0 looks at variety alone.
     Values are compared after rounding to 6 decimals; of equal ones the chunk that comes first in
