@@ -52,7 +52,7 @@ def decide(
     weights: Mapping[str, float],
     lost: Collection[str],
 ) -> tuple[pd.DataFrame, Mapping[str, tuple[str, ...]]]:
-    """Decide every case by what was measured: return the scores of the overall with pass_rate (1 or 0
+    """Decide every case by its scores: return the scores of the overall with pass_rate (1 or 0
     for each question that passed or not, NaN with nothing to decide by), and query_id -> the reasons
     why a question did not pass.
 
@@ -63,7 +63,7 @@ def decide(
     Args:
         answered: the answers.
         frames: perspective -> its scores; perspectives that could not be measured are not in it.
-        thresholds: part -> what an answer must reach, as in `ragbench.metrics.overall.THRESHOLDS`.
+        thresholds: part -> the value that an answer must reach, as in `ragbench.metrics.overall.THRESHOLDS`.
         weights: part -> how much it counts in the overall.
         lost: the questions on whose answers the judge was asked and failed. They are not decided, and
             have no overall: a heuristic does not take the place of a verdict.
@@ -118,8 +118,8 @@ def plain_verdicts(
     reasons: Mapping[str, tuple[str, ...]],
     claims: pd.DataFrame | None,
 ) -> dict[str, dict[str, Any]]:
-    """Return what is decided or labelled of each question, for `Decisions.verdicts`; secrets
-    masked, empty fields left out.
+    """Return query_id -> decisions and labels of the question, for `Decisions.verdicts`; secrets are
+    masked and empty fields left out.
     """
     costs = _costs_by_case(output)
     claim_rows = [] if claims is None else claims.to_dict("records")

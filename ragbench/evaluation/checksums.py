@@ -38,7 +38,7 @@ VIEWS = ("report.json", "report.md", "report.html")
 def sealed(name: str, record: Mapping[str, Any], checksums: Mapping[str, str]) -> str:
     """Return the text of the JSON file `name` with the checksums of other files, and its own."""
     others = {other: checksums[other] for other in sorted(checksums) if other != name}
-    json_text(record)  # refuses what is not plain data
+    json_text(record)  # refuses all but plain data
     own = _own_checksum(name, record, others)
     return json_text({**_plain(record), CHECKSUMS: {**others, name: own}})
 
@@ -68,7 +68,7 @@ def replace_files(folder: Path, texts: Mapping[str, str]) -> None:
 
 
 def check_file(path: Path, content: bytes, checksums: Mapping[str, str]) -> None:
-    """Raise DataError where the content of a file is not what was written.
+    """Raise DataError if a file is not as it was written.
 
     Line ends that a version control system changed are no difference.
     """

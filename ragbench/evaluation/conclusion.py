@@ -249,7 +249,7 @@ def _what_can_be_shown(
 
 
 def _known(field: str, result: Result, deciding: DecidingQuestions) -> dict[str, float]:
-    """Return query_id -> what the result's verdicts hold in a field, of the questions that decide."""
+    """Return query_id -> field of the result's verdict, for the questions that decide."""
     return {
         query_id: result.verdicts[query_id][field]
         for query_id in deciding.ids

@@ -1,4 +1,4 @@
-"""What each configuration is called, what it costs, and what several are ranked by."""
+"""Names and costs of configurations, and the check that several can be compared."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ragbench.llms import NO_MODEL
 from ragbench.registry import named_among
 
 PER_QUESTION = ("latency_p50_ms", "latency_p95_ms", "cost_per_1000_usd")
-"""Columns of the leaderboard: what a user of each system waits and pays for."""
+"""Columns of the leaderboard: waiting time and price for a user of each system."""
 
 # Named by their own columns of the leaderboard, so a label need not repeat them.
 _IN_LABEL = ("system", "retriever", "reranker", "chunker", "chunk_size", "chunk_overlap")

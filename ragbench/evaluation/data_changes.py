@@ -20,7 +20,7 @@ _NOT_KNOWN = (
 
 @dataclass(frozen=True)
 class Edits:
-    """The ids of what was added, changed and removed."""
+    """The ids of added, changed and removed questions or documents."""
 
     added: tuple[str, ...]
     changed: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The record of a comparison, and its sentences: the decision, what it rests on, one next step.
+"""The record of a comparison, and its sentences: the decision, its evidence, one next step.
 
 Only arms and the questions that decide are known here, so that results of ragbench and tables of other
 tools (`ragbench.foreign`) are decided and described alike.
@@ -126,7 +126,7 @@ class Conclusion:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Return the decision, what it rests on, and the next step: a sentence a line."""
+        """Return the decision, its evidence, and the next step: a sentence a line."""
         return (f"{self.headline}.", *self.evidence, f"Next: {self.next_step}.")
 
     def to_dict(self) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def best_first(arms: Sequence[Arm], measure: str) -> list[Arm]:
 
 
 def with_expected(arms: Sequence[Arm], expected: ExpectedGain | None, measure: str) -> list[Arm]:
-    """Return the arms; the one with the best observed gain has what is expected of it on new questions."""
+    """Return the arms; the arm with the best observed gain has its expected gain on new questions."""
     if expected is None:
         return list(arms)
     sign = 1 if higher_is_better(measure) else -1
@@ -297,7 +297,7 @@ def _cheaper(arm: Arm, base: Arm) -> bool:
 
 
 def _price(arm: Arm) -> str:
-    """Return what an answer takes and costs, in brackets, as far as it is known."""
+    """Return the time and cost of an answer, in brackets, as far as they are known."""
     texts = []
     if arm.latency_p50_ms is not None:
         texts.append(f"{arm.latency_p50_ms:,.0f} ms per question (p50)")
@@ -307,7 +307,7 @@ def _price(arm: Arm) -> str:
 
 
 def difference_sentences(leading: Arm | None, base: Arm, deciding: DecidingQuestions) -> list[str]:
-    """State the difference that decides, with its interval and what it is expected to be."""
+    """State the difference that decides, with its interval and its expected value."""
     meaning = meaning_of(deciding.measure)
     measure = f"{deciding.measure} ({meaning})" if meaning else deciding.measure
     if leading is None or leading.difference is None or base.mean is None:
@@ -344,7 +344,7 @@ def left_out_sentences(deciding: DecidingQuestions) -> list[str]:
 
 
 def draft_note(deciding: DecidingQuestions) -> list[str]:
-    """State what known-item drafts show and what they do not; [] without drafts."""
+    """State what can be concluded from known-item drafts; [] without drafts."""
     n_drafts = deciding.composition.get("draft", 0)
     if not n_drafts:
         return []
@@ -373,7 +373,7 @@ def rest_sentences(others: Sequence[Arm], leading: Arm | None) -> list[str]:
 
 
 def cost_sentences(base: Arm, leading: Arm | None) -> list[str]:
-    """State what an answer of the baseline and of the leading configuration costs."""
+    """State the cost of an answer of the baseline and of the leading configuration."""
     arms = [base] if leading is None else [base, leading]
     priced = [f"{arm.label}{_price(arm)}" for arm in arms if _price(arm)]
     return [f"Cost: {'; '.join(priced)}."] if priced else []

@@ -67,7 +67,7 @@ def evaluate(
     journal: str | Path = "",
     **options: Unpack[PipelineOptions],
 ) -> Result:
-    """Ask a system every question of a dataset, and score what it gave from every perspective.
+    """Ask a system every question of a dataset, and score its output from every perspective.
 
     Args:
         dataset: from `load_dataset`, or what it takes; or data in hand: rows of question, answer,

@@ -142,7 +142,7 @@ def save(
         The folder, or None when nothing was kept.
 
     Raises:
-        ConfigError: scores or facts are not what they should be, or `folder` holds other files.
+        ConfigError: scores or facts are invalid, or `folder` holds other files.
         DataError: the folder cannot be written.
     """
     if str(folder) == "" or active_dry_run():

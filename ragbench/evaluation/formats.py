@@ -162,7 +162,7 @@ def csv_to_scores(text: str) -> pd.DataFrame:
 
 
 def json_text(value: Mapping[str, Any]) -> str:
-    """Return the text of a JSON file, one field a line; ConfigError for what is not plain data."""
+    """Return the text of a JSON file, one field a line; ConfigError for values that are not plain data."""
     try:
         return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     except (TypeError, ValueError) as exc:
@@ -192,7 +192,7 @@ def json_lines(records: Iterable[Answer | Judgement]) -> str:
 
 
 def records_of(text: str, kind: type[_Record]) -> tuple[_Record, ...]:
-    """Return the records that `json_lines` wrote; what a record leaves out has its default."""
+    """Return the records that `json_lines` wrote; fields that a record leaves out have their defaults."""
     # Split at line feeds only: str.splitlines would also split at characters that JSON leaves as
     # they are.
     return tuple(_READERS[kind].validate_json(line) for line in text.split("\n") if line.strip())

@@ -1,4 +1,4 @@
-"""What a system gave for one configuration: its answers, what they were made from, and their judgements."""
+"""The output of a system for one configuration: answers, the texts behind them, and judgements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Variation:
 
 @dataclass(frozen=True, eq=False)
 class SystemOutput:
-    """The answers of one system with what they were made from.
+    """The answers of one system with the texts that they were made from.
 
     `documents` ranks documents and `ranking` the ids of the passages that the system retrieved,
     both query_id -> id -> score; `documents` is a lower bound where several documents hold the text

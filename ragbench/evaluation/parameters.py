@@ -374,7 +374,7 @@ def check_parameters(parameters: Mapping[str, Any], *, folder: str | Path = "") 
     `folder`, by default the working directory.
 
     Raises:
-        ConfigError: naming the parameter, its value and what was expected.
+        ConfigError: naming the parameter, its value and the expected value.
         DataError: the recorded answers of a `system` cannot be read.
     """
     parameters = configuration(parameters)

@@ -363,7 +363,7 @@ def _judge(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
 
 
 class PerspectiveKind(NamedTuple):
-    """One way of looking at a system: what it needs of a system's output, and what it measures.
+    """One way of looking at a system: its needs of a system's output, and its measures.
 
     `needs` are names in `_NEEDS`. Some question must have one of the `labels`, which `wording`
     describes, but where a dataset and the measures that the user named do `without`. Perspectives

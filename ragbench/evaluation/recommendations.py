@@ -91,7 +91,7 @@ def _figures(figures: Mapping[str, Sequence[str]], names: Sequence[str]) -> list
 
 
 def _of_abstentions(abstentions: pd.DataFrame) -> dict[str, list[str]]:
-    """Return what a table of abstentions shows that should not be, under the names of the rules."""
+    """Return the faults that a table of abstentions shows, by the names of the rules."""
     counts = abstentions.astype(int).to_dict("index")
     n = {kind: sum(row.values()) for kind, row in counts.items()}
     figures = {}

@@ -15,7 +15,7 @@ BUILT_IN = "pydoc"
 """The name of the test set that comes with ragbench."""
 
 MAX_FAILED_JUDGEMENTS = 0.2
-"""An evaluation whose judge failed on more than this fraction of what it was asked does not pass.
+"""An evaluation whose judge failed on more than this fraction of its requests does not pass.
 """
 
 
@@ -302,7 +302,7 @@ class Decisions:
     """What an evaluation decided beyond the scores of its questions, as verdicts.json holds it.
 
     `verdicts` has for each question the fields of `CaseResult` that are decided or labelled, but
-    for its answer and scores: query_id -> name -> value; what is empty may be left out.
+    for its answer and scores: query_id -> name -> value; empty fields may be left out.
     """
 
     perspectives: tuple[Perspective, ...] = ()
@@ -317,7 +317,7 @@ class Decisions:
 
     @property
     def decisions(self) -> dict[str, Any]:
-        """Return what was decided by name: the fields of `Decisions`."""
+        """Return the fields of `Decisions` by their names."""
         return {each.name: getattr(self, each.name) for each in fields(Decisions)}
 
 
@@ -327,7 +327,7 @@ def costs_of(
     interventions: Sequence[Answer] = (),
     steps: Mapping[str, Sequence[Completion]] = MappingProxyType({}),
 ) -> tuple[Cost, ...]:
-    """Return what was asked of language models and what that costs, one `Cost` per part and model.
+    """Return the requests to language models and their costs, one `Cost` per part and model.
 
     The cost is of a run without stored replies, so it does not depend on what this
     machine asked before.
@@ -373,7 +373,7 @@ def _cost(part: str, model: str, replies: Sequence[Completion]) -> Cost:
 
 
 def cost_facts(costs: Sequence[Cost], answers: Sequence[Answer]) -> dict[str, float | None]:
-    """Return what a configuration costs and how long a reply takes, as plain numbers for the facts
+    """Return the costs of a configuration and the time of a reply, as plain numbers for the facts
     of a result.
 
     `cost_usd` is the sum of `costs`; `generator_cost_usd` and `judge_cost_usd` are two of its

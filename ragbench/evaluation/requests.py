@@ -94,7 +94,7 @@ def ask_all(
         dataset: the questions that take part.
         system: a `System`, or the name of one.
         spec: the options of the evaluation.
-        criteria: what the judge is asked; () = what the spec names.
+        criteria: the criteria of the judge; () = the criteria that the spec names.
         journal: a file or folder in which the answers of a service are kept as they come, so that
             the same call continues after an interruption; "" keeps nothing. Recorded answers and
             those of the built-in pipeline (whose paid replies are in the reply store) are not kept.

@@ -1,4 +1,4 @@
-"""What one system gave on one dataset: its scores, what was decided, and views of both."""
+"""The result of one system on one dataset: its scores, its decisions, and views of both."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _DOUBTS = {
 
 
 class JudgeFailures(NamedTuple):
-    """How much of what a judge was asked it answered, by the criterion on which it failed most.
+    """The fraction of its requests that a judge answered, by the criterion on which it failed most.
 
     `failed` of `requested` judgements have no verdict, the first of them for this `reason`. `lost`
     are the questions that lack a verdict which decides whether they pass.
@@ -165,7 +165,7 @@ class Result(Decisions):
 
     @property
     def dataset(self) -> Mapping[str, Any]:
-        """Return what was asked: name, split, fingerprint, numbers of documents and samples."""
+        """Return the dataset: name, split, fingerprint, numbers of documents and samples."""
         empty = {"name": "", "split": "", "fingerprint": "", "documents": 0, "safety_samples": 0}
         return empty | dict(self._part("dataset"))
 
@@ -186,7 +186,7 @@ class Result(Decisions):
 
     @property
     def system(self) -> Mapping[str, Any]:
-        """Return what was evaluated: its name, its kind, and what is known of its passages."""
+        """Return the system: its name, its kind, and facts on its passages."""
         return self._part("system") or {"name": self.name, **self.parameters}
 
     @property
@@ -404,7 +404,7 @@ class Result(Decisions):
 
     @property
     def judge_failed(self) -> bool:
-        """Return True if the judge failed on more than 20 % of what it was asked by one of its
+        """Return True if the judge failed on more than 20 % of its requests by one of its
         criteria.
         """
         failures = self.judge_failures
@@ -530,7 +530,7 @@ def new_result(
         scores: query_id, measure, value, one row per pair; NaN = unscored.
         name: of the configuration.
         facts: further plain numbers, such as {"chunks": 431}.
-        system, settings: what was evaluated, and how: plain data.
+        system, settings: the system and the options of its evaluation: plain data.
         parts: other fields of `Result`: answers, judgements, timings (seconds per stage), diagnosis
             (as from `ragbench.diagnose`), and those of `Decisions`; rows are made from the scores
             where there are none.

@@ -122,7 +122,7 @@ class Results(Sequence[Result]):
         any; `<measure>_n` counts them among all questions.
 
         Args:
-            measure: what it is ranked by; "" chooses it as `deciding` does.
+            measure: the measure that ranks; "" chooses it as `deciding` does.
             measures: any others among the scores ("span_iou@5"), which are columns and printed too.
 
         Returns:
@@ -260,7 +260,7 @@ class Results(Sequence[Result]):
         )
 
     def _expected_gain(self, baseline: str, deciding: DecidingQuestions) -> ExpectedGain | None:
-        """Return the best observed gain over the baseline with what it is expected to be on new
+        """Return the best observed gain over the baseline with its expected value on new
         questions; None if it cannot be estimated.
         """
         sign = 1 if higher_is_better(deciding.measure) else -1
@@ -307,7 +307,7 @@ def judged_columns(board: pd.DataFrame) -> list[str]:
 
 
 def _printed(board: pd.DataFrame, *, main: str, named: Sequence[str]) -> pd.DataFrame:
-    """Return what a leaderboard prints: the ranking measure with its interval, other means, those
+    """Return the texts of a leaderboard: the ranking measure with its interval, other means, those
     named with deviations, known costs, and the two ranks (which say more than the recalls they come
     from).
     """
@@ -327,7 +327,7 @@ def _printed(board: pd.DataFrame, *, main: str, named: Sequence[str]) -> pd.Data
 
 
 def _standing(result: Result, deciding: DecidingQuestions, named: Sequence[str]) -> dict[str, Any]:
-    """Return the means of one configuration with their intervals, and what it costs; NaN =
+    """Return the means of one configuration with their intervals, and its costs; NaN =
     unscored, None = unknown.
     """
     main = deciding.measure

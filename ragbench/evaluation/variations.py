@@ -1,4 +1,4 @@
-"""The questions of an evaluation again, after each intervention: what a system makes of them."""
+"""The answers of a system to the questions of an evaluation after each intervention."""
 
 from __future__ import annotations
 

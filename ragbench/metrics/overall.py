@@ -350,7 +350,7 @@ def requirements_missed(
     figures: Mapping[tuple[str, float], float] = MappingProxyType({}),
 ) -> list[str]:
     """List the flags, citations and latency budgets of a case that its answer does not keep to:
-    requirements that are not about what the answer says. `figures` are from `latency_figures`.
+    requirements that are not about the content of the answer. `figures` are from `latency_figures`.
 
     >>> from ragbench.types import Answer, Case
     >>> requirements_missed(Case("q", "When?", min_citations=1), Answer("q", "In 1889."))

@@ -540,7 +540,7 @@ def score_retrieval(
 
     Raises:
         ConfigError: a measure is not known.
-        DataError: ids or scores that are not what they should be; nothing is judged at the level of
+        DataError: invalid ids or scores; nothing is judged at the level of
             a measure; gold evidence is asked for, and none of the chunks of `chunk_run` is among
             `chunks`.
     """

@@ -1,4 +1,4 @@
-"""Robustness: did the answers after an intervention do what they had to?"""
+"""Robustness: did the answers after an intervention meet the labels of the changed questions?"""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -186,5 +186,5 @@ def state_of(answer: Answer | None) -> str:
 
 
 def context_ids(answer: Answer) -> tuple[str, ...]:
-    """Return the ids of what the answer was made from, in rank order."""
+    """Return the ids of the contexts of an answer, in rank order."""
     return answer.contexts or tuple(passage.passage_id for passage in answer.passages)

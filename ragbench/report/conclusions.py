@@ -1,4 +1,4 @@
-"""A `Conclusion` as Markdown: the decision, what it rests on, and the next step."""
+"""A `Conclusion` as Markdown: the decision, its evidence, and the next step."""
 
 from __future__ import annotations
 

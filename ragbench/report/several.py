@@ -1,4 +1,4 @@
-"""Several results in one report: their leaderboard, their comparison, what follows."""
+"""Several results in one report: their leaderboard, their comparison, the conclusion."""
 
 import base64
 import html
@@ -74,7 +74,7 @@ def _drawing(results: Results) -> str:
 
 
 def results_json(results: Results) -> str:
-    """Write the conclusion, the leaderboard and the comparison as JSON; what is unknown is null."""
+    """Write the conclusion, the leaderboard and the comparison as JSON; unknown values are null."""
     board = results.leaderboard()
     tables = {
         "leaderboard": board,

@@ -117,7 +117,7 @@ def split(borders: Borders, first: int, last: int, kinds: Sequence[str], size: i
 
 
 def split_weakest_first(borders: Borders, similarities: FloatArray, size: int) -> list[Window]:
-    """Cut what is too long where neighbouring sentences are least alike, until all pieces fit."""
+    """Cut pieces that are too long where neighbouring sentences are least alike, until all fit."""
     cuts, where = np.unique(borders.at(borders.sentence_ends[:-1]), return_index=True)
     inside = (cuts > 0) & (cuts < borders.n_tokens)
     cuts, alike = cuts[inside], similarities[where[inside]]

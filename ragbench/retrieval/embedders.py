@@ -63,7 +63,7 @@ def knows(embedder: str | Embedder, language: Language) -> bool:
 
 
 def warn_of_language(embedder: Embedder, language: Language, effect: str) -> None:
-    """Warn of what becomes worse where an embedder does not know the language of what it embeds."""
+    """Warn if an embedder does not know the language of the texts, of the measures that suffer."""
     if not knows(embedder, language):
         warnings.warn(
             f"{embedder.name} is a model of English, and the documents are in {language.name}: "

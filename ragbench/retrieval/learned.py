@@ -132,7 +132,7 @@ class Late:
 
 
 def _encoded(weights: Weights, texts: Sequence[str], role: str, **options: bool) -> Iterator[Any]:
-    """Yield what a model makes of each block of texts, in the `role` of a "query" or a "document"."""
+    """Yield the vectors that a model makes of each block of texts, in the `role` of a "query" or a "document"."""
     model = weights.model
     encode = model.encode_query if role == "query" else model.encode_document
     with progress_bar(len(texts), f"encoding with {weights.name}", "texts") as bar:

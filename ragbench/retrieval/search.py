@@ -55,7 +55,7 @@ def retrieve(
 
 
 def _searched(retriever: Retriever, queries: Mapping[str, str], k: int) -> Run:
-    """Search, and refuse what is not a run: a retriever may be the user's."""
+    """Search, and refuse a return value that is not a run: a retriever may be the user's."""
     run: Any = retriever.search(queries, k)
     if isinstance(run, Mapping) and all(isinstance(scores, Mapping) for scores in run.values()):
         return run  # type: ignore[return-value]

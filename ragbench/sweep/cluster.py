@@ -73,7 +73,7 @@ class DaskExecutor:
 
     @property
     def side_by_side(self) -> int:
-        """Return what is asked for, or as many as the workers have threads now."""
+        """Return the number of jobs that is asked for, or as many as the workers have threads now."""
         with self._reached():
             return self._side_by_side or max(1, sum(self._client.ncores().values()))
 

@@ -1,4 +1,4 @@
-"""The folder of a sweep: what is finished in it, and how a run becomes finished.
+"""The folder of a sweep: its finished results, and how a run becomes finished.
 
 A run is written to a staging folder, `.running-<name>-<process>/`. When it has succeeded, its
 result folder is moved into place and then its notebook: the notebook's rename is the one moment at

@@ -107,7 +107,7 @@ def read_grid(source: str | Path | Mapping[str, Any], overrides: Sequence[str] =
     the file gives them; their paths are relative to the folder in which this process works.
 
     Raises:
-        ConfigError: naming the file, the entry and what was expected.
+        ConfigError: naming the file, the entry and the expected value.
     """
     hint = (
         "`ragbench init --docs DOCS` writes one for your documents, and `ragbench sweep "
@@ -404,7 +404,7 @@ def _working_folder(path: Path) -> Path:
 
 
 def sources_of(grid: Grid) -> dict[str, dict[str, str]]:
-    """Return what the result of each configuration is made from, in addition to its parameters; a
+    """Return the sources of each configuration's result, in addition to its parameters; a
     result made from something else is outdated.
 
     One whose system is described by a file or a module has its SHA-256 too, and one that is judged

@@ -273,7 +273,7 @@ def answer_round(values: Mapping[str, Any]) -> Result:
 
 
 def _show(race: Race, dropped: Collection[str], console: Console) -> None:
-    """Print what a round has decided, and on a terminal a table of those that lead."""
+    """Print the decisions of a round, and on a terminal a table of the leading configurations."""
     left = race.scores.keys() - race.stopped
     lines = [f"{name} {race.table['reason'][name]}" for name in sorted(dropped)]
     lines.append(

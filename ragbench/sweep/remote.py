@@ -167,7 +167,7 @@ def check_versions(ours: Mapping[str, str], theirs: Mapping[str, str], who: str)
 
 
 def _check_source(job: Job) -> None:
-    """Refuse a notebook or a data set that is not what the result would be recorded as made from."""
+    """Refuse a notebook or a dataset that differs from the one that the result would name."""
     source = job.source or {}
     system = str(job.parameters.get("system", ""))
     if system and system_digest(system, job.cwd) != source.get("system_sha256"):

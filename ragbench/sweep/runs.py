@@ -1,4 +1,4 @@
-"""Runs side by side, and what becomes of what they leave."""
+"""Runs side by side, and how their results get into the sweep's folder."""
 
 import shutil
 import time

@@ -1,4 +1,4 @@
-"""One sweep, from its grid to the comparison of what its runs left."""
+"""One sweep, from its grid to the comparison of the results of its runs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What a sweep left behind. `failed` is name -> error, `notes` is what the user should know.
+    """The outcome of a sweep. `failed` is name -> error, `notes` are for the user.
 
     When the maximum cost ended it, `stopped` states it and `left` names the configurations that
     were not begun.
@@ -109,10 +109,10 @@ def sweep(
         allow_failed: take a run as finished although requests of it failed. Otherwise it is a
             failed run, because what came back is stored and running it again asks for the rest
             only.
-        fork: on Linux, import what the notebooks import once, and fork each run from that process.
+        fork: on Linux, import the notebooks' packages once, and fork each run from that process.
         only: run the configurations of this name, pattern ("bm25*") or number in the grid (from 0),
             and compare none. Several such calls may work in one folder at once; a last one without
-            `only` compares what they left.
+            `only` compares their results.
         executor: where the configurations run: "" is this process's machine, "dask://host:8786" or
             "tls://host:8786" the workers of a Dask scheduler, "dask://local?workers=4" some of them
             started here.
@@ -126,21 +126,21 @@ def sweep(
             price, and wait for it: minutes to a day. If this process ends meanwhile, the same call
             continues to wait, and one without `batch` is refused where it would pay again for what
             is on its way. RAGBENCH_FORGET_BATCHES names batches that are given up.
-        overrides: parameters of every configuration, NAME=VALUE, in place of what the grid gives
-            them.
+        overrides: parameters of every configuration, NAME=VALUE, in place of their values in
+            the grid.
         compare_all: also compare the results in the folder that are not in the grid (any more).
 
     Returns:
         What was run, skipped and failed, and where things are.
 
     Raises:
-        ConfigError: the grid, a notebook or a parameter is not what it should be; nothing has been
+        ConfigError: the grid, a notebook or a parameter is invalid; nothing has been
             run then.
         DataError: the dataset cannot be loaded; nothing has been run then.
         ModelError: the server of a model that would be asked cannot be reached; nothing has been
             run then.
         SweepError: another sweep works in the same folder, or it holds results on other data.
-        KeyboardInterrupt: after the runs have been stopped; what is finished stays, and the same
+        KeyboardInterrupt: after the runs have been stopped; finished results stay, and the same
             call continues.
     """
     _check_call(jobs, batch=batch, race=race)
@@ -287,7 +287,7 @@ class _Session:
         return notes
 
     def _config_of_data(self) -> dict[str, Any]:
-        """Return what a result of this sweep would hold about its dataset and questions."""
+        """Return the part of config.json on the dataset and questions, as a result would have it now."""
         first = next(iter(self.grid.runs.values()))
         dataset = load_named(first, working_folder(self.grid))
         return config_of(select_questions(dataset, spec_of(first)))

@@ -79,7 +79,7 @@ def verify(
     Args:
         folder: a folder that a sweep wrote, such as results/quickstart.
         jobs: how many runs side by side, as in `sweep`.
-        replies: as in `sweep`; "on" sends what the store does not have.
+        replies: as in `sweep`; "on" sends the requests whose replies are not in the store.
         max_cost: as in `sweep`.
         fork: as in `sweep`.
 

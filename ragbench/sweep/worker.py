@@ -1,4 +1,4 @@
-"""The process of one run: executes one notebook, checks what it left, and reports how it ended."""
+"""The process of one run: executes one notebook, checks its result, and reports how it ended."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _end(status: int) -> None:
 
 
 def load_papermill() -> Any:
-    """Return papermill with the engine of this package, and without what it could do without."""
+    """Return papermill with the engine of this package and without its needless imports."""
     # jsonschema would build a grammar for IRIs from it, which takes longer than all other imports
     # of papermill together. It is optional there, and notebooks hold no IRIs to check.
     sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]

@@ -64,7 +64,8 @@ class _Record(BaseModel):
 
 
 def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
-    """Return the answer that a value holds; `model` names who used the tokens where it does not.
+    """Return the answer that a value holds; `model` names the
+    model that used the tokens, if the value does not.
 
     A text is the answer. A list, a data frame or one document is contexts. A pair of a text and a
     list is both. A stream is read to its end: texts, messages and answers in pieces are joined. Of
@@ -99,7 +100,7 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
     ragbench.errors.DataError: answer is ['In 1881.']: input should be a valid string
 
     Raises:
-        DataError: naming every field that is not what it should be.
+        DataError: naming every invalid field.
     """
     record = as_record(value)
     if record is None:

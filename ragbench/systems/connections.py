@@ -230,7 +230,7 @@ class _Connection:
 
 
 def _first_cause(exc: BaseException) -> BaseException:
-    """Return the first cause inside groups of exceptions, which is what a person can act on."""
+    """Return the first cause inside groups of exceptions, on which a person can act."""
     while isinstance(exc, BaseExceptionGroup):
         exc = exc.exceptions[0]
     return exc

@@ -98,7 +98,7 @@ def _remembered(book: Path) -> set[str]:
 
 
 def _uses(table: Mapping[str, Any]) -> str:
-    """Describe what a table starts and sends, and where to; "" if it does neither."""
+    """Describe which command a table starts and what it sends where; "" if it does neither."""
     where, names = table.get("url") or table.get("server") or "", table.get("env")
     variables = [*variables_in(table), *(map(str, names) if isinstance(names, list) else ())]
     is_address = str(where).startswith(("http://", "https://"))

@@ -96,7 +96,7 @@ class FunctionSystem:
         )
 
     def returned(self, query: str, **options: Unpack[Asker]) -> Any:
-        """Return what the function returns, as it is; raises what it raises."""
+        """Return the value of the function as it is; its exceptions pass."""
         returned = self._function(query, **keywords(self._function, **_NO_ONE | options))
         is_asynchronous = inspect.isawaitable(returned) or isinstance(returned, AsyncIterator)
         return self._event_loop().run(_awaited(returned)) if is_asynchronous else returned
@@ -114,7 +114,7 @@ class FunctionSystem:
 
 
 async def _awaited(returned: Any) -> Any:
-    """Return what an awaitable gives, or a generator of what an asynchronous generator yields."""
+    """Return the result of an awaitable, or a generator of an asynchronous generator's values."""
     if isinstance(returned, AsyncIterator):
         return iter([piece async for piece in returned])
     return await returned
@@ -183,7 +183,7 @@ def keywords(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
 
 
 def attempt(query_id: str, name: str, ask: Callable[[], object]) -> Answer:
-    """Return what a system returns as an Answer; a failed answer with the reason if it raises."""
+    """Return a system's reply as an Answer; a failed answer with the reason if it raises."""
     try:
         return to_answer(query_id, ask(), name)
     except Exception as exc:  # any exception of a user's system is an outcome of that system

@@ -219,7 +219,7 @@ class HttpSystem(RemoteSystem):
         return self.read(query_id, lambda: self._ask(values, self.tries))
 
     def ask_raw(self, query: str) -> Reply:
-        """Return what the server replies to a question, before any path is applied.
+        """Return the server's reply to a question, before any path is applied.
 
         Raises:
             RequestError, DataError: there is no reply, or it is not JSON.

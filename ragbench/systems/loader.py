@@ -83,7 +83,7 @@ def load_system(spec: str | Path, dataset: Dataset) -> System:
     ragbench.errors.ConfigError: unknown system 'bm-25': unknown retriever 'bm-25'; did you mean 'bm25'? ...
 
     Raises:
-        ConfigError: nothing has that name, or the file is not what it should be; every problem of
+        ConfigError: nothing has that name, or the file is invalid; every problem of
             it at once.
         DataError: a recorded answer cannot be read.
         ModelError: the server of its language model cannot be reached.

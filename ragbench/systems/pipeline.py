@@ -256,7 +256,7 @@ class Pipeline:
         """Answer all in one batch: exactly as `retrieve` and `generate_answers`, in the order of
         the questions. The language model is asked as `generate_many` states.
 
-        `latency_ms` holds only what a language model took for each; no user waits for a batch.
+        `latency_ms` holds only the time of the language model for each; no user waits for a batch.
         """
         asking = {"concurrency": concurrency, "timeout_s": timeout_s}
         answers, took = self._ask(queries, histories or {}, nullcontext(), asking)

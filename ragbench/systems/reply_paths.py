@@ -32,7 +32,7 @@ ReplyPath = Annotated[str, AfterValidator(_check_path)]
 
 
 def matches(value: Any, path: str) -> list[Any]:
-    """Return what is at a path.
+    """Return the values at a path.
 
     >>> matches({"hits": [{"id": 7}, {"id": 8}]}, "$.hits[*].id"), matches([{"a b": 1}], "[0]['a b']"), matches({}, "a")
     ([7, 8], [1], [])
@@ -50,7 +50,7 @@ def _inside(value: Any, step: str) -> list[Any]:
 
 
 class ReplyPaths(BaseModel):
-    """Where the parts of an answer are in a reply: what has no path is not read.
+    """The paths of the parts of an answer in a reply; a part without a path is not read.
 
     Without any path the reply is read by the usual names (`read_answer`). `context` has the paths
     inside each of the contexts, as far as its names are not the usual ones. `usage` is an object
@@ -122,8 +122,8 @@ class Reply(NamedTuple):
     streamed: bool = False
 
     def record(self, paths: ReplyPaths, delta: str = "") -> Any:
-        """Return what `read_answer` reads; of events the pieces at `delta` joined, all else from
-        the last that has it.
+        """Return the record that `read_answer` reads. Of several events, the pieces of the answer at
+        `delta` are joined, and every other part is from the last event that has it.
 
         >>> paths = ReplyPaths(answer="$.data.text", contexts="$.data.hits", context={"text": "body"})
         >>> Reply([{"data": {"text": "Yes.", "hits": [{"id": 7, "body": "So."}]}}]).record(paths)

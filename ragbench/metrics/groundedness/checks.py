@@ -39,9 +39,9 @@ CONTENT_SHARE = 0.5
 
 
 class _Check(NamedTuple):
-    """An answer without its marks, its contexts and what is compared: `ids` name `texts`; `grounds` are
+    """An answer without its marks, its contexts and its claims: `ids` name `texts`; `grounds` are
     these texts and the earlier turns of a conversation; `cited` has the citations of each claim;
-    `documents` is chunk id -> document id of what is cited."""
+    `documents` is chunk id -> document id of the cited contexts."""
 
     case: Case
     text: str
@@ -102,7 +102,7 @@ def _next_supports(check: _Check, supports: Iterator[float]) -> _Supports:
 
 
 def _check(case: Case, answer: Answer, texts: list[str], by_id: Mapping[str, Chunk]) -> _Check:
-    """Return what is checked of one answer; `texts` are its contexts."""
+    """Return the texts and claims of one answer that are checked; `texts` are its contexts."""
     ids = context_ids(answer)
     marked = parse_citations(answer.text, ids)
     citations = answer.citations or marked
@@ -133,7 +133,7 @@ def _stated(claim: str, text: str, support: float) -> bool:
 def citation_form(cited: Sequence[str], contexts: Sequence[str]) -> float:
     """Return the fraction of the cited ids that were retrieved, in [0, 1]; NaN if nothing is cited.
 
-    The first of two stages of validity: does what is cited exist at all? See `cites_content` for
+    The first of two stages of validity: does each cited id exist at all? See `cites_content` for
     the second.
 
     >>> citation_form(("rail#3", "invalid:7"), ["rail#0", "rail#3"])

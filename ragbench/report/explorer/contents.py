@@ -76,7 +76,7 @@ class Texts:
 def side_of(
     result: Result, texts: Texts, doubtful: Mapping[str, list[list[str]]]
 ) -> dict[str, dict[str, Any]]:
-    """Return query_id -> what one result has on it; what is empty is left out."""
+    """Return query_id -> answer, contexts and verdicts of one result, without empty fields."""
     sides = {}
     for case in result.cases:
         answer = result.answer_of[case.query_id]

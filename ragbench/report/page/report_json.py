@@ -42,7 +42,7 @@ def _design_metrics(result: Result) -> dict[str, float | None]:
 
 
 def json_text(record: dict[str, Any]) -> str:
-    """Write a record as JSON; of what has no form in it the text."""
+    """Write a record as JSON; a value that JSON does not know is written as its text."""
     return (
         json.dumps(plain(record), indent=1, ensure_ascii=False, allow_nan=False, default=str) + "\n"
     )

@@ -1,5 +1,5 @@
-"""The sentences of a report, the same in Markdown, HTML and on the console. Every sentence is
-computed from it.
+"""The sentences of a report, the same in Markdown, HTML and on the console, computed from the
+result.
 """
 
 import math

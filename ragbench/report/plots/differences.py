@@ -16,7 +16,7 @@ def plot_decision(board: pd.DataFrame, measure: str, comparison: pd.DataFrame) -
 
     Args:
         board: as from `Results.leaderboard`.
-        measure: what it is ranked by.
+        measure: the measure that ranks.
         comparison: as from `Results.compare` by that measure.
     """
     rows = board.merge(comparison, on="name", how="left").head(_MAX_ROWS)

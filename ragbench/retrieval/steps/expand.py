@@ -1,4 +1,4 @@
-"""Expansion: what is handed over for a chunk that was found."""
+"""Expansion: the text that is handed over for a retrieved chunk."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -84,7 +84,7 @@ class Expansion:
         return expanded
 
     def passages(self, doc_ids: Iterable[str]) -> list[Chunk]:
-        """Return all passages of these documents, then what was handed over so far."""
+        """Return all passages of these documents, then the passages handed over so far."""
         listed: dict[str, Chunk] = {}
         for doc_id in doc_ids:
             listed |= {each.chunk_id: each for each in self._passage_of(doc_id).values()}

@@ -40,7 +40,7 @@ def ask_model(llm: LLMLike, prompts: Sequence[str], label: str, **asking: Any) -
 
 
 def reply_text(reply: Completion, limit: int) -> str:
-    """Return what a reply holds as one line, at most `limit` characters of it; "" in a dry run."""
+    """Return the text of a reply as one line, at most `limit` characters of it; "" in a dry run."""
     if reply.failure is not None:
         return ""
     return " ".join(without_thoughts(reply.text).split())[:limit]

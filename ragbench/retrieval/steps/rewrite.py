@@ -1,4 +1,4 @@
-"""What is asked: the question, or what a language model makes of it."""
+"""The query of a search: the question, or a wording by a language model."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -49,7 +49,7 @@ def check_steps(parameters: Mapping[str, Any]) -> None:
     """Refuse values of the steps that no search could use, or that would change nothing.
 
     Raises:
-        ConfigError: naming the parameter, its value and what was expected.
+        ConfigError: naming the parameter, its value and the expected value.
     """
     values: dict[str, Any] = {"retriever": "bm25", "chunker": "", "history": "", "reranker": ""}
     values |= {"llm": "extractive", **dict.fromkeys(STEP_PARAMETERS, ""), "rerank_depth": 0}
@@ -97,19 +97,19 @@ def summary_llm(parameters: Mapping[str, Any]) -> str:
 
 
 class Search:
-    """Chunks that are indexed, and the steps from a question to what is handed over, in a row.
+    """Chunks that are indexed, and the steps from a question to the passages that are handed over.
 
     `index` is the retriever.
 
     Args:
         chunks: of the corpus.
         corpus: doc_id -> document.
-        cases: query_id -> what is known about a question, for the filter.
+        cases: query_id -> the case of a question, for the filter.
         retriever: as `make_retriever` takes it.
         language: of the chunks: a code.
         depth: number of chunks per question.
         k: number of chunks that an answer is made from.
-        tokenizer: counts the tokens of what is handed over.
+        tokenizer: counts the tokens of the passages that are handed over.
         steps: the values of `STEP_PARAMETERS` and the reranker, checked by `check_steps`.
     """
 
@@ -191,7 +191,7 @@ class Search:
         return {"index": self._written, "reranker": self._reranker.usage if is_asked else []}
 
     def retrievers(self, queries: Mapping[str, str]) -> list[Retriever]:
-        """Return what is searched for each wording, each within the documents that are allowed."""
+        """Return the results of the search for each wording, within the allowed documents."""
         parts: list[Retriever] = [self.index]
         if isinstance(self.index, Hybrid):
             parts = [*self.index.retrievers]

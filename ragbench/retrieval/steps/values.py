@@ -92,7 +92,7 @@ class StepValue(NamedTuple):
 
 
 def read_step(parameter: str, value: Any) -> StepValue:
-    """Return what a value of a step's parameter means; an empty name for "".
+    """Return the parsed value of a step's parameter; an empty name for "".
 
     >>> read_step("fusion", "rrf:1")
     StepValue(name='rrf', number=1, function=None, text='')
