@@ -92,30 +92,27 @@ def scores_to_csv(scores: pd.DataFrame) -> str:
         raise ConfigError(
             f"scores have the columns {list(scores.columns)}; expected {', '.join(columns)}"
         )
-    # Through str(), because query ids may come as numbers; through float(), because int and numpy
-    # print differently.
-    rows = sorted(
-        (str(query_id), str(measure), float("nan") if value is None else float(value))
-        for query_id, measure, value in zip(
-            *(scores[name].tolist() for name in columns), strict=True
-        )
-    )
+    rows = []
+    for query_id, measure, value in scores[columns].itertuples(index=False):
+        # str(), because query ids may come as numbers; float(), because int and numpy print
+        # differently
+        plain_value = math.nan if value is None else float(value)
+        rows.append((str(query_id), str(measure), plain_value))
     lines = [",".join(columns)]
-    last = None
-    for query_id, measure, value in rows:
+    previous = None
+    for query_id, measure, value in sorted(rows):
         if math.isinf(value):
             raise ConfigError(
                 f"{measure} of question {query_id!r} is {value}; expected a number, or NaN = "
                 "unscored"
             )
-        if (query_id, measure) == last:
+        if (query_id, measure) == previous:
             raise ConfigError(
                 f"{measure} of question {query_id!r} is in the scores twice; expected it once"
             )
-        last = (query_id, measure)
-        lines.append(
-            f"{_field(query_id)},{_field(measure)},{'' if math.isnan(value) else short(value)}"
-        )
+        previous = (query_id, measure)
+        number = "" if math.isnan(value) else short(value)
+        lines.append(f"{_field(query_id)},{_field(measure)},{number}")
     return "\n".join(lines) + "\n"
 
 

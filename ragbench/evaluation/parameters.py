@@ -292,24 +292,27 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
     >>> configuration({"chunk_size": 128, "measures": ""})
     {'chunk_size': 128}
     """
-    kept = {
-        key: value
-        for key, value in parameters.items()
-        # "" and 0: the configuration, and its name, of before there were any of these
-        if key not in (*WHERE, *REQUESTS) and not (key in OMITTED and value in ("", 0))
-    }
+    kept = {}
+    for key, value in parameters.items():
+        is_about_run = key in WHERE or key in REQUESTS
+        # without it a configuration keeps the name that it had before the parameter was added
+        is_omitted = key in OMITTED and value in ("", 0)
+        if not is_about_run and not is_omitted:
+            kept[key] = value
     if "rewrite" not in kept and kept.get("history") != "rewrite":
         kept.pop("rewrite_llm", None)  # nothing asks it
     system = kept.get("system", "")
     if "system" in kept and is_pipeline(system):
-        kept |= {"retriever": system} if system else {}
+        if system:
+            kept["retriever"] = system
         del kept["system"]
     elif system:
-        if steps := [name for name in STEP_PARAMETERS if name in kept]:
-            raise ConfigError(
-                f"{steps[0]} is {kept[steps[0]]!r}, a step of ragbench's own pipeline, and has no "
-                f"effect on the system {system!r}; leave it out, or set it in your system"
-            )
+        for step in STEP_PARAMETERS:
+            if step in kept:
+                raise ConfigError(
+                    f"{step} is {kept[step]!r}, a step of ragbench's own pipeline, and has no "
+                    f"effect on the system {system!r}; leave it out, or set it in your system"
+                )
         kept = {key: value for key, value in kept.items() if key not in OF_PIPELINE}
     for key, value in kept.items():
         try:

@@ -269,11 +269,14 @@ def _retrieval(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
 
 
 def _context(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
+    """Measure the contexts behind the answers; the coherence of chunks has a row if it is named."""
     scores = output.context_scores
     rows = []
-    if "coherence" in plan.named:  # of the chunks themselves, whatever is asked
-        value, n = chunk_statistics(output).get("coherence"), len(output.dataset.cases)
-        row = MeasureResult("coherence", "context", value, None, None, n if value else 0, n)
+    if "coherence" in plan.named:  # of the chunks themselves: it has no score per question
+        value = chunk_statistics(output).get("coherence")
+        n_questions = len(output.dataset.cases)
+        n_scored = n_questions if value else 0
+        row = MeasureResult("coherence", "context", value, None, None, n_scored, n_questions)
         rows.append(compare_with_target(row, plan.deciding))
     scores = scores[~scores["measure"].isin(_REACHED)]
     return Measurement(scores, rows, warning=_lacking_diversity(scores, output.dataset))
@@ -293,15 +296,20 @@ def _lacking_diversity(scores: pd.DataFrame, dataset: Dataset) -> str:
 
 
 def _groundedness(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
-    dataset, answers, model = output.dataset, output.answers, plan.support_model
+    """Measure the support of answers by their contexts, with their claims."""
+    dataset, answers = output.dataset, output.answers
+    model = plan.support_model
     scores, claims = check_groundedness(dataset, answers, output.texts, model=model)
-    warning = ""
-    if language := not_supported(dataset, answers, model):
-        warning = (
+    warnings = []
+    language = not_supported(dataset, answers, model)
+    if language:
+        warnings.append(
             f"claims are not measured: {language} is not supported by {model}; name a "
             "cross-encoder for it as support_model"
         )
-    warnings = filter(None, [warning, _citations_without_ids(scores)])
+    without_ids = _citations_without_ids(scores)
+    if without_ids:
+        warnings.append(without_ids)
     note = _scale_note(scores, "claim_support")
     return Measurement(scores, claims=claims, note=note, warning="; ".join(warnings))
 

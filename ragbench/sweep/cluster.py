@@ -124,22 +124,24 @@ class DaskExecutor:
             )
 
     def _outcome(self, future: Any, job: Job, seconds: float) -> Outcome | None:
+        """Return how a job ended on a worker; None if its worker died and another runs it again."""
         from distributed import KilledWorker
 
-        error, lost = f"it was lost again and again by the cluster at {self._address}", True
         if future.status == "finished":
             try:
                 return remote.unpack(future.result(timeout=_CONNECT_S), job, seconds)
             except SweepError as exc:
-                error, lost = str(exc), False
+                return Outcome(job.name, seconds, str(exc), lost=False)
             except (OSError, CancelledError):  # its worker died; another computes it again
                 return None
-        elif future.status == "error":
-            cause, lost = future.exception(), False
+        if future.status == "error":
+            cause = future.exception()
             error = f"the worker could not run it: {type(cause).__name__}: {cause}"
             if isinstance(cause, KilledWorker):
                 error = "its workers died again and again while they ran it (out of memory?)"
-        return Outcome(job.name, seconds, error, lost=lost)
+            return Outcome(job.name, seconds, error, lost=False)
+        error = f"it was lost again and again by the cluster at {self._address}"
+        return Outcome(job.name, seconds, error, lost=True)
 
 
 def _run(task: Mapping[str, Any], inputs: bytes) -> dict[str, Any]:

@@ -68,12 +68,20 @@ class SweepFolder:
             yield
 
     def _lock(self, stack: ExitStack, name: str, timeout_s: float) -> None:
+        """Hold a lock until the stack closes: "lock" is the lock of the folder, "lock-NAME" of one
+        configuration.
+
+        Raises:
+            SweepError: another process holds it.
+        """
+        is_of_folder = name == "lock"
+        file = self.path / f"{STAGING}{name}"
         try:
-            stack.enter_context(
-                locked(self.path / f"{STAGING}{name}", timeout_s=timeout_s, remove=name != "lock")
-            )
+            stack.enter_context(locked(file, timeout_s=timeout_s, remove=not is_of_folder))
         except TimeoutError as exc:
-            what = f"{name[5:]} in {self.path}" if name != "lock" else f"{self.path}"
+            what = f"{self.path}"
+            if not is_of_folder:
+                what = f"{name.removeprefix('lock-')} in {self.path}"
             raise SweepError(
                 f"another sweep is writing to {what}; wait for it, or use another --output or "
                 "another name"

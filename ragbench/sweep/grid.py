@@ -463,9 +463,8 @@ def load_named(parameters: Mapping[str, Any], folder: Path) -> Dataset:
     from ragbench.datasets import check_documents
     from ragbench.testsets.loader import load_dataset
 
-    dataset, corpus = (
-        resolved_name(parameters.get(name, ""), folder) for name in ("dataset", "corpus")
-    )
+    dataset = resolved_name(parameters.get("dataset", ""), folder)
+    corpus = resolved_name(parameters.get("corpus", ""), folder)
     data = load_dataset(dataset, split=parameters.get("split", "test"), corpus=corpus)
     if "chunker" in parameters:
         check_documents(data, "a sweep cuts documents into chunks")

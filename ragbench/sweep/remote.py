@@ -185,6 +185,9 @@ def _check_source(job: Job) -> None:
 
 
 def _check_secrets(name: str, job: str, notebook: str) -> None:
+    """Refuse to send a job or notebook that holds the value of a secret variable, or a URL with
+    credentials.
+    """
     for variable, value in os.environ.items():
         if _SECRET_NAME.search(variable) and len(value) > 7 and value in job + notebook:
             raise ConfigError(

@@ -198,6 +198,7 @@ def failed_requests(results: Path) -> list[tuple[FailureKind, str]]:
 
 
 def _explain(exc: Exception) -> str:
+    """Return the reason why a run failed, in one line."""
     from papermill.exceptions import PapermillExecutionError
 
     if isinstance(exc, PapermillExecutionError):

@@ -250,9 +250,11 @@ class JournaledSystem:
                 )
 
     def _take(self, line: bytes) -> None:
+        """Keep the answer of a line of the file; refuse an answer of another system."""
         try:
             fields = parse_json(line.decode())
-            question, system = fields.pop("question"), fields.pop("system")
+            question = fields.pop("question")
+            system = fields.pop("system")
             answer = _ANSWER.validate_python(fields)
         except (ValueError, TypeError, KeyError, AttributeError) as exc:
             raise ConfigError(
@@ -263,4 +265,4 @@ class JournaledSystem:
                 f"{self._path} holds answers of {system!r}, not of {self._identity!r}; "
                 f"{_OTHER_OUTPUT}"
             )
-        self._kept[answer.query_id] = question, answer
+        self._kept[answer.query_id] = (question, answer)

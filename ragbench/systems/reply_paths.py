@@ -39,14 +39,23 @@ def matches(value: Any, path: str) -> list[Any]:
     """
     values = [value]
     for quoted, index, name in _STEP.findall(path):
-        values = [entry for part in values for entry in _inside(part, quoted or index or name)]
+        step = quoted or index or name
+        entries = []
+        for part in values:
+            entries += _inside(part, step)
+        values = entries
     return values
 
 
 def _inside(value: Any, step: str) -> list[Any]:
+    """Return the entries of a value that a step of a path names; [] if it has none."""
     if isinstance(value, list):
-        return value if step == "*" else value[int(step) :][:1] if step.isdecimal() else []
-    return [value[step]] if isinstance(value, Mapping) and step in value else []
+        if step == "*":
+            return value
+        return value[int(step) :][:1] if step.isdecimal() else []
+    if isinstance(value, Mapping) and step in value:
+        return [value[step]]
+    return []
 
 
 class ReplyPaths(BaseModel):
@@ -89,13 +98,18 @@ class ReplyPaths(BaseModel):
         """
         record: dict[str, Any] = {}
         for part, path in self.named().items():
-            is_list = part in _LISTS  # which gives its entries with or without [*]
-            plain = path.removesuffix("[*]") if is_list and path != "$[*]" else path
-            values = matches(reply, plain)
-            if len(values) == 1 and not (is_list and not isinstance(values[0], list | None)):
+            if part in _LISTS:  # with or without [*] at its end
+                plain = path if path == "$[*]" else path.removesuffix("[*]")
+                entries = matches(reply, plain)
+                is_one_list = len(entries) == 1 and isinstance(entries[0], list | None)
+                if entries:
+                    record[part] = entries[0] if is_one_list else entries
+                continue
+            values = matches(reply, path)
+            if len(values) == 1:
                 record[part] = values[0]
             elif values:
-                record[part] = values if is_list else "".join(map(str, values))
+                record[part] = "".join(map(str, values))
         if contexts := record.get("contexts"):
             record["contexts"] = [self._context(entry) for entry in contexts]
         for flag in record.get("flags") or ():
@@ -106,9 +120,12 @@ class ReplyPaths(BaseModel):
     def _context(self, entry: Any) -> Any:
         if not isinstance(entry, Mapping):
             return entry
-        parts = {part: matches(entry, path)[:1] for part, path in self.context.items()}
-        usual = {key: value for key, value in entry.items() if key not in parts}
-        return usual | {part: value for part, values in parts.items() for value in values}
+        context = {key: value for key, value in entry.items() if key not in self.context}
+        for part, path in self.context.items():
+            values = matches(entry, path)
+            if values:
+                context[part] = values[0]
+        return context
 
 
 Paths = Annotated[Mapping[str, Any] | ReplyPaths, BeforeValidator(ReplyPaths.model_validate)]
@@ -192,10 +209,13 @@ def _server_sent(text: str) -> Iterator[tuple[str, str]]:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     for block in text.split("\n\n"):
         fields: dict[str, list[str]] = {}
-        for name, _, value in (line.partition(":") for line in block.split("\n")):
+        for line in block.split("\n"):
+            name, _, value = line.partition(":")
             fields.setdefault(name, []).append(value.removeprefix(" "))
-        if any(data := fields.get("data", [])):
-            yield fields.get("event", [""])[0], "\n".join(data)
+        data = fields.get("data", [])
+        if any(data):
+            kind = fields.get("event", [""])[0]
+            yield kind, "\n".join(data)
 
 
 class RemoteSystem:

@@ -213,9 +213,16 @@ def _blank(pattern: Any, text: str) -> str:
 
 
 def _dates(match: regex.Match[str]) -> list[Number]:
-    """Return the readings of a date: both orders of day and month if it has two numbers."""
+    """Return the readings of a date: both orders of day and month if it has two numbers.
+
+    The groups of a match of `_DATE` are the year y, the month m (a word or number) with the day d,
+    or, without a month, two numbers a and b; a group that is missing is 0.
+    """
     month = match["m"]
-    year, day, first, second = (int(_value((match[name] or "0").lower())) for name in "ydab")
+    year = _whole_number(match["y"])
+    day = _whole_number(match["d"])
+    first = _whole_number(match["a"])
+    second = _whole_number(match["b"])
     dates = set()
     if month is not None:
         number = _MONTHS.get(month.lower().rstrip(".")) or int(month)
@@ -226,6 +233,10 @@ def _dates(match: regex.Match[str]) -> list[Number]:
                 dates.add((year, month_number, day_number))
     start, end = match.span()
     return [Number(match[0], start, end, 0.0, "date", date) for date in sorted(dates)]
+
+
+def _whole_number(text: str | None) -> int:
+    return int(_value((text or "0").lower()))
 
 
 def _amounts(match: re.Match[str]) -> list[Number]:
@@ -302,8 +313,9 @@ def _value(numeral: str) -> float:
         *integers, fraction = numeral.split()
         above, _, below = fraction.partition("/")
         return sum(map(float, integers)) + float(above) / float(below)
-    if re.fullmatch(r"\d+,\d{1,2}", numeral):
+    if re.fullmatch(r"\d+,\d{1,2}", numeral):  # a decimal comma
         return float(numeral.replace(",", "."))
+    # commas, blanks and points before another point, or after a group of three, separate thousands
     return float(re.sub(r"[, ]|\.(?=.*\.)|(?<=\.\d{3})\.", "", numeral))
 
 
