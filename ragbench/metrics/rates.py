@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 def wilson_interval(count: float, n: int, alpha: float = 0.05) -> tuple[float, float]:
     """Return the 1 - alpha interval of the rate `count` / `n` (Wilson 1927), which always has a
-    width; (NaN, NaN) where n is 0.
+    width; (NaN, NaN) if n is 0.
 
     `count` may be a fraction, as where the rate is an area.
 
@@ -16,8 +16,14 @@ def wilson_interval(count: float, n: int, alpha: float = 0.05) -> tuple[float, f
     """
     if not n:
         return math.nan, math.nan
-    z, rate = NormalDist().inv_cdf(1 - alpha / 2), count / n
-    center, width = rate + z**2 / (2 * n), 1 + z**2 / n
-    half = z * math.sqrt(rate * (1 - rate) / n + (z / (2 * n)) ** 2)
-    low, high = (center - half) / width, (center + half) / width
-    return (max(0.0, low) if count else 0.0), (min(1.0, high) if count < n else 1.0)
+    z = NormalDist().inv_cdf(1 - alpha / 2)
+    rate = count / n
+    center = rate + z**2 / (2 * n)
+    half_width = z * math.sqrt(rate * (1 - rate) / n + (z / (2 * n)) ** 2)
+    scale = 1 + z**2 / n
+    low, high = 0.0, 1.0
+    if count:
+        low = max(0.0, (center - half_width) / scale)
+    if count < n:
+        high = min(1.0, (center + half_width) / scale)
+    return low, high

@@ -255,18 +255,19 @@ def _values(measure: RankingMeasure, hits: _Hits, sizes: Ints, relevant: _Hits) 
     """Return the value of each query: `sizes` is the length of its ranking, `relevant` its
     documents, best first.
     """
-    name, k, n = measure.name, measure.cutoff, len(sizes)
+    name = measure.name
+    k = measure.cutoff
+    n = len(sizes)
     if name == "Judged":
-        return _divide(_count(hits.first(k), n), sizes if k is None else np.minimum(sizes, k))
+        n_read = sizes if k is None else np.minimum(sizes, k)
+        return _divide(_count(hits.first(k), n), n_read)
     seen = hits.where(hits.grade >= measure.rel).first(k)
-    n_seen, n_relevant = _count(seen, n), _count(relevant, n)
-    precision, recall = (
-        _divide(n_seen, sizes if k is None else np.full(n, k)),
-        _divide(n_seen, n_relevant),
-    )
-    nth = np.arange(len(seen.query)) - np.searchsorted(
-        seen.query, seen.query
-    )  # relevant ones of the query before
+    n_seen = _count(seen, n)
+    n_relevant = _count(relevant, n)
+    precision = _divide(n_seen, sizes if k is None else np.full(n, k))
+    recall = _divide(n_seen, n_relevant)
+    first_of_query = np.searchsorted(seen.query, seen.query)
+    nth = np.arange(len(seen.query)) - first_of_query  # relevant documents ranked above, per hit
     match name:
         case "nDCG":
             return _divide(_dcg(seen, n), _dcg(relevant.first(k), n))

@@ -319,10 +319,12 @@ def masked_id(text: str) -> str:
 
 
 def _without(text: str, harmless: tuple[str, ...]) -> str:
-    parts, last = [], 0
+    """Return a text with every finding masked, except for the harmless kinds."""
+    parts = []
+    end = 0  # of the last finding that is masked
     for finding in leakage_findings(text, marked=environment_keys(), partial=True):
         if finding.kind in harmless:
             continue
-        parts += [text[last : finding.start], finding.masked]
-        last = finding.end
-    return "".join([*parts, text[last:]]) if parts else text
+        parts += [text[end : finding.start], finding.masked]
+        end = finding.end
+    return "".join([*parts, text[end:]])

@@ -107,11 +107,14 @@ class _Prefixes:
         self._doc_id: str | None = None
 
     def __call__(self, chunk: Chunk) -> str:
+        """Return the text that is indexed for a chunk: the title or headings, then the chunk's text."""
         document = self._corpus[chunk.doc_id]
         if chunk.doc_id != self._doc_id:
             self._doc_id = chunk.doc_id
             self._headings = [*_headings(document.full_text)]
-        above = [_Heading(0, len(document.title), 0, document.title)] if document.title else []
+        above = []
+        if document.title:
+            above.append(_Heading(0, len(document.title), 0, document.title))
         if self._with_headings:
             above += _open(self._headings, chunk)
         elif not above:
