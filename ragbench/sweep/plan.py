@@ -108,11 +108,10 @@ def plan(
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             requests = _dry_run(working_folder(grid), asking, settings)
-        texts = {}
         for warning in caught:
-            if issubclass(warning.category, JudgeWarning):
-                texts[str(warning.message)] = None
-        notes += texts
+            text = str(warning.message)
+            if issubclass(warning.category, JudgeWarning) and text not in notes:
+                notes.append(text)
     return SweepPlan(
         folder.path,
         tuple(to_run),

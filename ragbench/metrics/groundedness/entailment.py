@@ -23,7 +23,7 @@ def entailment(requests: Sequence[tuple[Sequence[str], Page]], model: str) -> li
     distinct pair once, the longest first.
     """
     premises: dict[tuple[int, str], Sequence[str]] = {}  # (request, sentence) -> windows
-    pairs = set()
+    pairs: set[tuple[str, str]] = set()
     for number, (sentences, page) in enumerate(requests):
         for sentence in sentences:
             windows = _windows(sentence, page)

@@ -285,7 +285,8 @@ def _scaled_value(part: Mapping[str, str]) -> float:
         value *= 10.0 ** (ord(power) - _MARK)
     for scale in re.findall("[a-z]+", part["scales"]):
         value *= _SCALES.get(scale) or _SCALES[scale.removesuffix("s")]
-    return -value if part["sign"] else value
+    signed: float = -value if part["sign"] else value
+    return signed
 
 
 def _years(part: Mapping[str, str], value: float, is_ordinal: bool) -> tuple[int, int]:
