@@ -6,10 +6,12 @@ import html.parser
 import importlib.util
 import json
 import re
+import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -35,12 +37,41 @@ def reference() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
+def conf(reference: ModuleType) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("conf", GUIDE / "conf.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_story_opens_in_colab_and_installs_from_the_repository(conf: ModuleType) -> None:
+    story = (GUIDE / "judge.ipynb").read_text(encoding="utf-8")
+    opened = json.loads(conf.with_colab(story, "judge", "someone/ragbench"))
+    plain = json.loads(story)
+    assert opened["cells"][0] == plain["cells"][0]
+    assert opened["cells"][2:] == plain["cells"][1:]
+    added = opened["cells"][1]["source"]
+    assert (
+        "https://colab.research.google.com/github/someone/ragbench/blob/main/notebooks/guide/judge.ipynb"
+        in added
+    )
+    assert '%pip install "ragbench-lab @ git+https://github.com/someone/ragbench"' in added
+    app = SimpleNamespace(config=SimpleNamespace(repository=""))
+    text = [story]
+    conf.add_colab(app, "judge", text)
+    assert text == [story]  # without a repository there is nothing to open
+
+
+@pytest.fixture(scope="module")
 def pages(reference: ModuleType) -> dict[str, str]:
     made: dict[str, str] = {
         **reference.measure_pages(),
         **reference.command_pages(),
         **reference.parameter_pages(),
         **reference.name_pages(),
+        **reference.design_pages(),
     }
     return made
 
@@ -82,6 +113,32 @@ def test_every_option_of_an_evaluation_and_every_notebook_is_on_the_page_of_para
     for path in (ROOT / "notebooks").glob("*.ipynb"):
         section = pages["parameters"].split(f"## `{path.name}`")[1].split("\n## ")[0]
         assert section.count("\n| `") >= 1, path
+
+
+def test_every_design_has_a_page_with_its_targets_and_what_differs(pages: dict[str, str]) -> None:
+    presets = tomllib.loads((ROOT / "ragbench/evaluation/presets.toml").read_text("utf-8"))
+    for name, tables in presets.items():
+        page = pages[f"designs/{name}"]
+        for measure, target in tables["targets"].items():
+            assert f"| `{measure}` | {target} |" in page
+        rows = page.split("## What differs on purpose")[1].strip().splitlines()[4:]
+        assert len(rows) >= 4, name
+        assert all(len(row.split(" | ")) == 3 and "|  |" not in row for row in rows), rows
+    assert "for faq, comparison, research; a warning" in pages["designs/framework"]
+
+
+def test_the_commands_of_the_designs_exist(pages: dict[str, str]) -> None:
+    for name in ("framework", "guide", "phase4", "adr", "pipeline"):
+        [block] = re.findall(r"```sh\n(.*?)```", pages[f"designs/{name}"], re.DOTALL)
+        for line in block.splitlines():
+            words = shlex.split(line)
+            if words[0] == "pytest":
+                continue
+            page = pages[f"commands/{words[1]}"]
+            assert words[0] == "ragbench"
+            own = words[: words.index("--")] if "--" in words else words
+            options = {word for word in own if word.startswith("--")}
+            assert {option for option in options if f"`{option}" not in page} == set(), line
 
 
 def test_every_public_name_has_an_entry(pages: dict[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -63,9 +64,30 @@ def linked(app: object, name: str, text: list[str]) -> None:
     text[0] = re.sub(r"\]\((?:\.\./)+results/([\w-]+)/\)", r"](gallery:\1/index.html)", notebook)
 
 
+def with_colab(notebook: str, name: str, repository: str) -> str:
+    """Return a notebook (JSON) with a link that opens it in Colab, and the command that installs ragbench there.
+
+    `repository` is "owner/name" on GitHub: `sphinx-build -D repository=owner/name notebooks/guide build/site`.
+    """
+    github = f"github.com/{repository}"
+    address = f"https://colab.research.google.com/{github.replace('.com', '')}/blob/main/notebooks/guide/{name}.ipynb"
+    install = f'%pip install "ragbench-lab @ git+https://{github}"'
+    source = f"[Open in Colab]({address}){{.colab}}; there, first run `{install}`."
+    cell = {"cell_type": "markdown", "id": "open-in-colab", "metadata": {}, "source": source}
+    content = json.loads(notebook)
+    content["cells"].insert(1, cell)
+    return json.dumps(content)
+
+
+def add_colab(app: Any, name: str, text: list[str]) -> None:
+    """Add the link to every story that is a notebook, where the repository is known."""
+    if app.config.repository and (HERE / f"{name}.ipynb").is_file():
+        text[0] = with_colab(text[0], name, app.config.repository)
+
+
 def write_gallery(folder: Path) -> None:
     """Publish every committed sweep and study."""
-    for results in ("quickstart", "chunking", "judges"):
+    for results in ("quickstart", "chunking", "judges", "study_best"):
         publish(HERE.parents[1] / "results" / results, folder / results, force=True)
 
 
@@ -78,5 +100,7 @@ def setup(app: Any) -> None:
     """Write the pages that are made from the code and from results, and connect what Sphinx calls."""
     reference.write(GENERATED)
     write_gallery(GENERATED / "extra" / "gallery")
+    app.add_config_value("repository", "", "env")
     app.connect("source-read", linked)
+    app.connect("source-read", add_colab)
     app.connect("build-finished", without_templates)

@@ -10,9 +10,11 @@ import inspect
 import json
 import re
 import textwrap
+import tomllib
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from importlib import resources
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -42,7 +44,13 @@ def write(folder: Path) -> None:
     """Write every page of the reference into a folder; a page that has not changed keeps its time,
     so that Sphinx does not read it again.
     """
-    pages = {**measure_pages(), **command_pages(), **parameter_pages(), **name_pages()}
+    pages = {
+        **measure_pages(),
+        **command_pages(),
+        **parameter_pages(),
+        **name_pages(),
+        **design_pages(),
+    }
     for name, text in pages.items():
         path = folder / f"{name}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -498,3 +506,85 @@ def own_names(module: ModuleType) -> list[str]:
         for one, value in vars(module).items()
         if not one.startswith("_") and getattr(value, "__module__", "") == module.__name__
     ]
+
+
+# Designs
+
+DESIGNS = {
+    "framework": (
+        "An evaluation by perspective",
+        """One command reads labelled questions (types, gold facts, forbidden claims, latency budgets) and reports six
+perspectives. The perspective of contexts has the name of the design, `context_quality`.""",
+        """ragbench eval --test-set cases.json --docs docs --targets framework --output report
+ragbench eval --test-set cases.json --docs docs --targets framework --perspective context_quality""",
+    ),
+    "guide": (
+        "A guide with data sets that are generated every night",
+        """The server has the requests of the design: `/api/v1/evaluation/generate`, `/datasets` and `/runs`, by the
+targets of the design. Each client with documents gets a fresh data set and an evaluation at night.""",
+        """ragbench serve --root clients
+ragbench schedule add nightly "0 2 * * *" -- eval --auto-generate-datasets
+ragbench schedule list""",
+    ),
+    "phase4": (
+        "Test cases that pass or fail",
+        """Cases have `question`, `expectedAnswer`, `requiredKeywords` and `expectedDocumentId`; they are read from a
+file or sent to `/evaluation/test-cases`, and `/evaluation/run` has the fields of the design.""",
+        """ragbench eval answers.jsonl --test-set test-cases.json --targets phase4 --output result
+ragbench serve --root my-evaluation""",
+    ),
+    "adr": (
+        "Search and answer tested one by one (ADR-013)",
+        """Reference answers are written to a file, which pytest's fixture `nfcorpus_test_data` reads; the fixtures of
+the design are in [CI](../ci.md). `two_part.ipynb` shows both parts.""",
+        """ragbench answers beir/nfcorpus --query PLAIN-2630 --output tests/rag_evaluation/fixtures/ground_truth.json
+pytest tests/rag_evaluation""",
+    ),
+    "pipeline": (
+        "A pipeline with cron jobs and an alert",
+        """Measures have the names of the design: `ContextRecall`, `ChunkCoherence`, `AnswerRelevance`, in reports,
+targets and gates. The cron block becomes a schedule with its alert.""",
+        """ragbench eval --test-set tests.json --docs docs --targets pipeline --fail-under "ContextRecall=0.8"
+ragbench schedule import cron.yaml --docs docs""",
+    ),
+}
+"""Name of a preset -> title of the design, what is read and answered in its form, and the commands to begin with."""
+
+
+def design_pages() -> dict[str, str]:
+    """Return a page for each published design: commands, targets, and what differs on purpose."""
+    text = resources.files("ragbench.evaluation").joinpath("presets.toml").read_text("utf-8")
+    tables = tomllib.loads(text)
+    pages = {}
+    for name, (title, about, commands) in DESIGNS.items():
+        parts = [
+            f"# {title}",
+            f"**You come from a design of this kind?** `--targets {name}` applies its rules.",
+        ]
+        parts += [about, f"```sh\n{commands}\n```", "## Its targets"]
+        parts.append(table(["measure", "target"], _targets_of(tables[name])))
+        parts += ["## What differs on purpose", "All else works under the names of the design."]
+        parts.append(table(["", "in the design", "here"], _differences_of(name)))
+        pages[f"designs/{name}"] = "\n\n".join(parts)
+    links = "\n".join(f"designs/{name}" for name in DESIGNS)
+    pages["designs"] = f"# Published designs\n\n```{{toctree}}\n:maxdepth: 1\n\n{links}\n```\n"
+    return pages
+
+
+def _targets_of(preset: Mapping[str, Any]) -> list[list[str]]:
+    """Return a row for each target of a preset, and for each threshold of a test case."""
+    rows = [[code(measure), str(value)] for measure, value in preset["targets"].items()]
+    for name, value in preset.get("cases", {}).items():
+        rows.append([f"each case: {code(name)}", str(value)])
+    return rows
+
+
+def _differences_of(name: str) -> list[list[str]]:
+    """Return the rows of a design in the table of the page "You come from ..."."""
+    page = Path(__file__).with_name("coming_from.md").read_text(encoding="utf-8")
+    rows = []
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in line.strip("| ").split(" | ")]
+        if len(cells) == 4 and cells[0] == name:
+            rows.append(cells[1:])
+    return rows
