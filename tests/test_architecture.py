@@ -16,7 +16,7 @@ PACKAGE = ROOT / "ragbench"
 FLOORS = {
     10: ["__init__", "__main__"],
     9: ["cli", "testing"],
-    8: ["service"],
+    8: ["service", "studies"],
     7: ["sweep"],
     6: ["report", "labelling", "foreign"],
     5: ["evaluation"],

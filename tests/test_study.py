@@ -21,6 +21,8 @@ from typer.testing import CliRunner
 import ragbench as rb
 from ragbench.cli import app
 from ragbench.evaluation.checksums import accept_changes
+from ragbench.studies import best_of_many
+from ragbench.studies.score_matrices import load_score_matrices
 from tests.committed import committed_files
 
 ROOT = Path(__file__).parents[1]
@@ -196,5 +198,37 @@ def test_verdicts_of_ones_own_are_read(tmp_path: Path) -> None:
     assert len(pd.read_csv(tmp_path / "curves.csv")) == 8
 
 
+def table_of(study: str, name: str, **parameters: Any) -> pd.DataFrame:
+    """Return a table of a study, of the run with these parameters."""
+    for config in (ROOT / "results" / study).glob("*/config.json"):
+        run = json.loads(config.read_text(encoding="utf-8"))["parameters"]
+        if all(run[key] == value for key, value in parameters.items()):
+            return pd.read_csv(config.parent / name)
+    raise AssertionError(study)
+
+
+def page_of(study: str) -> str:
+    return (ROOT / "notebooks" / "guide" / f"{study}.md").read_text(encoding="utf-8")
+
+
+def test_the_page_on_the_best_of_many_has_the_numbers_of_its_study() -> None:
+    promises = table_of("study_best", "promises.csv", scores="../results/chunking")
+    means = promises.groupby(["questions", "arms"])[["promised", "shrunken", "real"]].mean()
+    for (questions, arms), row in means.iterrows():
+        numbers = " | ".join(f"{value:+.3f}" for value in row)
+        assert f"| {questions} | {arms} | {numbers} |" in page_of("study_best")
+
+
+def test_a_promise_of_the_study_is_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(best_of_many, "ARMS", (3,))
+    monkeypatch.setattr(best_of_many, "QUESTIONS", (20,))
+    matrix = load_score_matrices(STUDY)["chunking"]
+    choices = best_of_many.choose_the_best({"chunking": matrix}, draws=60)
+    kept = table_of("study_best", "promises.csv", scores="../results/chunking")
+    row = kept.query("collection == 'chunking' and arms == 3 and questions == 20")
+    for column in ("promised", "shrunken", "real"):
+        assert row[column].item() == pytest.approx(choices[column].mean(), abs=1e-5)
+
+
 def test_the_folder_of_results_stays_small() -> None:
-    assert sum(path.stat().st_size for path in committed_files("results")) < 8e6
+    assert sum(path.stat().st_size for path in committed_files("results")) < 12e6

@@ -57,7 +57,7 @@ OF_PIPELINE = (
 # Named in the readable part of a configuration's name, in this order, as far as a notebook has
 # them.
 _READABLE = [
-    *"system collection verdicts retriever reranker".split(),
+    *"system collection verdicts scores retriever reranker".split(),
     *STEP_PARAMETERS,
     *"chunker chunk_size llm prompt".split(),
 ]

@@ -1,0 +1,9 @@
+"""The studies of the guide: what their notebooks call.
+
+Each study is a grid and notebooks in `notebooks/`, a folder of results that `ragbench verify` computes
+again, and a page of the guide. The functions here draw, compute and test; the notebooks show.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,52 @@
+from .best_of_many import choose_the_best, model_matrix, promises, promises_findings
+from .collections import load_collection
+from .drafts import (
+    agreement_of_drafts,
+    drafts_findings,
+    drafts_table,
+    load_rankings,
+    rank_by_questions,
+)
+from .error_rates import compute_error_rates, decide_all, error_rates_findings
+from .figures import plot_arms, plot_drafts, plot_error_rates, plot_promises
+from .outputs import save_figure, write_table
+from .score_matrices import load_score_matrices
+from .techniques import (
+    compare_arms,
+    costs,
+    load_arms,
+    score_arms,
+    summarise_decisions,
+    techniques_findings,
+    transfer,
+)
+
+__all__ = [
+    "agreement_of_drafts",
+    "choose_the_best",
+    "compare_arms",
+    "compute_error_rates",
+    "costs",
+    "decide_all",
+    "drafts_findings",
+    "drafts_table",
+    "error_rates_findings",
+    "load_arms",
+    "load_collection",
+    "load_rankings",
+    "load_score_matrices",
+    "model_matrix",
+    "plot_arms",
+    "plot_drafts",
+    "plot_error_rates",
+    "plot_promises",
+    "promises",
+    "promises_findings",
+    "rank_by_questions",
+    "save_figure",
+    "score_arms",
+    "summarise_decisions",
+    "techniques_findings",
+    "transfer",
+    "write_table",
+]

@@ -1,0 +1,54 @@
+"""The five collections of the studies, by the parameters that a grid gives them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ragbench.testsets.loader import load_dataset
+from ragbench.types import Dataset, Span
+
+
+def load_collection(collection: str, *, join_titles: bool = False, sample: int = 0) -> Dataset:
+    """Load a collection with those of its questions that have gold evidence.
+
+    Args:
+        collection: as for `rb.load_dataset`: "pydoc" or a folder.
+        join_titles: documents of one title become one document, as for the articles of SQuAD.
+        sample: as many questions, drawn at random with a fixed seed; 0 means all.
+    """
+    data = load_dataset(collection)
+    if join_titles:
+        data = joined_by_title(data)
+    data = data.select([case.query_id for case in data.cases if case.evidence])
+    return data.sample(sample) if sample else data
+
+
+def joined_by_title(data: Dataset) -> Dataset:
+    """Return the data with all documents of one title as one document, and evidence moved to where
+    it is there.
+    """
+    texts: dict[str, str] = {}
+    moved_by = {}
+    for document in data.corpus.values():
+        before = texts.get(document.title, document.title)
+        begin = document.full_text.index(document.text)
+        moved_by[document.doc_id] = document.title, len(before) + 2 - begin
+        texts[document.title] = f"{before}\n\n{document.text}"
+    cases = {}
+    for case in data.cases:
+        evidence = []
+        for span in case.evidence:
+            title, shift = moved_by[span.doc_id]
+            evidence.append(Span(title, span.start + shift, span.end + shift))
+        cases[case.query_id] = replace(case, evidence=tuple(evidence))
+    return Dataset.from_dicts(texts, cases)
+
+
+def collection_name(collection: str, join_titles: bool) -> str:
+    """Return the name of a collection in tables: that of its folder, "squad-articles" when joined.
+
+    >>> collection_name("../data/squad", True)
+    'squad-articles'
+    """
+    name = collection.rstrip("/").rpartition("/")[2]
+    return f"{name}-articles" if join_titles else name

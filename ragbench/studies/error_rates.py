@@ -1,0 +1,318 @@
+"""Tests of a difference, and how often each is wrong: level and power on generated and real scores."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ragbench.array_types import Floats
+from ragbench.errors import DataError
+from ragbench.statistics import compare
+
+ALPHA = 0.05
+SIZES = (20, 50)
+"""Numbers of questions."""
+
+N_GENERATED = 200
+"""Experiments with each generator and number of questions."""
+
+N_REAL = 60
+"""Experiments with each collection and number of questions."""
+
+GENERATORS: dict[str, float] = {
+    "symmetric": 0.0,
+    "skewed gains": 0.0,
+    "rare losses": 0.0,
+    "rarer, larger losses": 0.0,
+    "reciprocal ranks": 0.0,
+    "right or wrong": 0.0,
+    "symmetric gain": 0.08,
+    "right or wrong, gain": 0.2,
+    "hidden loss": -0.012,
+}
+"""Generator -> its true mean difference; `draw_differences` states each."""
+
+_NEAR = 0.05  # a real difference of at least this is one; smaller ones are tilted to none
+
+
+class Experiment(NamedTuple):
+    """The scores of two systems on n questions that were drawn from a population with a known mean
+    difference, `truth`.
+    """
+
+    scenario: str
+    truth: float
+    before: Floats
+    after: Floats
+
+
+def draw_differences(generator: str, n: int, rng: np.random.Generator) -> Floats:
+    """Draw n paired differences of scores between 0 and 1.
+
+    >>> draw_differences("hidden loss", 4, np.random.default_rng(0))
+    array([0.04, 0.04, -1.  , 0.04])
+    """
+    if generator == "symmetric":
+        return rng.normal(0, 0.2, n).clip(-1, 1)
+    if generator == "symmetric gain":
+        return rng.normal(0.08, 0.2, n).clip(-1, 1)
+    if generator == "skewed gains":
+        return rng.exponential(0.1, n).clip(0, 1) - 0.1
+    if generator == "rare losses":
+        return np.where(rng.random(n) < 1 / 11, -0.5, 0.05)
+    if generator == "rarer, larger losses":
+        return np.where(rng.random(n) < 0.05, -0.95, 0.05)
+    if generator == "hidden loss":
+        return np.where(rng.random(n) < 0.05, -1.0, 0.04)
+    if generator == "reciprocal ranks":
+        return rng.choice([1 / 6, 0.0, -1.0], p=[0.3, 0.65, 0.05], size=n)
+    if generator == "right or wrong":
+        return rng.choice([-1.0, 0.0, 1.0], p=[0.2, 0.6, 0.2], size=n)
+    if generator == "right or wrong, gain":
+        return rng.choice([-1.0, 0.0, 1.0], p=[0.1, 0.6, 0.3], size=n)
+    raise ValueError(f"{generator!r} is not a generator; expected one of {', '.join(GENERATORS)}")
+
+
+def tilted_weights(differences: Floats) -> Floats | None:
+    """Compute the weights of questions with which neither system is better: the mean difference is
+    0, and the weights are as near to equal as that allows (exponential tilting).
+
+    Returns:
+        Weights that sum to 1; None where one of the systems wins no question.
+
+    >>> tilted_weights(np.array([0.2, 0.0, -0.1])).round(3)
+    array([0.228, 0.315, 0.457])
+    """
+    from scipy.optimize import brentq
+
+    if differences.min() >= 0 or differences.max() <= 0:
+        return None
+
+    def weights(tilt: float) -> Floats:
+        exponents = tilt * differences
+        unscaled = np.exp(exponents - exponents.max())
+        scaled: Floats = unscaled / unscaled.sum()
+        return scaled
+
+    return weights(brentq(lambda tilt: weights(tilt) @ differences, -1e4, 1e4, xtol=1e-12))
+
+
+def experiments(
+    matrices: Mapping[str, pd.DataFrame], n: int, *, seed: int = 0
+) -> Iterator[Experiment]:
+    """Draw experiments with n questions each.
+
+    Of each generator `N_GENERATED`. Of each collection `N_REAL` without a difference and as many
+    with one: two configurations are drawn among all, and n of the collection's questions with
+    replacement. Where the two differ by at least .05 over the whole collection, that is the truth;
+    otherwise the questions are drawn with `tilted_weights`, so that the truth is 0.
+
+    Args:
+        matrices: as of `load_score_matrices`.
+        n: number of questions.
+        seed: of what is drawn.
+    """
+    for number, (generator, truth) in enumerate(GENERATORS.items()):
+        rng = np.random.default_rng([seed, n, number])
+        for _ in range(N_GENERATED):
+            differences = draw_differences(generator, n, rng)
+            yield Experiment(
+                generator, truth, np.maximum(-differences, 0), np.maximum(differences, 0)
+            )
+    for number, (name, matrix) in enumerate(matrices.items(), len(GENERATORS)):
+        rng = np.random.default_rng([seed, n, number])
+        yield from _real_experiments(name, matrix.to_numpy(), n, rng)
+
+
+def _real_experiments(
+    name: str, scores: Floats, n: int, rng: np.random.Generator
+) -> Iterator[Experiment]:
+    missing = {f"{name}, no difference": N_REAL, f"{name}, difference": N_REAL}
+    while any(missing.values()):
+        first, second = rng.choice(scores.shape[1], 2, replace=False)
+        differences = scores[:, second] - scores[:, first]
+        truth = float(differences.mean())
+        scenario, weights = f"{name}, difference", None
+        if abs(truth) < _NEAR:
+            scenario, truth = f"{name}, no difference", 0.0
+            weights = tilted_weights(differences)
+            if weights is None:
+                continue
+        drawn = rng.choice(len(scores), n, p=weights)
+        if missing[scenario]:
+            missing[scenario] -= 1
+            yield Experiment(scenario, truth, scores[drawn, first], scores[drawn, second])
+
+
+TESTS = {
+    "MLflow 3.18, p": "mlflow_p",
+    "MLflow 3.18, BCa interval": "mlflow_interval",
+    "TruLens 2.16, sign-flip": "trulens_p",
+    "TruLens 2.16, bootstrap": "trulens_interval",
+    "Student's t": "student",
+    "ragbench, safe tier": "safe",
+    "ragbench, both tiers": "both",
+}
+"""Name of a test -> its column in `call_tests`."""
+
+_AT_ONCE = 100  # experiments that one call of `compare` takes, each as a measure
+
+
+def call_tests(drawn: list[Experiment], other_tools: pd.DataFrame) -> pd.DataFrame:
+    """Call every test on experiments with one number of questions.
+
+    Args:
+        drawn: as of `experiments`.
+        other_tools: what the tests of MLflow and TruLens returned for the same experiments, in this
+            order: a row of `notebooks/other_tests.parquet` each.
+
+    Returns:
+        A row for each experiment: scenario, truth, n, and for each test of `TESTS` 1 where it calls
+        the second system better, -1 where it calls it worse, 0 where it calls nothing.
+
+    Raises:
+        DataError: `other_tools` is about other experiments.
+    """
+    before = np.array([experiment.before for experiment in drawn])
+    after = np.array([experiment.after for experiment in drawn])
+    differences = after - before
+    means = differences.mean(axis=1)
+    if len(other_tools) != len(drawn) or not np.allclose(other_tools["difference"], means):
+        raise DataError(
+            "the p-values of MLflow and TruLens belong to other experiments; make them again by "
+            "`python -m tests.fitting.tests_of_other_tools`"
+        )
+    signs = np.sign(means).astype(int)
+    table = pd.DataFrame(
+        {
+            "scenario": [experiment.scenario for experiment in drawn],
+            "truth": [experiment.truth for experiment in drawn],
+            "n": differences.shape[1],
+        }
+    )
+    for tool in ("mlflow", "trulens"):
+        p_values = other_tools[f"{tool}_p"].to_numpy()
+        table[f"{tool}_p"] = signs * (p_values < ALPHA)
+        low, high = other_tools[f"{tool}_low"], other_tools[f"{tool}_high"]
+        table[f"{tool}_interval"] = _sides(low.to_numpy(), high.to_numpy())
+    table["student"] = signs * (_student(differences) < ALPHA)
+    safe, likely = _tiers(before, after)
+    table["safe"] = signs * (safe < ALPHA)
+    table["both"] = signs * ((safe < ALPHA) | (likely < ALPHA))
+    return table
+
+
+def _sides(low: Floats, high: Floats) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return 1 for intervals above 0, -1 for intervals below, 0 for the others."""
+    return np.where(low > 0, 1, np.where(high < 0, -1, 0))
+
+
+def _student(differences: Floats) -> Floats:
+    from scipy.stats import ttest_1samp
+
+    with warnings.catch_warnings():  # equal differences have no p
+        warnings.simplefilter("ignore", RuntimeWarning)
+        p_values = ttest_1samp(differences, 0, axis=1).pvalue
+    filled: Floats = np.nan_to_num(np.asarray(p_values, dtype=float), nan=1.0)
+    return filled
+
+
+def _tiers(before: Floats, after: Floats) -> tuple[Floats, Floats]:
+    """Return p of both tiers, by `rb.statistics.compare`; each experiment is a measure of it."""
+    tables = []
+    for start in range(0, len(before), _AT_ONCE):
+        block = slice(start, start + _AT_ONCE)
+        tables.append(compare(_tidy(before[block]), _tidy(after[block])))
+    compared = pd.concat(tables)
+    safe = compared["p_value"].astype(float).fillna(1.0)
+    likely = compared["p_likely"].astype(float).fillna(1.0)
+    return safe.to_numpy(), likely.to_numpy()
+
+
+def _tidy(values: Floats) -> pd.DataFrame:
+    n_experiments, n = values.shape
+    names = [f"span_recall@{number}tok" for number in range(1, n_experiments + 1)]
+    return pd.DataFrame(
+        {
+            "query_id": np.tile(np.arange(n), n_experiments),
+            "measure": np.repeat(names, n),
+            "value": values.ravel(),
+        }
+    )
+
+
+def compute_error_rates(decisions: pd.DataFrame) -> pd.DataFrame:
+    """Compute how often each test is right and wrong, by scenario and number of questions; the
+    collections together make one scenario without a difference, and one with.
+
+    Returns:
+        Columns scenario, has_difference, n, test, experiments; `called`: the fraction of experiments
+        with a difference called in either direction, which is the level where there is none;
+        `right` and `wrong`: called in the direction of the true difference, and in the other, where
+        there is one.
+    """
+    table = decisions.copy()
+    is_real = ~table["scenario"].isin(list(GENERATORS))
+    table["has_difference"] = table["truth"] != 0
+    table.loc[is_real & table["has_difference"], "scenario"] = "real scores, difference"
+    table.loc[is_real & ~table["has_difference"], "scenario"] = "real scores, no difference"
+    rows = []
+    for (scenario, n), group in table.groupby(["scenario", "n"], sort=False):
+        direction = np.sign(group["truth"])
+        for test, column in TESTS.items():
+            row: dict[str, Any] = {
+                "scenario": scenario,
+                "has_difference": bool(group["has_difference"].iloc[0]),
+                "n": n,
+                "test": test,
+                "experiments": len(group),
+                "called": (group[column] != 0).mean(),
+                "right": math.nan,
+                "wrong": math.nan,
+            }
+            if row["has_difference"]:
+                row["right"] = (group[column] == direction).mean()
+                row["wrong"] = (group[column] == -direction).mean()
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def decide_all(
+    matrices: Mapping[str, pd.DataFrame], other_tools: pd.DataFrame, *, seed: int = 0
+) -> pd.DataFrame:
+    """Call every test on the experiments with every number of questions: `call_tests`, one below the
+    other.
+    """
+    tables = []
+    for n in SIZES:
+        drawn = list(experiments(matrices, n, seed=seed))
+        tables.append(call_tests(drawn, other_tools[other_tools["n"] == n]))
+    return pd.concat(tables, ignore_index=True)
+
+
+def error_rates_findings(rates: pd.DataFrame) -> list[str]:
+    """Write what the rates show, a sentence each: the largest level of each test on generated and on
+    real scores, its power on real scores, and wrong winners.
+    """
+    lines = []
+    real = rates["scenario"].str.startswith("real")
+    for test in TESTS:
+        rows = rates[rates["test"] == test]
+        generated = rows[~rows["has_difference"] & ~real]
+        worst = generated.sort_values("called", ascending=False, kind="stable").iloc[0]
+        level = rows[~rows["has_difference"] & real]["called"].max()
+        power = rows[rows["has_difference"] & real].set_index("n")["right"]
+        hidden = rows[rows["scenario"] == "hidden loss"]["wrong"].max()
+        found = ", ".join(f"{power[n]:.0%}" for n in SIZES)
+        lines.append(
+            f"{test}: where nothing differs it calls a difference in up to {worst['called']:.0%} "
+            f"({worst['scenario']}, {worst['n']} questions), on real scores in up to {level:.0%}; of "
+            f"real differences it finds {found} (n = {', '.join(map(str, SIZES))}); it names the "
+            f"worse system the winner in up to {hidden:.0%} where 5 % of the questions hide the loss."
+        )
+    return lines

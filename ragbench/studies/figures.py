@@ -1,0 +1,129 @@
+"""The figures of the studies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ragbench.report.plots import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, new_figure
+
+_TOOL_COLOURS = {"MLflow": VERMILLION, "TruLens": ORANGE, "ragbench": BLUE}
+
+
+def _colour_of_test(test: str) -> str:
+    for tool, colour in _TOOL_COLOURS.items():
+        if test.startswith(tool):
+            return colour
+    return GREY
+
+
+def plot_error_rates(rates: pd.DataFrame, n: int) -> Figure:
+    """Draw how often each test calls a difference where there is none (left; the line is 5 %), and
+    finds one where there is (right): a mark for each scenario, at one number of questions.
+    """
+    at_n = rates[rates["n"] == n]
+    tests = list(dict.fromkeys(at_n["test"]))[::-1]
+    figure, panels = new_figure(11, 1.6 + 0.34 * len(tests), columns=2)
+    parts = ((~at_n["has_difference"], "called"), (at_n["has_difference"], "right"))
+    for axes, (chosen, column) in zip(panels, parts, strict=True):
+        for number, scenario in enumerate(dict.fromkeys(at_n.loc[chosen, "scenario"])):
+            rows = at_n[chosen & (at_n["scenario"] == scenario)].set_index("test").loc[tests]
+            heights = np.arange(len(tests)) + 0.09 * (number - 3)
+            marker = "osD^vPX<"[number]
+            axes.scatter(
+                rows[column],
+                heights,
+                c=[_colour_of_test(test) for test in tests],
+                marker=marker,
+                s=36,
+                label=scenario,
+            )
+        axes.set_yticks(range(len(tests)), tests)
+        axes.legend(loc="lower right", frameon=False, fontsize=8)
+    panels[0].axvline(0.05, color=GREY, linewidth=1)
+    panels[0].set(title=f"no difference, {n} questions", xlabel="fraction called different")
+    panels[1].set(title=f"a difference, {n} questions", xlabel="fraction found")
+    panels[1].set_yticklabels([])
+    for axes in panels:
+        axes.set_xlim(-0.03, 1.03)
+    return figure
+
+
+def plot_promises(promises: pd.DataFrame) -> Figure:
+    """Draw the promised, the shrunken and the real gain of the best by the number of configurations,
+    a panel for each number of questions; means over the collections.
+    """
+    sizes = sorted(set(promises["questions"]))
+    figure, panels = new_figure(11, 3.4, columns=len(sizes))
+    lines = (("promised", VERMILLION, "o"), ("shrunken", BLUE, "s"), ("real", GREEN, "^"))
+    for axes, n in zip(panels, sizes, strict=True):
+        of_n = promises[promises["questions"] == n]
+        means = of_n.groupby("arms")[["promised", "shrunken", "real"]].mean()
+        for column, colour, marker in lines:
+            axes.plot(means.index, means[column], marker=marker, color=colour, label=column)
+        axes.set(title=f"{n} questions choose", xlabel="configurations", xscale="log")
+        axes.set_xticks(list(means.index), [str(number) for number in means.index])
+        axes.minorticks_off()
+        axes.set_ylim(0, 1.1 * promises.groupby(["arms", "questions"])["promised"].mean().max())
+    panels[0].set_ylabel("gain over the baseline")
+    panels[0].legend(frameon=False)
+    return figure
+
+
+_COLLECTION_COLOURS = [BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY]
+_FILLED = ("better", "worse")
+
+
+def plot_arms(comparison: pd.DataFrame) -> Figure:
+    """Draw the difference of every arm from the plain hybrid search on every collection, in its safe
+    interval; filled marks are decided by the safe tier. Best mean first.
+    """
+    order = comparison.groupby("arm")["difference"].mean().astype(float).sort_values()
+    collections = list(dict.fromkeys(comparison["collection"]))
+    figure, [axes] = new_figure(9, 1.2 + 0.5 * len(order))
+    axes.axvline(0, color=GREY, linewidth=1)
+    for number, name in enumerate(collections):
+        rows = comparison[comparison["collection"] == name].set_index("arm").loc[order.index]
+        heights = np.arange(len(rows)) + 0.15 * (len(collections) / 2 - number)
+        _plot_differences(axes, rows, heights, _COLLECTION_COLOURS[number], name)
+    axes.set_yticks(range(len(order)), order.index)
+    axes.set_ylim(-0.7, len(order) - 0.3)
+    axes.set_xlabel("difference in evidence found in 500 tokens, from the plain hybrid search")
+    axes.legend(loc="lower right", frameon=False)
+    return figure
+
+
+def _plot_differences(
+    axes: Axes, rows: pd.DataFrame, heights: np.ndarray, colour: str, name: str
+) -> None:
+    low, high = rows["ci_low"].astype(float), rows["ci_high"].astype(float)
+    axes.hlines(heights, low, high, color=colour, linewidth=1)
+    for height, (_, row) in zip(heights, rows.iterrows(), strict=True):
+        face = colour if row["decision"] in _FILLED else "none"
+        axes.plot(row["difference"], height, "o", color=colour, markerfacecolor=face, markersize=5)
+    axes.plot([], [], "o-", color=colour, label=name, markersize=5)
+
+
+def plot_drafts(rankings: dict[str, pd.DataFrame], kinds: tuple[str, ...]) -> Figure:
+    """Draw the mean of each configuration by drafts against that by people's questions: a panel for
+    each collection, a colour for each kind of draft.
+    """
+    figure, panels = new_figure(13, 3.1, columns=len(rankings))
+    colours = (VERMILLION, BLUE, GREEN)
+    for axes, (name, ranking) in zip(panels, rankings.items(), strict=True):
+        for kind, colour in zip(kinds, colours, strict=False):
+            if kind in ranking:
+                axes.scatter(ranking["people"], ranking[kind], s=14, color=colour, label=kind)
+        axes.set(title=name, xlabel="by people's questions")
+    panels[0].set_ylabel("by drafts")
+    handles: dict[str, Artist] = {}
+    for axes in panels:
+        drawn, labels = axes.get_legend_handles_labels()
+        handles.update(zip(labels, drawn, strict=True))
+    figure.legend(
+        list(handles.values()), list(handles), loc="outside lower center", ncol=3, frameon=False
+    )
+    return figure
