@@ -213,10 +213,11 @@ def page_of(study: str) -> str:
 
 def test_the_page_on_the_best_of_many_has_the_numbers_of_its_study() -> None:
     promises = table_of("study_best", "promises.csv", scores="../results/chunking")
-    means = promises.groupby(["questions", "arms"])[["promised", "shrunken", "real"]].mean()
-    for (questions, arms), row in means.iterrows():
-        numbers = " | ".join(f"{value:+.3f}" for value in row)
-        assert f"| {questions} | {arms} | {numbers} |" in page_of("study_best")
+    columns = ["promised", "shrunken", "real"]
+    means = promises.groupby(["questions", "arms"])[columns].mean().reset_index()
+    for row in means.to_dict("records"):
+        numbers = " | ".join(f"{row[column]:+.3f}" for column in columns)
+        assert f"| {row['questions']} | {row['arms']} | {numbers} |" in page_of("study_best")
 
 
 def test_a_promise_of_the_study_is_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:

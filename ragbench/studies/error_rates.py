@@ -229,9 +229,9 @@ def _tiers(before: Floats, after: Floats) -> tuple[Floats, Floats]:
         block = slice(start, start + _AT_ONCE)
         tables.append(compare(_tidy(before[block]), _tidy(after[block])))
     compared = pd.concat(tables)
-    safe = compared["p_value"].astype(float).fillna(1.0)
-    likely = compared["p_likely"].astype(float).fillna(1.0)
-    return safe.to_numpy(), likely.to_numpy()
+    safe = np.array(compared["p_value"].astype(float).fillna(1.0), dtype=np.float64)
+    likely = np.array(compared["p_likely"].astype(float).fillna(1.0), dtype=np.float64)
+    return safe, likely
 
 
 def _tidy(values: Floats) -> pd.DataFrame:

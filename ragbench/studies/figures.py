@@ -8,7 +8,16 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ragbench.report.plots import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, new_figure
+from ragbench.report.plots.figure import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    new_figure,
+)
 
 _TOOL_COLOURS = {"MLflow": VERMILLION, "TruLens": ORANGE, "ragbench": BLUE}
 

@@ -35,10 +35,12 @@ def load_score_matrices(folder: str | Path, measure: str = MEASURE) -> dict[str,
         name = collection_name(parameters["collection"], parameters["join_titles"])
         scores = pd.read_parquet(path)
         if measure not in scores:
-            raise DataError(f"{path} has no {measure!r}; expected one of {', '.join(scores)}")
+            raise DataError(
+                f"{path} has no {measure!r}; expected one of {', '.join(map(str, scores.columns))}"
+            )
         matrix = scores.pivot(index="query_id", columns=_CONFIGURATION, values=measure)
-        keys: list[tuple[object, ...]] = matrix.columns.tolist()
-        matrix.columns = pd.Index([" ".join(str(part) for part in key) for key in keys])
+        names = matrix.columns.to_frame(index=False).astype(str)
+        matrix.columns = pd.Index(names.apply(" ".join, axis="columns"))
         matrices[name] = matrix.astype(float)
     if not matrices:
         raise DataError(

@@ -96,11 +96,11 @@ def test_rates_count_calls_by_the_side_of_the_truth() -> None:
     decisions = pd.DataFrame(rows, columns=["scenario", "truth", "student"]).assign(n=20)
     for column in study.TESTS.values():
         decisions[column] = decisions["student"]
-    rates = study.compute_error_rates(decisions).set_index(["scenario", "test"])
-    none = rates.loc["symmetric", "Student's t"]
+    rates = study.compute_error_rates(decisions).set_index(["scenario", "test"]).to_dict("index")
+    none = rates["symmetric", "Student's t"]
     assert none["called"] == pytest.approx(2 / 3)
     assert np.isnan(none["right"])
-    real = rates.loc["real scores, difference", "Student's t"]
+    real = rates["real scores, difference", "Student's t"]
     assert (real["right"], real["wrong"]) == pytest.approx((2 / 3, 1 / 3))
     assert real["experiments"] == 3
 
