@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 import ragbench as rb
 from ragbench.cli import app
 from ragbench.evaluation.checksums import accept_changes
-from ragbench.studies import best_of_many
+from ragbench.studies import best_of_many, error_rates
 from ragbench.studies.score_matrices import load_score_matrices
 from tests.committed import committed_files
 
@@ -220,6 +220,30 @@ def test_the_page_on_the_best_of_many_has_the_numbers_of_its_study() -> None:
         assert f"| {row['questions']} | {row['arms']} | {numbers} |" in page_of("study_best")
 
 
+def test_the_page_on_tests_has_the_numbers_of_its_study() -> None:
+    rates = table_of("study_tests", "rates.csv")
+    for test in error_rates.TESTS:
+        chosen = rates[(rates["n"] == 50) & (rates["test"] == test)]
+        called = dict(zip(chosen["scenario"], chosen["called"], strict=True))
+        right = dict(zip(chosen["scenario"], chosen["right"], strict=True))
+        wrong = dict(zip(chosen["scenario"], chosen["wrong"], strict=True))
+        numbers = [called[name] for name in NO_DIFFERENCE]
+        numbers += [right["real scores, difference"], wrong["hidden loss"]]
+        assert f"| {test} | {' | '.join(f'{value:.0%}' for value in numbers)} |" in page_of(
+            "study_tests"
+        )
+
+
+NO_DIFFERENCE = (
+    "symmetric",
+    "rare losses",
+    "rarer, larger losses",
+    "reciprocal ranks",
+    "right or wrong",
+    "real scores, no difference",
+)
+
+
 def test_a_promise_of_the_study_is_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(best_of_many, "ARMS", (3,))
     monkeypatch.setattr(best_of_many, "QUESTIONS", (20,))
@@ -229,6 +253,22 @@ def test_a_promise_of_the_study_is_computed_again(monkeypatch: pytest.MonkeyPatc
     row = kept.query("collection == 'chunking' and arms == 3 and questions == 20")
     for column in ("promised", "shrunken", "real"):
         assert row[column].item() == pytest.approx(choices[column].mean(), abs=1e-5)
+
+
+def test_the_level_of_students_t_in_the_study_by_hand() -> None:
+    """The one-sample t test of 200 experiments with rare losses, by its formula."""
+    number = list(error_rates.GENERATORS).index("rare losses")
+    rng = np.random.default_rng([0, 20, number])
+    n_called = 0
+    for _ in range(error_rates.N_GENERATED):
+        gains = error_rates.draw_differences("rare losses", 20, rng)
+        error = gains.std(ddof=1) / np.sqrt(20)
+        if error < 1e-12:  # all gain the same: no test
+            continue
+        n_called += 2 * student.sf(abs(gains.mean()) / error, 19) < 0.05
+    kept = table_of("study_tests", "rates.csv")
+    row = kept.query("scenario == 'rare losses' and n == 20 and test == \"Student's t\"")
+    assert row["called"].item() == pytest.approx(n_called / error_rates.N_GENERATED)
 
 
 def test_the_folder_of_results_stays_small() -> None:

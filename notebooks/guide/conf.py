@@ -87,7 +87,7 @@ def add_colab(app: Any, name: str, text: list[str]) -> None:
 
 def write_gallery(folder: Path) -> None:
     """Publish every committed sweep and study."""
-    for results in ("quickstart", "chunking", "judges", "study_best"):
+    for results in ("quickstart", "chunking", "judges", "study_best", "study_tests"):
         publish(HERE.parents[1] / "results" / results, folder / results, force=True)
 
 
