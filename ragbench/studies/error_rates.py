@@ -215,7 +215,7 @@ def _sides(low: Floats, high: Floats) -> np.ndarray[Any, np.dtype[np.int64]]:
 def _student(differences: Floats) -> Floats:
     from scipy.stats import ttest_1samp
 
-    with warnings.catch_warnings():  # equal differences have no p
+    with warnings.catch_warnings():  # equal differences have a p of 0, or none where they are 0
         warnings.simplefilter("ignore", RuntimeWarning)
         p_values = ttest_1samp(differences, 0, axis=1).pvalue
     filled: Floats = np.nan_to_num(np.asarray(p_values, dtype=float), nan=1.0)
