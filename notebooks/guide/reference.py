@@ -536,7 +536,7 @@ ragbench serve --root my-evaluation""",
     "adr": (
         "Search and answer tested one by one (ADR-013)",
         """Reference answers are written to a file, which pytest's fixture `nfcorpus_test_data` reads; the fixtures of
-the design are in [CI](../ci.md). `two_part.ipynb` shows both parts.""",
+the design are in [CI](../../ci.md). `two_part.ipynb` shows both parts.""",
         """ragbench answers beir/nfcorpus --query PLAIN-2630 --output tests/rag_evaluation/fixtures/ground_truth.json
 pytest tests/rag_evaluation""",
     ),
