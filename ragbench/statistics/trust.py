@@ -163,17 +163,10 @@ def estimate_difference(
     check_alpha(alpha)
     if not 0 <= margin < 1:
         raise ConfigError(f"margin is {margin}; expected a number from 0 to below 1")
-    if unknown_ids := sorted({*labels.index} - {*proxies.index}):
-        raise DataError(
-            f"{len(unknown_ids)} labels are of questions that are not compared, first {unknown_ids[0]!r}"
-        )
+    _check_questions(proxies, labels, len(settled))
     n = len(labels)
     n_open = len(proxies)
     size = n_open + len(settled)
-    if not size:
-        raise DataError(
-            "there is no question that both systems were asked and that can be labelled"
-        )
     proxies = proxies.dropna(axis=1, how="all")
     share_open = n_open / size
     settled_part = sum(settled) / size  # of the mean over all questions
@@ -223,6 +216,20 @@ def estimate_difference(
         decided_after,
         n - int(count),
     )
+
+
+def _check_questions(proxies: pd.DataFrame, labels: pd.Series[float], n_settled: int) -> None:
+    """Raise DataError if a label is of a question without a row in the proxies, or there is no
+    question.
+    """
+    if unknown_ids := sorted({*labels.index} - {*proxies.index}):
+        raise DataError(
+            f"{len(unknown_ids)} labels are of questions that are not compared, first {unknown_ids[0]!r}"
+        )
+    if len(proxies) + n_settled == 0:
+        raise DataError(
+            "there is no question that both systems were asked and that can be labelled"
+        )
 
 
 def _first_proxy(means: pd.Series[float]) -> tuple[str, float | None]:
