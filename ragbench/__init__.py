@@ -10,10 +10,7 @@ instant and silent. Submodules (`rb.statistics`, `rb.metrics`, ...) hold the res
 names.
 """
 
-from difflib import get_close_matches
-from typing import Any
-
-import lazy_loader
+from ragbench.lazy import attach
 
 __version__ = "0.1.0"
 
@@ -36,17 +33,15 @@ _CALLS = {
     "bm25": "rb.make_retriever('bm25', chunks), or rb.evaluate(data, 'bm25')",
     "ndcg": "rb.score_run(qrels, run, 'nDCG@10')",
     "read_csv": "rb.compare('a.csv', 'b.csv')",
+    "RelevanceEvaluator": "rb.score_run(qrels, run, measures)",
+    "EvaluationDataset": "rb.evaluate(rows), of a list of dicts or a DataFrame",
+    "TestsetGenerator": "the command `ragbench testset generate`",
+    "ttest_rel": "rb.compare(a, b)",
+    "faithfulness": "rb.evaluate(data, system, judge='provider:model'), which measures llm_faithfulness",
+    "splitter": "rb.chunk(corpus, chunker)",
+    "Chunker": "rb.chunk(corpus, chunker)",
+    "EmbeddingRetriever": "rb.make_retriever('dense:minilm', chunks)",
 }
 """What people expect at the root -> the call that does it."""
 
-_attached, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return _attached(name)
-    near = get_close_matches(name, __all__, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    if name in _CALLS:
-        hint = f"; use {_CALLS[name]}"
-    raise AttributeError(f"module 'ragbench' has no attribute {name!r}{hint}")
+__getattr__, __dir__, __all__ = attach(__name__, __file__, _CALLS)

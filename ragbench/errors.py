@@ -21,14 +21,16 @@ where input arrives; functions inside trust their input.
 """
 
 import difflib
+import inspect
 import re
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable
 from enum import StrEnum
+from functools import wraps
 from importlib import import_module
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 __all__ = [
     "ComparisonError",
@@ -48,6 +50,7 @@ __all__ = [
 
 
 Record = TypeVar("Record")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class FailureKind(StrEnum):
@@ -230,6 +233,78 @@ def suggesting(**calls: str) -> Callable[[type[Record]], type[Record]]:
         return cls
 
     return decorated
+
+
+def made_by(call: str) -> Callable[[type[Record]], type[Record]]:
+    """Make a protocol name the call that makes such an object, where it is called itself.
+
+    >>> @made_by("rb.make_retriever('bm25', chunks)")
+    ... class Retriever: ...
+    >>> Retriever("bm25")
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: Retriever is a protocol, not an object; use rb.make_retriever('bm25', chunks)
+    """
+
+    def decorated(protocol: type[Record]) -> type[Record]:
+        def new(cls: type[Any], *arguments: Any, **options: Any) -> Any:
+            if cls is protocol:
+                raise ConfigError(f"{cls.__name__} is a protocol, not an object; use {call}")
+            return object.__new__(cls)
+
+        protocol.__new__ = new  # type: ignore[method-assign]
+        return protocol
+
+    return decorated
+
+
+def explaining_calls(**names: str) -> Callable[[Function], Function]:
+    """Make a function explain a call that does not fit its parameters, in one sentence.
+
+    Args:
+        names: options that people expect -> the one that does what they mean.
+
+    >>> @explaining_calls(top_k="k")
+    ... def search(query, *, k=10):
+    ...     return query
+    >>> search("cats", top_k=3)
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: search has no option 'top_k'; did you mean 'k'? Expected search(query, k=...)
+    >>> search()
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: search: missing a required argument: 'query'. Expected search(query, k=...)
+    """
+
+    def decorated(function: Function) -> Function:
+        signature = inspect.signature(function)
+        name = getattr(function, "__name__", "")
+
+        @wraps(function)
+        def explained(*arguments: Any, **options: Any) -> Any:
+            try:
+                signature.bind(*arguments, **options)
+            except TypeError as exc:
+                problem = f"{name}: {exc}."
+                for option in options:
+                    if option not in signature.parameters:
+                        near = names.get(option) or nearest(option, signature.parameters)
+                        hint = f"; did you mean {near!r}?" if near else "."
+                        problem = f"{name} has no option {option!r}{hint}"
+                        break
+                raise ConfigError(f"{problem} Expected {name}({_shown(signature)})") from None
+            return function(*arguments, **options)
+
+        return cast(Function, explained)
+
+    return decorated
+
+
+def _shown(signature: inspect.Signature) -> str:
+    """Return the parameters of a function, those with a default as name=..."""
+    texts = []
+    for parameter in signature.parameters.values():
+        has_default = parameter.default is not parameter.empty
+        texts.append(f"{parameter.name}=..." if has_default else parameter.name)
+    return ", ".join(texts)
 
 
 def unknown(what: str, value: object, known: Iterable[str], shown: str = "") -> str:

@@ -118,7 +118,7 @@ def _read() -> Iterator[Measure]:
 _TABLE = tuple(_read())
 _RANKING = ("nDCG", "P", "R", "F1", "RR", "AP", "Success")
 _OF_DOCUMENTS = ("SetP", "SetR", "SetF", "RBP", "Judged")
-_TREC = re.compile(r"(ndcg_cut|map_cut|recall|P|success)_(\d+)", re.IGNORECASE)
+_TREC = re.compile(r"(ndcg_cut|map_cut|recall|P|success)[_.](\d+)", re.IGNORECASE)
 _OPTIONS = re.compile(r"\(([^()]*)\)")
 _DOCUMENTS = tuple(measure for measure in _TABLE if measure.name.partition("@")[0] in _RANKING)
 
@@ -273,7 +273,11 @@ def measures() -> pd.DataFrame:
     import pandas as pd
 
     class MeasureTable(pd.DataFrame):
-        """All measures; `table["nDCG@10"]` is one of them."""
+        """All measures; `table["nDCG@10"]` and `table.loc["nDCG@10"]` are one of them."""
+
+        @property
+        def loc(self) -> Any:
+            return _MeasureLocations(super().loc)
 
         def __getitem__(self, key: Any) -> Any:
             if isinstance(key, str) and key not in self.columns:
@@ -281,6 +285,26 @@ def measures() -> pd.DataFrame:
             return super().__getitem__(key)
 
     return MeasureTable(_described([*_BUILT_IN, *_own.values()]))
+
+
+class _MeasureLocations:
+    """`loc` of the table of measures, by which names of measures are rows, too."""
+
+    def __init__(self, locations: Any) -> None:
+        self._locations = locations
+
+    def __getitem__(self, key: Any) -> Any:
+        name, *columns = key if isinstance(key, tuple) else (key,)
+        if not isinstance(name, str):
+            return self._locations[key]
+        row = _described([measure_of(name)]).iloc[0]
+        return row[columns[0]] if columns else row
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._locations[key] = value
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._locations, name)
 
 
 def _described(measures: Sequence[Measure]) -> pd.DataFrame:

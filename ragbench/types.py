@@ -17,7 +17,7 @@ from functools import cached_property
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
-from ragbench.errors import DataError, FailureKind, abridged, suggesting
+from ragbench.errors import DataError, FailureKind, abridged, check_known, made_by, suggesting
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -239,6 +239,9 @@ class DatasetSource:
     questions="dataset.cases, or dataset.queries for their texts",
     filter="dataset.select(query_ids)",
     df="dataset.to_frame()",
+    ids="list(dataset.queries)",
+    texts="dataset.queries, {id: text}",
+    shape="len(dataset)",
     documents="dataset.corpus",
     labels="dataset.qrels",
     relevance="dataset.qrels",
@@ -422,8 +425,20 @@ class Dataset:
         """Return the first `n` questions."""
         return self[:n]  # type: ignore[no-any-return]
 
+    def __contains__(self, item: object) -> bool:
+        """Return True for the id of a question, and for a case."""
+        return any(item in (case.query_id, case) for case in self.cases)
+
     def __getitem__(self, at: Any) -> Any:
-        """Return a case by its number; of a slice the dataset of these."""
+        """Return a case by its number or its id; of a slice the dataset of these.
+
+        Raises:
+            ConfigError: no question has this id.
+        """
+        if isinstance(at, str):
+            by_id = {case.query_id: case for case in self.cases}
+            check_known("question", by_id, at)
+            return by_id[at]
         part = self.cases[at]
         return self.select([c.query_id for c in part]) if isinstance(at, slice) else part
 
@@ -970,6 +985,7 @@ class Judgement:
     invented_quotes: tuple[str, ...] = ()
 
 
+@made_by("rb.make_retriever('bm25', chunks)")
 @runtime_checkable
 class Retriever(Protocol):
     """Something that finds chunks; constructing it is indexing."""
@@ -981,6 +997,7 @@ class Retriever(Protocol):
         ...
 
 
+@made_by("rb.retrieval.load_embedder('minilm')")
 @runtime_checkable
 class Embedder(Protocol):
     """Something that turns texts into vectors."""
@@ -999,6 +1016,7 @@ another library (with `encode`, or `embed_documents` and `embed_query`).
 """
 
 
+@made_by("rb.load_llm('provider:model')")
 @runtime_checkable
 class LLM(Protocol):
     """A language model, named "provider:model"."""
@@ -1020,6 +1038,7 @@ LLMLike = str | LLM | Callable[[str], Any]
 """What `load_llm` takes: a name, an `LLM`, or a function from a prompt to a text."""
 
 
+@made_by("rb.load_system(file), or pass a function to rb.evaluate")
 @runtime_checkable
 class System(Protocol):
     """A whole RAG system under test."""

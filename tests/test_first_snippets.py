@@ -329,7 +329,21 @@ WORKS: dict[str, Callable[[], Any]] = {
     "a retriever with an embedder": lambda: rb.make_retriever(
         "hybrid", chunks(), embedder=SentenceModel()
     ).search(QUERIES, 2)["q1"],
+    "a row of the measures": lambda: rb.measures().loc["ndcg@10"]["level"] == "document",
+    "a cell of the measures": lambda: rb.measures().loc["nDCG@10", "better"] == "higher",
+    "some of the measures": lambda: (
+        len(rb.measures().loc[rb.measures()["judged"]]) == rb.measures()["judged"].sum() > 0
+    ),
+    "the mean of one measure": lambda: retrieved().mean("ndcg@10") == 1.0,
+    "a measure of pytrec_eval": lambda: (
+        set(rb.score_run(QRELS, {"q1": {"cats": 1.0}}, "ndcg_cut.10")["measure"]) == {"nDCG@10"}
+    ),
+    "labels of one result": lambda: rb.trust(failing(), criterion="relevance").n >= 0,
     # a dataset as a sequence
+    "a question by its id": lambda: data()["q2"].text == QUERIES["q2"],
+    "a question in a dataset": lambda: (
+        "q1" in data() and data()[0] in data() and "q9" not in data()
+    ),
     "cases of a dataset": lambda: (
         (len(data()), data()[0].query_id, data()[-1:].queries) == (2, "q1", {"q2": QUERIES["q2"]})
     ),
@@ -423,6 +437,53 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.make_retriever("bm25", list(CORPUS.values())),  # type: ignore[arg-type]
         "expected what `rb.chunk` gives",
     ),
+    "an unknown question": (lambda: data()["q9"], "unknown question 'q9'. Known: q1, q2"),
+    "a protocol as a class": (
+        lambda: rb.Retriever("bm25"),  # type: ignore[call-arg, misc]
+        "Retriever is a protocol, not an object; use rb.make_retriever('bm25', chunks)",
+    ),
+    "a model by the protocol": (lambda: rb.LLM("openai:x"), "use rb.load_llm("),  # type: ignore[call-arg, misc]
+    "another name of a size": (
+        lambda: rb.chunk(CORPUS, size=100),  # type: ignore[call-arg]
+        "chunk has no option 'size'; did you mean 'chunk_size'? Expected chunk(dataset, ",
+    ),
+    "another name of the depth": (
+        lambda: rb.retrieve(index(), QUERIES, top_k=3),  # type: ignore[call-arg]
+        "did you mean 'depth'?",
+    ),
+    "a retriever's name in place of one": (
+        lambda: rb.retrieve("bm25", QUERIES),  # type: ignore[arg-type]
+        "'bm25' does not search; expected a retriever, as in rb.retrieve(rb.make_retriever(",
+    ),
+    "documents to index": (
+        lambda: rb.make_retriever("bm25", CORPUS),  # type: ignore[arg-type]
+        "expected what `rb.chunk` gives",
+    ),
+    "a judge of a result": (
+        lambda: rb.judge(retrieved()),  # type: ignore[call-arg]
+        "judge: missing a required argument: 'criterion'. Expected judge(answers, criterion, ",
+    ),
+    "a report without a file": (
+        lambda: rb.write_report(retrieved()),  # type: ignore[call-arg]
+        "missing a required argument: 'path'",
+    ),
+    "saved nowhere": (lambda: rb.save(retrieved()), "missing a required argument: 'folder'"),  # type: ignore[call-arg]
+    "all in a list": (
+        lambda: rb.compare_all([frame(0.5)]),  # type: ignore[call-arg, arg-type]
+        "missing a required argument: 'baseline'",
+    ),
+    "a dataset to explore": (
+        lambda: rb.explore(data()),  # type: ignore[arg-type]
+        "expected results of rb.evaluate or rb.load_results, found Case",
+    ),
+    "runs to compare": (
+        lambda: rb.compare(run(), run()),
+        "score runs with rb.score_run(qrels, run), and compare these scores",
+    ),
+    "names for compare": (
+        lambda: rb.compare(frame(0.5), frame(1.0), names=["a", "b"]),  # type: ignore[call-overload]
+        "compare has no option 'names'; name systems as in compare({'old': a, 'new': b})",
+    ),
     "an embedder of one row": (
         lambda: rb.retrieval.Dense(chunks(), lambda texts: [1.0]),
         "one row of numbers",
@@ -464,6 +525,20 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
     "a filter of a dataset": (
         lambda: data().filter(len),  # type: ignore[attr-defined]
         "use dataset.select(query_ids)",
+    ),
+    "a measure as a function": (
+        lambda: rb.metrics.ndcg,  # type: ignore[attr-defined]
+        "module 'ragbench.metrics' has no attribute 'ndcg'; use rb.score_run(qrels, run, 'nDCG@10')",
+    ),
+    "a plot that is called otherwise": (lambda: rb.plots.forest, "use rb.plots.plot_decision"),  # type: ignore[attr-defined]
+    "a misspelt name of a submodule": (
+        lambda: rb.statistics.sumarise,  # type: ignore[attr-defined]
+        "did you mean 'summarise'?",
+    ),
+    "a search of LangChain": (lambda: index().invoke("cats"), "use retriever.search(queries, k)"),  # type: ignore[attr-defined]
+    "the p of a conclusion": (
+        lambda: rb.compare({"q1": 1.0}, {"q1": 0.5}).pvalue,
+        "use arm.p_adjusted of one of conclusion.arms",
     ),
     "load": (lambda: rb.load, "use rb.load_dataset(name), rb.load_results(folder)"),  # type: ignore[attr-defined]
     "the scores of a result": (lambda: retrieved().score, "did you mean 'scores'?"),

@@ -177,15 +177,15 @@ def loaded_by(code: str) -> list[str]:
 @pytest.mark.parametrize(
     ("code", "max_modules"),
     [
-        ("", 1),
-        ("rb.score_run", 13),
-        ("rb.score_run({'q': {'d': 1}}, {'q': {'d': 1.0}}, ['nDCG@10'])", 13),
-        ("rb.load_dataset", 8),
-        ("rb.load_dataset('pydoc')", 10),
-        ("rb.compare", 16),
-        ("rb.chunk", 22),
-        ("rb.retrieve", 23),
-        ("rb.load_llm", 28),
+        ("", 2),
+        ("rb.score_run", 14),
+        ("rb.score_run({'q': {'d': 1}}, {'q': {'d': 1.0}}, ['nDCG@10'])", 14),
+        ("rb.load_dataset", 9),
+        ("rb.load_dataset('pydoc')", 11),
+        ("rb.compare", 17),
+        ("rb.chunk", 23),
+        ("rb.retrieve", 24),
+        ("rb.load_llm", 29),
     ],
 )
 def test_first_use_is_light(code: str, max_modules: int) -> None:

@@ -89,7 +89,15 @@ class DecidingQuestions:
 @suggesting(
     winner="conclusion.choice",
     best="conclusion.choice",
-    p_value="the p_adjusted of one of conclusion.arms",
+    **dict.fromkeys(
+        ["p_value", "pvalue", "p"],
+        "arm.p_adjusted of one of conclusion.arms, or conclusion.decision",
+    ),
+    ci="arm.ci_low and arm.ci_high of one of conclusion.arms",
+    significant="conclusion.decision in ('better', 'worse')",
+    summary="print(conclusion)",
+    to_frame="pandas.DataFrame(conclusion.arms)",
+    plot="rb.plots.plot_decision(board, measure, comparison)",
     difference="the difference of one of conclusion.arms",
     text="str(conclusion)",
     to_json="conclusion.to_dict()",

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import pandas as pd
 from pydantic import ConfigDict, TypeAdapter, with_config
 
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, explaining_calls
 from ragbench.evaluation.checksums import (
     CHECKSUMS,
     CONFIG,
@@ -127,6 +127,7 @@ ALL_FILES = (*FILES, DIAGNOSIS, VERDICTS, *VIEWS, JOURNAL)
 """Every file that a result's folder may hold."""
 
 
+@explaining_calls(path="folder", directory="folder")
 def save(
     result: Result, folder: str | Path, *, views: Mapping[str, str] = MappingProxyType({})
 ) -> Path | None:

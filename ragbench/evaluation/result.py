@@ -14,7 +14,7 @@ from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import pandas as pd
 
@@ -122,6 +122,8 @@ def judge_failures(judgements: Sequence[Judgement]) -> JudgeFailures:
     errors="result.failures",
     to_dict="result.to_frame().to_dict('records'), or rb.write_report(result, 'report.json')",
     df="result.to_frame()",
+    loc="result.to_frame().set_index('query_id').loc",
+    describe="result.to_frame().describe(), or result.measures",
     ndcg="result['nDCG@10']",
     recall="result['R@5']",
     accuracy="result.measures",
@@ -458,9 +460,19 @@ class Result(Decisions):
         frame = self.to_frame().set_index("query_id")
         return frame[named_among(name, map(str, frame))]
 
-    def mean(self) -> pd.Series[float]:
-        """Return the mean of each measure over the questions that are scored; `measures` has its interval."""
-        return self.wide.mean()
+    @overload
+    def mean(self) -> pd.Series[float]: ...
+    @overload
+    def mean(self, measure: str) -> float: ...
+    def mean(self, measure: str = "") -> pd.Series[float] | float:
+        """Return the mean over the questions that are scored, of each measure or of one; `measures` has its
+        interval.
+
+        Raises:
+            ConfigError: a measure that was not scored.
+        """
+        means = self.wide.mean()
+        return float(means[named_among(measure, map(str, means.index))]) if measure else means
 
     @property
     def failures(self) -> pd.DataFrame:

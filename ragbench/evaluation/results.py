@@ -48,6 +48,8 @@ _RANKS = {"rank_equal_k": "span_recall@5", "rank_equal_budget": "span_recall@500
     winner="results.conclude().choice",
     failures="results['name'].failures",
     keys="[result.name for result in results]",
+    items="{result.name: result for result in results}.items()",
+    mean="results.leaderboard()",
     names="[result.name for result in results]",
     diagnosis="results.diagnoses",
     measures="results['name'].measures",
@@ -69,6 +71,11 @@ class Results(Sequence[Result]):
         self, results: Iterable[Result], *, baseline: str = "", race: Race | None = None
     ) -> None:
         self._results = tuple(results)
+        for result in self._results:
+            if not isinstance(result, Result):
+                raise ConfigError(
+                    f"expected results of rb.evaluate or rb.load_results, found {type(result).__name__}"
+                )
         self.baseline, self.race = baseline, race
         names = [result.name for result in self._results]
         if twice := [name for name in names if names.count(name) > 1]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from ragbench.errors import ConfigError, check_known
+from ragbench.errors import ConfigError, check_known, nearest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,6 +40,19 @@ _OPTIONS = {
     "epsilon": "margin",
 }
 """Names of options elsewhere -> the one here."""
+
+_KNOWN = ("measures", "alpha", "margin", "bounds", "lower", "higher", "labels")
+_INSTEAD = {
+    **dict.fromkeys(
+        ["names", "labels_of_runs", "systems"], "name systems as in compare({'old': a, 'new': b})."
+    ),
+    **dict.fromkeys(
+        ["on", "by", "key", "id", "id_column", "question_column"],
+        "questions are paired by id, else by text; call the column 'id' or 'question'.",
+    ),
+    "baseline_name": "the first is the baseline.",
+}
+"""Options that are not needed here -> what to do."""
 
 _TIDY = {"query_id", "measure", "value"}
 
@@ -139,10 +152,11 @@ def compare(
     """
     if unknown:
         name = next(iter(unknown))
-        raise ConfigError(
-            f"compare has no option {name!r}; did you mean {_OPTIONS.get(name, 'measures')!r}? Known: "
-            "measures, alpha, margin, bounds, lower, higher, labels"
-        )
+        hint = _INSTEAD.get(name, "")
+        near = _OPTIONS.get(name) or nearest(name, _KNOWN)
+        if near and not hint:
+            hint = f"did you mean {near!r}?"
+        raise ConfigError(f"compare has no option {name!r}; {hint} Known: {', '.join(_KNOWN)}")
     measures = measure or measures
     if contender is None and hasattr(baseline, "leaderboard"):  # results of a sweep
         return baseline.compare(measures=measures or (), margin=margin, not_possible=not_possible)

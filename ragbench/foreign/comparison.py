@@ -95,7 +95,10 @@ def conclude_tables(
     tables = with_the_same_measures(tables)
     paired = paired_tables(tables)
     if not paired.measures:
-        lists = "; ".join(f"{table.name} has {', '.join(table.measures)}" for table in tables)
+        lists = "; ".join(
+            f"{table.name} has {', '.join(table.measures) or 'no score of any answer'}"
+            for table in tables
+        )
         raise ComparisonError(f"no measure in common: {lists}")
     limits = _by_known_name(checked_bounds(bounds or {}), paired)
     lower = [*_by_known_name(dict.fromkeys(lower), paired)]

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ragbench.errors import DataError, printable
+from ragbench.errors import DataError, abridged, printable
 from ragbench.foreign.cells import id_of, is_blank, number_of, question_of
 from ragbench.foreign.inspect_logs import is_inspect_log, rows_of_inspect_log
 from ragbench.foreign.rows import (
@@ -110,6 +111,11 @@ def _records_of_tables(table: Mapping[str, Mapping[str, Any]]) -> list[Record]:
     pytrec_eval does: columns have names of measures, ids or questions, or are fewer.
     """
     inner = dict.fromkeys(str(name) for part in table.values() for name in part)
+    if _is_run(table):
+        raise DataError(
+            f"{abridged(printable(str(next(iter(inner)))), 40)!r} is in one row alone, as in a run of "
+            "documents; score runs with rb.score_run(qrels, run), and compare these scores"
+        )
     n_known_inner, n_known_outer = _n_known(inner), _n_known(table)
     is_by_column = n_known_outer > n_known_inner
     if n_known_inner == n_known_outer:
@@ -122,6 +128,15 @@ def _records_of_tables(table: Mapping[str, Mapping[str, Any]]) -> list[Record]:
         cells = {name: part.get(row) for name, part in table.items()}
         rows.append(cells if has_ids else {"query_id": row, **cells})
     return rows
+
+
+def _is_run(table: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Return True if most of the inner names are in one row alone, and none is known: they are documents."""
+    counts = Counter(str(name) for part in table.values() for name in part)
+    if len(table) < 2 or not counts or _n_known(counts) or _n_known(table):
+        return False
+    n_alone = sum(count == 1 for count in counts.values())
+    return n_alone > len(counts) / 2
 
 
 def _n_known(names: Mapping[str, Any]) -> int:

@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ragbench import llms
-from ragbench.errors import ConfigError, DataError, DataWarning, JudgeWarning, unknown
+from ragbench.errors import (
+    ConfigError,
+    DataError,
+    DataWarning,
+    JudgeWarning,
+    explaining_calls,
+    unknown,
+)
 from ragbench.extension import object_name
 from ragbench.judges.criterion import CRITERIA, Criterion, load_criteria
 from ragbench.judges.parser import (
@@ -106,6 +113,7 @@ class _Request:
 _Judged = dict[tuple[int, str, int], Judgement]  # number of the material, criterion, sample
 
 
+@explaining_calls(criteria="criterion", model="llm", data="dataset", metrics="criterion")
 def judge(
     answers: Sequence[Answer],
     criterion: Any,
@@ -226,7 +234,7 @@ def judge(
                 f"{len(lost)} of {len(judgements)} judgements are unscored, {state}; the "
                 f"first, {first.criterion} of query {first.query_id!r}: {first.explanation}",
                 DataWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
     return judgements
 
@@ -652,8 +660,8 @@ def writer_among(answers: Sequence[Answer], judge: str) -> str:
 
 
 def warn_of_same_model(answers: Sequence[Answer], llm: LLM) -> None:
-    """Issue a JudgeWarning if the judge also wrote the answers. The caller must be a function that the
-    user calls: the warning points two frames up.
+    """Issue a JudgeWarning if the judge also wrote the answers. The warning points at the call of `judge`,
+    which is a frame further up, since its calls are checked.
     """
     if writer := writer_among(answers, llm.name):
         warnings.warn(
@@ -661,5 +669,5 @@ def warn_of_same_model(answers: Sequence[Answer], llm: LLM) -> None:
             f"({writer!r}), and models prefer their own answers; use another "
             "judge, or pass allow_same_model=True to study this",
             JudgeWarning,
-            stacklevel=3,
+            stacklevel=4,
         )

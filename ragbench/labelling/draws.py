@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from ragbench.errors import ConfigError, DataError, DataWarning, check_known
+from ragbench.errors import ConfigError, DataError, DataWarning, check_known, explaining_calls
 from ragbench.evaluation import Result, Results
 from ragbench.labelling.items import LabelItem, is_labelled, items_by_query, scale_of
 from ragbench.labelling.relevance import document_items, unjudged, with_labels
@@ -37,8 +37,9 @@ _Values = TypeVar("_Values", pd.DataFrame, "pd.Series[float]")
 _DRAWN = re.compile(r"drawn (\d+)")
 
 
+@explaining_calls(measure="criterion", metric="criterion")
 def trust(
-    results: Sequence[Result],
+    results: Result | Sequence[Result],
     labels: Any = None,
     *,
     criterion: str = "correctness",
@@ -76,6 +77,8 @@ def trust(
         ConfigError: there are more than two results, or the criterion or measure is unknown.
         DataError: no label is of these answers.
     """
+    if isinstance(results, Result):
+        results = [results]
     frame, settled = proxy_differences(Results(results), criterion, dataset, grades)
     if _are_paths(labels):
         answers = None
@@ -330,7 +333,7 @@ def _table(labels: Any, criterion: str) -> pd.DataFrame:
             f"{(~is_drawn).sum()} of {len(table)} labels are of questions that were picked ({first!r}) "
             "and not drawn at random; they are left out",
             DataWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     table = table[is_drawn]
     table["number"] = table["picked"].str.extract(_DRAWN, expand=False).astype(float)

@@ -7,6 +7,21 @@ in `ragbench.registry`.
 The names are in `__init__.pyi`; each is loaded when it is first used.
 """
 
-import lazy_loader
+from ragbench.lazy import attach
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_CALLS = {
+    name: f"rb.score_run(qrels, run, {measure!r})"
+    for name, measure in {
+        "ndcg": "nDCG@10",
+        "ndcg_at_k": "nDCG@10",
+        "mrr": "RR",
+        "map": "AP",
+        "recall": "R@10",
+        "recall_at_k": "R@10",
+        "precision": "P@10",
+        "precision_at_k": "P@10",
+    }.items()
+}
+"""Names of measures elsewhere -> the call that computes one."""
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__, _CALLS)

@@ -13,9 +13,10 @@ import numpy as np
 
 import ragbench.language
 from ragbench import store
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, suggesting
 from ragbench.language import Language, language_of, terms
 from ragbench.retrieval.ranks import (
+    SEARCH_CALLS,
     Candidates,
     best_of_sparse,
     check_k,
@@ -29,6 +30,7 @@ _STEMMER = version("PyStemmer")
 _CODE = store.digest(Path(ragbench.language.__file__).read_bytes())  # finds the words of a text
 
 
+@suggesting(**SEARCH_CALLS)
 class BM25:
     """Lexical search: Okapi BM25 as Lucene computes it, by bm25s.
 

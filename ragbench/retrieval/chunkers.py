@@ -35,7 +35,7 @@ import numpy as np
 
 from ragbench.array_types import FloatArray
 from ragbench.datasets import check_documents
-from ragbench.errors import ConfigError, DataWarning, unknown
+from ragbench.errors import ConfigError, DataWarning, explaining_calls, unknown
 from ragbench.extension import FORM, imported, is_import, object_name
 from ragbench.language import detect_language
 from ragbench.retrieval.boundaries import Borders, Window, extend, split, split_weakest_first
@@ -55,6 +55,13 @@ _SHORT_SHARE = 0.9
 _SHORT_LEAST_DOCUMENTS = 20
 
 
+@explaining_calls(
+    size="chunk_size",
+    max_tokens="chunk_size",
+    overlap="chunk_overlap",
+    strategy="chunker",
+    splitter="chunker",
+)
 def chunk(
     dataset: Dataset | Corpus,
     chunker: str | Callable[..., Any] = "recursive",
@@ -159,7 +166,7 @@ def chunk(
             f"of {dataset.name!r} fit into one chunk of {size} tokens: chunkings of this size "
             "are all alike; choose a smaller size or longer documents",
             DataWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     return chunks
 

@@ -10,13 +10,14 @@ import numpy as np
 
 from ragbench import store
 from ragbench.array_types import FloatArray, Floats, Ints
-from ragbench.errors import ModelError
+from ragbench.errors import ModelError, suggesting
 from ragbench.language import language_of
 from ragbench.retrieval.bm25 import BM25
 from ragbench.retrieval.embedders import load_embedder, warn_of_language
 from ragbench.retrieval.large_chunks import LargeChunks
 from ragbench.retrieval.ranks import (
     QUERIES_AT_ONCE,
+    SEARCH_CALLS,
     Candidates,
     best_of_products,
     check_k,
@@ -31,6 +32,7 @@ _TEXTS_AT_ONCE = 20_000
 _PAIRS_AT_ONCE = 20_000  # 120 MB for vectors of 384 components
 
 
+@suggesting(**SEARCH_CALLS)
 class Dense:
     """Search by meaning: the cosine between the vectors of query and chunk, in [-1, 1], over all
     chunks (exact). The chunks go through in blocks, with all questions together, at every size.
@@ -106,6 +108,7 @@ class Dense:
         return cosines
 
 
+@suggesting(**SEARCH_CALLS)
 class Hybrid:
     """BM25 and Dense together: `retrievers`, whose rankings are fused (`ragbench.retrieval.steps.fusion`).
 

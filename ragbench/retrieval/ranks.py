@@ -14,6 +14,12 @@ from ragbench.types import Chunk, Run
 Candidates = tuple[Ints, Ints, FloatArray | Floats]
 """Row of the query in its block, number of the chunk, score: three arrays of one length."""
 
+SEARCH_CALLS = dict.fromkeys(
+    ["invoke", "retrieve", "get_relevant_documents", "query", "run", "similarity_search"],
+    "retriever.search(queries, k), or rb.retrieve(retriever, queries)",
+)
+"""Methods of retrievers elsewhere -> the call here."""
+
 _DECIMALS = 6
 _BLOCK_SCORES = 8_000_000  # scores held at once: 32 MB of float32
 QUERIES_AT_ONCE = 2_000  # of a dense search: each block of them reads all vectors

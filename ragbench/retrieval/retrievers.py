@@ -93,7 +93,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
-from ragbench.errors import ConfigError, require, unknown
+from ragbench.errors import ConfigError, explaining_calls, require, unknown
 from ragbench.extension import FORM, imported, is_import
 from ragbench.retrieval.bm25 import BM25
 from ragbench.retrieval.dense import Dense, Hybrid
@@ -119,6 +119,7 @@ LEARNED = {
 """Retrievers by a model that keeps more than one vector of a text -> the model."""
 
 
+@explaining_calls(model="embedder", corpus="chunks", documents="chunks")
 def make_retriever(
     name: str | Retriever | Callable[[Sequence[Chunk]], Retriever] | EmbedderLike,
     chunks: Sequence[Chunk],
@@ -165,9 +166,10 @@ def make_retriever(
         raise ConfigError(
             "there are no chunks to index: every document is empty; name a corpus that holds texts"
         )
-    if not isinstance(chunks[0], Chunk):
+    first = next(iter(chunks)) if isinstance(chunks, Mapping) else chunks[0]
+    if not isinstance(first, Chunk):
         raise ConfigError(
-            f"chunks begin with {chunks[0]!r:.60}; expected what `rb.chunk` gives for the documents"
+            f"chunks begin with {first!r:.60}; expected what `rb.chunk` gives for the documents"
         )
     if is_beir_model(user_object):
         return BeirRetriever(chunks, user_object)

@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragbench.errors import ConfigError, DataError, unknown_chunk
+from ragbench.errors import ConfigError, DataError, abridged, explaining_calls, unknown_chunk
 from ragbench.retrieval.ranks import check_k
 from ragbench.types import Chunk, Queries, Retriever, Run, as_queries, chunks_by_id
 
 
+@explaining_calls(k="depth", top_k="depth", n="depth")
 def retrieve(
     retriever: Retriever,
     queries: Queries,
@@ -31,6 +32,11 @@ def retrieve(
     >>> len(to_documents(retrieve(BM25(chunks), {"q1": "cats"}, chunks, depth=3), chunks)["q1"])
     2
     """
+    if not hasattr(retriever, "search"):
+        raise ConfigError(
+            f"{abridged(repr(retriever), 60)} does not search; expected a retriever, as in "
+            "rb.retrieve(rb.make_retriever('bm25', chunks), queries)"
+        )
     check_k(depth)
     queries = as_queries(queries)
     searched: Any = getattr(retriever, "chunks", ()) if chunks is None else chunks

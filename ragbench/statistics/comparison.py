@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ragbench.errors import ConfigError, check_known
+from ragbench.errors import ConfigError, check_known, explaining_calls
 from ragbench.metrics.rates import wilson_interval
 from ragbench.registry import higher_is_better
 from ragbench.statistics.clusters import Clustered, clusters_of, questions_of
@@ -225,6 +225,7 @@ def compare(
     return printed_short(result.drop(columns="name"), short_comparison)
 
 
+@explaining_calls(metrics="measures", measure="measures")
 def compare_all(
     scores_by_name: Mapping[str, Scores],
     baseline: str,

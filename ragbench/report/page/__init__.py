@@ -4,6 +4,6 @@ earlier one.
 The names are in `__init__.pyi`; each is loaded when it is first used.
 """
 
-import lazy_loader
+from ragbench.lazy import attach
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)
