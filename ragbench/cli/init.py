@@ -58,8 +58,11 @@ def init_command(folder: Path = Path("evaluation"), *, docs: str, force: bool = 
     for name, text in texts.items():
         write_durably(folder / name, text)
     typer.echo(
-        f"{shown(folder)}: tests.yaml ({len(data.cases)} example cases), grid.toml, notebooks, "
-        "README.md"
+        f"{shown(folder)}: tests.yaml ({len(data.cases)} examples), grid.toml, notebooks, README.md"
+    )
+    typer.echo(
+        "Note: the examples are known-item drafts. They show that everything runs, and decide nothing "
+        "between retrievers or chunkings; ten questions of your own do"
     )
     if len(data.corpus) == 1:
         typer.echo(

@@ -10,7 +10,7 @@ from ragbench.evaluation.decision import DRAFTS_ALONE, DecidingQuestions
 from ragbench.evaluation.result import Result
 from ragbench.registry import named_among, perspective_of
 from ragbench.statistics.comparison import MIN_QUESTIONS
-from ragbench.statistics.ranking import ANSWER_MEASURES, COVERAGE, RANKING, main_measure_of
+from ragbench.statistics.ranking import COVERAGE, RANKING, answer_measure_of, main_measure_of
 from ragbench.testsets.composition import ORIGINS
 from ragbench.testsets.known_items import KNOWN_ITEM
 
@@ -57,12 +57,12 @@ def deciding_questions(results: Sequence[Result], measure: str = "") -> Deciding
     n_scored = _n_scored(results, ids)
     retrieval = main_measure_of(n_scored, n_answerable)
     same_retrieval = len(results) > 1 and _all_equal(results, retrieval)
-    measures_of_answers = [name for name in ANSWER_MEASURES if n_scored.get(name)]
+    measure_of_answers = answer_measure_of(n_scored)
     if measure:
         ranking_measure = named_among(measure, dict.fromkeys(map(str, first.scores["measure"])))
         reason = "named by you"
-    elif same_retrieval and measures_of_answers and any(map(with_language_model, results)):
-        ranking_measure = measures_of_answers[0]
+    elif same_retrieval and measure_of_answers and any(map(with_language_model, results)):
+        ranking_measure = measure_of_answers
         reason = "all configurations retrieve the same"
     else:
         ranking_measure = retrieval

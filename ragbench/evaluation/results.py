@@ -77,6 +77,7 @@ class Results(Sequence[Result]):
                     f"expected results of rb.evaluate or rb.load_results, found {type(result).__name__}"
                 )
         self.baseline, self.race = baseline, race
+        self._deciding: dict[str, DecidingQuestions] = {}  # by the measure that was asked for
         names = [result.name for result in self._results]
         if twice := [name for name in names if names.count(name) > 1]:
             raise ConfigError(f"two results are named {twice[0]!r}; give each a name of its own")
@@ -232,7 +233,9 @@ class Results(Sequence[Result]):
         """Return the questions that decide, and the measure that they decide by ("" chooses it)."""
         if not measure and self.race:
             measure = self.race.measure
-        return deciding_questions(self._results, measure)
+        if measure not in self._deciding:
+            self._deciding[measure] = deciding_questions(self._results, measure)
+        return self._deciding[measure]
 
     def conclude(
         self, baseline: str = "", *, measure: str = "", margin: float = MARGIN

@@ -20,6 +20,16 @@ def main_measure(scores: pd.DataFrame) -> str:
     return main_measure_of({str(name): int(count) for name, count in n_scored.items()})
 
 
+def answer_measure_of(n_scored: Mapping[str, int]) -> str:
+    """Return what distinguishes configurations that retrieve the same: the first of `ANSWER_MEASURES`
+    that any question has; "" where answers are not scored.
+
+    >>> answer_measure_of({"nDCG@10": 40, "token_f1": 38}), answer_measure_of({"nDCG@10": 40})
+    ('token_f1', '')
+    """
+    return next((name for name in ANSWER_MEASURES if n_scored.get(name)), "")
+
+
 def main_measure_of(n_scored: Mapping[str, int], n: int = 0) -> str:
     """Return what configurations are ranked by: the first of `RANKING` that at least 95 % of the
     questions have, else the one that most of them have.

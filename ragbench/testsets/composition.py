@@ -1,7 +1,7 @@
 """Where the questions of a test set come from, and how far they repeat the words of their evidence."""
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 
 import Stemmer
 
@@ -31,6 +31,7 @@ EXAMPLE = "example"
 def origin_of(case: Case) -> str:
     """Return who wrote a question: one of ORIGINS.
 
+    The examples of `ragbench init` are drafts of known items under another category, and count as drafts.
     A draft that a person has rewritten gets another category than "known-item draft"; a generated
     question that a person has checked has `reviewed` in its metadata.
 
@@ -60,12 +61,13 @@ def wording_overlaps(dataset: Dataset) -> Mapping[str, float]:
     {'q': 0.3333}
     """
     language = detect_language(case.text for case in dataset.cases)
+    stems_of = cache(partial(_stems, language=language))  # questions share documents
     overlaps = {}
     for case in dataset.cases:
-        asked = _stems(case.text, language)
+        asked = stems_of(case.text)
         texts = _evidence_texts(dataset, case)
         if asked and texts:
-            repeated = [len(asked & _stems(text, language)) for text in texts]
+            repeated = [len(asked & stems_of(text)) for text in texts]
             overlaps[case.query_id] = round(max(repeated) / len(asked), 4)
     return overlaps
 
