@@ -29,6 +29,7 @@ from ragbench.service.folders import CASES
 from ragbench.service.history_database import Json, timestamp
 from ragbench.service.responses import (
     cases_of,
+    decided_of,
     files_of_run,
     job_document,
     records,
@@ -58,12 +59,15 @@ _CASE_MEASURES = {
     "citationAccuracyScore": "expected_document",
     "overallScore": "overall",
 }
+_CASE_COUNTS = ("totalTestCases", "passedTestCases", "failedTestCases", "undecidedTestCases")
 _MEANING = """averageAccuracy is the mean of overallScore, the weighted overall of each answer (measure `overall`); \
 averageSemanticSimilarity is `semantic_similarity` to the expected answer, uncalibrated; averageKeywordMatch the \
 fraction of required keywords in the answer; averageCitationAccuracy the fraction of answers whose context held \
 the expected document; hallucinationRate the mean of 1 - faithfulness by the judge (hallucinationSource "judge") \
 where one was asked, else of 1 - claim support ("heuristic"), and a mean over runs is of one source only; \
-hallucinatedFacts are the claims that the judge, or else the heuristic, found unsupported; costs are US dollars, \
+undecidedTestCases are neither passed nor failed, as no label decides them, and passRate is the fraction \
+passed of the others; hallucinatedFacts are the claims that the judge, or else the heuristic, found unsupported; \
+costs are US dollars, \
 null where a price is not known; averageResponseTimeMs is the time until the answer. null = not measured."""
 
 router = APIRouter(tags=["evaluation"])
@@ -214,13 +218,13 @@ async def create_run(session: Runner, body: EvaluationBody, wait: Wait = 300) ->
 
 def _job_summary(session: Session, job: Json) -> Json:
     if job["run"]:
-        return _summary(session, run_row(session, job["run"])[0])
+        return _summaries(session, [run_row(session, job["run"])[0]])[0]
     return {
         "id": job["id"],
         "name": job["series"],
         "status": {"waiting": "pending", "done": "failed"}.get(job["state"], job["state"]),
-        **dict.fromkeys(("totalTestCases", "passedTestCases", "failedTestCases"), 0),
-        "passRate": 0.0,
+        **dict.fromkeys(_CASE_COUNTS, 0),
+        "passRate": None,
         "message": job["output"].strip() or f"the job is {job['state']}",
         "startedAt": job["due_at"],
         "completedAt": job["ended_at"],
@@ -228,8 +232,18 @@ def _job_summary(session: Session, job: Json) -> Json:
     }
 
 
-def _summary(session: Session, row: Json) -> Json:
+def _summaries(session: Session, rows: list[Json]) -> list[Json]:
+    """Return runs in the fields of the interface."""
+    decided = decided_of([row["id"] for row in rows], session.database)
+    return [_summary(session, row, decided.get(row["id"], 0)) for row in rows]
+
+
+def _summary(session: Session, row: Json, decided: int) -> Json:
+    """Return a run in the fields of the interface; `decided` questions of it passed or failed."""
     total, passed = row["questions"], row["questions_passed"] or 0
+    message = f"Evaluation completed: {passed}/{total} passed"
+    if decided < total:
+        message += f", {total - decided} not decided"
     started = datetime.fromisoformat(row["made_at"]) - timedelta(seconds=row["seconds"] or 0)
     return {
         "id": row["id"],
@@ -237,9 +251,10 @@ def _summary(session: Session, row: Json) -> Json:
         "status": "completed",
         "totalTestCases": total,
         "passedTestCases": passed,
-        "failedTestCases": total - passed,
-        "passRate": passed / total if total else 0.0,
-        "message": f"Evaluation completed: {passed}/{total} passed",
+        "failedTestCases": decided - passed,
+        "undecidedTestCases": total - decided,
+        "passRate": passed / decided if decided else None,
+        "message": message,
         "startedAt": timestamp(started),
         "completedAt": row["made_at"],
         **_spent(row, _response_ms(session, row)),
@@ -250,7 +265,7 @@ def _summary(session: Session, row: Json) -> Json:
 def list_runs(session: Reader, limit: Limit = 50) -> list[Json]:
     """List the newest runs."""
     runs = [row for row, _ in trends.newest_means([], limit=limit, **session.scope)]
-    return [_summary(session, row) for row in runs]
+    return _summaries(session, runs)
 
 
 @router.get(
@@ -287,7 +302,8 @@ def read_run(session: Reader, run_id: str) -> Json:
     ]
     means = {score["measure"]: score["mean"] for score in records(scores)}
     metrics = _metrics(row, means, _mean(times))
-    return {**_summary(session, row), "metrics": metrics, "results": results}
+    [summary] = _summaries(session, [row])
+    return {**summary, "metrics": metrics, "results": results}
 
 
 def _source(row: Json) -> str:

@@ -10,15 +10,17 @@ from pathlib import Path
 import anyio
 import pandas as pd
 from fastapi import HTTPException
+from sqlalchemy import select
 from starlette.concurrency import run_in_threadpool
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.evaluation import Result, load_result
 from ragbench.evaluation.formats import plain
 from ragbench.service.access import Session
-from ragbench.service.history_database import Json
+from ragbench.service.history_database import Json, read_rows
 from ragbench.service.job_queue import jobs
 from ragbench.service.records import content_of
+from ragbench.service.tables import score
 from ragbench.service.trends import run_of, scores_of
 
 _ID = 64
@@ -54,6 +56,13 @@ def folder_of_run(session: Session, row: Json) -> Path | None:
     """Return the folder of a run, where it is below the root."""
     folder = Path(row["location"]).resolve()
     return folder if row["location"] and folder.is_relative_to(session.root) else None
+
+
+def decided_of(ids: list[str], database: str) -> dict[str, int]:
+    """Return run id -> how many of its questions passed or failed, where any did."""
+    of_runs = score.c.run_id.in_(ids), score.c.measure == "pass_rate"
+    query = select(score.c.run_id, score.c.n_scored).where(*of_runs)
+    return {row.run_id: row.n_scored for row in read_rows(database, query)}
 
 
 def run_document(session: Session, run_id: str) -> Json:

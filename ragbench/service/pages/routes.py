@@ -27,7 +27,7 @@ from ragbench.service.pages.html_pages import (
     Visitor,
     page,
 )
-from ragbench.service.responses import records, result_of_run, run_row
+from ragbench.service.responses import decided_of, records, result_of_run, run_row
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 _NEWEST = 20  # runs that the page of a series lists
@@ -121,7 +121,7 @@ def read_series(who: Visitor, series: str, configuration: str, measure: str = ""
         others=[*newest],
         measures=names,
         recent=records(recent),
-        decided=views.decided_of(recent["run"].tolist(), who.database),
+        decided=decided_of(recent["run"].tolist(), who.database),
     )
 
 
@@ -165,7 +165,7 @@ def read_run(who: Visitor, run_id: str) -> HTMLResponse:
         run=row,
         scores=records(scores),
         before=before,
-        decided=views.decided_of([run_id], who.database).get(run_id),
+        decided=decided_of([run_id], who.database).get(run_id),
         verdict=None if result is None else banner(result),
     )
 

@@ -55,13 +55,6 @@ def _first_of(names: Collection[str]) -> list[str]:
     return first
 
 
-def decided_of(ids: list[str], database: str) -> dict[str, int]:
-    """Return run id -> how many of its questions passed or failed, where any did."""
-    of_runs = score.c.run_id.in_(ids), score.c.measure == "pass_rate"
-    query = select(score.c.run_id, score.c.n_scored).where(*of_runs)
-    return {row.run_id: row.n_scored for row in read_rows(database, query)}
-
-
 def panels(session: Session, series: str, configuration: str, measures: list[str]) -> list[Json]:
     """Return the chart and the state of each of these measures."""
     charts: list[Json] = []

@@ -8,11 +8,13 @@ import sqlite3
 from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
+from ragbench.service import evaluation_api
 from ragbench.sweep.notebooks import packaged
 from tests.service.server.conftest import CASES, DOCUMENTS, Call
 
@@ -120,6 +122,33 @@ def test_a_run_has_the_fields_of_the_design(call: Call) -> None:
     assert (missed["totalTestCases"], missed["passedTestCases"], missed["passRate"]) == (1, 0, 0)
     assert call("GET", "/evaluation/metrics")["totalRuns"] == 2
     call("GET", f"/evaluation/runs/{done['id']}", key="other", status=404)
+
+
+@pytest.mark.parametrize(
+    ("passed", "decided", "failed", "rate", "message"),
+    [
+        (16, 17, 1, 16 / 17, "16/22 passed, 5 not decided"),
+        (16, 22, 6, 16 / 22, "16/22 passed"),
+        (None, 0, 0, None, "0/22 passed, 22 not decided"),
+    ],
+)
+def test_questions_that_no_label_decides_are_neither_passed_nor_failed(
+    passed: int | None,
+    decided: int,
+    failed: int,
+    rate: float | None,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(evaluation_api, "_response_ms", lambda session, row: None)
+    monkeypatch.setattr(evaluation_api, "decided_of", lambda ids, database: {"a": decided})
+    row = {"id": "a", "series": "s", "made_at": "2026-01-01T00:00:00+00:00", "seconds": 1.0}
+    row |= {"questions": 22, "questions_passed": passed, "cost_usd": None}
+    session: Any = SimpleNamespace(database="")
+    [run] = evaluation_api._summaries(session, [row])
+    assert (run["failedTestCases"], run["undecidedTestCases"]) == (failed, 22 - decided)
+    assert run["passRate"] == rate
+    assert run["message"] == f"Evaluation completed: {message}"
 
 
 def test_a_run_that_is_not_ready_is_found_by_its_job(call: Call) -> None:
