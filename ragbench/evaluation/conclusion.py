@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ragbench.evaluation.causes import CAUSES, STAGE_OF
@@ -32,7 +33,8 @@ from ragbench.evaluation.decision import (
 from ragbench.evaluation.result import Result
 from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import MIN_QUESTIONS, compare, with_interval
-from ragbench.statistics.race import Race
+from ragbench.statistics.intervals import students_p_values
+from ragbench.statistics.race import ALPHA, Race
 from ragbench.statistics.shrinkage import ExpectedGain
 from ragbench.testsets.composition import PEOPLES_EVIDENCE_WORDS, PEOPLES_OVERLAP
 
@@ -74,8 +76,13 @@ def conclusion_of(
     base = next(arm for arm in arms if arm.name == baseline)
     others = [arm for arm in arms if arm.name != baseline]
     leading = leading_arm(others, deciding.measure)
+    by_race = list[str]()
     if race and dropped_baseline in race.stopped and dropped_baseline not in by_name:
-        decision, choice = "better", arms[0]
+        base = choice = arms[
+            0
+        ]  # no survivor is the user's baseline, so none is compared with another
+        leading, others = None, []
+        decision, by_race = _dropped_by(race, dropped_baseline)
         headline = (
             f"Change to {choice.label}: your baseline, {dropped_baseline}, was dropped by the race "
             f"after {race.stopped[dropped_baseline]} questions"
@@ -91,6 +98,7 @@ def conclusion_of(
         doubtful = _doubtful_labels(by_name[leading.name])
         action, next_step = next_step_of(leading, base, deciding, doubtful)
     evidence = [
+        *by_race,
         *difference_sentences(leading, base, deciding),
         *left_out_sentences(deciding),
         *_missing_verdicts(results, deciding.measure),
@@ -290,6 +298,26 @@ def _by_wording(
 
 def _race_sentence(race: Race | None) -> list[str]:
     return [f"Race: {race.summary.removeprefix('race ')}."] if race else []
+
+
+def _dropped_by(race: Race, name: str) -> tuple[str, list[str]]:
+    """Return the decision about the configuration that led when a race dropped another, next to that
+    other one, and the evidence.
+    """
+    row = race.table.loc[name]
+    dropped, leader = (
+        np.array(race.scores[each][: row["n"]], float) for each in (name, row["leader"])
+    )
+    pairs = dropped - leader
+    [p_likely] = students_p_values([pairs[~np.isnan(pairs)]])
+    if row["ci_high"] < 0:
+        decision = "better"
+    elif row["gain"] < 0 and p_likely < ALPHA:
+        decision = "likely better"
+    else:
+        decision = "within the margin"
+    interval = with_interval(row["gain"], row["ci_low"], row["ci_high"], "{:+.3f}")
+    return decision, [f"{name} against {row['leader']} by the race: {interval}, {row['reason']}."]
 
 
 def _environments(results: Sequence[Result]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,8 @@ import pandas as pd
 import pytest
 
 from ragbench.evaluation import Result, Results
-from ragbench.evaluation.decision import Conclusion
+from ragbench.evaluation.deciding import deciding_questions
+from ragbench.evaluation.decision import Conclusion, DecidingQuestions
 from ragbench.evaluation.records import Latency
 from ragbench.statistics.race import Race
 from ragbench.testsets.known_items import KNOWN_ITEM
@@ -271,10 +273,49 @@ def test_a_baseline_that_a_race_dropped_is_to_be_replaced() -> None:
     assert "gone" in race.stopped
     left = [ranked(name, columns[name]) for name in ("base", "third")]
     conclusion = Results(left, baseline="gone", race=race).conclude()
-    assert (conclusion.decision, conclusion.action) == ("better", "switch")
+    assert (conclusion.decision, conclusion.action) == ("likely better", "switch")
     assert conclusion.headline.startswith(f"Change to {conclusion.arms[0].label}")
+    first, second, *rest = conclusion.evidence
+    assert first.startswith(f"gone against {race.table.loc['gone', 'leader']} by the race: -0.")
+    assert race.table.loc["gone", "reason"] in first
+    assert second.startswith(f"{conclusion.arms[0].label} has ")
+    assert not [line for line in rest if "against" in line or "next to the baseline" in line]
     kept = Results(left, baseline="base", race=race).conclude()
     assert not kept.headline.startswith("Change to")
+
+
+def test_a_baseline_that_a_race_dropped_as_no_better_is_not_called_worse() -> None:
+    """The leader costs less, so an arm that is not better by the margin is dropped."""
+    ids = [f"q{i:02}" for i in range(N)]
+    columns = {"gone": BASE + NOISE - NOISE.mean(), "base": BASE, "third": BASE + 0.05}
+    race = Race(
+        "nDCG@10",
+        0.4,
+        [[query_id] for query_id in ids],
+        {name: [float(value) for value in column] for name, column in columns.items()},
+        drawn=N,
+        costs={"gone": 3.0, "base": 1.0, "third": 2.0},
+    )
+    assert "gone" in race.stopped
+    left = [ranked(name, columns[name]) for name in ("base", "third")]
+    conclusion = Results(left, baseline="gone", race=race).conclude()
+    assert (conclusion.decision, conclusion.action) == ("within the margin", "switch")
+    assert "not better than base by 0.4 or more" in conclusion.evidence[0]
+
+
+def test_the_questions_that_decide_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def counted(results: Sequence[Result], measure: str = "") -> DecidingQuestions:
+        calls.append(measure)
+        return deciding_questions(results, measure)
+
+    monkeypatch.setattr("ragbench.evaluation.results.deciding_questions", counted)
+    results = Results([ranked("base", BASE), ranked("other", BASE + MAYBE)])
+    results.leaderboard()
+    results.compare()
+    results.conclude()
+    assert calls == [""]
 
 
 def test_a_loss_on_every_wording_does_not_depend_on_the_wording() -> None:
