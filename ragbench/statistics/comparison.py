@@ -37,7 +37,7 @@ from ragbench.statistics.intervals import (
     score_interval,
 )
 from ragbench.statistics.power import Pilot
-from ragbench.statistics.ranking import ANSWER_MEASURES, main_measure_of
+from ragbench.statistics.ranking import answer_measure_of, main_measure_of
 
 MARGIN = 0.02
 """A difference that does not matter, as a fraction of the range of a measure."""
@@ -202,10 +202,10 @@ def compare(
     >>> result = compare(scores(0, 0.5, 0, 0, 0.5, 1), scores(1, 1, 0.5, 0.5, 1, 1))
     >>> result  # prints short; all columns are there
       measure baseline contender               difference      p decision
-    0      RR    0.333     0.833  +0.500 [+0.144, +0.692]  0.010   better
+    0      RR    0.333     0.833  +0.500 [+0.169, +0.692]  0.008   better
     >>> result[["difference", "p_value", "wins", "ties", "losses", "n"]].round(3)
        difference  p_value  wins  ties  losses   n
-    0         0.5     0.01    10     2       0  12
+    0         0.5    0.008    10     2       0  12
 
     Raises:
         ComparisonError: the two do not have the same queries, or no measure in common.
@@ -250,8 +250,8 @@ def compare_all(
     >>> columns = ["name", "difference", "p_value", "p_adjusted", "decision"]
     >>> compare_all(runs, "bm25")[columns].round(3)
         name  difference  p_value  p_adjusted   decision
-    0  dense       0.625    0.003       0.007     better
-    1   none      -0.125    0.298       0.298  undecided
+    0  dense       0.625    0.003       0.006     better
+    1   none      -0.125    0.274       0.274  undecided
     """
     check_alpha(alpha)
     check_margin(margin)
@@ -356,10 +356,7 @@ def _deciding(tables: Tables, baseline: str, measures: Sequence[str]) -> str:
         return measures[0]
     if any(not other[main].equals(table[main]) for other in tables.values()):
         return main
-    for name in ANSWER_MEASURES:
-        if n_scored.get(name):
-            return name
-    return main
+    return answer_measure_of(n_scored) or main
 
 
 def _too_few(n: int) -> str:

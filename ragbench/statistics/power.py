@@ -61,7 +61,7 @@ class Pilot(NamedTuple):
         >>> round(Pilot(10, 1.0, math.inf).power(0.5, 34, 0.05), 3)
         0.745
         >>> round(Pilot(10_000, 1.0, math.inf).power(0.5, 34, 0.05), 3), round(Pilot(10_000, 1.0, 3.0).power(0.5, 34, 0.05), 3)
-        (0.808, 0.697)
+        (0.808, 0.714)
         """  # noqa: E501
         from scipy.special import betaincinv, ndtr
 
@@ -84,7 +84,7 @@ class Pilot(NamedTuple):
         `POWER`; NaN if no difference has this power.
 
         >>> round(Pilot(30, 0.2, math.inf).detectable(), 3), round(Pilot(30, 0.2, 1.0).detectable(), 3)
-        (0.109, 0.155)
+        (0.109, 0.144)
         """
         from scipy.optimize import brentq
 
@@ -122,9 +122,11 @@ class Pilot(NamedTuple):
             if self.deviation <= TIE:
                 return float(self.width * (1 - alpha ** (1 / n)))
             ranges = np.array([self.width / self.deviation])
-            by_gaffke = float(critical_means_of(ranges, n, alpha)[0]) * self.deviation
+            whole = float(critical_means_of(ranges, n, alpha)[0]) * self.deviation
+            half = float(critical_means_of(ranges, n, alpha / 2, 0.5)[0]) * self.deviation
+            rule_of_three = self.width * (1 - alpha ** (1 / n))
             by_student = float(stdtrit(n - 1, 1 - alpha / 2)) * self.deviation / math.sqrt(n)
-            return max(by_gaffke, by_student)
+            return max(min(whole, half), rule_of_three, by_student)
 
         def shows_tie(n: int) -> bool:
             return abs(difference) + half_width(n) < reach
@@ -204,18 +206,29 @@ def _critical_of(true_deviations: Floats, n: int, alpha: float, width: float) ->
     by_student: Floats = sample * stdtrit(n - 1, 1 - alpha / 2) / math.sqrt(n)
     if not math.isfinite(width):
         return by_student
-    ranges, means = critical_means(n, alpha)
-    by_range = np.interp(np.log(width / sample), np.log(ranges), np.log(means))
-    return np.maximum(by_student, sample * np.exp(by_range))
+    whole = _interpolated(width / sample, *critical_means(n, alpha))
+    half = _interpolated(width / sample, *critical_means(n, alpha / 2, 0.5))
+    rule_of_three = width * (alpha ** (-1 / n) - 1)
+    by_losses = np.maximum(sample * np.minimum(whole, half), rule_of_three)
+    critical: Floats = np.maximum(by_student, by_losses)
+    return critical
+
+
+def _interpolated(ratios: Floats, ranges: Floats, means: Floats) -> Floats:
+    """Return the critical means at `ratios` of width and deviation, from those at `ranges`."""
+    critical: Floats = np.exp(np.interp(np.log(ratios), np.log(ranges), np.log(means)))
+    return critical
 
 
 def _power_of_rates(rates: Floats, effect: float, n: int, alpha: float) -> Floats:
     """Compute the exact power of 0/1 differences for each rate of questions that differ.
 
     Of m questions that differ, one side has to win more than (m + z sqrt(m)) / 2 (Tango's test of
-    no difference), or all of them where 2^-m (Gaffke's p) and Student's p are below alpha.
+    no difference), or all of them where the p of `safe_intervals` is below alpha: Student's, that of
+    the rule of three, and the smaller one of Gaffke's (2^-m, or by a beta distribution where the unseen
+    value has half its weight).
     """
-    from scipy.special import bdtrc, gammaln, ndtri, stdtr, xlog1py, xlogy
+    from scipy.special import bdtrc, betainc, gammaln, ndtri, stdtr, xlog1py, xlogy
 
     m = np.arange(n + 1)
     rates = rates[:, None]
@@ -226,7 +239,10 @@ def _power_of_rates(rates: Floats, effect: float, n: int, alpha: float) -> Float
     chance = chance[:, is_likely]
     wins = np.floor((m - ndtri(alpha / 2) * np.sqrt(m)) / 2) + 1
     ratios = np.sqrt(m * (n - 1) / np.maximum(n - m, 1e-12))
-    all_won_decides = (2.0**-m < alpha) & (2 * stdtr(n - 1, -ratios) < alpha)
+    by_gaffke = np.minimum(2.0**-m, 2 * (1 - betainc(0.5, np.maximum(m, 1e-12), 0.5)))
+    rule_of_three = (1 + m / n) ** -float(n)
+    by_student = 2 * stdtr(n - 1, -ratios)
+    all_won_decides = np.maximum.reduce([by_gaffke, rule_of_three, by_student]) < alpha
     max_wins = np.where(all_won_decides, m, m + 1)  # m + 1: no number of wins decides
     wins = np.where(wins < m, wins, max_wins)
     p_win = np.minimum((1 + effect / rates) / 2, 1)  # of a question that differs
