@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ragbench.evaluation.causes import CAUSES, STAGE_OF
@@ -305,11 +304,10 @@ def _dropped_by(race: Race, name: str) -> tuple[str, list[str]]:
     other one, and the evidence.
     """
     row = race.table.loc[name]
-    dropped, leader = (
-        np.array(race.scores[each][: row["n"]], float) for each in (name, row["leader"])
-    )
-    pairs = dropped - leader
-    [p_likely] = students_p_values([pairs[~np.isnan(pairs)]])
+    n = int(row["n"])
+    dropped = pd.Series(race.scores[name][:n], dtype=float)
+    leader = pd.Series(race.scores[str(row["leader"])][:n], dtype=float)
+    [p_likely] = students_p_values([(dropped - leader).dropna().to_numpy()])
     if row["ci_high"] < 0:
         decision = "better"
     elif row["gain"] < 0 and p_likely < ALPHA:
