@@ -80,7 +80,8 @@ def evaluate(
             from a question to its answer or a retriever, chain or engine of a framework (as
             `FunctionSystem` takes them), a retriever of your own, a retrieval model of BEIR, which
             searches whole documents (and is not timed, as each search encodes all of them), or the
-            answers themselves. A list of systems, or a mapping name -> system, gives `Results`.
+            answers themselves (a list of dicts or a DataFrame). A list of systems, or a mapping
+            name -> system, gives `Results`.
         spec: all options as one object; None means the defaults.
         parameters: of the configuration, as in `new_result`; none keep the name of the system.
         journal: a file or folder in which the answers of a service are kept as they come, so that
@@ -116,6 +117,8 @@ def evaluate(
             "is one argument, evaluate((corpus, queries, qrels), system); score_run(qrels, run) "
             "scores a run"
         )
+    if isinstance(system, pd.DataFrame):
+        system = rows_of_data(system)
     if _is_run(system):
         raise ConfigError(
             "the system is a run, query -> document -> score; rb.score_run(data.qrels, run, measures) scores it, "

@@ -139,6 +139,10 @@ def chroma_contexts(table: Mapping[str, Any]) -> list[dict[str, Any]]:
     return contexts
 
 
+_WRAPPERS = ("node", "document", "chunk")
+"""Fields that hold a context next to its score, as of LlamaIndex and rerankers."""
+
+
 def read_context(value: Any) -> Any:
     """Flatten one context to a table with `id`, `doc_id`, `text`, `score` and `sources`, as far as it
     has them.
@@ -169,9 +173,12 @@ def read_context(value: Any) -> Any:
         return {"id": table}
     if not isinstance(table, Mapping):
         return table
-    node = table.get("node")
-    if node is not None:  # LlamaIndex
-        return {**read_context(node), "score": table.get("score")}
+    for name in _WRAPPERS:
+        inner = as_table(table.get(name))
+        if isinstance(inner, Mapping):
+            score = first(table, CONTEXT_PARTS["score"])
+            context = read_context(inner)
+            return context if score is None else {**context, "score": score}
     return _context_of(table)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import ragbench as rb
@@ -83,6 +84,22 @@ def test_a_class_is_made_and_a_retriever_is_searched() -> None:
     assert answered.answers[0].text == "Most of the day."
     searched = rb.evaluate(data(), Search(), perspectives="retrieval")
     assert searched.run["q1"] == {"b": 1.0}
+
+
+@pytest.mark.parametrize("hole", [None, float("nan"), "", "  "], ids=repr)
+def test_a_frame_of_answers_is_read_as_its_rows_are(hole: object) -> None:
+    cases = [Case(f"q{i}", f"Colour {i}?", reference_answer="blue") for i in range(3)]
+    data = Dataset("colours", "test", {}, cases, {case.query_id: {} for case in cases})
+    rows = [
+        {"question": case.text, "answer": answer, "contexts": ["About colours."]}
+        for case, answer in zip(cases, ["blue", hole, "red"], strict=True)
+    ]
+    results = [
+        rb.evaluate(data, each, perspectives=["answer"]) for each in (pd.DataFrame(rows), rows)
+    ]
+    first, second = ([answer.text for answer in result.answers] for result in results)
+    assert first == second == ["blue", "", "red"]
+    assert results[0].scores.equals(results[1].scores)
 
 
 def test_rows_without_an_answer_are_named_with_their_fields() -> None:

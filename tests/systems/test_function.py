@@ -68,6 +68,9 @@ class Scored:
                 {"node": {"id_": "n7", "text": "It opened in 1881.", "metadata": {}}, "score": 0.5}
             ]
         },
+        {"results": [{"document": {"text": "It opened in 1881."}, "relevance_score": 0.5}]},
+        {"sources": [{"chunk": {"id": "n7", "content": "It opened in 1881."}, "score": 0.5}]},
+        {"sources": [{"document": {"id": "rail", "text": "It opened in 1881."}}]},
         {"documents": [{"id": "rail", "content": "It opened in 1881."}]},
         {"hits": [{"id": "rail", "text": "It opened in 1881."}]},
         {
