@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ragbench.evaluation.causes import CAUSES, STAGE_OF
@@ -303,11 +304,12 @@ def _dropped_by(race: Race, name: str) -> tuple[str, list[str]]:
     """Return the decision about the configuration that led when a race dropped another, next to that
     other one, and the evidence.
     """
-    row = race.table.loc[name]
+    row = race.table.to_dict("index")[name]
     n = int(row["n"])
-    dropped = pd.Series(race.scores[name][:n], dtype=float)
-    leader = pd.Series(race.scores[str(row["leader"])][:n], dtype=float)
-    [p_likely] = students_p_values([(dropped - leader).dropna().to_numpy()])
+    dropped = np.array(race.scores[name][:n], dtype=np.float64)
+    leader = np.array(race.scores[row["leader"]][:n], dtype=np.float64)
+    differences = dropped - leader
+    [p_likely] = students_p_values([differences[~np.isnan(differences)]])
     if row["ci_high"] < 0:
         decision = "better"
     elif row["gain"] < 0 and p_likely < ALPHA:

@@ -276,8 +276,9 @@ def test_a_baseline_that_a_race_dropped_is_to_be_replaced() -> None:
     assert (conclusion.decision, conclusion.action) == ("likely better", "switch")
     assert conclusion.headline.startswith(f"Change to {conclusion.arms[0].label}")
     first, second, *rest = conclusion.evidence
-    assert first.startswith(f"gone against {race.table.loc['gone', 'leader']} by the race: -0.")
-    assert race.table.loc["gone", "reason"] in first
+    row = race.table.to_dict("index")["gone"]
+    assert first.startswith(f"gone against {row['leader']} by the race: -0.")
+    assert row["reason"] in first
     assert second.startswith(f"{conclusion.arms[0].label} has ")
     assert not [line for line in rest if "against" in line or "next to the baseline" in line]
     kept = Results(left, baseline="base", race=race).conclude()
