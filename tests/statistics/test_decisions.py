@@ -54,6 +54,26 @@ def test_the_sign_follows_the_direction_of_the_measure(decision: str) -> None:
     assert compare(before, after)["decision"].tolist() == [expected]
 
 
+@pytest.mark.parametrize(
+    ("change", "decision"),
+    [
+        (np.full(60, 0.052), "better"),  # a kind of question that 60 miss with 5 % is 4.9 % of all
+        (np.full(60, 0.045), "likely better"),
+        (np.where(np.arange(40) % 2, 0.18, -0.02), "better"),
+        (np.where(np.arange(40) % 2, 0.16, -0.04), "likely better"),
+        (np.where(np.arange(100) % 2, 0.365, -0.235), "better"),
+    ],
+    ids=["rule of three", "below it", "half a weight", "below half", "whole weight"],
+)
+def test_a_small_gain_is_better_as_far_as_unseen_losses_allow(change: Any, decision: str) -> None:
+    for sign, name in ((1, decision), (-1, decision.replace("better", "worse"))):
+        before = np.full(len(change), 0.5)
+        row = compare(scores(before), scores(before + sign * change)).iloc[0]
+        assert row["decision"] == name
+        limit = row["ci_low"] if sign > 0 else -row["ci_high"]
+        assert (limit > 0) == (decision == "better")
+
+
 def test_an_interval_that_excludes_0_is_better_although_it_lies_inside_the_margin() -> None:
     before = scores(base(3000))
     row = compare(before, before.assign(value=0.31)).iloc[0]
