@@ -39,7 +39,8 @@ _WORDS = {
     "int": r"-?(?:0|[1-9][0-9]{0,300})",
     "float": r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-][0-9]+)?",
 }
-_LINE_ENDS = re.compile("[\x85\u2028\u2029\ufeff]")  # readers of YAML take them for blanks
+_LOST_UNQUOTED = re.compile("[\x85\u2028\u2029\ufeff]|  ")
+"""Line ends that readers of YAML take for blanks, and blanks at which a long text is folded to one."""
 
 
 class NoPlainValueError(Exception):
@@ -235,7 +236,7 @@ class _Representer(RoundTripRepresenter):
 
 
 def _quoted(representer: Any, text: str) -> Any:
-    style = '"' if _LINE_ENDS.search(text) else None
+    style = '"' if _LOST_UNQUOTED.search(text) else None
     return representer.represent_scalar(_TEXT_TAG, text, style=style)
 
 

@@ -98,6 +98,17 @@ def test_new_cases_keep_the_comments(tmp_path: Path) -> None:
     assert "How many?" in text
 
 
+@pytest.mark.parametrize("n_blanks", [2, 3, 7])
+@pytest.mark.parametrize("at", range(90, 125, 3))
+def test_several_blanks_in_a_long_text_stay_in_yaml(at: int, n_blanks: int, tmp_path: Path) -> None:
+    """A line of YAML ends after 120 characters."""
+    path = tmp_path / "tests.yaml"
+    path.write_text("version: 1\ncases:\n- id: q1\n  query: Why?\n", encoding="utf-8")
+    text = ("word " * 40)[:at].strip() + " " * n_blanks + "and so on " * 20
+    add_case(path, Case("q2", "How?", reference_answer=text.strip()))
+    assert load_testset(path).cases[-1].reference_answer == text.strip()
+
+
 def test_a_change_that_would_lose_comments_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(YAML)
