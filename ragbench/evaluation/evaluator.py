@@ -51,7 +51,13 @@ from ragbench.testsets.plain_data import dataset_of, rows_of_data
 from ragbench.types import LATENCY_BUDGETS, Answer, Case, Dataset, Document, Retriever, System
 
 SystemLike = (
-    str | Path | System | Retriever | Callable[..., Any] | Sequence[Answer | Mapping[str, Any]]
+    str
+    | Path
+    | System
+    | Retriever
+    | Callable[..., Any]
+    | Sequence[Answer | Mapping[str, Any]]
+    | pd.DataFrame
 )
 
 if TYPE_CHECKING:
