@@ -126,7 +126,7 @@ class Pilot(NamedTuple):
             half = float(critical_means_of(ranges, n, alpha / 2, 0.5)[0]) * self.deviation
             rule_of_three = self.width * (1 - alpha ** (1 / n))
             by_student = float(stdtrit(n - 1, 1 - alpha / 2)) * self.deviation / math.sqrt(n)
-            return max(min(whole, half), rule_of_three, by_student)
+            return float(max(min(whole, half), rule_of_three, by_student))
 
         def shows_tie(n: int) -> bool:
             return abs(difference) + half_width(n) < reach
