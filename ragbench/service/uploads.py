@@ -63,26 +63,33 @@ class Uploads:
 
 
 def _lines_of(content: bytes, form: str, name: str) -> str:
-    """Return a test set as JSON Lines, as a process that can open no file and no connection reads
-    it.
+    """Return a test set as JSON Lines, from a process that can open no file and no connection.
+
+    Raises:
+        DataError: the test set has problems, or the process gave no reply in its time and memory.
     """
     environment = {each: os.environ[each] for each in _ENVIRONMENT if each in os.environ}
+    reply = {}
+    errors = b""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [*_PROGRAM, form, name],
             input=content,
             capture_output=True,
             env=environment,
             timeout=_WALL_S,
         )
-        reply = json.loads(done.stdout)
-    except (subprocess.TimeoutExpired, ValueError):
-        reply = {}
+        errors = process.stderr
+        reply = json.loads(process.stdout)
+    except subprocess.TimeoutExpired as expired:
+        errors = expired.stderr or b""
+    except ValueError:
+        pass  # the process ended before its reply, which is then not JSON; `errors` has why
     if "lines" in reply:
         return str(reply["lines"])
     if "error" in reply:
         raise DataError(reply["error"])
-    _LOG.warning("a test set could not be read: %s", done.stderr.decode(errors="replace")[-2000:])
+    _LOG.warning("a test set could not be read: %s", errors.decode(errors="replace")[-2000:])
     raise DataError(
         f"the body could not be read within {CPU_S} s of processor time and {MEMORY_MB} MB; send "
         "plain cases, or fewer at a time"

@@ -453,6 +453,20 @@ def test_what_takes_too_long_or_too_much_memory_ends_alone(
     assert client.get("/api/v1/health").status_code == 200
 
 
+def test_a_process_that_outlasts_the_clock_is_a_body_that_cannot_be_read(
+    client: TestClient, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that waits takes no time of the processor, so that only the clock ends it."""
+    monkeypatch.setattr("ragbench.service.uploads._WALL_S", 0.2)
+    headers = {"X-API-Key": keys["acme runner"], "Content-Type": JSON}
+    wait = "import time; time.sleep(600)"
+    for program in (wait, f"import sys; print('slow', file=sys.stderr, flush=True); {wait}"):
+        monkeypatch.setattr("ragbench.service.uploads._PROGRAM", (sys.executable, "-c", program))
+        answer = client.post(f"{DATASETS}?name=up", json=[CASE], headers=headers)
+        assert answer.status_code == 422
+        assert "could not be read within 30 s" in answer.json()["detail"]
+
+
 def test_a_client_sends_one_data_set_at_a_time(
     client: TestClient, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
