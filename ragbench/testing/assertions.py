@@ -155,11 +155,11 @@ def assert_answer_correct(
     case: LabelledCase | Case,
     evaluation_llm: LLM | Callable[[str], Any] | None = None,
 ) -> float:
-    """Assert that an answer agrees with the reference answer, and return the verdict, 1.0 or 0.0.
+    """Assert that an answer agrees with the reference answer, and return the verdict, from 0 to 1.
 
-    The judge is that of `ragbench.judges.judge` by "correctness". On an unanswerable question,
-    abstaining is correct. Without a judge, or without a reference answer, all gold facts must be
-    stated (the verdict is the fraction that is).
+    The judge decides by the criterion "correctness" of `ragbench.judges.judge`: 1.0 or 0.0. On an
+    unanswerable question, abstaining is correct. Without a judge, or without a reference answer, all
+    gold facts must be stated; the verdict is the fraction of them that is.
 
     Args:
         answer: a text, a table as `ragbench.systems.read_answer` takes it, or an `Answer`.
@@ -169,8 +169,9 @@ def assert_answer_correct(
 
     Raises:
         AssertionError: the answer is wrong or a refusal, or its request failed.
-        ConfigError: the case has neither a reference answer nor gold facts. Skipped: in pytest,
-            where the judge gives no readable verdict.
+        ConfigError: the case has neither a reference answer nor gold facts, or only a reference
+            answer and no judge to compare with it.
+        pytest.skip.Exception: the judge gives no readable verdict.
     """
     __tracebackhide__ = _hidden
     labelled = case if isinstance(case, LabelledCase) else LabelledCase(case)
@@ -178,42 +179,18 @@ def assert_answer_correct(
     result = _answered(
         labelled, {"answer": answer} if isinstance(answer, str) else answer, "answer_correct"
     )
-    abstained = result.abstained or not result.text.strip()
-    expected = (
-        "no answer"
-        if not question.answerable
-        else question.reference_answer or "; ".join(f[0] for f in question.gold_facts)
-    )
+    if question.answerable:
+        facts = "; ".join(first_wording for first_wording, *_ in question.gold_facts)
+        expected = question.reference_answer or facts
+    else:
+        expected = "no answer"
     if not expected:
         raise ConfigError(
             f"question {question.query_id!r} has neither a reference answer nor gold facts: no answer "
             "to it can be tested"
         )
-    why = ""
-    if not question.answerable or abstained:
-        value = float(abstained != question.answerable)
-        why = (
-            "the question has no answer, and one was given"
-            if not question.answerable
-            else "no answer was given"
-        )
-    elif evaluation_llm is not None and question.reference_answer:
-        verdict = _judged(result, question, evaluation_llm)
-        if verdict.value is None:
-            _note(labelled, "answer_correct", None, None, verdict.explanation)
-            import pytest
-
-            pytest.skip(f"the judge gave no verdict ({verdict.state}): {_cut(verdict.explanation)}")
-        value, why = float(verdict.value or 0.0), f"the judge: {_cut(verdict.explanation)}"
-    elif question.gold_facts:
-        value = metrics.gold_fact_coverage(result.text, question.gold_facts)
-        why = f"{value:.0%} of the gold facts are stated"
-    else:
-        raise ConfigError(
-            f"question {question.query_id!r} has no gold facts; give a judge to compare with its "
-            "reference"
-        )
-    passed = value >= (0.5 if evaluation_llm is not None and question.reference_answer else 1.0)
+    value, why, threshold = _verdict(labelled, result, evaluation_llm)
+    passed = value >= threshold
     _note(labelled, "answer_correct", value, passed, why)
     if not passed:
         text = _cut(result.text) or "nothing"
@@ -221,6 +198,47 @@ def assert_answer_correct(
             f"{_question(labelled)}\n  expected: {_cut(expected)}\n  result: {text}\n  {why}"
         )
     return value
+
+
+def _verdict(
+    labelled: LabelledCase, answer: Answer, evaluation_llm: LLM | Callable[[str], Any] | None
+) -> tuple[float, str, float]:
+    """Return the verdict on an answer, from 0 to 1, its reason, and the lowest verdict that passes.
+
+    Abstaining is right on an unanswerable question and wrong on any other; then neither the judge
+    nor the gold facts are used. A verdict of the judge passes from 0.5, gold facts only if all are
+    stated.
+
+    Raises:
+        ConfigError: there are no gold facts, and no judge to compare with the reference answer.
+        pytest.skip.Exception: the judge gives no readable verdict.
+    """
+    __tracebackhide__ = _hidden
+    question = labelled.case
+    abstained = answer.abstained or not answer.text.strip()
+    if not question.answerable:
+        if abstained:
+            return 1.0, "the question has no answer, and none was given", 1.0
+        return 0.0, "the question has no answer, and one was given", 1.0
+    if abstained:
+        return 0.0, "no answer was given", 1.0
+    if evaluation_llm is not None and question.reference_answer:
+        judgement = _judged(answer, question, evaluation_llm)
+        if judgement.value is None:
+            _note(labelled, "answer_correct", None, None, judgement.explanation)
+            import pytest
+
+            pytest.skip(
+                f"the judge gave no verdict ({judgement.state}): {_cut(judgement.explanation)}"
+            )
+        return float(judgement.value), f"the judge: {_cut(judgement.explanation)}", 0.5
+    if question.gold_facts:
+        coverage = metrics.gold_fact_coverage(answer.text, question.gold_facts)
+        return coverage, f"{coverage:.0%} of the gold facts are stated", 1.0
+    raise ConfigError(
+        f"question {question.query_id!r} has no gold facts; give a judge to compare with its "
+        "reference"
+    )
 
 
 def _judged(answer: Answer, case: Case, evaluation_llm: LLM | Callable[[str], Any]) -> Any:

@@ -159,6 +159,16 @@ def test_abstaining_is_correct_only_on_unanswerable_questions() -> None:
         assert_answer_correct(Answer("q1", "Not found.", outcome="no_results"), REFERENCE)
 
 
+@pytest.mark.parametrize("text", ["Not found.", ""])
+def test_the_reason_of_an_abstention_that_passes_is_that_none_was_given(
+    text: str, recorder: Recorder
+) -> None:
+    none = Case("q", "?", expected_outcome="no_results")
+    assert assert_answer_correct(Answer("q", text, outcome="no_results"), none) == 1.0
+    [check] = recorder.checks
+    assert (check.passed, check.reason) == (True, "the question has no answer, and none was given")
+
+
 def test_answers_and_searches_of_one_question_are_kept_as_one(recorder: Recorder) -> None:
     case = LabelledCase(REFERENCE, {"a": 1}, DatasetSource("pydoc"))
     assert_context_recall(["a"], case)
