@@ -71,6 +71,13 @@ def is_labelled(criterion: str) -> bool:
     return known is not None and known.is_own and known.about == "answer"
 
 
+def has_scale(criterion: str) -> bool:
+    """Return True if `scale_of` knows the criterion: "document", or one by which people can label
+    answers (`is_labelled`).
+    """
+    return criterion in LABELLED or is_labelled(criterion)
+
+
 def scale_of(criterion: str) -> Scale:
     """Return the scale of a criterion; a user's criterion has its own question and levels.
 
@@ -163,7 +170,9 @@ def items_by_query(
     for (query_id, *texts), origins in groups.items():
         _, contexts = origins[0]
         names = [name for name, _ in origins if name]
-        items.append(make_item(cases[query_id], criterion, texts, contexts, names))
+        items.append(
+            make_item(cases[query_id], criterion, key=texts, contexts=contexts, sources=names)
+        )
     if not items:
         raise DataError(
             f"no answer of {len(results)} results can be labelled by {criterion}: all failed, "

@@ -119,6 +119,9 @@ def document_items(
         for doc_id in doc_ids:
             if doc_id not in dataset.corpus:
                 raise DataError(f"document {doc_id!r} of a run is not in {dataset!r}; pass corpus")
-            key = (dataset.corpus[doc_id].full_text, doc_id)
-            items[query_id].append(make_item(cases[query_id], "document", key, (), [doc_id]))
+            text = dataset.corpus[doc_id].full_text
+            item = make_item(
+                cases[query_id], "document", key=(text, doc_id), contexts=(), sources=[doc_id]
+            )
+            items[query_id].append(item)
     return items

@@ -17,7 +17,7 @@ import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, DataWarning, unknown
 from ragbench.files import write_durably
-from ragbench.labelling.items import LABELLED, LabelItem, is_labelled, item_id_of, scale_of
+from ragbench.labelling.items import LABELLED, LabelItem, has_scale, item_id_of, scale_of
 from ragbench.testsets.writer import exclusive
 from ragbench.text import escape_formula
 from ragbench.types import Answer
@@ -209,7 +209,7 @@ def verdict_of(text: str, criterion: str = "") -> float:
     """
     word = text.strip().casefold()
     levels: dict[str, float] = {}
-    if criterion in LABELLED or is_labelled(criterion):
+    if has_scale(criterion):
         verdicts = scale_of(criterion).verdicts.values()
         levels = {name.casefold(): value for value, name in verdicts}
     words = {**_WORDS, **levels}
@@ -305,8 +305,11 @@ def _check_columns(columns: Sequence[str], file: str) -> None:
 
 
 def _check_verdict(row: Mapping[str, str], where: str) -> None:
-    """Raise DataError for a row with an unknown criterion, or an unreadable verdict."""
-    if row["criterion"] not in LABELLED and not is_labelled(row["criterion"]):
+    """Raise DataError for a row with an unknown criterion or an unreadable verdict.
+
+    An empty verdict is allowed: the item is not labelled yet.
+    """
+    if not has_scale(row["criterion"]):
         raise DataError(f"{where}: {unknown('criterion', row['criterion'], LABELLED)}")
     if not row["verdict"]:
         return

@@ -210,9 +210,14 @@ def _agreement(
 ) -> list[float]:
     """Return 1 - |judge - people| for each material, judged by its criterion; 0 without a verdict.
 
-    `people` and `criteria` have the label and the criterion of each material.
+    `people` and `criteria` have the label and the criterion of each material. The materials of a
+    criterion are judged together.
+
+    Raises:
+        ModelError: a request failed, and this is not a dry run.
     """
     agreements = [0.0] * len(materials)
+    # Criterion has eq=False: each object is a key of its own, also next to one with equal fields.
     for criterion in dict.fromkeys(criteria):
         rows = [i for i, other in enumerate(criteria) if other is criterion]
         judged = judged_materials([materials[i] for i in rows], criterion, model)
