@@ -88,7 +88,11 @@ class Material:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Return all texts that are not the judge's own."""
+        """Return the texts that a judge may be shown, each as a whole.
+
+        An object in them that looks like a verdict may be copied into the reply: `read_verdicts`
+        does not count such a copy as the judge's verdict.
+        """
         turns = [message["content"] for message in self.history]
         return (
             self.question,
@@ -336,8 +340,13 @@ def write_request(
 
 
 def _task(criterion: Criterion, n_documents: int, n_facts: int) -> str:
-    """Return the question of a criterion, with the meaning of each level."""
+    """Return the question of a criterion, with the meaning of each level.
+
+    The questions of built-in criteria have the fields {limit} (the maximum number of claims),
+    {documents} and {facts}, which are replaced by these numbers.
+    """
     question = criterion.question.strip()
+    # In a question of the form "level", as a user's own has it, braces are text: nothing is filled in.
     if criterion.form != "level":
         numbers = {"limit": MAX_CLAIMS, "documents": n_documents, "facts": n_facts}
         for name, number in numbers.items():
@@ -419,10 +428,18 @@ def _alone(
 def judgeable(
     answers: Sequence[Answer], criterion: Criterion, dataset: Dataset, chunks: Sequence[Chunk]
 ) -> list[Material]:
-    """Return the materials of the answers that need a request, in the order of the answers."""
-    materials = materials_of(
-        answers, dataset, chunks, contexts=bool(chunks) or "contexts" in criterion.shows
-    )
+    """Return the materials of the answers that need a request, in the order of the answers.
+
+    Left out are answers without the reference answer, facts or contexts that the criterion needs,
+    and, by a criterion about the answer, failed and empty answers, abstentions and refusals.
+
+    Raises:
+        DataError: an answer belongs to an unknown question or chunk.
+    """
+    # No chunks are given for external systems, which bring passages of their own in the answers:
+    # contexts are then looked up only for a criterion that shows them to the judge.
+    looks_up_contexts = bool(chunks) or "contexts" in criterion.shows
+    materials = materials_of(answers, dataset, chunks, contexts=looks_up_contexts)
     return [
         material
         for answer, material in zip(answers, materials, strict=True)
