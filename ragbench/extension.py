@@ -26,6 +26,9 @@ imported if it is not set.
 """
 
 _reporting: ContextVar[Callable[[str], None]] = ContextVar("_reporting", default=lambda name: None)
+"""The function that `imports_reported` calls with each name before its import; it may raise to prevent
+the import.
+"""
 
 _NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
@@ -83,7 +86,8 @@ def imported(name: str, what: str, folder: str | Path = "") -> Any:
     """Import and return the object of "package.module:attribute"; `what` names its kind in messages.
 
     The module is looked for where Python finds it, then in `folder` ("" means the working
-    directory).
+    directory). Inside `imports_reported` the name is reported first, and nothing is imported if
+    the report raises; its exception is passed on as it is.
 
     >>> imported("math:sqrt", "measure")(9)
     3.0
@@ -92,8 +96,8 @@ def imported(name: str, what: str, folder: str | Path = "") -> Any:
     ragbench.errors.ConfigError: measure 'math:root' could not be loaded: AttributeError: module 'math' has no ...
 
     Raises:
-        ConfigError: the name has another form, the module or its attribute cannot be imported, or
-            there is no consent to import it.
+        ConfigError: the name has another form, RAGBENCH_IMPORTS is set and does not list it, or the
+            module or its attribute cannot be imported.
     """
     module, colon, attribute = name.partition(":")
     if not (colon and module and attribute):
@@ -104,7 +108,8 @@ def imported(name: str, what: str, folder: str | Path = "") -> Any:
             f"{what} {name!r} is not imported: it is not among the names that were confirmed "
             f"({permitted or 'none'})"
         )
-    _reporting.get()(name)
+    report = _reporting.get()
+    report(name)  # raises where the import is refused
     with searched(folder):
         try:
             value: Any = import_module(module)
@@ -120,7 +125,7 @@ def imported(name: str, what: str, folder: str | Path = "") -> Any:
 @contextmanager
 def imports_reported(report: Callable[[str], None]) -> Iterator[None]:
     """Call `report` with each name before its import, in the block; an exception of `report` prevents
-    the import.
+    the import and is passed on.
     """
     token = _reporting.set(report)
     try:
@@ -145,8 +150,8 @@ def searched(folder: str | Path = "") -> Iterator[None]:
 
 
 def object_name(given: object) -> str:
-    """Return the name of a user's object: its `name`, its name as a function or class, or the name of its
-    type.
+    """Return the name of a user's object: its attribute `name` if that is a text, else its name as a
+    function or class, else the name of its type.
 
     >>> object_name(len), object_name(3)
     ('len', 'int')
