@@ -70,7 +70,20 @@ def json_spans(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
 def _nearly_json(
     text: str, begin: int, decoder: json.JSONDecoder, problem: json.JSONDecodeError
 ) -> tuple[dict[str, Any], int]:
-    """Return the object that begins there and its end, after its parts are written as JSON."""
+    """Return the object that begins at `begin` and its end, after repairs.
+
+    Comments (//, /* */, #) and a comma before a closing bracket are left out; strings in single or
+    typographic quotation marks get double ones; words without quotation marks become the literal
+    or number that they write, else a string. Nothing that is missing is added.
+
+    Args:
+        problem: the error of the strict decoder on the same text; its message is reported if the
+            repairs do not help.
+
+    Raises:
+        UnreadableError: the object is broken or cut nevertheless, a comment has fields, or a key
+            has two values.
+    """
     broken = UnreadableError(
         f"its JSON is broken or cut at character {problem.pos} ({problem.msg})"
     )
@@ -90,7 +103,10 @@ def _nearly_json(
                 if token[0] in "]}" and parts[-1] == ",":
                     parts.pop()
                 parts.append(token[0])
-                depth += (token[0] in "{[") - (token[0] in "}]")
+                if token[0] in "{[":
+                    depth += 1
+                elif token[0] in "}]":
+                    depth -= 1
                 if depth == 0:
                     break
     if depth or not parts:
@@ -102,11 +118,16 @@ def _nearly_json(
 
 
 def _string(token: str) -> str:
-    """Return a string as JSON; a backslash before a letter that it does not escape stays."""
+    """Return a string in any quotation marks as JSON; a backslash before a letter or digit that it does
+    not escape stays.
+    """
     return json.dumps(_ESCAPE.sub(_unescaped, token[1:-1]))
 
 
 def _unescaped(escape: re.Match[str]) -> str:
+    """Return the character of an escape; before a letter or digit that JSON does not escape the
+    backslash stays, before another sign it goes.
+    """
     sign = escape[1]
     if sign[0] in "bfnrt" or len(sign) > 1:
         return str(json.loads(f'"{escape[0]}"'))
@@ -114,7 +135,9 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 
 def _word(token: str) -> str:
-    """Return a word without quotation marks as JSON: a literal, a number, or else a string."""
+    """Return a word without quotation marks as JSON: a number, a literal (true, false, null, none, in
+    any case), or else a string. Marks of emphasis around it are left out.
+    """
     bare = token.strip(_EMPHASIS)
     if _NUMBER.fullmatch(bare):
         return bare
@@ -122,6 +145,9 @@ def _word(token: str) -> str:
 
 
 def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object's fields, their names in small letters and without marks of emphasis; raises
+    UnreadableError if one name has two values.
+    """
     fields: dict[str, Any] = {}
     for key, value in pairs:
         name = key.strip().strip(_EMPHASIS).casefold()
