@@ -105,11 +105,12 @@ class Claude(Reader):
     def submit(self, batch: "Batch") -> str:
         """Submit a batch and return its id; raises RequestError."""
         rows = [{"custom_id": each.key, "params": self._body(each)} for each in batch.requests]
-        return self._asked(ClaudeBatch, self._client.post, "", body={"requests": rows}).id
+        return self._asked(ClaudeBatch, self._client.post, _BATCHES, body={"requests": rows}).id
 
     def find(self, batch: "Batch") -> list[str]:
-        """Return the ids of batches that may be one that was submitted when its process was killed:
-        those of its size of a day before and after, the nearest in time first. Raises RequestError.
+        """Return the ids of the provider's batches that may be this one, whose process was killed
+        before it noted the id: those with as many requests, created within a day of it, the nearest
+        in time first. Raises RequestError.
         """
 
         def apart_s(other: ClaudeBatch) -> float:
@@ -117,31 +118,35 @@ class Claude(Reader):
 
         similar = [
             other
-            for other in self._asked(ClaudeBatches, self._client.get, "?limit=1000").data
+            for other in self._asked(ClaudeBatches, self._client.get, f"{_BATCHES}?limit=1000").data
             if sum(other.request_counts.values()) == len(batch.requests)
             and apart_s(other) < _CLOCKS_S
         ]
         return [other.id for other in sorted(similar, key=apart_s)]
 
     def poll(self, batch: "Batch") -> int | Outcomes:
-        """Return how many requests of a batch are done, or what became of them once it has ended;
-        raises RequestError.
+        """Return the number of requests of a batch that are done; once the batch has ended, a pair
+        (key, outcome) per request instead. Raises RequestError.
+
+        The outcome is the `Reply`; the server's words, if the request failed; or the type of a result
+        without content: "expired" or "canceled".
         """
-        state = self._asked(ClaudeBatch, self._client.get, f"/{batch.id}")
+        path = f"{_BATCHES}/{batch.id}"
+        state = self._asked(ClaudeBatch, self._client.get, path)
         if state.processing_status != "ended":
             return len(batch.requests) - state.request_counts.get("processing", 0)
-        path = f"{_BATCHES}/{batch.id}/results"
-        text = self._text(self._client.get, path, BATCH_TIMEOUT_S)
+        text = self._text(self._client.get, f"{path}/results", BATCH_TIMEOUT_S)
         outcomes: Outcomes = []
         for content in filter(str.strip, text.split("\n")):
             line = self.in_form(ClaudeLine, content)
-            body = line.result.get("message") or line.result.get("error")
-            ending = str(line.result.get("type"))
-            outcomes.append((line.custom_id, outcome_of(self._reply, body) if body else ending))
+            outcome: Reply | str = str(line.result.get("type"))
+            if body := line.result.get("message") or line.result.get("error"):
+                outcome = outcome_of(self._reply, body)
+            outcomes.append((line.custom_id, outcome))
         return outcomes
 
     def _asked(self, form: type[Form], call: Callable[..., str], path: str, **content: Any) -> Form:
-        path = f"{_BATCHES}{path}"
+        """Return the reply to a call about batches, in its form; raises RequestError."""
         return self.in_form(form, self._text(call, path, BATCH_TIMEOUT_S, **content))
 
     @cached_property

@@ -40,19 +40,17 @@ _UNREADABLE = 10  # states without one between them that can be read
 
 
 def answer_in_batches(requests: Sequence[Request], log: Callable[[str], None]) -> set[str]:
-    """Have providers answer requests by their batch interfaces, store the replies, and return the
-    keys of what was submitted.
+    """Submit requests in batches, wait until the batches have ended, store the replies, and return the
+    keys of the requests in these batches.
 
-    What an earlier command has submitted comes first, and alone; the rest belongs to the next call.
-    So does the next model where there is a budget, in which it would wait for the room that this
-    one has reserved. Left out are requests that contain a placeholder of a dry run for a reply, and
-    those for which the budget has no room. The first request with a schema and the first without
-    are sent alone: what is wrong with all of them shows at once, not after hours. A request that
-    fails in its batch is logged.
+    One call need not answer all requests: call again with those that have no stored reply, until
+    it returns an empty set. `_answered` states which batches a call waits for, `_submitted` which
+    requests are asked directly.
 
     Raises:
         ConfigError: a model has no such interface; nothing has been sent then.
-        ModelError: a provider cannot be reached; requests were canceled, or have expired.
+        ModelError: a provider cannot be reached or has lost a batch; a request that was asked
+            directly failed as all others would; requests were canceled, or have expired.
     """
     for request in requests:
         if request.system == EMBEDDING or request.provider not in ("anthropic", "openai"):
@@ -90,8 +88,8 @@ def pending_batches(account: str = "") -> list[Batch]:
 
 
 def described(batches: Sequence[Batch]) -> str:
-    """Return what is on its way in batches: how many requests of each model, since when, for how
-    much.
+    """Describe batches, a clause per model: the number of requests, when the first batch was
+    submitted, the highest possible price, and the names of the batches.
     """
     parts = list[str]()
     for account, group in grouped(batches, lambda batch: batch.account).items():
@@ -109,12 +107,20 @@ def described(batches: Sequence[Batch]) -> str:
 def _answered(
     models: Mapping[StoredLLM, Sequence[Request]], log: Callable[[str], None]
 ) -> set[str]:
+    """Submit requests by model, or take up the batches of an earlier command; store their replies and
+    return the keys of the requests in these batches.
+
+    Nothing new is submitted if a batch of an earlier command is pending. With a budget one model
+    submits: the next one would wait for the room in the budget that the first has reserved.
+    Requests that contain a dry run's placeholder for a reply are left out.
+    """
     running = [(llm, batch) for llm in models for batch in _submitted(llm, (), log)]
-    for llm, group in () if running else models.items():
-        final = [request for request in group if STAND_IN not in request.prompt]
-        running += [(llm, batch) for batch in _submitted(llm, final, log)]
-        if running and llm.settings.max_cost is not None:
-            break  # the others would wait for what this has reserved
+    if not running:
+        for llm, group in models.items():
+            final = [request for request in group if STAND_IN not in request.prompt]
+            running += [(llm, batch) for batch in _submitted(llm, final, log)]
+            if running and llm.settings.max_cost is not None:
+                break
     keys = {request.key for _, batch in running for request in batch.requests}
     logged, unreadable = set[str](), Counter[str]()
     while running:
@@ -141,7 +147,14 @@ def _bound(requests: Sequence[Request]) -> float:
 def _submitted(
     llm: StoredLLM, requests: Sequence[Request], log: Callable[[str], None]
 ) -> list[Batch]:
-    """Return the batches that a model works on, after what is new has been submitted."""
+    """Submit the requests that are neither stored nor in a pending batch, and return all batches
+    that the model works on.
+
+    The first request with a schema and the first without are not put into a batch but asked
+    directly: an error that all requests would meet shows at once, not after hours. It is raised;
+    an error of such a request alone is not, and the request stays for a batch. Requests for which
+    the budget has no room are not submitted.
+    """
     with replies.claim(digest("batch", _account(llm))):
         pending = pending_batches(_account(llm))
         running = [*filter(None, (_recognised(llm, batch, log) for batch in pending))]
@@ -152,7 +165,7 @@ def _submitted(
             for request, reply in zip(requests, stored, strict=True)
             if reply is None and request.key not in on_way
         ]
-        for first in {request.schema is None: request for request in new[::-1]}.values():
+        for first in _first_of_each_form(new):
             try:
                 llm.fetch(first)
             except RequestError as exc:
@@ -164,6 +177,14 @@ def _submitted(
             running.append(submitted)
             new = new[len(submitted.requests) :]
     return running
+
+
+def _first_of_each_form(requests: Sequence[Request]) -> list[Request]:
+    """Return the first request with a schema and the first without, as far as there are any."""
+    first_of: dict[bool, Request] = {}
+    for request in requests:
+        first_of.setdefault(request.schema is None, request)
+    return list(first_of.values())
 
 
 def _submit(llm: StoredLLM, requests: Sequence[Request]) -> Batch | None:
@@ -199,8 +220,8 @@ def _submit(llm: StoredLLM, requests: Sequence[Request]) -> Batch | None:
 
 
 def _recognised(llm: StoredLLM, batch: Batch, log: Callable[[str], None]) -> Batch | None:
-    """Return a batch with its id, which a killed process had no time to note; it is forgotten if the
-    provider never got it.
+    """Return a batch with its id, asking the provider for the id that a killed process had no time to
+    note; None, and the batch is forgotten, if the provider never got it.
     """
     if batch.id:
         return batch
@@ -221,7 +242,7 @@ def _recognised(llm: StoredLLM, batch: Batch, log: Callable[[str], None]) -> Bat
 
 
 def _explained(batch: Batch, exc: RequestError) -> RequestError:
-    """Return a failure, which may be that of a server without a batch interface."""
+    """Return a failure; its message names the missing interface if the server has none for batches."""
     if exc.status not in _NO_INTERFACE:
         return exc
     return exc.reworded(
@@ -231,9 +252,15 @@ def _explained(batch: Batch, exc: RequestError) -> RequestError:
 
 
 def _poll(llm: StoredLLM, batch: Batch, unreadable: Counter[str]) -> str | Outcomes:
-    """Return how far a batch is, in words, or what became of its requests once it has ended.
+    """Return a sentence about a batch that has not ended or whose state could not be read, else the
+    outcomes of its requests.
 
-    `unreadable` counts the states of each batch that could not be read, since the last that could.
+    `unreadable` counts, by the name of a batch, the states in a row that could not be read.
+
+    Raises:
+        ModelError: the provider does not know the batch.
+        RequestError: its state cannot be had: the request for it failed for good, or 10 states in
+            a row could not be read.
     """
     try:
         state: int | Outcomes = llm.client.poll(batch)
@@ -266,11 +293,14 @@ def _collect(
     lines: Outcomes,
     log: Callable[[str], None],
 ) -> None:
-    """Store the replies of a batch; raises ModelError for requests that were canceled or have
-    expired.
+    """Store the replies of a batch that has ended, settle its price and log its failed requests.
+
+    Raises:
+        ModelError: requests were canceled or refused, have expired, or have no result; the replies
+            to the others are stored.
     """
     outcomes = dict[str, Reply | str]()
-    for key, outcome in lines:  # of several the reply
+    for key, outcome in lines:  # a reply counts before a failure of the same request
         if not isinstance(outcomes.get(key), Reply):
             outcomes[key] = outcome
     failed, cost = list[str](), 0.0
@@ -293,6 +323,7 @@ def _collect(
 
 
 def _forget(batch: Batch, cost: float) -> None:
+    """Remove a batch from those that are pending, and settle its reservation in the budget at `cost`."""
     if batch.reservation:
         budgets.settle(batch.reservation, cost)
     submissions.remove(batch)

@@ -25,11 +25,13 @@ BATCH_TIMEOUT_S = 300.0
 """The time that a thousand requests, or their replies, may take on their way."""
 
 Outcomes = list[tuple[str, Reply | str]]
-"""Of a batch that has ended: the key of each request, and the reply to it or what became of it."""
+"""Of a batch that has ended: pairs of a request's key and its `Reply`, or a text that states why there
+is none: the server's words, "expired", "canceled". Of several pairs with one key the reply counts.
+"""
 
 
 def outcome_of(read: Callable[[str, float], Reply], body: object) -> Reply | str:
-    """Return the reply to a request of a batch, or the server's words where there is none."""
+    """Return the reply to a request of a batch; the server's words if `read` finds none in `body`."""
     try:
         return read(json.dumps(body), 0.0)
     except RequestError as exc:

@@ -153,8 +153,12 @@ class OpenAI(Server):
         return []
 
     def poll(self, batch: "Batch") -> int | Outcomes:
-        """Return how many requests of a batch are done, or what became of them once it has ended;
-        raises RequestError.
+        """Return the number of requests of a batch that are done; once the batch has ended, pairs
+        (key, outcome) instead. Raises RequestError.
+
+        The first pair of each request has the state in which the batch ended, with the server's
+        errors; a second one, if a file of results has the request, has the `Reply`, the server's
+        words if the request failed, or "expired" or "canceled".
         """
         state = self._asked(BatchObject, "GET", f"/batches/{batch.id}")
         if state.status not in _ENDINGS:
