@@ -235,7 +235,7 @@ def sentence_spans(text: str) -> tuple[tuple[int, int], ...]:
     the rules of its language (sentencex); in Thai and Lao, which have no full stop, by white space.
 
     Every character but white space lies in exactly one of them; none is longer than 30,000
-    characters. Recent results are kept.
+    characters: a longer one is cut, at a blank if it has one. Recent results are kept.
 
     >>> sentence_spans("Dr. Smith came.  She left.")
     ((0, 15), (17, 26))
@@ -244,9 +244,7 @@ def sentence_spans(text: str) -> tuple[tuple[int, int], ...]:
 
     valid = _without_surrogates(text)
     language = detect_language([valid])
-    if language.script in ("Thai", "Lao"):
-        edges = [0, *(gap.end() for gap in _CLAUSE_GAP.finditer(valid)), len(text)]
-        return _filled_spans(text, edges)
+    is_cut_by_space = language.script in ("Thai", "Lao")
     code = "en" if language.code == NONE else language.code
     # The library's time grows with the square of a paragraph's length (minutes for megabytes
     # without a blank line), so it sees the text through a window. The window may have cut its last
@@ -256,14 +254,30 @@ def sentence_spans(text: str) -> tuple[tuple[int, int], ...]:
     start = 0
     while start < len(text):
         window = valid[start : start + _WINDOW_CHARACTERS]
-        ends = [boundary["end_index"] for boundary in get_sentence_boundaries(code, window)]
+        if is_cut_by_space:
+            ends = [gap.end() for gap in _CLAUSE_GAP.finditer(window)]
+            ends.append(len(window))
+        else:
+            ends = [boundary["end_index"] for boundary in get_sentence_boundaries(code, window)]
         is_cut = start + len(window) < len(text)
         if is_cut:
-            last_word_start = len(window.rstrip().rpartition(" ")[0])
-            ends = ends[:-2] or ends[:-1] or [last_word_start or len(window)]
+            ends = _certain_ends(ends, window)
         edges += [start + end for end in ends]
         start += ends[-1]
     return _filled_spans(text, edges)
+
+
+def _certain_ends(ends: Sequence[int], window: str) -> Sequence[int]:
+    """Return the sentence ends that hold although the text continues after the window: all but the
+    last two. If that leaves none, the first end is returned; without a second one the last word's
+    start, or the end of a window that is one word.
+    """
+    if len(ends) > 2:
+        return ends[:-2]
+    if len(ends) == 2:
+        return ends[:1]
+    last_word_start = len(window.rstrip().rpartition(" ")[0])
+    return [last_word_start or len(window)]
 
 
 def _filled_spans(text: str, edges: Sequence[int]) -> tuple[tuple[int, int], ...]:

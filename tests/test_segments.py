@@ -104,6 +104,26 @@ def test_what_has_no_sentences_is_cut_between_words(text: str) -> None:
     assert all(b == len(text) or text[b] in " \nx" for _, b in spans)
 
 
+THAI = "กฎหมายฉบับนี้มีผลใช้บังคับตั้งแต่วันประกาศ"
+
+
+@pytest.mark.parametrize("text", [THAI * 2_000, (THAI * 2 + " 12 ") * 1_000, "ກົດໝາຍ" * 12_000])
+def test_thai_and_lao_without_a_gap_are_cut_at_the_same_length(text: str) -> None:
+    assert len(text) > 60_000
+    spans = sentence_spans(text)
+    assert "".join("".join(text[a:b] for a, b in spans).split()) == "".join(text.split())
+    assert max(b - a for a, b in spans) <= 30_000
+
+
+def test_clauses_of_long_thai_texts_are_those_of_short_ones() -> None:
+    part = f"{THAI} {THAI}\n {THAI}  "
+    short = sentence_spans(part)
+    assert len(short) == 3
+    assert sentence_spans(part * 500) == tuple(
+        (a + len(part) * i, b + len(part) * i) for i in range(500) for a, b in short
+    )
+
+
 def test_long_paragraphs_take_no_time() -> None:
     start = time.process_time()
     assert len(sentence_spans("A sentence here. " * 60_000)) == 60_000
