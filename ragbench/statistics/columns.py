@@ -146,7 +146,8 @@ def bounds_of(measure: str, *values: Floats) -> tuple[float, float]:
     """Return the smallest and the largest value of a measure; infinite if it is unbounded.
 
     Registered measures have the bounds of the registry, others 0 and 1. Both bounds are infinite if
-    `values` go beyond them: then it is another measure of the same name.
+    one of `values` is beyond them (then it is another measure of the same name) or NaN: leave
+    unscored values out.
 
     >>> bounds_of("nDCG@10"), bounds_of("latency_total_ms"), bounds_of("of_my_own", np.array([3.0]))
     ((0.0, 1.0), (0.0, inf), (-inf, inf))

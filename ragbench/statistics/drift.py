@@ -94,9 +94,11 @@ class Drift:
     """The result of `drift`: `path` has a row per run (mean, p of the strongest shift, state);
     `changes`: the alarms.
 
-    `notice` is the number of runs after which a lasting `fall` would probably be noticed; None if it
-    would not, because `n` runs are too few or their noise is too large. `repeats` is True if runs
-    repeat exactly: then a fall is noticed at once, if `n_alike` of the `n_questions` share it.
+    `n` is the number of different runs since the last change. `notice` is the number of runs after
+    which a lasting `fall` would probably be noticed; None if it would probably not be, because `n`
+    runs or `n_questions` questions are too few, or the noise from run to run is too large. `repeats`
+    is True if runs repeat exactly: then a fall is noticed at once, if at least `n_alike` questions
+    share it. `n_questions` is the number of questions scored in the last different run.
     """
 
     path: pd.DataFrame
@@ -110,29 +112,40 @@ class Drift:
 
     @property
     def text(self) -> str:
-        """Return the conclusion in one line; never "no change"."""
+        """Return the conclusion in one line: the last change; without one "nothing shown" (never "no
+        change"), and whether a fall would be noticed.
+        """
         if self.changes:
             return self.changes[-1].text
-        if self.repeats and self.notice is None:
+        power = self._power_if_repeated() if self.repeats else self._power_in_noise()
+        return f"nothing shown; {power}"
+
+    def _power_if_repeated(self) -> str:
+        """Return whether a fall would be noticed where runs repeat exactly, as a clause."""
+        would_be_noticed = self.notice is not None
+        if would_be_noticed:
             return (
-                f"nothing shown; runs repeat exactly, and {self.n_questions} questions are too few "
-                f"for an alarm: {self.n_alike} must fall alike"
-            )
-        if self.repeats:
-            return (
-                f"nothing shown; runs repeat exactly, and a fall of {self.fall:.2g} or more is "
+                f"runs repeat exactly, and a fall of {self.fall:.2g} or more is "
                 f"noticed at once if {self.n_alike} questions or more share it"
             )
-        if self.notice is not None:
+        return (
+            f"runs repeat exactly, and {self.n_questions} questions are too few "
+            f"for an alarm: {self.n_alike} must fall alike"
+        )
+
+    def _power_in_noise(self) -> str:
+        """Return whether a fall would be noticed where runs vary, as a clause."""
+        would_be_noticed = self.notice is not None
+        if would_be_noticed:
             return (
-                f"nothing shown; a fall of {self.fall:.2g} or more would be noticed within "
+                f"a fall of {self.fall:.2g} or more would be noticed within "
                 f"about {self.notice} runs"
             )
         if self.n < MIN_EARLIER:
             few = f"{self.n} differ, it takes {MIN_EARLIER}"
-            return f"nothing shown; too few runs to notice a fall of {self.fall:.2g}: {few}"
+            return f"too few runs to notice a fall of {self.fall:.2g}: {few}"
         return (
-            f"nothing shown; a fall of {self.fall:.2g} is within the noise from run to run "
+            f"a fall of {self.fall:.2g} is within the noise from run to run "
             "and would not be noticed"
         )
 

@@ -147,20 +147,35 @@ def safe_intervals(columns: Sequence[Floats], widths: Sequence[float], alpha: fl
     finite = np.isfinite(losses)
     low = _safe_lower_limits(columns, losses, alpha)
     high = -_safe_lower_limits(mirrored, losses, alpha)
+    p = _safe_p_values(columns, losses, has_interval=~np.isnan(low))
+    return Intervals(low, high, p, _methods(low, finite))
+
+
+def _safe_p_values(columns: Sequence[Floats], widths: Floats, *, has_interval: Bools) -> Floats:
+    """Compute the p of the mean 0 that agrees with `safe_intervals`, for each column.
+
+    - With a finite width: Student's p or the p of losses, whichever is larger; at most 1.
+    - Without a finite width: Student's p.
+    - Mean of exactly 0: Student's p, which is 1; there is no side for the p of losses.
+    - Equal values without a finite width, which have no interval: 1, so that they show nothing.
+    - Fewer than two values: NaN.
+    """
     means = np.array([mean(column) for column in columns])
     gains = []  # a p takes a search, so only the side on which the mean lies is searched
     for column, own_mean in zip(columns, means, strict=True):
         gains.append(-column if own_mean < 0 else column)
     by_student = students_p_values(columns)
-    p = np.where(finite, np.maximum(by_student, _p_of_losses(gains, losses)), by_student)
-    p = np.where(means == 0, np.minimum(by_student, 1.0), p)
-    has_no_interval = np.isnan(low)
-    p = np.where(has_no_interval & ~np.isnan(p), 1.0, p)
-    return Intervals(low, high, np.minimum(p, 1.0), _methods(low, finite))
+    with_losses = np.maximum(by_student, _p_of_losses(gains, widths))
+    p = np.where(np.isfinite(widths) & (means != 0), with_losses, by_student)
+    is_tested = ~np.isnan(p)
+    p = np.where(is_tested & ~has_interval, 1.0, p)
+    return np.minimum(p, 1.0)
 
 
 def _safe_lower_limits(columns: Sequence[Floats], widths: Floats, alpha: float) -> Floats:
-    """Compute the lower limits of `safe_intervals`."""
+    """Compute the lower limits of `safe_intervals`: with a finite width the smallest of Student's
+    limit, the rule of three and the nearer limit for losses of any size; else Student's limit.
+    """
     unknown = np.full(len(columns), -math.inf)
     by_student = lower_limits(columns, unknown, alpha / 2)
     whole = lower_limits(columns, -widths, alpha)
@@ -171,7 +186,9 @@ def _safe_lower_limits(columns: Sequence[Floats], widths: Floats, alpha: float) 
 
 
 def _rule_of_three(columns: Sequence[Floats], widths: Floats, alpha: float) -> Floats:
-    """Compute the mean if the largest kind of question that may be missing loses everything."""
+    """Compute the mean of each column if the largest kind of question that may be missing from the
+    sample (with a probability of `alpha`) loses everything, which is `widths`.
+    """
     missing = np.array([1 - alpha ** (1 / max(len(column), 1)) for column in columns])
     means = np.array([mean(column) for column in columns])
     limits: Floats = means - missing * (means + widths)
@@ -179,7 +196,9 @@ def _rule_of_three(columns: Sequence[Floats], widths: Floats, alpha: float) -> F
 
 
 def _p_of_losses(columns: Sequence[Floats], widths: Floats) -> Floats:
-    """Compute the alpha at which the limit for losses reaches 0, of columns whose mean is positive."""
+    """Compute the alpha at which the lower limit for losses (without Student's) reaches 0, for columns
+    whose mean is not negative.
+    """
     means = np.array([mean(column) for column in columns])
     numbers = np.array([len(column) for column in columns])
     rule_of_three = (1 + means / widths) ** -numbers
