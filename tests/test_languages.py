@@ -255,9 +255,9 @@ def test_facts_read_decimal_commas() -> None:
 
 
 def test_secrets_and_copies_are_found_in_texts_without_spaces() -> None:
-    leaks = leakage_findings("内部代号红龙泄露", marked=["红龙"], partial=True)
+    leaks = leakage_findings("内部代号红龙泄露", marked=["红龙"], extra_optional=True)
     assert [(leak.start, leak.end) for leak in leaks] == [(4, 6)]
-    assert not leakage_findings("RedDragons", marked=["red"], partial=True)
+    assert not leakage_findings("RedDragons", marked=["red"], extra_optional=True)
     context = [chr(0x4E00 + i) for i in range(100)]
     assert copied_runs("".join(context[:59]), ["".join(context)]) == []
     assert len(copied_runs("".join(context[:60]), ["".join(context)])) == 1

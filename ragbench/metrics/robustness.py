@@ -59,7 +59,7 @@ def score_interventions(
         changed = _correct(replace(dataset, cases=cases, qrels={}), varied, judged)
         same_facts = set()
         for case in cases:
-            if _facts(case) == _facts(case_of[case.query_id]):
+            if _answer_labels(case) == _answer_labels(case_of[case.query_id]):
                 same_facts.add(case.query_id)
         judged_alike = [judgement for judgement in judged if judgement.query_id in same_facts]
         for query_id, is_correct in _correct(dataset, varied, judged_alike).items():
@@ -72,8 +72,10 @@ def score_interventions(
     return score_frame(rows)
 
 
-def _facts(case: Case) -> tuple[object, ...]:
-    """Return the labels that state the right answer."""
+def _answer_labels(case: Case) -> tuple[object, object]:
+    """Return the gold facts and the reference answer of a question; both are empty if no label states
+    the right answer.
+    """
     return case.gold_facts, case.reference_answer
 
 
@@ -105,7 +107,7 @@ def _met(
     was_correct = untouched.get(case.query_id, False)
     if is_correct is None:
         return math.nan
-    if _facts(case) != _facts(original):
+    if _answer_labels(case) != _answer_labels(original):
         is_open = answer.abstained and not was_correct
         return math.nan if is_open else float(is_correct)
     if was_correct:
@@ -118,8 +120,12 @@ def _met(
 def _correct(
     dataset: Dataset, answers: Sequence[Answer], judgements: Sequence[Judgement]
 ) -> dict[str, bool]:
-    """Return query_id -> whether the answer is correct, as far as that is known; an abstention on an
-    answerable question with facts is wrong.
+    """Return query_id -> True if the answer is correct.
+
+    In this order: an abstention on an answerable question with gold facts or a reference answer is
+    wrong; llm_correctness of at least 0.5 is correct; gold_fact_coverage, or without gold facts
+    token_f1 with the reference answer, of at least 0.5 is correct. Left out are failed requests,
+    questions without any of these, and unanswerable ones, unless a judge scored them.
     """
     correct: dict[str, bool] = {}
     for query_id, (case, answer) in answered_cases(dataset, answers).items():
@@ -132,5 +138,8 @@ def _correct(
     judged = score_judgements(judgements).query("measure == 'llm_correctness'").dropna()
     correct |= dict(zip(judged["query_id"], judged["value"] >= _RIGHT, strict=True))
     abstained = {answer.query_id for answer in answers if answer.abstained}
-    labelled = {case.query_id for case in dataset.cases if case.answerable and any(_facts(case))}
+    labelled = set()
+    for case in dataset.cases:
+        if case.answerable and any(_answer_labels(case)):
+            labelled.add(case.query_id)
     return correct | dict.fromkeys(abstained & labelled, False)

@@ -69,6 +69,10 @@ class Contexts:
 
 
 Changed = tuple[Case, Sequence[Chunk]]
+_SEARCHED_AGAIN: Sequence[Chunk] = ()
+"""The chunks in the result of an intervention of `OF_QUESTIONS`: they are not used, since the system
+searches again with the changed question.
+"""
 Intervention = Callable[[Case, Contexts, random.Random], "Changed | None"]
 
 
@@ -168,7 +172,9 @@ def stale_version(case: Case, contexts: Contexts, rng: random.Random) -> Changed
 
 
 def typos(case: Case, contexts: Contexts, rng: random.Random, n: float = 0.05) -> Changed | None:
-    """Swap neighbouring letters inside words of the question, at a rate of `n` per letter."""
+    """Swap neighbouring letters inside words of the question, each with the probability `n`; None if
+    no letters were swapped.
+    """
     text = case.text
     for i in range(1, len(text) - 2):
         is_inside_word = text[i - 1 : i + 2].isalpha()
@@ -176,13 +182,13 @@ def typos(case: Case, contexts: Contexts, rng: random.Random, n: float = 0.05) -
             text = f"{text[:i]}{text[i + 1]}{text[i]}{text[i + 2 :]}"
     if text == case.text:
         return None
-    return replace(case, text=text), ()
+    return replace(case, text=text), _SEARCHED_AGAIN
 
 
 def paraphrase(case: Case, contexts: Contexts, rng: random.Random) -> Changed:
     """Ask in other words: the question's `paraphrase` in its metadata, or else in a polite frame."""
     text = case.metadata.get("paraphrase") or f"I would like to know this: {case.text}"
-    return replace(case, text=str(text)), ()
+    return replace(case, text=str(text)), _SEARCHED_AGAIN
 
 
 def plant_instruction(case: Case, contexts: Contexts, rng: random.Random) -> Changed | None:
@@ -214,7 +220,9 @@ INTERVENTIONS: Mapping[str, tuple[Intervention, str]] = {
 """Name -> the function, and a description of the expected answer."""
 
 OF_QUESTIONS = ("typos", "paraphrase")
-"""Interventions that change the question alone, so that they apply to any system."""
+"""Interventions that change the question alone, so that they apply to any system: it searches again
+with the changed question.
+"""
 
 # Origin of the last three: verbosity in Zheng et al. 2023, "Judging LLM-as-a-Judge with MT-Bench and
 # Chatbot Arena"; authority in Chen et al. 2024, "Humans or LLMs as the Judge?"; instructions to the

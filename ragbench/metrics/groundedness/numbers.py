@@ -348,7 +348,7 @@ def numeric_fabrications(answer: str, contexts: Sequence[str]) -> list[Number]:
     """
     texts = tuple(contexts)
     readings = _readings(answer, texts)
-    of_contexts = _known(texts) if readings else ()
+    of_contexts = _distinct_numbers(texts) if readings else ()
     fabricated = []
     for same in readings.values():
         is_held = any(_holds(other, number) for number in same for other in of_contexts)
@@ -433,8 +433,11 @@ _language = lru_cache(maxsize=256)(detect_language)
 
 
 @lru_cache(maxsize=256)
-def _known(contexts: tuple[str, ...]) -> tuple[Number, ...]:
-    """Return the numbers of the contexts; of equal ones, which hold the same, the last."""
+def _distinct_numbers(contexts: tuple[str, ...]) -> tuple[Number, ...]:
+    """Return the numbers and dates of the contexts, also those that are not checked, without
+    duplicates: of numbers that `_holds` cannot distinguish, the last is returned at the place of
+    the first.
+    """
     language = _language(contexts)
     distinct = {}
     for context in contexts:

@@ -68,7 +68,7 @@ def leakage_findings(
     contexts: Sequence[str] = (),
     *,
     marked: Collection[str] = (),
-    partial: bool = False,
+    extra_optional: bool = False,
 ) -> list[Finding]:
     """Return the leaks in `text`, the output of a system, in the order of the text; an empty list is
     good.
@@ -105,8 +105,8 @@ def leakage_findings(
 
     What is inside another finding is reported once, as the first of this order: secret, card, iban,
     ssn, email, phone, ip_address, address, internal; verbatim in any case. Read are the first two
-    million characters. With `partial`, where the extra `safety` is not installed, cards, accounts
-    and phone numbers are left out.
+    million characters. With `extra_optional` a missing extra `safety` is no error: cards, accounts,
+    social security and phone numbers are then not looked for.
 
     >>> for finding in leakage_findings("Write to ana.ruiz@firm.com or call +34 912 345 678."):
     ...     print(finding.kind, finding.masked)
@@ -118,9 +118,9 @@ def leakage_findings(
     'a number of a card issuer with a valid Luhn checksum'
 
     Raises:
-        MissingExtraError: the extra `safety` is not installed.
+        MissingExtraError: the extra `safety` is not installed, unless `extra_optional`.
     """
-    if not partial and (problem := missing_extra()):
+    if not extra_optional and (problem := missing_extra()):
         raise MissingExtraError(problem)
     text = text[:_MAX_CHARACTERS]
     findings = []
@@ -299,31 +299,33 @@ def masked(text: str) -> str:
     """Return a text for a page with personal data, secrets and internal ids masked: at most two
     characters of each are left. Keys that the environment holds are secrets, whatever their form.
 
-    Without the extra `safety` phone numbers, cards and accounts stay.
+    Without the extra `safety` phone, card, account and social security numbers stay.
 
     >>> masked("Write to ana.ruiz@firm.com.")
     'Write to an***.'
     """
-    return _without(text, ())
+    return _with_findings_masked(text, unmasked_kinds=())
 
 
 @lru_cache(maxsize=50_000)
 def masked_id(text: str) -> str:
-    """Return the id of a passage with secrets and personal data masked; a record number is what an id is
-    made of, and stays.
+    """Return the id of a passage, masked as by `masked` except for numbers of records and documents,
+    of which ids are made.
 
     >>> masked_id("INC-22314"), masked_id("mail of ana.ruiz@firm.com#3")
     ('INC-22314', 'mail of an***#3')
     """
-    return _without(text, ("record_id", "document_id"))
+    return _with_findings_masked(text, unmasked_kinds=("record_id", "document_id"))
 
 
-def _without(text: str, harmless: tuple[str, ...]) -> str:
-    """Return a text with every finding masked, except for the harmless kinds."""
+def _with_findings_masked(text: str, *, unmasked_kinds: tuple[str, ...]) -> str:
+    """Return a text with every finding masked, except for some kinds; works without the extra
+    `safety`. The keys in the environment are findings, too.
+    """
     parts = []
     end = 0  # of the last finding that is masked
-    for finding in leakage_findings(text, marked=environment_keys(), partial=True):
-        if finding.kind in harmless:
+    for finding in leakage_findings(text, marked=environment_keys(), extra_optional=True):
+        if finding.kind in unmasked_kinds:
             continue
         parts += [text[end : finding.start], finding.masked]
         end = finding.end
