@@ -22,10 +22,11 @@ _ID = re.compile(r"(.*)#(\d+-\d+)", re.DOTALL)
 
 
 class LargeChunks(Sequence[Chunk]):
-    """What `chunk` gives for a `LargeCorpus`: three numbers for each chunk, its text from the file.
+    """The chunks of a `LargeCorpus`: three numbers of each chunk (document, start, end) are in memory,
+    its text is read from the file.
 
-    `ids` are the chunk ids, `places` is chunk_id -> number, `by_id` chunk_id -> `Chunk`; none is in
-    memory.
+    `ids` are the chunk ids, `places` is chunk_id -> number in this sequence, `by_id` chunk_id ->
+    `Chunk`; none of them is in memory.
     """
 
     def __init__(self, corpus: LargeCorpus) -> None:
@@ -43,10 +44,11 @@ class LargeChunks(Sequence[Chunk]):
         return other
 
     def extend(self, pieces: Iterable[Chunk]) -> None:
-        """Add the chunks of the next document."""
-        number = -1
+        """Add the chunks of the next document, all of which have its doc_id."""
+        number = -1  # of the document, not yet looked up
         for piece in pieces:
-            number = self._corpus.number(piece.doc_id) if number < 0 else number
+            if number < 0:
+                number = self._corpus.number(piece.doc_id)
             self._documents.append(number)
             self._starts.append(piece.start)
             self._ends.append(piece.end)
@@ -65,14 +67,22 @@ class LargeChunks(Sequence[Chunk]):
         return [*self._cut(numbers)] if isinstance(index, slice) else next(self._cut([numbers]))
 
     def _cut(self, numbers: Iterable[int]) -> Iterator[Chunk]:
-        last, doc_id, text = -1, "", ""
+        """Yield the chunks of these numbers, in their order, with the text of `with_texts` if there is
+        one. A document is read once for successive chunks of it.
+        """
+        last_document = -1  # its number
+        doc_id = ""
+        text = ""
         for i in numbers:
-            if self._documents[i] != last:
-                last = self._documents[i]
-                document = self._corpus.at(last)
-                doc_id, text = document.doc_id, document.full_text
+            if self._documents[i] != last_document:
+                last_document = self._documents[i]
+                document = self._corpus.at(last_document)
+                doc_id = document.doc_id
+                text = document.full_text
             chunk = Chunk.cut(doc_id, text, self._starts[i], self._ends[i])
-            yield replace(chunk, text=self._text_of(chunk)) if self._text_of else chunk
+            if self._text_of is not None:
+                chunk = replace(chunk, text=self._text_of(chunk))
+            yield chunk
 
     def of_document(self, doc_id: str) -> list[Chunk]:
         """Return the chunks of a document."""
@@ -81,7 +91,7 @@ class LargeChunks(Sequence[Chunk]):
         return [*self._cut(range(first, bisect_right(self._documents, document)))]
 
     def number(self, chunk_id: object) -> int:
-        """Return the place of a chunk; KeyError if no chunk has that id."""
+        """Return the number of a chunk in this sequence; raises KeyError if no chunk has that id."""
         match = _ID.fullmatch(chunk_id) if isinstance(chunk_id, str) else None
         if match:
             document = self._corpus.number(match[1])
@@ -92,6 +102,7 @@ class LargeChunks(Sequence[Chunk]):
         raise KeyError(chunk_id)
 
     def id_at(self, i: int) -> str:
+        """Return the id of the chunk of a number."""
         return f"{self._corpus.at(self._documents[i]).doc_id}#{self._starts[i]}-{self._ends[i]}"
 
 
