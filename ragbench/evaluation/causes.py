@@ -512,9 +512,12 @@ def _check_chunking(run: Run, answers: Sequence[Answer], by_id: Mapping[str, Chu
 
 
 class _Lists(NamedTuple):
-    """The lists of chunk ids of one question whose evidence is measured: the best `depth`, the
-    contexts with what the budget cut, the contexts, the results of the question before it was
-    rewritten, and after each step of the search as many chunks as were handed over.
+    """The lists of chunk or passage ids of one question in which the evidence is looked for.
+
+    `deep` has the first `depth` of the ranking and the contexts, `uncut` the contexts and the chunks
+    that the budget cut, `context` the contexts. `unchanged` has the results of the question before it
+    was rewritten; it is empty if it was not. `stages` has after each step of the search as many
+    chunks as `uncut`.
     """
 
     deep: Sequence[str]
@@ -532,23 +535,31 @@ def _reach(
     stages: Mapping[str, Sequence[str]],
     filtered: Collection[str],
 ) -> _Reach | None:
-    """Return how far the evidence came; None if no label names the evidence.
+    """Return how much of the evidence each list of `_Lists` holds; None if no label names the evidence.
 
-    `deep` is the ranking of the question, `stages` its ranking after each step of the search, and
-    `filtered` its relevant documents that the filter keeps back.
+    Measured are characters of the evidence spans; without spans, or where the answer has passages
+    (whose offsets in their documents are not known), relevant documents.
+
+    Args:
+        deep: the first `depth` chunk ids of the question's ranking.
+        stages: its ranking after each step of the search.
+        filtered: its relevant documents that the filter keeps from the question.
     """
     answer = question.answer
     unchanged = next((call.contexts for call in answer.calls if call.name in _UNCHANGED), ())
     uncut = (*answer.contexts, *answer.cut)
+    # Each step is compared at the length that was handed over: a longer ranking would hold more.
+    handed_over = {step: ids[: len(uncut)] for step, ids in stages.items()}
     lists = _Lists(
         deep=(*deep, *answer.contexts),
         uncut=uncut,
         context=answer.contexts,
         unchanged=unchanged,
-        stages={step: ids[: len(uncut)] for step, ids in stages.items()},
+        stages=handed_over,
     )
     chunks = [by_id[chunk_id] for chunk_id in answer.contexts if chunk_id in by_id]
-    if question.spans and not answer.passages:
+    has_offsets = not answer.passages  # passages are texts of the system's documents, not chunks
+    if question.spans and has_offsets:
         is_split = _is_split(question.spans, chunks, by_document)
         return _reach_by_spans(question, lists, by_id, filtered, is_split)
     return _reach_by_documents(question, lists, by_id, filtered, chunks)

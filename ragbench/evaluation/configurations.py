@@ -115,14 +115,19 @@ def per_question(result: Result) -> dict[str, float | None]:
 def check_shared_questions(results: Sequence[Result]) -> None:
     """Refuse to compare results that have no question in common.
 
+    Results whose datasets have one fingerprint are never refused: the questions are the same.
+
     Raises:
-        ComparisonError: no results, or no question that all of them were asked with the same words
-            and labels; it names the configurations.
+        ComparisonError: no results, or results on different datasets without a question that all
+            of them were asked with the same words and labels; the message names the first
+            configuration of each dataset.
     """
     if not results:
         raise ComparisonError("the sweep has no finished configuration to compare; run it first")
+    # fingerprint -> the first result with it, since later ones are overwritten
     first_of = {result.dataset["fingerprint"][:12]: result.name for result in reversed(results)}
-    if len(first_of) > 1 and not questions_of_all(results):
+    has_one_dataset = len(first_of) == 1
+    if not has_one_dataset and not questions_of_all(results):
         parts = "; ".join(f"{fingerprint}: {name}" for fingerprint, name in first_of.items())
         raise ComparisonError(
             f"these configurations were measured on {len(first_of)} different datasets ({parts}) "
@@ -164,7 +169,8 @@ def check_same_data(results: Sequence[Result]) -> None:
 def questions_of_all(results: Sequence[Result]) -> frozenset[str]:
     """Return the questions that every result was asked with the same words and labels.
 
-    A result on other data whose questions have no digests shares no question, as far as is known.
+    Results with one fingerprint have the same questions. Questions on different data are compared by
+    their digests; results without digests share none, as far as is known.
     """
     first = results[0]
     shared = set(first.queries) or set(first.scores["query_id"].unique())
