@@ -267,7 +267,7 @@ def sentence_spans(text: str) -> tuple[tuple[int, int], ...]:
     return _filled_spans(text, edges)
 
 
-def _certain_ends(ends: Sequence[int], window: str) -> Sequence[int]:
+def _certain_ends(ends: list[int], window: str) -> list[int]:
     """Return the sentence ends that hold although the text continues after the window: all but the
     last two. If that leaves none, the first end is returned; without a second one the last word's
     start, or the end of a window that is one word.
