@@ -457,42 +457,51 @@ def _other_measures(comparison: pd.DataFrame, name: str, deciding: str) -> list[
 
 
 def labelled_difference(paired: PairedTables, measure: str, labels: Any) -> Trust:
-    """Return what people's verdicts on some questions show of the difference by a measure, of the second
-    system minus the first.
+    """Estimate the difference of two systems, the second minus the first, by people's verdicts on some of
+    the questions.
+
+    This is a prediction-powered estimate (`estimate_difference`): the measure's difference predicts
+    people's difference on every question that both systems answered, and the mean error of these
+    predictions on the labelled questions corrects them.
 
     Args:
         paired: two systems.
-        measure: the measure that takes the place of verdicts where there are none.
-        labels: a table with the id or the text of a question, and people's value of both systems: in
-            two columns named like them (else the first two columns of numbers, in their order), or in
-            a row each with a column of systems. The labelled questions are supposed to be drawn at
-            random.
+        measure: the measure that predicts people's verdicts.
+        labels: a table with a row per question (its id or its text), and people's values in a column
+            for each system. The columns are named like the systems; if they are not, the first two
+            columns of numbers are taken in their order. Or a table with a row per question and system,
+            a column that names the system, and one of people's values. The labelled questions are
+            supposed to be drawn at random.
 
     Raises:
-        ComparisonError: more than two systems.
-        DataError: no label of a question that both systems were asked.
+        ComparisonError: there are not exactly two systems, or no label is of a question that both
+            systems answered.
+        ConfigError: the labels lack a column, or a row, of one of the systems.
+        DataError: the labels cannot be read.
     """
     from ragbench.statistics.trust import estimate_difference
 
     if len(paired.values) != 2:
         raise ComparisonError(f"labels compare two systems; these are {len(paired.values)}")
     first, second = paired.values
-    values = _labels(labels, first, second)
-    proxies = {}
+    differences_by_people = _labels(labels, first, second)
+    scores_before = paired.values[first][measure]
+    scores_after = paired.values[second][measure]
+    differences_by_measure = {}
     for question in sorted(paired.scored(measure)):
-        difference = (
-            paired.values[second][measure][question] - paired.values[first][measure][question]
-        )
-        proxies[question] = difference
-    by_key = {_key(question, paired): question for question in proxies}
-    known = {by_key[key]: value for key, value in values.items() if key in by_key}
-    if not known:
+        differences_by_measure[question] = scores_after[question] - scores_before[question]
+    question_of = {_key(question, paired): question for question in differences_by_measure}
+    labelled = {}
+    for key, difference in differences_by_people.items():
+        if key in question_of:
+            labelled[question_of[key]] = difference
+    if not labelled:
         raise ComparisonError(
-            f"labels: none of {len(values)} labelled questions is among the {len(proxies)} that both "
-            "systems answered"
+            f"labels: none of {len(differences_by_people)} labelled questions is among the "
+            f"{len(differences_by_measure)} that both systems answered"
         )
-    frame = pd.DataFrame({measure: pd.Series(proxies)})
-    return estimate_difference(frame, pd.Series(known))
+    proxies = pd.DataFrame({measure: pd.Series(differences_by_measure)})
+    return estimate_difference(proxies, pd.Series(labelled))
 
 
 def _key(question: str, paired: PairedTables) -> str:
