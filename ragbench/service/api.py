@@ -76,6 +76,7 @@ async def create_dataset(
     """Save a test set, in any form of a single file: one at a time. More than 1,000 cases come as
     JSON Lines.
     """
+    # `ragbench.testsets.uploads` counts the cases (MAX_CASES) and refuses more.
     content_type, _, _ = session.request.headers.get("content-type", "application/json").partition(
         ";"
     )

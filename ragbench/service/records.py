@@ -246,26 +246,31 @@ def _names(result: Result, folder: Path | None, series: str) -> dict[str, str]:
 
 
 def _scores(run_id: str, result: Result, values: pd.DataFrame) -> list[Json]:
-    """Return the rows of the scores: of measures per question, and of those that only a whole run
-    has.
+    """Return a row for each measure, first those with values per question, then those that only a
+    whole run has.
+
+    `values` has a row per question and a column per measure; NaN is unscored. "mean" is rounded to
+    six digits, and None if no question is scored and the result has no value.
     """
     summary = {row.measure: row for row in result.rows}
     rows = []
     for measure in dict.fromkeys([*values, *summary]):
+        score: Json = {"run_id": run_id, "measure": measure[:_NAME], "case_values": None}
         row = summary.get(measure)
-        about = "ci_low ci_high n_scored n target case_values".split()
-        score: Json = {"run_id": run_id, "measure": measure[:_NAME]}
-        score |= {name: getattr(row, name, None) for name in about}
+        for field in ("ci_low", "ci_high", "n_scored", "n", "target"):
+            score[field] = getattr(row, field) if row else None
         mean = row.value if row else None
         if measure in values:
+            # The numbers of a measure with values per question are those of its recorded values,
+            # which comparisons read; a result may also lack the row.
             column = values[measure]
-            score |= {
-                "n_scored": int(column.count()),
-                "n": len(column),
-                "case_values": column.to_numpy().tobytes(),
-            }
-            mean = float(column.mean()) if score["n_scored"] else mean
-        rows.append({**score, "mean": None if mean is None else round(mean, 6)})
+            score["case_values"] = column.to_numpy().tobytes()
+            score["n_scored"] = int(column.count())
+            score["n"] = len(column)
+            if score["n_scored"]:
+                mean = float(column.mean())
+        score["mean"] = None if mean is None else round(mean, 6)
+        rows.append(score)
     return rows
 
 

@@ -13,6 +13,15 @@ from typing import NamedTuple
 from ragbench.store import database
 from ragbench.store.contract import Execute
 
+_SUMS = """
+SELECT
+    COALESCE(SUM(actual), 0.0),
+    COALESCE(SUM(CASE WHEN actual IS NULL AND expires > ? THEN bound END), 0.0),
+    COALESCE(SUM(CASE WHEN actual IS NULL AND expires <= ? THEN bound END), 0.0)
+FROM spending
+WHERE budget = ?
+"""
+
 
 class Spending(NamedTuple):
     """US dollars: `settled` is gone, `open` reserved by requests on their way, `lost` by those of
@@ -89,10 +98,9 @@ def spent(budget: str) -> Spending:
 
 
 def _sums(execute: Execute, budget: str) -> Spending:
-    unsettled = "COALESCE(SUM(CASE WHEN actual IS NULL AND expires {} ? THEN bound END), 0.0)"
-    query = (
-        f"SELECT COALESCE(SUM(actual), "  # nosec B608: names of our columns
-        f"0.0), {unsettled.format('>')}, {unsettled.format('<=')} FROM spending"
-    )
+    """Return the sums of a budget's reservations: settled (at their actual cost), still reserved, and
+    expired without being settled (both at their bounds).
+    """
     now = time.time()
-    return Spending(*execute(f"{query} WHERE budget = ?", (now, now, budget))[0])
+    [(settled, still_reserved, expired)] = execute(_SUMS, (now, now, budget))
+    return Spending(settled=settled, open=still_reserved, lost=expired)

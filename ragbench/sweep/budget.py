@@ -36,7 +36,8 @@ def spent(settings: Settings) -> float:
 
 
 def paid_models(runs: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the models of providers that configurations name and that are not known to be free.
+    """Return the models of providers that configurations name and that are not known to be free; a
+    model of unknown price counts as paid.
 
     >>> paid_models([{"llm": "anthropic:claude-haiku-4-5", "judge": "ollama:m", "retriever": "dense:openai:e"}])
     ['anthropic:claude-haiku-4-5', 'openai:e']
@@ -46,7 +47,10 @@ def paid_models(runs: Iterable[Mapping[str, Any]]) -> list[str]:
         for value in run.values():
             if not isinstance(value, str):
                 continue
-            name = ":".join(parse(value)) if value == "env" else value
+            name = value
+            if value == "env":  # the model that the environment names
+                provider, model = parse(value)
+                name = f"{provider}:{model}"
             match = _MODEL.search(name)
             if match:
                 models.add(match[0])
