@@ -83,10 +83,10 @@ def is_remote(name: str) -> bool:
 
 
 def check_embedder(name: str) -> None:
-    """Raise ConfigError when `name` cannot be an embedder, without loading anything.
+    """Raise ConfigError when `name` cannot be an embedder; no model is loaded.
 
-    Whether the hub knows a name is only seen when it is loaded; a misspelt built-in name is seen
-    here.
+    The object that "package.module:attribute" names is imported. Whether the hub knows a name is only
+    seen when the model is loaded; a misspelt built-in name is seen here.
 
     >>> check_embedder("minilm")
     >>> check_embedder("mini-lm")

@@ -21,7 +21,7 @@ is not relevant.
 _MIN_CHARACTERS = 40  # of a passage that is not a whole chunk; a shorter one is in too many places
 _MAX_HOLDERS = 3
 _MAX_SINGLE = float(np.finfo(np.float32).max)
-_ANYWHERE = Place((Span("", 0, 0),), "not attributable")
+_NOT_ATTRIBUTABLE = Place((Span("", 0, 0),), "not attributable")
 _BY_NAME = (BY_ID, BY_PATH, BY_FILE_NAME)
 _CHUNK_ID = re.compile(r"(.+)#(\d+)-(\d+)")  # as `ragbench.chunk` names chunks
 
@@ -243,8 +243,10 @@ def _place(
 def _attributable(
     places: Mapping[Passage, Place], corpus: Mapping[str, Document]
 ) -> dict[Passage, Place]:
-    """Return the places; `_ANYWHERE` for texts in no document, in too many, and for short ones that
-    are not whole chunks.
+    """Return the places; `_NOT_ATTRIBUTABLE` for texts in no document, in too many, and for short ones
+    that neither name their document nor are whole chunks.
+
+    A whole chunk lies between borders of its document, or between longer passages that were returned.
     """
     in_few = {}
     spans_of_long: set[Span] = set()
@@ -254,7 +256,7 @@ def _attributable(
         in_few[passage] = place
         if _is_long(passage):
             spans_of_long.update(place.holders)
-    attributable = dict.fromkeys(places, _ANYWHERE)
+    attributable = dict.fromkeys(places, _NOT_ATTRIBUTABLE)
     for passage, place in in_few.items():
         is_named = place.how in _BY_NAME
         if is_named or _is_long(passage) or _is_whole_chunk(place, corpus, spans_of_long):

@@ -41,6 +41,9 @@ class _Node(NamedTuple):
 def propose_paths(reply: Reply, question: str) -> dict[str, Any]:
     """Return the entries `reply` and `delta` of `[http]` for a reply; {} if none is needed.
 
+    `reply` has the paths of the answer and of the contexts; `delta` is the path, in each event of a
+    stream, of the piece of the answer that it adds.
+
     An answer is the text outside of lists with the most likely name, then the longest; contexts are
     the list whose entries hold texts, likewise. A reply whose answer and contexts are recognised
     without paths (`read_answer`) needs none.
@@ -60,8 +63,12 @@ def propose_paths(reply: Reply, question: str) -> dict[str, Any]:
     lists = [node for node in nodes if _may_be_contexts(node)]
     if not reply.streamed:
         answer = read_proposed(reply, {})
-        if answer and (answer.text or not answers) and (answer.contexts or not lists):
-            return {}
+        if answer is not None:
+            has_answer = bool(answer.text) or not answers
+            has_contexts = bool(answer.contexts) or not lists
+            is_recognised = has_answer and has_contexts
+            if is_recognised:
+                return {}
     paths: dict[str, Any] = {}
     delta = _path_of_pieces(texts)
     if answers and not delta:

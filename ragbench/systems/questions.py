@@ -117,8 +117,8 @@ def ask_case(system: System, case: Case) -> Answer:
 
 
 def ask_one(system: System, query_id: str, query: str, **options: Unpack[Asker]) -> Answer:
-    """Ask one question and return the answer, a failed one if the system raises. `latency_ms` has
-    "total" at least.
+    """Ask one question and return the answer, a failed one if the system raises. `latency_ms` is what
+    the system gave; if it gave none, "total" is measured here. It is empty in a dry run.
 
     `user_roles` are the roles of the person who asks, and `history` the earlier messages, for a
     system whose `answer` takes them. In a dry run only systems that send nothing themselves are
