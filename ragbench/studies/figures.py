@@ -35,7 +35,7 @@ def plot_error_rates(rates: pd.DataFrame, n: int) -> Figure:
     """
     at_n = rates[rates["n"] == n]
     tests = list(dict.fromkeys(at_n["test"]))[::-1]
-    figure, panels = new_figure(11, 1.6 + 0.34 * len(tests), columns=2)
+    figure, panels = new_figure(11, 2.4 + 0.34 * len(tests), columns=2)
     parts = ((~at_n["has_difference"], "called"), (at_n["has_difference"], "right"))
     for axes, (chosen, column) in zip(panels, parts, strict=True):
         for number, scenario in enumerate(dict.fromkeys(at_n.loc[chosen, "scenario"])):
@@ -51,7 +51,8 @@ def plot_error_rates(rates: pd.DataFrame, n: int) -> Figure:
                 label=scenario,
             )
         axes.set_yticks(range(len(tests)), tests)
-        axes.legend(loc="lower right", frameon=False, fontsize=8)
+        below = (0.5, -0.16)
+        axes.legend(loc="upper center", bbox_to_anchor=below, ncol=3, frameon=False, fontsize=8)
     panels[0].axvline(0.05, color=GREY, linewidth=1)
     panels[0].set(title=f"no difference, {n} questions", xlabel="fraction called different")
     panels[1].set(title=f"a difference, {n} questions", xlabel="fraction found")
