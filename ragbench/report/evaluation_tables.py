@@ -93,7 +93,7 @@ def means_by_category(result: Result, dataset: Dataset, measure: str) -> pd.Data
     scores = result.scores[result.scores["measure"].eq(measure)].dropna(subset=["value"])
     categories = scores["query_id"].map(category_of)
     if categories.nunique() < 2:
-        return summarise(scores).head(0)
+        return pd.DataFrame()
     means = {name: summarise(part) for name, part in scores.groupby(categories, sort=False)}
     table = pd.concat(means).droplevel(1)
     table.index += " (n = " + table["n_scored"].astype(str) + ")"

@@ -20,6 +20,8 @@ from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import Engine, NotebookExecutionManager
 from traitlets.config import Config
 
+from ragbench.errors import one_line_warnings
+
 NAME = "ragbench"
 
 _WRITE_EVERY_S = 3.0
@@ -51,6 +53,7 @@ class InProcessEngine(Engine):  # type: ignore[misc]
         papermill writes it before and after each cell, which takes a tenth of the time of a run;
         here it is written every few seconds, and at the end.
         """
+        one_line_warnings()  # as in a kernel's process, which has ipykernel before ragbench
         write, written = nb_man.save, time.monotonic()
 
         def write_sometimes(**options: Any) -> None:

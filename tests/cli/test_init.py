@@ -92,7 +92,9 @@ def test_every_copied_notebook_begins_with_the_folders_own_files(docs: Path) -> 
     assert given["label"]["sweep_dir"] == given["compare"]["sweep_dir"] == "../results/first"
     for name, defaults in given.items():
         for parameter, value in defaults.items():
-            is_ours = name.startswith(("chunking", "judges"))  # studies of public collections
+            is_ours = name.startswith(
+                ("chunking", "judges", "study")
+            )  # studies of public collections
             assert is_ours or value not in ("pydoc", "../results/quickstart"), (name, parameter)
     (span, *_) = load_dataset(folder / given["evaluate"]["dataset"]).cases[0].evidence
     assert span.doc_id

@@ -55,6 +55,7 @@ def test_categories_have_their_means_and_their_number(result: Result) -> None:
     assert table["mean"].tolist() == [1.0, 1.0]
     one = replace(DATA, cases=[replace(case, category="x") for case in DATA.cases])
     assert report.means_by_category(result, one, "R@5").empty
+    assert report.means_by_category(result, DATA, "llm_correctness").empty, "it was not measured"
 
 
 def test_turns_are_those_of_the_ids(result: Result) -> None:
