@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+from ragbench.errors import DataError
+from ragbench.files import read_json
 from ragbench.testsets.loader import load_dataset
 from ragbench.types import Dataset, Span
 
@@ -52,3 +55,29 @@ def collection_name(collection: str, join_titles: bool) -> str:
     """
     name = collection.rstrip("/").rpartition("/")[2]
     return f"{name}-articles" if join_titles else name
+
+
+def stored_files(folder: str | Path, file: str, grid: str) -> dict[str, Path]:
+    """Find the files that a sweep wrote, one for each collection.
+
+    Args:
+        folder: the folder of the sweep.
+        file: the name of the file in each result.
+        grid: the grid of the sweep, for the error.
+
+    Returns:
+        Name of the collection -> path, sorted by name.
+
+    Raises:
+        DataError: the folder holds none.
+    """
+    paths = {}
+    for path in sorted(Path(folder).glob(f"*/{file}")):
+        parameters = read_json(path.with_name("config.json"), "")["parameters"]
+        name = collection_name(parameters["collection"], parameters["join_titles"])
+        paths[name] = path
+    if not paths:
+        raise DataError(
+            f"{folder} holds no {file}; expected the folder that `ragbench sweep {grid}` wrote"
+        )
+    return dict(sorted(paths.items()))

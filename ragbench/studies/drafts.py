@@ -10,10 +10,9 @@ from pathlib import Path
 import pandas as pd
 
 from ragbench.errors import DataError, DataWarning
-from ragbench.files import read_json
 from ragbench.metrics import score_spans
 from ragbench.retrieval import chunk, make_retriever
-from ragbench.studies.collections import collection_name
+from ragbench.studies.collections import stored_files
 from ragbench.testsets.known_items import KINDS, draft_known_items
 from ragbench.types import Case, Dataset, Span
 
@@ -113,17 +112,8 @@ def load_rankings(folder: str | Path) -> dict[str, pd.DataFrame]:
     Raises:
         DataError: the folder holds none.
     """
-    tables = {}
-    for path in sorted(Path(folder).glob("*/ranking.csv")):
-        parameters = read_json(path.with_name("config.json"), "")["parameters"]
-        name = collection_name(parameters["collection"], parameters["join_titles"])
-        tables[name] = pd.read_csv(path)
-    if not tables:
-        raise DataError(
-            f"{folder} holds no ranking.csv; expected the folder that `ragbench sweep "
-            "notebooks/study_drafts.toml` wrote"
-        )
-    return dict(sorted(tables.items()))
+    paths = stored_files(folder, "ranking.csv", "notebooks/study_drafts.toml")
+    return {name: pd.read_csv(path) for name, path in paths.items()}
 
 
 def drafts_table(rankings: dict[str, pd.DataFrame]) -> pd.DataFrame:

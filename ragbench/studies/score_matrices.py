@@ -7,8 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from ragbench.errors import DataError
-from ragbench.files import read_json
-from ragbench.studies.collections import collection_name
+from ragbench.studies.collections import stored_files
 
 MEASURE = "span_recall@500tok"
 """The measure of the studies: evidence found in an equal 500 tokens."""
@@ -30,9 +29,8 @@ def load_score_matrices(folder: str | Path, measure: str = MEASURE) -> dict[str,
         DataError: the folder holds no such scores, or they lack the measure.
     """
     matrices = {}
-    for path in sorted(Path(folder).glob("*/chunkings.parquet")):
-        parameters = read_json(path.with_name("config.json"), "")["parameters"]
-        name = collection_name(parameters["collection"], parameters["join_titles"])
+    paths = stored_files(folder, "chunkings.parquet", "notebooks/chunking.toml")
+    for name, path in paths.items():
         scores = pd.read_parquet(path)
         if measure not in scores:
             raise DataError(
@@ -42,9 +40,4 @@ def load_score_matrices(folder: str | Path, measure: str = MEASURE) -> dict[str,
         names = matrix.columns.to_frame(index=False).astype(str)
         matrix.columns = pd.Index(names.apply(" ".join, axis="columns"))
         matrices[name] = matrix.astype(float)
-    if not matrices:
-        raise DataError(
-            f"{folder} holds no chunkings.parquet; expected the folder that `ragbench sweep "
-            "notebooks/chunking.toml` wrote"
-        )
-    return dict(sorted(matrices.items()))
+    return matrices

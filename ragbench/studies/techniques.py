@@ -10,11 +10,10 @@ from typing import Any
 
 import pandas as pd
 
-from ragbench.errors import DataError, DataWarning
+from ragbench.errors import DataWarning
 from ragbench.evaluation import evaluate, spec_of, system_of
-from ragbench.files import read_json
 from ragbench.statistics import compare_all
-from ragbench.studies.collections import collection_name
+from ragbench.studies.collections import stored_files
 from ragbench.sweep.grid import read_grid
 from ragbench.types import Dataset
 
@@ -74,17 +73,8 @@ def load_arms(folder: str | Path) -> dict[str, pd.DataFrame]:
     Raises:
         DataError: the folder holds none.
     """
-    tables = {}
-    for path in sorted(Path(folder).glob("*/arms.parquet")):
-        parameters = read_json(path.with_name("config.json"), "")["parameters"]
-        name = collection_name(parameters["collection"], parameters["join_titles"])
-        tables[name] = pd.read_parquet(path)
-    if not tables:
-        raise DataError(
-            f"{folder} holds no arms.parquet; expected the folder that `ragbench sweep "
-            "notebooks/study_techniques.toml` wrote"
-        )
-    return dict(sorted(tables.items()))
+    paths = stored_files(folder, "arms.parquet", "notebooks/study_techniques.toml")
+    return {name: pd.read_parquet(path) for name, path in paths.items()}
 
 
 def compare_arms(arms: Mapping[str, pd.DataFrame], measure: str = MEASURES[0]) -> pd.DataFrame:
