@@ -30,16 +30,18 @@ def audit_command(
     or give it orders, in other languages, and with levels and documents in another order; each
     answer also three times at temperature 0.
 
-    The answers are the reference answers of the test set. The cost is shown before anything is
-    sent. What was found is kept on this machine, and shown in every report of a result that this
-    judge decides from then on. Exit status: 0 no fault was found, 1 a probe failed, 2 the judge
-    could not be asked.
+    The answers are the reference answers of the test set. By a criterion of your own none is known
+    to be right: the probes then test what should not matter, and only `--labels` show whether the
+    judge agrees with people. The cost is shown before anything is sent. What was found is kept on
+    this machine, and shown in every report of a result that this judge decides from then on. Exit
+    status: 0 no probe failed, 1 a probe failed, 2 the judge could not be asked.
 
     Args:
         judge: anthropic:<model>, ollama:<model>, openai:<model>, env, or package.module:attribute.
         criteria: Criteria that look at the answer; also your own, as for eval.
         n: Answers of each probe.
-        labels: Label sheets by people, whose answers the judge then judges, too: its agreement.
+        labels: Label sheets by people, whose answers the judge then judges, too: its agreement by
+            each criterion that has labels.
         test_set: A test set with reference answers.
         as_json: Print the tables as JSON.
 
@@ -52,12 +54,13 @@ def audit_command(
     from ragbench.judges import audit_findings, load_criteria, save_card
 
     chosen = load_criteria(criteria)
+    sheets = _sheets_of(labels or [], chosen)
     with requests.settings():
         name = llms.check_llm(judge).name
         answers, options = _right_answers(test_set, corpus, chosen)
 
         def ask(criterion: Criterion) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
-            return _audited(criterion, judge, answers, {**options, "n": n}, labels or [])
+            return _audited(criterion, judge, answers, {**options, "n": n}, sheets[criterion.name])
 
         with llms.dry_run() as plan:
             for criterion in chosen:
@@ -72,7 +75,7 @@ def audit_command(
         for criterion in chosen:
             audit, agreement = ask(criterion)
             path = save_card(name, criterion, audit, agreement)
-            findings = audit_findings(audit)
+            findings = audit_findings(audit, agreement)
             states = [*audit["verdict"]]
             failed = failed or "fail" in states
             unscored = unscored or {*states} == {"unscored"}
@@ -95,6 +98,30 @@ def audit_command(
     if unscored:
         return 2
     return 1 if failed else 0
+
+
+def _sheets_of(labels: list[Path], criteria: tuple[Criterion, ...]) -> dict[str, list[Path]]:
+    """Return the name of each criterion -> the sheets with labels by it.
+
+    Raises:
+        DataError: there are sheets, and none has a label by these criteria.
+    """
+    from ragbench.errors import DataError
+    from ragbench.labelling import read_sheet
+
+    sheets: dict[str, list[Path]] = {criterion.name: [] for criterion in criteria}
+    for path in labels:
+        rows = read_sheet(path).dropna(subset="value")
+        labelled = {*rows["criterion"]}
+        for criterion in criteria:
+            if labelled & {criterion.name, criterion.meant}:
+                sheets[criterion.name].append(path)
+    if labels and not any(sheets.values()):
+        raise DataError(
+            f"{', '.join(path.name for path in labels)}: no label is by {', '.join(sheets)}; label "
+            "some answers, or name another criterion"
+        )
+    return sheets
 
 
 def _right_answers(

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, combinations
-from statistics import NormalDist, fmean
+from statistics import NormalDist, fmean, mode
 from typing import Any
 
 import pandas as pd
@@ -30,6 +30,7 @@ AUDIT_BOUNDS: Mapping[str, float] = {
     "levels reversed": 0.10,
     "documents reversed": 0.10,
     "other language": 0.25,
+    "same verdict": 1.0,
 }
 """The tolerances of `judge_audit` on the scale of verdicts, [0, 1]: a choice, to be adapted to the
 use.
@@ -83,12 +84,14 @@ def judge_audit(
     """Test a judge before it is used: with answers that are known to be right or wrong, and with
     answers that differ in ways that should not matter.
 
-    The probes (one row each, as far as they apply to the criterion) and the meaning of `value`:
+    The probes (one row each, as far as they apply to the criterion) and the meaning of `value`; the
+    verdicts of a criterion with `higher_is_better=False` are turned round, so that 1 is the best:
 
     - "repeated": the same request three times at temperature 0; mean |difference| of two verdicts,
       in [0, 1].
     - "right answers": 1 - the mean verdict on right answers: the reference answer; for faithfulness
-      the first sentences of a document. A judge that always says no fails it.
+      the first sentences of a document, for vital recall the facts. A judge that always says no
+      fails it.
     - "wrong but fluent": mean verdict on answers to another question: its reference answer, else the
       system's answer to it.
     - "empty answer": mean verdict on an empty text, which `judge` itself never sends.
@@ -102,6 +105,12 @@ def judge_audit(
       when the levels are listed, or the documents shown, in the opposite order.
     - "other language": 1 - the mean verdict on right answers in other languages than the question
       ("correctness" alone; the questions are built in).
+    - "same verdict": the fraction of the answers that get the most frequent verdict, for your own
+      criteria alone. It has no bound: all answers may be polite.
+
+    By your own criterion no answer is known to be right or wrong: "right answers", "wrong but
+    fluent", "empty answer", "truncated" and "other language" are left out, unless the criterion is a
+    wording of a built-in one (`Criterion.wording_of`, or its form).
 
     A probe passes if its value is not shown to exceed its bound; if the interval reaches beyond the
     bound, audit more answers.
@@ -166,16 +175,16 @@ def judge_audit(
     judged = iter(verdicts(materials, audited, model, **options))
     scores: dict[str, list[float | None]] = {}
     for name, group in groups.items():
-        scores[name] = [next(judged)[0] for _ in group]
+        scores[name] = [_goodness(next(judged)[0], audited) for _ in group]
     if audited.form in ("level", "score"):
         reversed_scores = verdicts(groups[_UNCHANGED], _backwards(audited), model, **options)
-        scores["levels reversed"] = [value for [value] in reversed_scores]
+        scores["levels reversed"] = [_goodness(value, audited) for [value] in reversed_scores]
     values = {"repeated": repeated, **_probe_values(scores, len(plain))}
     rows = []
     for probe in AUDIT_BOUNDS:
         if probe in values:
             n_questions = len(values[probe]) if probe == "other language" else len(plain)
-            rows.append(_row(probe, values[probe], audited.name, n_questions))
+            rows.append(_row(probe, values[probe], audited.meant, n_questions))
     return pd.DataFrame(rows).astype(dict.fromkeys(("value", "ci_low", "ci_high"), "Float64"))
 
 
@@ -200,6 +209,20 @@ def _auditable(criterion: Any) -> Criterion:
     return audited
 
 
+def _knows_right_answers(criterion: Criterion) -> bool:
+    """Return True for a built-in criterion and for other wordings of it: right and wrong answers by it
+    are known.
+    """
+    return criterion.meant in BUILT_IN or criterion.form in ("claims", "facts")
+
+
+def _goodness(value: float | None, criterion: Criterion) -> float | None:
+    """Return a verdict on the scale on which 1 is the best."""
+    if value is None or criterion.higher_is_better:
+        return value
+    return 1 - value
+
+
 _UNCHANGED = "as it is"
 """The group of the system's answers and as many wrong ones, which other probes change."""
 
@@ -212,11 +235,15 @@ def _probe_materials(plain: Sequence[Material], criterion: Criterion) -> dict[st
     wrong = [replace(material, answer=other) for material, other in zip(plain, others, strict=True)]
     unchanged = [*plain, *wrong]
     groups = {_UNCHANGED: unchanged}
+    is_known = _knows_right_answers(criterion)
     for name, change in OF_ANSWERS.items():
-        groups[name] = [replace(material, answer=change(material.answer)) for material in unchanged]
-    groups["empty answer"] = [replace(material, answer="") for material in plain]
-    groups["right answers"] = _right_answers(plain, criterion)
-    if criterion.name == "correctness":
+        if is_known or name != "truncated":
+            changed = [replace(each, answer=change(each.answer)) for each in unchanged]
+            groups[name] = changed
+    if is_known:
+        groups["empty answer"] = [replace(material, answer="") for material in plain]
+        groups["right answers"] = _right_answers(plain, criterion)
+    if criterion.meant == "correctness":
         groups["other language"] = [
             Material(f"language {i}", question, answer, reference, (), ())
             for i, (question, reference, answer) in enumerate(_OTHER_LANGUAGES)
@@ -243,7 +270,8 @@ def _probe_values(
     unchanged = scores[_UNCHANGED]
     values: dict[str, list[float | None]] = {}
     for name in OF_ANSWERS:
-        values[name] = _changes(unchanged, scores[name])
+        if name in scores:
+            values[name] = _changes(unchanged, scores[name])
     for name in ("levels reversed", "documents reversed"):
         if name in scores:
             changes = _changes(unchanged, scores[name])
@@ -251,8 +279,11 @@ def _probe_values(
     for name in ("right answers", "other language"):
         if scores.get(name):
             values[name] = [None if value is None else 1 - value for value in scores[name]]
-    values["wrong but fluent"] = list(unchanged[n_plain:])
-    values["empty answer"] = list(scores["empty answer"])
+    if "empty answer" in scores:
+        values["wrong but fluent"] = list(unchanged[n_plain:])
+        values["empty answer"] = list(scores["empty answer"])
+    else:
+        values["same verdict"] = _is_most_frequent(unchanged)
     return values
 
 
@@ -276,7 +307,10 @@ def _right_answers(plain: Sequence[Material], criterion: Criterion) -> list[Mate
         for material in plain:
             if material.documents and material.documents[0].strip():
                 right.append(replace(material, answer=_beginning(material.documents[0])))
-    elif criterion.name in ("correctness", "relevance", "completeness"):
+    elif criterion.form == "facts":
+        for material in plain:
+            right.append(replace(material, answer="\n".join(material.facts)))
+    elif criterion.meant in ("correctness", "relevance", "completeness"):
         for material in plain:
             if material.reference:
                 right.append(replace(material, answer=material.reference))
@@ -287,6 +321,15 @@ def _beginning(document: str) -> str:
     """Return the first two sentences of a document."""
     spans = sentence_spans(document)[:2]
     return document[spans[0][0] : spans[-1][1]] if spans else document
+
+
+def _is_most_frequent(scores: Sequence[float | None]) -> list[float | None]:
+    """Return 1 for each verdict that is the most frequent one, 0 for others; None without a verdict."""
+    scored = [score for score in scores if score is not None]
+    if not scored:
+        return [None] * len(scores)
+    most_frequent = mode(scored)
+    return [None if score is None else float(score == most_frequent) for score in scores]
 
 
 def _changes(before: Sequence[float | None], after: Sequence[float | None]) -> list[float | None]:
@@ -312,8 +355,11 @@ _FAULTS = {
 }
 
 
-def audit_findings(audit: pd.DataFrame) -> list[str]:
+def audit_findings(audit: pd.DataFrame, agreement: Sequence[Mapping[str, Any]] = ()) -> list[str]:
     """Return the faults of a judge that an audit shows, the gravest first; [] if it passes every probe.
+
+    By your own criterion, the same verdict on all answers is named, too; and with `agreement`, the
+    rows of `judge_agreement`, that it is not shown to exceed chance.
 
     >>> rows = [("repeated", 0.0, "pass"), ("right answers", 1.0, "fail"), ("wrong but fluent", 0.0, "pass"),
     ...         ("padded", 0.0, "pass")]
@@ -331,6 +377,12 @@ def audit_findings(audit: pd.DataFrame) -> list[str]:
         on_right, on_wrong = 1 - values["right answers"], values["wrong but fluent"]
         if on_right == on_wrong:
             findings.append(f"its verdict is {on_wrong:g} on right and on wrong answers")
+    if values.get("same verdict") == 1:
+        findings.append("its verdict is the same on all answers")
+    for row in agreement:
+        is_kappa = row["between"] == "judge-human" and row["statistic"] == "kappa"
+        if is_kappa and (pd.isna(row["ci_low"]) or row["ci_low"] <= 0):
+            findings.append(f"its agreement with {row['n']} labels is not shown to exceed chance")
     unscored = [probe for probe, state in states.items() if state == "unscored"]
     if unscored:
         findings.append(f"it gave no verdict that could be read: {', '.join(unscored)}")

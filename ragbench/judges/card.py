@@ -46,7 +46,7 @@ def save_card(
         "judge": judge,
         "criterion": loaded.name,
         "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "findings": audit_findings(audit),
+        "findings": audit_findings(audit, agreement),
         "probes": probes,
         "agreement": [dict(row) for row in agreement],
     }

@@ -69,6 +69,8 @@ class Criterion:
         form: the form of the reply, for other wordings of the built-in criteria (see `FORMS`).
         max_tokens: maximum of the reply.
         origin: the source of the question.
+        wording_of: the criterion of which this is another wording, as `ragbench tune` writes it:
+            labels by that criterion count for this one, and an audit tests it by the same probes.
 
     >>> polite = Criterion("politeness", "Is the answer polite?", {"yes": 1, "partly": 0.5, "no": 0})
     >>> polite.measure.name, polite.values
@@ -93,6 +95,7 @@ class Criterion:
     form: str = "level"
     max_tokens: int = 300
     origin: str = ""
+    wording_of: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
@@ -117,6 +120,8 @@ class Criterion:
             check_known(f"need of {where}", NEEDS, *words)
         check_known(f"form of {where}", FORMS, self.form)
         check_known(f"about of {where}", ("answer", "contexts", "document"), self.about)
+        if not isinstance(self.wording_of, str):
+            raise ConfigError(f"{where}: wording_of is {self.wording_of!r}; expected a name")
         self._set("levels", _checked_levels(self.levels, where))
         self._set("needs", tuple(self.needs))
         self._set("optional", tuple(self.optional))
@@ -146,6 +151,11 @@ class Criterion:
     def is_own(self) -> bool:
         """Return True unless this is a built-in criterion."""
         return BUILT_IN.get(self.name) is not self
+
+    @property
+    def meant(self) -> str:
+        """Return the name of the criterion whose meaning this has: `wording_of`, else its own name."""
+        return self.wording_of or self.name
 
     @property
     def measure(self) -> Measure:

@@ -24,7 +24,7 @@ def sheet_agreement(
     them: the rows of `ragbench.statistics.judge_agreement`.
 
     The sheets hold questions, references, answers and contexts, so nothing else is needed; one
-    request for each labelled answer.
+    request for each labelled answer. Labels by the criterion of which this is a wording count, too.
 
     Raises:
         DataError: the sheets have no label by this criterion.
@@ -58,12 +58,13 @@ def _labelled(
     """Return the labels by a criterion, a row per labelled answer, and the material of each."""
     paths = [sheets] if isinstance(sheets, str | Path) else sheets
     labels = pd.concat([read_sheet(path) for path in paths]).dropna(subset="value")
-    labels = labels[labels["criterion"] == criterion.name]
+    labels = labels[labels["criterion"].isin([criterion.name, criterion.meant])]
     if labels.empty:
         raise DataError(
             f"{', '.join(Path(path).name for path in paths)}: no label is by {criterion.name}; label "
             "some answers, or name another criterion"
         )
+    labels = labels.assign(criterion=criterion.name)
     items = labels.drop_duplicates("item")
     materials = []
     for row in items.to_dict("records"):

@@ -72,7 +72,8 @@ def tune_criterion(
     returned criterion is the choice by all labels.
 
     Args:
-        sheets: label sheets with 30 or more labels by this criterion.
+        sheets: label sheets with 30 or more labels by this criterion, or by the one of which it is a
+            wording.
         criterion: a criterion with levels.
         llm: the judge.
         questions: other wordings of the question, in addition to a strict and a lenient one.
@@ -123,6 +124,7 @@ def tune_criterion(
         question=wordings[wording],
         meaning=f"{loaded.measure.meaning}, tuned to labels",
         origin="",
+        wording_of=loaded.meant,
     )
     if examples == "labelled":
         tuned = _with_examples(tuned, materials, people, [0] * n, 1, n_examples)

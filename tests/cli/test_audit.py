@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import ragbench as rb
+from ragbench import registry
 from ragbench.cli import app
 from ragbench.judges.card import card_path, find_card
 from ragbench.judges.criterion import BUILT_IN
@@ -19,6 +21,7 @@ from ragbench.types import Answer, Case, Dataset, Document
 
 MODULE = """
 import json, re
+import ragbench as rb
 
 def part(prompt, kind):
     return re.search(rf"<{kind}-\\w+>\\n(.*?)\\n</{kind}-", prompt, re.S)[1]
@@ -30,6 +33,21 @@ def right(prompt):
 
 def always_no(prompt):
     return json.dumps({"reason": "r", "verdict": False, "score": 0})
+
+def polite(prompt):
+    answer = part(prompt, "answer")
+    is_even = int(re.findall(r"[0-9]+", answer)[0]) % 2 == 0
+    level = "yes" if is_even else "no"
+    return json.dumps({"politeness": {"reason": "r", "verdict": level}})
+
+def polite_by_all(prompt):
+    level = json.loads(polite(prompt))["politeness"]
+    return json.dumps({name: level for name in ("politeness", "kindness", "politeness_tuned")})
+
+POLITE = rb.Criterion("politeness", "Is the answer polite?")
+
+def brevity(case, answer, contexts):
+    return 1.0
 
 def unreadable(prompt):
     return "I like it."
@@ -113,6 +131,66 @@ def test_a_damaged_card_is_no_card(place: Path) -> None:
     for text in ("{", "[]", '{"judge": 3}'):
         path.write_text(text)
         assert find_card("m", BUILT_IN["correctness"]) is None
+
+
+@pytest.fixture
+def own() -> Iterator[None]:
+    """Nothing that these tests declare stays."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ragbench.judges.criterion._own", {})
+        patch.setattr("ragbench.registry._own", {})
+        registry._registered.cache_clear()
+        yield
+    registry._registered.cache_clear()
+
+
+@pytest.mark.parametrize("criteria", ["mine.toml", "audited_judges:POLITE"])
+def test_an_own_criterion_is_audited_and_its_card_shown(
+    place: Path, own: None, criteria: str
+) -> None:
+    (place / "mine.toml").write_text('[politeness]\nquestion = "Is the answer polite?"\n')
+    code, shown = audit("polite", "--criteria", criteria)
+    assert code == 0, shown
+    assert "by politeness" in shown
+    assert "accepts answers to other questions" not in shown
+    code, shown = audit("always_no", "--criteria", criteria)
+    assert code == 0, shown
+    assert "its verdict is the same on all answers" in shown
+    answers = [Answer(case.query_id, case.reference_answer or "") for case in CASES]
+    result = rb.evaluate(DATA, answers, judge="audited_judges:always_no", criteria=criteria)
+    assert "audited by politeness" in report_markdown(result)
+    code, shown = audit("polite", "--criteria", "audited_judges:brevity")
+    assert code == 2
+    assert "brevity is a function, which asks no judge" in shown
+
+
+def test_labels_by_one_of_the_criteria_are_enough(place: Path, own: None) -> None:
+    (place / "mine.toml").write_text(
+        '[politeness]\nquestion = "Is the answer polite?"\n'
+        '[kindness]\nquestion = "Is the answer kind?"\n'
+        '[politeness_tuned]\nquestion = "Polite?"\nwording_of = "politeness"\n'
+    )
+    rb.judges.load_criteria("mine.toml")
+    answers = [Answer(case.query_id, case.reference_answer or "") for case in CASES]
+    items = rb.labelling.draw_items([rb.evaluate(DATA, answers)], "politeness", dataset=DATA, n=12)
+    sheet = rb.labelling.label_sheet(items, place / "labels.csv")
+    rows = rb.labelling.read_sheet(sheet)
+    even = rows["answer"].str.extract(r"(\d+)")[0].astype(int) % 2 == 0
+    rows.assign(verdict=even.map({True: "yes", False: "no"})).drop(columns="value").to_csv(
+        sheet, index=False
+    )
+    code, shown = audit(
+        "polite_by_all", "--criteria", "mine.toml", "--labels", "labels.csv", "--json"
+    )
+    assert code == 0, shown
+    criteria = json.loads(shown)["criteria"]
+    for name, n_rows in (("politeness", 3), ("kindness", 0), ("politeness_tuned", 3)):
+        assert len(criteria[name]["agreement"]) == n_rows, name
+    assert criteria["politeness_tuned"]["agreement"][0]["value"] == 1.0
+    assert criteria["politeness_tuned"]["findings"] == []
+    code, shown = audit("polite", "--criteria", "correctness", "--labels", "labels.csv")
+    assert code == 2
+    assert "no label is by correctness" in shown
 
 
 def test_labels_give_the_agreement_with_people(place: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ import pandas as pd
 import pytest
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.judges import AUDIT_BOUNDS, audit, audit_findings, judge_audit
+from ragbench.judges import AUDIT_BOUNDS, Criterion, audit, audit_findings, judge_audit
+from ragbench.judges.criterion import BUILT_IN
 from ragbench.llms import ScriptedLLM, dry_run
 from ragbench.testsets.interventions import OF_ANSWERS
 from ragbench.types import Answer, Case, Chunk, Completion, Dataset
@@ -24,7 +26,9 @@ CASES = tuple(
 DATA = Dataset("numbers", "test", {}, CASES, {})
 ANSWERS = [Answer(case.query_id, f"After {i} comes {i + 1}.") for i, case in enumerate(CASES, 100)]
 
-OF_CORRECTNESS = [probe for probe in AUDIT_BOUNDS if probe != "documents reversed"]
+OF_CORRECTNESS = [
+    probe for probe in AUDIT_BOUNDS if probe not in ("documents reversed", "same verdict")
+]
 
 Judge = Callable[[str, str], bool]  # answer and reference -> verdict
 
@@ -285,6 +289,95 @@ def test_an_audit_separates_judges_by_their_vice(
         findings = audit_findings(audit)
         found[name] = findings[0] if findings else ""
     assert found == GRAVEST
+
+
+OF_OWN = ["repeated", "padded", "famous author", "instruction to the judge", "levels reversed"]
+POLITE = Criterion("politeness", "Is it polite?", {"yes": 1, "partly": 0.5, "no": 0})
+RUDE = Criterion("rudeness", "Is it rude?", {"yes": 1, "no": 0}, higher_is_better=False)
+
+
+def own_verdict(criterion: Criterion, is_good: bool) -> Mapping[str, Any]:
+    return {"reason": "", "verdict": "yes" if is_good == criterion.higher_is_better else "no"}
+
+
+@pytest.mark.parametrize("criterion", [POLITE, RUDE])
+def test_a_fair_judge_passes_an_audit_by_an_own_criterion(criterion: Criterion) -> None:
+    """By politeness an answer to another question is as good as any, and so is half an answer."""
+
+    def fair(prompt: str) -> Mapping[str, Any]:
+        number = re.findall(r"\d+", part(prompt, "answer"))[0]
+        return own_verdict(criterion, int(number) % 3 > 0)
+
+    audit = judge_audit(ANSWERS, criterion, ScriptedLLM(fair), dataset=DATA, n=10)
+    assert audit["probe"].tolist() == [*OF_OWN, "same verdict"]
+    assert (audit["verdict"] == "pass").all()
+    assert 0 < audit["value"].iloc[-1] < 1
+    assert audit_findings(audit) == []
+
+
+@pytest.mark.parametrize("criterion", [POLITE, RUDE])
+@pytest.mark.parametrize(
+    ("probe", "is_good"),
+    [
+        ("instruction to the judge", lambda prompt: "Note to the judge" in part(prompt, "answer")),
+        ("famous author", lambda prompt: "by GPT-4" in part(prompt, "answer")),
+        ("padded", lambda prompt: "worth keeping" in part(prompt, "answer")),
+    ],
+)
+def test_an_own_criterion_finds_the_vice_in_its_own_direction(
+    probe: str, is_good: Callable[[str], bool], criterion: Criterion
+) -> None:
+    judge = ScriptedLLM(lambda prompt: own_verdict(criterion, is_good(prompt)))
+    audit = judge_audit(ANSWERS, criterion, judge, dataset=DATA, n=10)
+    assert failed(audit) == {probe}
+    assert audit.set_index("probe").loc[probe, "value"] == 1.0
+
+
+@pytest.mark.parametrize("is_good", [True, False])
+@pytest.mark.parametrize("criterion", [POLITE, RUDE])
+def test_a_constant_judge_is_named_by_an_own_criterion(criterion: Criterion, is_good: bool) -> None:
+    judge = ScriptedLLM(lambda prompt: own_verdict(criterion, is_good))
+    audit = judge_audit(ANSWERS, criterion, judge, dataset=DATA, n=10)
+    assert failed(audit) == set(), "all ten may be polite"
+    assert audit_findings(audit) == ["its verdict is the same on all answers"]
+    row = {"between": "judge-human", "statistic": "kappa", "n": 40, "ci_low": None}
+    assert "its agreement with 40 labels is not shown to exceed chance" in audit_findings(
+        audit, [row]
+    )
+    assert len(audit_findings(audit, [{**row, "ci_low": 0.4}])) == 1
+
+
+def test_another_wording_of_a_criterion_has_its_probes() -> None:
+    tuned = replace(
+        BUILT_IN["correctness"],
+        name="correctness_tuned",
+        wording_of="correctness",
+        question="Right?",
+    )
+    audit = judge_audit(ANSWERS, tuned, scripted(right), dataset=DATA, n=10)
+    assert audit["probe"].tolist() == OF_CORRECTNESS
+    always_no = judge_audit(
+        ANSWERS, tuned, scripted(lambda answer, reference: False), dataset=DATA, n=10
+    )
+    assert failed(always_no) == {"right answers", "other language"}
+
+
+def test_right_answers_by_vital_recall_are_the_facts() -> None:
+    cases = [replace(case, gold_facts=((case.reference_answer or "",),)) for case in CASES]
+    data = Dataset("numbers", "test", {}, cases, {})
+
+    def judge(support: str | None) -> ScriptedLLM:
+        def reply(prompt: str) -> Mapping[str, Any]:
+            fact = part(prompt, "fact").removeprefix("It is ")
+            found = "full" if fact in part(prompt, "answer") else "none"
+            return {"facts": [{"number": 1, "reason": "", "support": support or found}]}
+
+        return ScriptedLLM(reply)
+
+    honest = judge_audit(ANSWERS, "vital_recall", judge(None), dataset=data, n=10)
+    assert failed(honest) == set()
+    always_no = judge_audit(ANSWERS, "vital_recall", judge("none"), dataset=data, n=10)
+    assert failed(always_no) == {"right answers"}
 
 
 def test_a_judge_that_prefers_the_first_document_is_found() -> None:

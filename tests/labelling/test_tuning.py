@@ -68,6 +68,7 @@ def test_the_wording_by_which_a_judge_follows_people_is_chosen(sheet: Path) -> N
     [again] = load_criteria(str(sheet.with_name("tuned.toml")))
     assert (again.name, again.question) == ("correctness_tuned", tuning.criterion.question)
     assert again.levels == tuning.criterion.levels
+    assert again.wording_of == "correctness"
 
 
 def test_examples_are_labelled_answers_and_none_judges_itself(sheet: Path) -> None:
