@@ -18,8 +18,10 @@ from typing import Any
 from ragbench.errors import ConfigError, FailureKind, SweepError, printable
 from ragbench.evaluation import environment
 from ragbench.evaluation.checksums import write_config
+from ragbench.evaluation.identity import criteria_digest
 from ragbench.files import write_durably
 from ragbench.sweep.folder import tables_of
+from ragbench.sweep.grid import spec_of
 from ragbench.sweep.job import Job
 from ragbench.sweep.notebooks import in_place, note_on_top, notebook_text, without_machine
 from ragbench.systems.loader import RECORDED, system_digest
@@ -43,6 +45,7 @@ def run_job(job_text: str, outcome: connection.Connection[Any, Any]) -> None:
     threading.Thread(target=_end_in_time, args=(job, writers, outcome), daemon=True).start()
     error, failure = "", None
     try:
+        _check_criteria(job)
         _execute(job, writers)
         if job.source is not None:
             _stamp(job)
@@ -75,6 +78,20 @@ def _end(status: int) -> None:
     if hasattr(os, "killpg"):
         os.killpg(0, signal.SIGKILL)
     os._exit(status)
+
+
+def _check_criteria(job: Job) -> None:
+    """Refuse criteria that differ from the criteria that the result would name: a file or a module was
+    changed since the sweep began, or this machine has another one.
+    """
+    expected = (job.source or {}).get("criteria_sha256")
+    if expected is None:
+        return
+    if criteria_digest(spec_of(job.configuration), job.cwd) != expected:
+        raise SweepError(
+            f"the criteria {job.configuration.get('criteria')!r} are not those with which the sweep "
+            "began; run the sweep again, and give each worker the same files"
+        )
 
 
 def load_papermill() -> Any:

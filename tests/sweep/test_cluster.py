@@ -20,13 +20,15 @@ from typing import Any
 import pytest
 
 from ragbench.errors import ConfigError, DataError, SweepError
+from ragbench.evaluation.identity import criteria_digest
 from ragbench.files import STAGING
 from ragbench.llms import Settings
 from ragbench.sweep import budget, read_grid, remote, sweep
 from ragbench.sweep.cluster import _connected
 from ragbench.sweep.folder import SweepFolder
-from ragbench.sweep.grid import sources_of, working_folder
+from ragbench.sweep.grid import sources_of, spec_of, working_folder
 from ragbench.sweep.job import Job, Place, make_job
+from ragbench.sweep.worker import _check_criteria
 from tests.service.conftest import _postgresql, new_database  # noqa: F401
 from tests.sweep import test_language_models as language_models
 from tests.test_sweep import alive_in, numbers_of, visible, wait_until, write_grid
@@ -96,6 +98,37 @@ def test_a_task_holds_paths_below_one_folder_and_the_files_that_its_parameters_n
     with zipfile.ZipFile(io.BytesIO(packer.inputs)) as file:
         names = [str(packer._base / name) for name in file.namelist()]
     assert names == [f"{tmp_path}/data/set/corpus.jsonl", f"{tmp_path}/notebooks/my_part.py"]
+
+
+def test_criteria_travel_to_workers_from_files_and_modules(tmp_path: Path) -> None:
+    path = write_grid(tmp_path / "notebooks", "[fixed]\nseed = 1")
+    (path.parent / "crit").mkdir()
+    (path.parent / "crit" / "mine.toml").write_text("[polite]\nquestion = 'Is it polite?'\n")
+    (path.parent / "my_judges.py").write_text(
+        "def brevity(case, answer, contexts):\n    return 1\n"
+    )
+    (job,) = jobs_of(path, tmp_path / "results")
+    named = {"criteria": "relevance, crit/mine.toml,my_judges:brevity"}
+    packer = remote.Packer([replace(job, parameters={**job.parameters, **named})])
+    with zipfile.ZipFile(io.BytesIO(packer.inputs)) as file:
+        names = [str(packer._base / name) for name in file.namelist()]
+    notebooks = path.parent
+    assert names == [f"{notebooks}/crit/mine.toml", f"{notebooks}/my_judges.py"]
+
+
+def test_a_worker_with_other_criteria_is_refused(tmp_path: Path) -> None:
+    path = write_grid(tmp_path / "notebooks", "[fixed]\nseed = 1")
+    mine = tmp_path / "notebooks" / "mine.toml"
+    mine.write_text("[polite_or_not]\nquestion = 'Is it polite?'\n")
+    (job,) = jobs_of(path, tmp_path / "results")
+    parameters = {"judge": "openai:j", "criteria": str(mine)}
+    digest = criteria_digest(spec_of(parameters), path.parent)
+    job = replace(job, parameters=parameters, source={"criteria_sha256": digest})
+    _check_criteria(job)
+    _check_criteria(replace(job, source=None))
+    mine.write_text("[polite_or_not]\nquestion = 'Is it kind?'\n")
+    with pytest.raises(SweepError, match="not those with which the sweep began"):
+        _check_criteria(job)
 
 
 def test_a_task_with_a_key_or_a_url_with_credentials_is_refused(
