@@ -142,15 +142,18 @@ def import_folder(folder: Path, *, client: str = "", database: Database = "") ->
 
 
 def _passed(run: pd.Series) -> str:
+    """Return if a run met its targets, and how many of its questions passed."""
     import pandas as pd
 
-    counts = (
-        ""
-        if pd.isna(run["questions_passed"])
-        else f"{run['questions_passed']:.0f}/{run['questions']}"
-    )
-    word = "" if pd.isna(run["passed"]) else "passed" if run["passed"] else "FAILED"
-    return f"{word} {counts}".strip()
+    from ragbench.evaluation.formats import passed_text
+
+    parts = []
+    if not pd.isna(run["passed"]):
+        parts.append("passed" if run["passed"] else "FAILED")
+    counts = run[["questions_passed", "questions_decided", "questions"]]
+    if not counts.isna().any():
+        parts.append(passed_text(*map(int, counts)))
+    return ": ".join(parts)
 
 
 def _print_means(scores: pd.DataFrame, first: str, **others: str) -> None:

@@ -228,3 +228,23 @@ def plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return plain(asdict(value))
     return round(value, _DIGITS) + 0.0 if isinstance(value, float) else value  # + 0.0: no "-0.0"
+
+
+def passed_text(passed: int, decided: int, total: int, noun: str = "") -> str:
+    """Return how many questions passed, failed and are not decided, as a sentence without an end.
+
+    Args:
+        passed: the number of questions that passed.
+        decided: the number of questions that passed or failed.
+        total: the number of all questions.
+        noun: what is counted, such as "questions"; "" names nothing.
+
+    >>> passed_text(16, 31, 40), passed_text(2, 2, 2, "questions")
+    ('16 of 40 passed, 15 failed, 9 not decided', '2 of 2 questions passed')
+    """
+    text = " ".join(filter(None, [f"{passed} of {total}", noun, "passed"]))
+    if decided > passed:
+        text += f", {decided - passed} failed"
+    if total > decided:
+        text += f", {total - decided} not decided"
+    return text

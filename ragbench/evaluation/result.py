@@ -23,7 +23,7 @@ from ragbench.datasets.safety import load_safety_samples
 from ragbench.errors import printable, suggesting
 from ragbench.evaluation.checksums import EDITED
 from ragbench.evaluation.data_changes import digests_of
-from ragbench.evaluation.formats import shortened
+from ragbench.evaluation.formats import passed_text, shortened
 from ragbench.evaluation.parameters import configuration
 from ragbench.evaluation.records import (
     MAX_FAILED_JUDGEMENTS,
@@ -346,12 +346,8 @@ class Result(Decisions):
         counts = self.counts
         # the design whose interface is named Phase 4 calls questions test cases
         noun = "test cases" if self.settings.get("preset") == "phase4" else "questions"
-        text = f"{counts['passed']} of {len(self.queries)} {noun} passed"
-        if counts["failed"]:
-            text += f", {counts['failed']} failed"
-        if counts["undecided"]:
-            text += f", {counts['undecided']} not decided"
-        return text
+        decided = counts["passed"] + counts["failed"]
+        return passed_text(counts["passed"], decided, len(self.queries), noun)
 
     @cached_property
     def categories(self) -> Sequence[CategoryResult]:

@@ -34,6 +34,7 @@ from ragbench.errors import (
     require,
     unknown,
 )
+from ragbench.evaluation.formats import passed_text
 from ragbench.registry import check_limit, find_measure
 from ragbench.service import tables, trends
 from ragbench.service.history_database import (
@@ -290,8 +291,10 @@ def _finding(connection: Connection, run: Json, rule: _Row) -> _Finding:
         facts = [*_facts(connection, run, "pass_rate")]
         if run["passed"]:
             return _Finding(False, "targets are met", facts)
-        passed, count = run["questions_passed"], run["questions"]
-        title = "targets were missed" + ("" if passed is None else f" ({passed}/{count} pass)")
+        title = "targets were missed"
+        decided = trends.decided_of(connection, [run["id"]]).get(run["id"])
+        if decided is not None and run["questions_passed"] is not None:
+            title += f" ({passed_text(run['questions_passed'], decided, run['questions'])})"
         return _Finding(None if run["passed"] is None else True, title, facts)
     match = _THRESHOLD.fullmatch(rule.rule)
     if match is None:

@@ -10,17 +10,16 @@ from pathlib import Path
 import anyio
 import pandas as pd
 from fastapi import HTTPException
-from sqlalchemy import select
 from starlette.concurrency import run_in_threadpool
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.evaluation import Result, load_result
 from ragbench.evaluation.formats import plain
+from ragbench.service import trends
 from ragbench.service.access import Session
-from ragbench.service.history_database import Json, read_rows
+from ragbench.service.history_database import Json, connected
 from ragbench.service.job_queue import jobs
 from ragbench.service.records import content_of
-from ragbench.service.tables import score
 from ragbench.service.trends import run_of, scores_of
 
 _ID = 64
@@ -60,9 +59,8 @@ def folder_of_run(session: Session, row: Json) -> Path | None:
 
 def decided_of(ids: list[str], database: str) -> dict[str, int]:
     """Return run id -> how many of its questions passed or failed, where any did."""
-    of_runs = score.c.run_id.in_(ids), score.c.measure == "pass_rate"
-    query = select(score.c.run_id, score.c.n_scored).where(*of_runs)
-    return {row.run_id: row.n_scored for row in read_rows(database, query)}
+    with connected(database) as connection:
+        return trends.decided_of(connection, ids)
 
 
 def run_document(session: Session, run_id: str) -> Json:

@@ -29,7 +29,7 @@ _LINES = 200  # of the first page
 
 _COLUMNS = (
     "run made_at kind client_id series configuration dataset passed questions questions_passed "
-    "cost_usd seconds location categories changed"
+    "questions_decided cost_usd seconds location categories changed"
 ).split()
 _LINE = ("client_id", "series", "configuration")
 _TREND = (
@@ -62,8 +62,8 @@ def history(
     configuration.
 
     Columns: run (its id), made_at, kind, client_id, series, configuration, dataset, passed,
-    questions, questions_passed, cost_usd, seconds, location, categories (name -> pass rate, number
-    of questions), changed.
+    questions, questions_passed, questions_decided (passed or failed), cost_usd, seconds, location,
+    categories (name -> pass rate, number of questions), changed.
 
     Args:
         series: only these: the name of a sweep or an evaluation.
@@ -78,11 +78,22 @@ def history(
     """
     with connected(database) as connection:
         rows = _runs(connection, series, client, limit)
+        decided = decided_of(connection, [row["id"] for row in rows])
         for row in rows:
             row["changed"] = _changed(previous_run(connection, row), row)
+            row["questions_decided"] = decided.get(row["id"])
             row |= {"run": row["id"], "categories": json.loads(row["categories"])}
-    types = {"passed": "boolean", "questions_passed": "Int64", "cost_usd": "float64"}
+    counts = dict.fromkeys(("questions_passed", "questions_decided"), "Int64")
+    types = {"passed": "boolean", **counts, "cost_usd": "float64"}
     return pd.DataFrame(rows, columns=_COLUMNS).astype(types)
+
+
+def decided_of(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
+    """Return run id -> how many of its questions passed or failed, where any did."""
+    score = tables.score.c
+    query = select(score.run_id, score.n_scored)
+    query = query.where(score.run_id.in_(ids), score.measure == "pass_rate")
+    return {row.run_id: row.n_scored for row in connection.execute(query)}
 
 
 def trend(

@@ -453,3 +453,23 @@ def test_jobs_that_fail_every_night_are_one_episode(
 
 def _ended_with(status: int) -> Callable[[object, object], tuple[int, str, None]]:
     return lambda claimed, lost: (status, "no such file: t.yaml", None)
+
+
+def test_a_run_with_undecided_questions_is_counted_in_words(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    database = str(tmp_path / "runs.sqlite")
+    answers = ["Paris", "Rome", "Rome", "Rome"]
+    facts: list[tuple[tuple[str, ...], ...]] = [(("Paris",),), (("Madrid",),), (), ()]
+    questions = [f"Question {name}?" for name in ("one", "two", "three", "four")]
+    cases = [
+        rb.Case(text, text, gold_facts=each) for text, each in zip(questions, facts, strict=True)
+    ]
+    data = rb.Dataset("capitals", "test", {}, cases, {})
+    given = dict(zip(questions, answers, strict=True))
+    result = rb.evaluate(data, given.__getitem__, targets={"pass_rate": 0.9})
+    add_alert("failed", database=database)
+    record([(result, None)], database=database)
+    assert "targets were missed (1 of 4 passed, 1 failed, 2 not decided)" in caplog.text
+    shown = CliRunner().invoke(app, ["history", "--database", database]).output
+    assert "FAILED: 1 of 4 passed, 1 failed, 2 not decided" in " ".join(shown.split())
