@@ -106,3 +106,26 @@ def test_minilm_imports_no_torch(tmp_path: Path) -> None:
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_double_precision_is_the_same_on_every_processor(tmp_path: Path) -> None:
+    """And single precision is within 5e-7 of it, on which the order of near ties relies."""
+    code = (
+        "import sys, numpy as np; from ragbench.retrieval.embedders import load_embedder\n"
+        "texts = ['A cat sleeps on the mat.', 'How heavy is a grey heron?', 'word ' * 100]\n"
+        "minilm = load_embedder('minilm')\n"
+        "np.savez(sys.argv[1], single=minilm.encode(texts), double=minilm.encode_exactly(texts))"
+    )
+    found = []
+    for processor in ("", "Nehalem"):  # other processors than those of Intel ignore the name
+        environment = {**os.environ, "RAGBENCH_CACHE_DIR": str(tmp_path / f"cache{processor}")}
+        if processor:
+            environment["OPENBLAS_CORETYPE"] = processor
+        file = tmp_path / f"vectors{processor}.npz"
+        subprocess.run([sys.executable, "-c", code, file], env=environment, check=True)
+        found.append(np.load(file))
+    np.testing.assert_allclose(found[0]["double"], found[1]["double"], rtol=0, atol=1e-12)
+    for arrays in found:
+        single = arrays["single"].astype(float)
+        cosines = arrays["double"] @ arrays["double"].T
+        np.testing.assert_allclose(single @ single.T, cosines, rtol=0, atol=5e-7)

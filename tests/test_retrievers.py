@@ -35,6 +35,7 @@ from ragbench.retrieval import (
     to_documents,
 )
 from ragbench.retrieval.chunkers import chunk
+from ragbench.retrieval.embedders import TextEmbedder
 from ragbench.retrieval.weights import Weights
 from ragbench.testsets.loader import load_dataset
 from ragbench.types import Chunk, Embedder, Queries, Retriever, Run, as_queries
@@ -368,6 +369,36 @@ def test_dense_in_blocks_of_chunks_is_dense(
     assert [
         list(own.items()) for own in Dense(chunks, HashedEmbedder()).search(queries, k).values()
     ] == [list(own.items()) for own in expected.values()]
+
+
+class NoisyModel:
+    """Vectors whose cosines with the question are nearly equal, and differ by processor."""
+
+    identity, dimension, max_tokens = "", 2, None
+
+    def __init__(self, processor: int) -> None:
+        self.draw = np.random.default_rng(processor)
+
+    def embed_exactly(self, texts: list[str]) -> Any:
+        cosines = np.array([1.0 if text == "?" else 0.5 + int(text) * 1.7e-7 for text in texts])
+        return np.stack([cosines, np.sqrt(1 - cosines**2)], axis=1)
+
+    def embed(self, texts: list[str], role: str) -> FloatArray:
+        exact = self.embed_exactly(texts)
+        noise = self.draw.uniform(-3e-7, 3e-7, exact.shape)
+        return np.asarray(exact + noise, dtype=np.float32)
+
+
+def test_near_ties_have_one_order_on_every_processor() -> None:
+    numbers = np.random.default_rng(0).permutation(60)
+    chunks = [Chunk(f"c{number}", "d", 0, 1, str(number)) for number in numbers]
+    runs = []
+    for processor in range(10):
+        dense = Dense(chunks, TextEmbedder("noisy", NoisyModel(processor)))
+        runs.append(dense.search({"q": "?"}, 60)["q"])
+    assert all(list(run.items()) == list(runs[0].items()) for run in runs)
+    cosines = {f"c{number}": round(0.5 + number * 1.7e-7, 6) for number in numbers.tolist()}
+    assert [*runs[0]] == sorted(cosines, key=lambda name: -cosines[name])
 
 
 @pytest.mark.parametrize(

@@ -150,9 +150,9 @@ def _passed(run: pd.Series) -> str:
     parts = []
     if not pd.isna(run["passed"]):
         parts.append("passed" if run["passed"] else "FAILED")
-    counts = run[["questions_passed", "questions_decided", "questions"]]
-    if not counts.isna().any():
-        parts.append(passed_text(*map(int, counts)))
+    passed, decided = run["questions_passed"], run["questions_decided"]
+    if not (pd.isna(passed) or pd.isna(decided)):
+        parts.append(passed_text(int(passed), int(decided), int(run["questions"])))
     return ": ".join(parts)
 
 

@@ -13,7 +13,7 @@ from ragbench.array_types import FloatArray, Floats, Ints
 from ragbench.errors import ModelError, suggesting
 from ragbench.language import language_of
 from ragbench.retrieval.bm25 import BM25
-from ragbench.retrieval.embedders import load_embedder, warn_of_language
+from ragbench.retrieval.embedders import TextEmbedder, load_embedder, warn_of_language
 from ragbench.retrieval.large_chunks import LargeChunks
 from ragbench.retrieval.ranks import (
     QUERIES_AT_ONCE,
@@ -29,6 +29,7 @@ from ragbench.retrieval.steps.fusion import check_fusion, fused_search
 from ragbench.types import Chunk, Embedder, EmbedderLike, Queries, Run, as_queries, chunk_places
 
 _TEXTS_AT_ONCE = 20_000
+_NEAR = 2e-6  # processors differ by up to 4e-7 a cosine, and scores are rounded to 1e-6
 _PAIRS_AT_ONCE = 20_000  # 120 MB for vectors of 384 components
 
 
@@ -70,13 +71,16 @@ class Dense:
         queries = as_queries(queries)
         if not queries or not self._chunk_ids:
             return {query_id: {} for query_id in queries}
+        texts = list(queries.values())
         encode = getattr(self.embedder, "encode_queries", self.embedder.encode)
-        vectors = _checked(encode(list(queries.values())), len(queries), self.embedder)
+        vectors = _checked(encode(texts), len(queries), self.embedder)
 
         def candidates(start: int, end: int) -> Candidates:
             part = vectors[start:end]
             rows, columns, _ = best_of_products(part, self._vectors, k)
-            return rows, columns, self._cosines(part, rows, columns)
+            cosines = self._cosines(part, rows, columns)
+            self._decide_near_ties(texts[start:end], rows, columns, cosines)
+            return rows, columns, cosines
 
         run = ranked(queries, self._chunk_ids, candidates, k, block=QUERIES_AT_ONCE)
         # A zero vector is a query without text: all cosines are 0, and the first k chunks would be
@@ -106,6 +110,44 @@ class Dense:
             )
             cosines[part] = np.einsum("ij,ij->i", left, right)
         return cosines
+
+    def _decide_near_ties(
+        self, questions: Sequence[str], rows: Ints, columns: Ints, cosines: Floats
+    ) -> None:
+        """Replace the cosines of a question that are nearly equal by exact ones, in place.
+
+        Vectors in float32 differ between processors, which moves a cosine by up to 4e-7 and would
+        change the order of chunks that are nearer to each other.
+        """
+        if not (isinstance(self.embedder, TextEmbedder) and self.embedder.is_exact):
+            return
+        near = _near_ties(rows, cosines)
+        if not near.size:
+            return
+        asked, asked_row = np.unique(rows[near], return_inverse=True)
+        found, found_row = np.unique(columns[near], return_inverse=True)
+        texts = [questions[row] for row in asked]
+        texts += [self.chunks[column].text for column in found.tolist()]
+        exact = self.embedder.encode_exactly(texts)
+        left, right = exact[: len(asked)], exact[len(asked) :]
+        cosines[near] = np.einsum("ij,ij->i", left[asked_row], right[found_row])
+
+
+def _near_ties(rows: Ints, cosines: Floats) -> Ints:
+    """Return the places of cosines that another one of the same question is near to, but not equal.
+
+    >>> _near_ties(np.array([0, 0, 0, 0, 1]), np.array([0.5, 0.3, 0.5000001, 0.3, 0.5])).tolist()
+    [2, 0]
+    """
+    if not rows.size:
+        return rows
+    order = np.lexsort((-cosines, rows))
+    gaps = cosines[order][:-1] - cosines[order][1:]
+    is_other = rows[order][:-1] != rows[order][1:]
+    starts = np.flatnonzero(np.append(True, is_other | (gaps > _NEAR)))
+    sizes = np.diff(np.append(starts, len(rows)))
+    first, last = cosines[order][starts], cosines[order][starts + sizes - 1]
+    return order[np.repeat(first > last, sizes)]
 
 
 @suggesting(**SEARCH_CALLS)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.array_types import Bools, FloatArray
+from ragbench.array_types import Bools, FloatArray, Floats
 from ragbench.errors import ModelError
 from ragbench.retrieval import minilm
 from ragbench.retrieval.weights import (
@@ -43,13 +43,22 @@ class MiniLM:
         return f"minilm {libraries} {MINILM_SHA256} {digest(Path(minilm.__file__).read_bytes())}"
 
     def embed(self, texts: list[str], role: str) -> FloatArray:
-        ids = [minilm.cut_to_fit(encoding.ids) for encoding in minilm.tokenised(texts)]
-        return np.stack([states.mean(axis=0) for states in minilm.token_states(ids)])
+        return np.stack([states.mean(axis=0) for states in minilm.token_states(_ids(texts))])
+
+    def embed_exactly(self, texts: list[str]) -> Floats:
+        """Return the vectors in double precision, in which processors differ by less than 1e-12."""
+        states = minilm.token_states(_ids(texts), np.float64)
+        return np.stack([of_text.mean(axis=0) for of_text in states])
 
     def cut(self, texts: list[str]) -> Bools:
         return np.array(
             [len(encoding.ids) > self.max_tokens for encoding in minilm.tokenised(texts)]
         )
+
+
+def _ids(texts: list[str]) -> list[list[int]]:
+    """Return the ids of the tokens that minilm reads of each text."""
+    return [minilm.cut_to_fit(encoding.ids) for encoding in minilm.tokenised(texts)]
 
 
 class WordLlama:
