@@ -6,6 +6,7 @@ default run.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import cache
 
@@ -49,6 +50,19 @@ def draw(kind: str, n: int, experiments: int, rng: np.random.Generator) -> tuple
         return rng.choice([-1.0, 0.0, 1.0], p=[0.05, 0.9, 0.05], size=shape), 0.0
     if kind == "0/1 gain":
         return rng.choice([-1.0, 0.0, 1.0], p=[0.1, 0.6, 0.3], size=shape), 0.2
+    if kind.startswith("gain of sd"):
+        deviation = float(kind.split()[-1])
+        effect = deviation / 3
+        return rng.normal(effect, deviation, shape).clip(-1, 1), effect
+    if kind == "sparse gain":
+        return rng.choice([-0.3, 0.0, 0.3], p=[0.1, 0.6, 0.3], size=shape), 0.06
+    if kind.startswith("neighbours"):  # neighbours in the file resemble each other
+        correlation = float(kind.split()[-1])
+        values = rng.normal(0, 0.2, shape)
+        for i in range(1, n):
+            own = np.sqrt(1 - correlation**2) * values[:, i]
+            values[:, i] = correlation * values[:, i - 1] + own
+        return values, 0.0
     if kind == "RR gain":
         moved = rng.random(shape) < 0.4
         change = rng.choice(RANKS, p=AFTER, size=shape) - rng.choice(RANKS, p=BEFORE, size=shape)
@@ -214,6 +228,53 @@ def test_power_next_to_the_t_test() -> None:
 
 def test_power_next_to_the_t_test_at_fifty() -> None:
     check_power((50,), 100)
+
+
+GAINS = (
+    "gain of sd .1",
+    "gain of sd .15",
+    "gain of sd .3",
+    "sparse gain",
+    "0/1 gain",
+    "RR gain",
+)
+NEIGHBOURS = tuple(f"neighbours .{digit}" for digit in (1, 2, 3, 5))
+
+
+def check_tiers(sizes: tuple[int, ...], experiments: int) -> None:
+    """The table in notebooks/guide/numbers.md: how often each tier calls "better" what is not, and
+    what it finds.
+    """
+    rng = np.random.default_rng(4)
+    independent = [kind for kind in NULL if kind != "clustered"]
+    kinds = [*independent, *NEIGHBOURS, *GAINS]
+    rates = pd.DataFrame(index=kinds, columns=["safe", "t"], dtype=float)
+    for n in sizes:
+        for kind in kinds:
+            differences, _ = draw(kind, n, experiments, rng)
+            rates.loc[kind, "safe"] = (decided(list(differences)).low > 0).mean()
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # equal values
+                p = ttest_1samp(differences, 0, axis=1).pvalue
+            rates.loc[kind, "t"] = ((p < 0.05) & (differences.mean(axis=1) > 0)).mean()
+        level, power = rates.loc[independent], rates.loc[[*GAINS]].mean()
+        print(
+            f"\n{n=}: wrong 'better' at most {level['safe'].max():.3f} ({level['safe'].idxmax()}), "
+            f"t {level['t'].max():.3f} ({level['t'].idxmax()}); power {power['safe']:.2f}, "
+            f"t {power['t']:.2f}\n{rates.round(3).T.to_string()}",
+            flush=True,
+        )
+        assert level["safe"].max() <= 0.05 + slack(0.05, experiments, 2), n
+        assert power["safe"] <= power["t"] + 0.01, n
+
+
+@pytest.mark.simulation
+def test_level_and_power_of_both_tiers() -> None:
+    check_tiers((10, 20, 30, 50, 100, 300), 2000)
+
+
+def test_level_and_power_of_both_tiers_at_ten() -> None:
+    check_tiers((10,), 200)
 
 
 def check_promised_power(sizes: tuple[int, ...], experiments: int) -> None:
