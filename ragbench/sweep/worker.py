@@ -19,9 +19,9 @@ from ragbench.errors import ConfigError, FailureKind, SweepError, printable
 from ragbench.evaluation import environment
 from ragbench.evaluation.checksums import write_config
 from ragbench.evaluation.identity import criteria_digest
+from ragbench.evaluation.spec import spec_of
 from ragbench.files import write_durably
 from ragbench.sweep.folder import tables_of
-from ragbench.sweep.grid import spec_of
 from ragbench.sweep.job import Job
 from ragbench.sweep.notebooks import in_place, note_on_top, notebook_text, without_machine
 from ragbench.systems.loader import RECORDED, system_digest

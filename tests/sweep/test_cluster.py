@@ -21,12 +21,13 @@ import pytest
 
 from ragbench.errors import ConfigError, DataError, SweepError
 from ragbench.evaluation.identity import criteria_digest
+from ragbench.evaluation.spec import spec_of
 from ragbench.files import STAGING
 from ragbench.llms import Settings
 from ragbench.sweep import budget, read_grid, remote, sweep
 from ragbench.sweep.cluster import _connected
 from ragbench.sweep.folder import SweepFolder
-from ragbench.sweep.grid import sources_of, spec_of, working_folder
+from ragbench.sweep.grid import sources_of, working_folder
 from ragbench.sweep.job import Job, Place, make_job
 from ragbench.sweep.worker import _check_criteria
 from tests.service.conftest import _postgresql, new_database  # noqa: F401
