@@ -8,7 +8,22 @@ from .drafts import (
     rank_by_questions,
 )
 from .error_rates import compute_error_rates, decide_all, error_rates_findings
-from .figures import plot_arms, plot_drafts, plot_error_rates, plot_promises
+from .figures import (
+    plot_arms,
+    plot_drafts,
+    plot_error_rates,
+    plot_label_curves,
+    plot_promises,
+)
+from .judged_pairs import (
+    compare_with_people,
+    judge_findings,
+    label_curves,
+    label_until_decided,
+    labels_saved,
+    model_verdicts,
+    pair_differences,
+)
 from .outputs import save_figure, write_table
 from .score_matrices import load_score_matrices
 from .techniques import (
@@ -25,20 +40,28 @@ __all__ = [
     "agreement_of_drafts",
     "choose_the_best",
     "compare_arms",
+    "compare_with_people",
     "compute_error_rates",
     "costs",
     "decide_all",
     "drafts_findings",
     "drafts_table",
     "error_rates_findings",
+    "judge_findings",
+    "label_curves",
+    "label_until_decided",
+    "labels_saved",
     "load_arms",
     "load_collection",
     "load_rankings",
     "load_score_matrices",
     "model_matrix",
+    "model_verdicts",
+    "pair_differences",
     "plot_arms",
     "plot_drafts",
     "plot_error_rates",
+    "plot_label_curves",
     "plot_promises",
     "promises",
     "promises_findings",

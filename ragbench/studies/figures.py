@@ -137,3 +137,27 @@ def plot_drafts(rankings: dict[str, pd.DataFrame], kinds: tuple[str, ...]) -> Fi
         list(handles.values()), list(handles), loc="outside lower center", ncol=3, frameon=False
     )
     return figure
+
+
+def plot_label_curves(curves: pd.DataFrame, holds_alone: float) -> Figure:
+    """Draw how often intervals hold people's difference (left; the dotted line is what they promise),
+    and how wide they are (right), by the number of questions that people labelled.
+
+    Args:
+        curves: as `label_curves` returns them.
+        holds_alone: fraction of the judge's own intervals that hold people's difference.
+    """
+    figure, (left, right) = new_figure(11, 3.6, columns=2)
+    colours = {"labels alone": ORANGE, "corrected": BLUE}
+    for interval, colour in colours.items():
+        rows = curves[curves["interval"] == interval]
+        left.plot(rows["labels"], rows["holds"], marker="o", color=colour, label=interval)
+        right.plot(rows["labels"], rows["width"], marker="o", color=colour)
+    left.axhline(0.95, color=GREY, linestyle=":")
+    left.axhline(holds_alone, color=VERMILLION, linestyle="--", label="judge alone")
+    left.set(ylim=(0, 1.02), ylabel="intervals that hold the difference")
+    right.set(ylim=(0, None), ylabel="width of the 95 % interval")
+    for axes in (left, right):
+        axes.set_xlabel("questions labelled by people")
+    figure.legend(loc="outside lower center", ncol=3, frameon=False)
+    return figure

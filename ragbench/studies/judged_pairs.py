@@ -1,0 +1,250 @@
+"""Pairs of systems whose answers people and judges have judged: what a judge alone says of a pair, and
+what labels by people add to it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from ragbench.array_types import Floats
+from ragbench.statistics.trust import draw_order, estimate_difference
+
+NUMBERS_OF_LABELS = (20, 50, 100, 150)
+"""Questions that people label, where their number is fixed."""
+
+_MODEL_SYSTEMS = 12
+_MODEL_QUESTIONS = 301
+
+
+def model_verdicts(rng: np.random.Generator) -> pd.DataFrame:
+    """Draw verdicts on 12 systems and 301 questions from a model of a biased judge.
+
+    Systems rise in skill, questions are of normal difficulty, and people call an answer right with the
+    probability of a logistic curve. The judge repeats people's verdict but for 12 % of the answers; a
+    wrong answer of every second system, whose style it likes, it calls right in a further 15 %.
+
+    Returns:
+        A row per answer: system, question, person, judge (both verdicts are True or False).
+    """
+    skill = np.linspace(-0.4, 0.9, _MODEL_SYSTEMS)[:, None]
+    difficulty = rng.normal(size=_MODEL_QUESTIONS)
+    chance = 1 / (1 + np.exp(-(skill + difficulty)))
+    person = rng.random(chance.shape) < chance
+    errs = rng.random(chance.shape) < 0.12
+    judge = person ^ errs
+    is_liked = (np.arange(_MODEL_SYSTEMS) % 2 == 0)[:, None]
+    is_flattered = rng.random(chance.shape) < 0.15
+    judge = judge | (is_liked & ~person & is_flattered)
+    answers = pd.MultiIndex.from_product(
+        [range(_MODEL_SYSTEMS), range(_MODEL_QUESTIONS)], names=["system", "question"]
+    )
+    columns = {"person": person.ravel(), "judge": judge.ravel()}
+    return pd.DataFrame(columns, index=answers).reset_index()
+
+
+def pair_differences(verdicts: pd.DataFrame) -> list[pd.DataFrame]:
+    """Subtract the verdicts on two systems, for all pairs of systems.
+
+    Args:
+        verdicts: a row per answer: question, system, person, and a column for each judge.
+
+    Returns:
+        A table for each pair: questions down, `person` and the judges across; the verdict on the second
+        system minus the verdict on the first. Only questions that have every verdict on both.
+    """
+    sources = [name for name in verdicts if name not in ("question", "system")]
+    wide = verdicts.pivot(index="question", columns="system", values=sources).astype(float)
+    tables = []
+    for first, second in itertools.combinations(wide["person"].columns, 2):
+        columns = {name: wide[name][second] - wide[name][first] for name in sources}
+        tables.append(pd.DataFrame(columns).dropna())
+    return tables
+
+
+def compare_with_people(differences: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Count how often a judge alone contradicts people, over pairs of systems.
+
+    Args:
+        differences: of each pair, as `pair_differences` returns them.
+
+    Returns:
+        A row for each judge: `wrong winners`, pairs of which it names the other winner; `missed`, pairs
+        whose difference people's 95 % interval shows and the judge's does not; `intervals that hold`,
+        the fraction of pairs whose mean by people lies in the judge's 95 % interval.
+    """
+    by_people = _mean_differences(differences, "person")
+    shown = shown_by_people(differences)
+    rows = []
+    for judge in differences[0].columns.drop("person"):
+        by_judge = _mean_differences(differences, judge)
+        half_width = _half_widths(differences, judge)
+        is_wrong = by_people * by_judge < 0
+        is_missed = shown & (np.abs(by_judge) <= half_width)
+        is_held = np.abs(by_judge - by_people) <= half_width
+        rows.append((judge, is_wrong.sum(), is_missed.sum(), is_held.mean()))
+    columns = ["judge", "wrong winners", "missed", "intervals that hold"]
+    return pd.DataFrame(rows, columns=columns).set_index("judge")
+
+
+def shown_by_people(differences: Sequence[pd.DataFrame]) -> np.ndarray:
+    """Mark the pairs whose difference people's verdicts show: the 95 % interval excludes 0."""
+    by_people = _mean_differences(differences, "person")
+    return np.asarray(np.abs(by_people) > _half_widths(differences, "person"))
+
+
+def _mean_differences(differences: Sequence[pd.DataFrame], source: str) -> Floats:
+    return np.array([table[source].mean() for table in differences])
+
+
+def _half_widths(differences: Sequence[pd.DataFrame], source: str) -> Floats:
+    errors = [table[source].std() / np.sqrt(len(table)) for table in differences]
+    return 1.96 * np.array(errors)
+
+
+def label_curves(
+    differences: Sequence[pd.DataFrame], judge: str, *, draws: int, rng: np.random.Generator
+) -> pd.DataFrame:
+    """Estimate people's difference from n labelled questions, with and without a judge's verdicts.
+
+    Each draw takes a pair and n of its questions at random. `labels alone` is the mean of the labels.
+    `corrected` is prediction-powered inference (Angelopoulos et al. 2023): the judge's mean over all
+    questions, weighted by how well it follows people, plus the labels' mean of what it misses.
+
+    Args:
+        differences: of each pair, as `pair_differences` returns them.
+        judge: the column that corrects.
+        draws: for each of `NUMBERS_OF_LABELS`.
+        rng: what draws pairs and questions.
+
+    Returns:
+        A row per number of labels and interval: labels, interval, holds (fraction of 95 % intervals
+        that hold people's difference over all questions), width, wrong sign (fraction).
+    """
+    rows = []
+    for n_labels in NUMBERS_OF_LABELS:
+        for _ in range(draws):
+            pair = differences[int(rng.integers(len(differences)))]
+            chosen = rng.permutation(len(pair))[:n_labels]
+            for interval, value, half_width in _estimates(pair, judge, chosen):
+                people = pair["person"].mean()
+                is_held = abs(value - people) <= half_width
+                rows.append((n_labels, interval, is_held, 2 * half_width, value * people < 0))
+    columns = ["labels", "interval", "holds", "width", "wrong sign"]
+    curves = pd.DataFrame(rows, columns=columns)
+    return curves.groupby(["labels", "interval"], sort=False).mean().reset_index()
+
+
+def _estimates(
+    pair: pd.DataFrame, judge: str, chosen: np.ndarray
+) -> list[tuple[str, float, float]]:
+    """Return name, value and half width of both estimates from the questions that were chosen."""
+    by_judge = pair[judge].to_numpy()
+    labels = pair["person"].to_numpy()[chosen]
+    predictions = by_judge[chosen]
+    spread = np.cov(predictions, labels)
+    weight = 0.0
+    if spread[0, 0] > 0:
+        weight = min(max(spread[0, 1] / spread[0, 0], 0.0), 1.0)
+    residuals = labels - weight * predictions
+    corrected = weight * by_judge.mean() + residuals.mean()
+    n, n_all = len(chosen), len(pair)
+    return [
+        ("labels alone", labels.mean(), _half_width_of_sample(labels, n, n_all)),
+        ("corrected", corrected, _half_width_of_sample(residuals, n, n_all)),
+    ]
+
+
+def _half_width_of_sample(values: Floats, n: int, n_all: int) -> float:
+    """Compute half of a 95 % interval of a mean, from n of n_all questions; 1.2 / n stands for Student's t."""
+    fraction_left = 1 - n / n_all
+    standard_error = np.sqrt(fraction_left * values.var(ddof=1) / n)
+    return float(1.96 * (1 + 1.2 / n) * standard_error)
+
+
+def label_until_decided(
+    differences: Sequence[pd.DataFrame], judge: str, *, orders: int, rng: np.random.Generator
+) -> pd.DataFrame:
+    """Label the questions of each pair one after another until `rb.trust` would call it decided.
+
+    Args:
+        differences: of each pair, as `pair_differences` returns them.
+        judge: the column that corrects.
+        orders: how often each pair is labelled, each time in another order.
+        rng: what draws the order of labels alone; the corrected one is drawn by the number of the order.
+
+    Returns:
+        Two rows, `corrected` and `labels alone`; means of labels (that were needed, all questions where
+        nothing was decided), holds (fraction of intervals that hold people's difference over all
+        questions), wrong sign (fraction of decisions for the other system).
+    """
+    rows = []
+    for pair, order in itertools.product(differences, range(orders)):
+        table = pair.set_axis(pair.index.astype(str))
+        at_random = [str(question) for question in rng.permutation(table.index)]
+        drawn = draw_order(table[[judge]], seed=order)
+        rows.append(("labels alone", *_stop(table, [], at_random)))
+        rows.append(("corrected", *_stop(table, [judge], drawn)))
+    columns = ["interval", "labels", "holds", "wrong sign"]
+    return pd.DataFrame(rows, columns=columns).groupby("interval").mean()
+
+
+def _stop(table: pd.DataFrame, judges: list[str], order: Sequence[str]) -> tuple[int, bool, bool]:
+    """Return the number of labels that decided, whether the interval holds, whether the sign is wrong."""
+    proxies, labels = table[judges], table["person"]
+    difference = labels.mean()
+    # One question stays unlabelled, because with all labels there is nothing to estimate.
+    state = estimate_difference(proxies, labels.loc[list(order[:-1])])
+    n_labels = state.decided_after or len(table)
+    state = estimate_difference(proxies, labels.loc[list(order[:n_labels])])
+    low, high = state.ci_low, state.ci_high
+    is_held = low is not None and high is not None and low - 1e-9 <= difference <= high + 1e-9
+    is_wrong = state.decision == ("worse" if difference > 0 else "better")
+    return n_labels, is_held, is_wrong
+
+
+def labels_saved(stops: pd.DataFrame) -> float:
+    """Return the fraction of labels that a correction spares, where labels are added until it is decided."""
+    labels = stops["labels"]
+    return float(1 - labels["corrected"] / labels["labels alone"])
+
+
+def judge_findings(
+    differences: Sequence[pd.DataFrame],
+    alone: pd.DataFrame,
+    curves: pd.DataFrame,
+    stops: pd.DataFrame,
+) -> list[str]:
+    """Write what the pairs show of the first judge, in three sentences.
+
+    Args:
+        differences: of each pair, as `pair_differences` returns them.
+        alone: as `compare_with_people` returns it.
+        curves: as `label_curves` returns it.
+        stops: as `label_until_decided` returns it.
+    """
+    judge = alone.index[0]
+    row = alone.iloc[0]
+    others = "".join(
+        f"; {name} in {wrong:.0f}" for name, wrong in alone["wrong winners"].iloc[1:].items()
+    )
+    corrected = stops.loc["corrected"]
+    widths = curves.pivot(index="labels", columns="interval", values="width")
+    # Widths fall with the root of the number of labels.
+    saved = 1 - (widths["corrected"] / widths["labels alone"]) ** 2
+    holds = curves[curves["labels"] == 100].set_index("interval")["holds"]
+    return [
+        f"{judge} alone names the wrong winner in {row['wrong winners']:.0f} of {len(differences)} pairs"
+        f"{others}. It misses {row['missed']:.0f} of {shown_by_people(differences).sum()} differences that "
+        f"people show; its naive 95 % interval holds people's difference in "
+        f"{row['intervals that hold']:.0%}.",
+        f"Labelled until it is decided, as `rb.trust` does it: {corrected['labels']:.0f} labels with "
+        f"{judge}, {stops['labels']['labels alone']:.0f} without, so it saves "
+        f"{labels_saved(stops):.0%} of the labels. The interval then holds people's difference in "
+        f"{corrected['holds']:.1%}, and {corrected['wrong sign']:.1%} of the decisions are wrong.",
+        f"With 100 labelled questions labels alone hold it in {holds['labels alone']:.1%}, the corrected "
+        f"interval in {holds['corrected']:.1%}; at a fixed number it saves {saved.min():.0%} to "
+        f"{saved.max():.0%} of the labels.",
+    ]
