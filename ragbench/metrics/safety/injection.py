@@ -128,8 +128,10 @@ def read_signs(texts: Sequence[str]) -> list[Read]:
     bare = [plain(sentence) for each in sentences for sentence in each]
     with store.arrays("signs", store.digest(DEFINITION, *bare)) as entry:
         if not entry:
-            rows = (features(signs(sentence)) for sentence in bare)
-            entry["rows"] = np.fromiter(rows, np.dtype((bool, len(FEATURE_NAMES))))
+            row_of = {sentence: features(signs(sentence)) for sentence in dict.fromkeys(bare)}
+            entry["rows"] = np.array([row_of[sentence] for sentence in bare], dtype=bool).reshape(
+                len(bare), len(FEATURE_NAMES)
+            )
     parts = np.split(entry["rows"], np.cumsum([*map(len, sentences)])[:-1])
     return [_most_suspicious(each, rows) for each, rows in zip(sentences, parts, strict=True)]
 

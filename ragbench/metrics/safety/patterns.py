@@ -15,12 +15,14 @@ _USE = _TABLES["use"]
 DEFINITION = f"{_TABLES} {Path(__file__).read_text(encoding='utf-8')}"
 """What the signs of a sentence depend on."""
 _PART_OF = _USE["within"]
+_PART = re.compile(r"\\.|\[(?:\\.|[^\]\\])+\]|.")  # a sign of a pattern, its escape or its class
 
 FEATURE_NAMES = (
     *(name for name in _TABLES["signs"] if name not in _USE["not_alone"]),
     *_USE["together"],
 )
 """The signs and pairs of signs in the order of `features`."""
+_PARTS_OF_FEATURES = [name.split("+") for name in FEATURE_NAMES]
 
 
 @cache
@@ -29,10 +31,34 @@ def _compiled() -> dict[str, re.Pattern[str]]:
     written: dict[str, str] = {}
     for name, text in (_TABLES["words"] | _TABLES["signs"]).items():
         joined = " ".join(text.split()).replace(" | ", "|")
-        written[name] = (
-            "(?:" + re.sub(r"\{\{(\w+)\}\}", lambda match: written[match[1]], joined) + ")"
-        )
+        whole = re.sub(r"\{\{(\w+)\}\}", lambda match: written[match[1]], joined)
+        written[name] = f"(?:{_at_words(whole)})"
     return {name: re.compile(written[name]) for name in _TABLES["signs"]}
+
+
+def _at_words(pattern: str) -> str:
+    """Return a pattern that matches in the same texts and tries its alternatives for the beginning of
+    a word only there, all at once: a twentieth of the time.
+
+    >>> _at_words(r"\\bdrop|x(?:y|z)|\\bforget")
+    '\\\\b(?:drop|forget)|x(?:y|z)'
+    """
+    alternatives = [""]
+    depth = 0
+    for part in _PART.findall(pattern):
+        if part == "|" and depth == 0:
+            alternatives.append("")
+            continue
+        if part == "(":
+            depth += 1
+        elif part == ")":
+            depth -= 1
+        alternatives[-1] += part
+    at_words = [each.removeprefix(r"\b") for each in alternatives if each.startswith(r"\b")]
+    others = [each for each in alternatives if not each.startswith(r"\b")]
+    if at_words:
+        others.insert(0, rf"\b(?:{'|'.join(at_words)})")
+    return "|".join(others)
 
 
 def signs(sentence: str) -> frozenset[str]:
@@ -53,4 +79,4 @@ def signs(sentence: str) -> frozenset[str]:
 
 def features(names: frozenset[str]) -> list[bool]:
     """Return which of `FEATURE_NAMES` a sentence with these signs has."""
-    return [names.issuperset(name.split("+")) for name in FEATURE_NAMES]
+    return [names.issuperset(parts) for parts in _PARTS_OF_FEATURES]
