@@ -18,6 +18,7 @@ from ragbench.report.plots.figure import (
     VERMILLION,
     new_figure,
 )
+from ragbench.studies.chunking_pairs import BUDGETS
 
 _TOOL_COLOURS = {"MLflow": VERMILLION, "TruLens": ORANGE, "ragbench": BLUE}
 
@@ -160,4 +161,37 @@ def plot_label_curves(curves: pd.DataFrame, holds_alone: float) -> Figure:
     for axes in (left, right):
         axes.set_xlabel("questions labelled by people")
     figure.legend(loc="outside lower center", ncol=3, frameon=False)
+    return figure
+
+
+def plot_claims(fractions: pd.DataFrame) -> Figure:
+    """Draw the claims at k = 5 that are reversed, undecided and hold: a panel for each budget, a bar for
+    each collection.
+
+    Args:
+        fractions: as `claim_fractions` returns them.
+    """
+    at_k = fractions[fractions["measure"] == "span_recall@5"].set_index("collection")
+    figure, panels = new_figure(13, 1.5 + 0.34 * len(at_k), columns=len(BUDGETS))
+    for axes, tokens in zip(panels, BUDGETS, strict=True):
+        is_reversed, holds = at_k[f"reversed {tokens}"], at_k[f"holds {tokens}"]
+        undecided = 1 - is_reversed - holds
+        axes.barh(at_k.index, is_reversed, color=ORANGE, label="reversed")
+        axes.barh(at_k.index, undecided, left=is_reversed, color="#D9D9D9", label="undecided")
+        axes.barh(at_k.index, holds, left=1 - holds, color=BLUE, label="holds")
+        axes.hlines(
+            at_k.index,
+            at_k[f"reversed {tokens} low"],
+            at_k[f"reversed {tokens} high"],
+            color=GREY,
+            linewidth=1.5,
+            label="95 % interval of reversed",
+        )
+        axes.set(xlim=(0, 1), xlabel="fraction of the claims at k = 5")
+        axes.set_title(f"at an equal {tokens:,} tokens")
+        axes.invert_yaxis()
+    for axes in panels[1:]:
+        axes.set_yticklabels([])
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncol=4, frameon=False)
     return figure
