@@ -6,7 +6,8 @@ from ragbench.evaluation import CAUSES, Result, Results
 from ragbench.report.configuration import budget_curve
 from ragbench.report.failures import by_severity, plain
 from ragbench.report.leaderboard import COSTS
-from ragbench.statistics import rounded, within_margin
+from ragbench.statistics import rounded
+from ragbench.statistics.choice import prove_within_margin
 
 _SAME = 1e-9  # values of a question that differ by less are the same
 _AT_K, _AT_BUDGET = "span_recall@5", "span_recall@500tok"
@@ -147,42 +148,32 @@ def varying_costs(board: pd.DataFrame) -> list[str]:
 
 def choices_by_cost(
     results: Results, board: pd.DataFrame, measure: str, margin: float
-) -> list[str]:
+) -> tuple[list[str], pd.DataFrame]:
     """Say for each cost which configuration is the cheapest that is proven to be within `margin` of the
-    best.
+    best, and return all that are proven.
+
+    The columns of the table are mean, difference, p_adjusted, n, proven, then the costs in which
+    configurations differ; the index is the label.
     """
     arms = _scored_arms(results, board, measure)
     if len(arms) < 2:
-        return [_TOO_FEW]
+        return [_TOO_FEW], pd.DataFrame()
     scores = _scores_by_label(results, arms)
+    proof = prove_within_margin(scores, margin, measure=measure)
     sentences: list[str] = []
     for cost in varying_costs(board):
         word, unit = COSTS[cost]
         amounts = dict(zip(scores, arms[cost].astype(float), strict=True))
-        choice = within_margin(scores, amounts, margin, measure=measure, word=word)
+        choice = proof.cheapest(amounts, word)
         sentence = choice.sentence
         if choice.chosen:
             sentence = sentence.replace("cost ", f"{unit}: ", 1)
         if sentence not in sentences:
             sentences.append(sentence)
-    return sentences or ["No cost is known in which they differ."]
-
-
-def proven_within_margin(
-    results: Results, board: pd.DataFrame, measure: str, margin: float
-) -> pd.DataFrame:
-    """Return the configurations that are proven to be within `margin` of the best: mean, difference,
-    p_adjusted, n, proven, then the costs in which configurations differ; the index is the label.
-    """
-    arms = _scored_arms(results, board, measure)
-    if len(arms) < 2:
-        return pd.DataFrame()
-    scores = _scores_by_label(results, arms)
-    no_costs = dict.fromkeys(scores, float("nan"))
-    table = within_margin(scores, no_costs, margin, measure=measure).table.set_index("name")
-    shown = table.loc[arms.index, ["mean", "difference", "p_adjusted", "n", "proven"]]
+    shown = proof.table.set_index("name")[["mean", "difference", "p_adjusted", "n", "proven"]]
     shown = shown.join(arms[varying_costs(board)])
-    return rounded(shown[shown["proven"]])
+    proven = rounded(shown[shown["proven"]])
+    return sentences or ["No cost is known in which they differ."], proven
 
 
 def _scored_arms(results: Results, board: pd.DataFrame, measure: str) -> pd.DataFrame:

@@ -100,18 +100,80 @@ def within_margin(
             is not above 0.
         ComparisonError: the configurations have different queries, or none that all have scored.
     """
+    return prove_within_margin(scores_by_name, margin, measure=measure).cheapest(costs, word)
+
+
+@dataclass(frozen=True, eq=False)
+class MarginProof:
+    """Which configurations are proven to be within `margin` of the best by `measure`, whatever they cost:
+    `table` has the columns of `WithinMargin.table` without `cost`, in the order of the scores. `width`
+    is the range of the measure.
+    """
+
+    table: pd.DataFrame
+    best: str
+    measure: str
+    margin: float
+    width: float
+
+    def cheapest(self, costs: Mapping[str, float], word: str = "cheapest") -> WithinMargin:
+        """Choose the cheapest of the proven configurations, with the arguments of `within_margin`."""
+        names = self.table["name"]
+        if missing := [name for name in names if name not in costs]:
+            raise ConfigError(
+                f"costs has no entry for {', '.join(map(repr, missing))}; give None where it is "
+                "unknown"
+            )
+        table = self.table.copy()
+        table.insert(1, "cost", pd.Series([costs[name] for name in names], dtype="Float64"))
+        table = table.sort_values(["cost", "name"], ignore_index=True)
+        proven = table[table["proven"] & table["cost"].notna()]
+        if len(proven):
+            first = proven.iloc[0]
+            sentence = (
+                f"The {word} of {len(table)} configurations proven to be within {self.margin:g} of "
+                f"the best by {self.measure} is {first['name']} (mean {first['mean']:.3f}, cost "
+                f"{first['cost']:,.4g}): not worse by {self.margin:g} or more than any other, "
+                f"Holm-adjusted p {p_text(first['p_adjusted'], '= ')}, over {first['n']} queries."
+            )
+            return WithinMargin(table, self.best, str(first["name"]), sentence)
+        return WithinMargin(table, self.best, None, self._none_is_proven())
+
+    def _none_is_proven(self) -> str:
+        """Say that no configuration with a known cost is proven, and what it takes."""
+        n = int(self.table["n"].iloc[0])
+        best_mean = self.table.set_index("name")["mean"][self.best]
+        min_n = 2
+        if self.width < math.inf:
+            min_n = min_queries_for_margin(self.margin / self.width, _ALPHA / len(self.table))
+        more = (
+            f"a proof of this takes {min_n} queries or more" if n < min_n else "take more queries"
+        )
+        return (
+            f"None of {len(self.table)} configurations with a known cost is proven to be within "
+            f"{self.margin:g} of the best by {self.measure} over {n} queries (best mean: {self.best}, "
+            f"{best_mean:.3f}). That does not prove them worse: {more}, or a wider margin if it does "
+            "not matter."
+        )
+
+
+def prove_within_margin(
+    scores_by_name: Mapping[str, pd.DataFrame], margin: float, *, measure: str
+) -> MarginProof:
+    """Prove which configurations are within `margin` of the best, see `within_margin`; one proof serves
+    the choices by several costs.
+
+    Raises:
+        ConfigError: fewer than two configurations, or a margin that is not above 0.
+        ComparisonError: the configurations have different queries, or none that all have scored.
+    """
     if not 0 < margin < math.inf:
         raise ConfigError(
             f"margin is {margin!r}; expected a positive number, the largest difference that does "
             "not matter"
         )
     measure, matrix = matrix_of(scores_by_name, measure)
-    if missing := [name for name in scores_by_name if name not in costs]:
-        raise ConfigError(
-            f"costs has no entry for {', '.join(map(repr, missing))}; give None where it is unknown"
-        )
     values = matrix.to_numpy() if higher_is_better(measure) else -matrix.to_numpy()
-    n = len(matrix)
     names = [str(name) for name in matrix]
     best = names[int(values.mean(axis=0).round(12).argmax())]
     lowest, highest = bounds_of(measure, matrix.to_numpy().ravel())
@@ -121,37 +183,15 @@ def within_margin(
     table = pd.DataFrame(
         {
             "name": names,
-            "cost": [costs[name] for name in names],
             "mean": matrix.mean().to_numpy(),
-            "n": n,
+            "n": len(matrix),
             "difference": (matrix.mean() - matrix[best].mean()).to_numpy(),
             "p_value": p_values,
             "p_adjusted": adjusted,
             "proven": adjusted < _ALPHA,
         }
-    ).astype(dict.fromkeys(["cost", "p_value", "p_adjusted"], "Float64"))
-    table = table.sort_values(["cost", "name"], ignore_index=True)
-    proven = table[table["proven"] & table["cost"].notna()]
-    if len(proven):
-        cheapest = proven.iloc[0]
-        sentence = (
-            f"The {word} of {len(table)} configurations proven to be within {margin:g} of the "
-            f"best by {measure} is {cheapest['name']} (mean {cheapest['mean']:.3f}, cost "
-            f"{cheapest['cost']:,.4g}): not worse by {margin:g} or more than any other, "
-            f"Holm-adjusted p {p_text(cheapest['p_adjusted'], '= ')}, over {n} queries."
-        )
-        return WithinMargin(table, best, str(cheapest["name"]), sentence)
-    min_n = 2
-    if width < math.inf:
-        min_n = min_queries_for_margin(margin / width, _ALPHA / len(names))
-    more = f"a proof of this takes {min_n} queries or more" if n < min_n else "take more queries"
-    sentence = (
-        f"None of {len(table)} configurations with a known cost is proven to be within {margin:g} "
-        f"of the best by {measure} over {n} queries (best mean: {best}, "
-        f"{matrix[best].mean():.3f}). That does not prove them worse: {more}, or a wider margin if "
-        "it does not matter."
-    )
-    return WithinMargin(table, best, None, sentence)
+    ).astype(dict.fromkeys(["p_value", "p_adjusted"], "Float64"))
+    return MarginProof(table, best, measure, margin, width)
 
 
 def _p_of_worse(values: Floats, margin: float, width: float) -> Floats:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragbench import registry
+from ragbench.array_types import Bools
 from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning
 from ragbench.registry import named_among
 
@@ -54,15 +55,12 @@ def by_measure(scores: Scores, what: str) -> dict[str, pd.Series[float]]:
         DataError: the scores are not tidy scores, a measure has two values of a query, or a value is
             out of bounds; `what` names the scores in the message.
     """
-    try:
-        return _by_measure(scores, what)
-    except UnicodeEncodeError as exc:
-        raise DataError(
-            f"{what}: the id {exc.object!r} holds half of a surrogate pair; write the character itself"
-        ) from exc
+    frame = _tidy(scores, what)
+    return _Layout.of(frame, what).table(frame, what)
 
 
-def _by_measure(scores: Scores, what: str) -> dict[str, pd.Series[float]]:
+def _tidy(scores: Scores, what: str) -> pd.DataFrame:
+    """Return the frame of scores that have the columns query_id, measure and value."""
     columns = ["query_id", "measure", "value"]
     scores = scores if isinstance(scores, pd.DataFrame) else getattr(scores, "scores", scores)
     if not isinstance(scores, pd.DataFrame):
@@ -75,36 +73,82 @@ def _by_measure(scores: Scores, what: str) -> dict[str, pd.Series[float]]:
         )
     if scores.empty:
         raise DataError(f"{what} are empty: there is nothing to summarise or compare")
-    try:
-        values = scores["value"].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
-    except (TypeError, ValueError) as exc:
-        raise DataError(f"{what}: a value is not a number: {exc}") from exc
-    codes, names = pd.factorize(scores["measure"])
-    queries, ids = pd.factorize(scores["query_id"])
-    for wrong, problem in (
-        (np.isinf(values), "a value is not finite"),
-        ((codes < 0) | (queries < 0), "a row lacks its query_id or measure"),
-        (
+    return scores
+
+
+class _Layout(NamedTuple):
+    """Where a frame of scores has each measure and query: the columns of measures and queries of all
+    rows, and the row numbers and queries of each measure.
+    """
+
+    measures: pd.Series[str]
+    queries: pd.Series[str]
+    rows: dict[str, npt.NDArray[np.intp]]
+    indexes: dict[str, pd.Index]
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, what: str) -> _Layout:
+        """Find the rows of each measure.
+
+        Raises:
+            DataError: a row lacks its measure or query, or two rows have the same ones.
+        """
+        try:
+            codes, names = pd.factorize(frame["measure"])
+            queries, ids = pd.factorize(frame["query_id"])
+        except UnicodeEncodeError as exc:
+            raise DataError(
+                f"{what}: the id {exc.object!r} holds half of a surrogate pair; write the "
+                "character itself"
+            ) from exc
+        _check_rows(
+            (codes < 0) | (queries < 0), frame, f"{what}: a row lacks its query_id or measure"
+        )
+        _check_rows(
             pd.Index(codes * len(ids) + queries).duplicated(),
-            "two values; keep one row per query and measure",
-        ),
-    ):
-        if wrong.any():
-            row = scores[["query_id", "measure"]].assign(value=values)[wrong].iloc[0]
-            raise DataError(f"{what}: {problem}: {row.to_dict()}")
-    table = {}
-    ends = np.cumsum(np.bincount(codes))
-    rows_of_measures = np.split(np.argsort(codes, kind="stable"), ends[:-1])
-    index = pd.Index(ids)
-    queries_of_index = np.arange(len(ids))
-    for name, rows in zip(names, rows_of_measures, strict=True):
-        if not np.array_equal(queries[rows], queries_of_index):  # else the index is used again
-            queries_of_index = queries[rows]
-            index = pd.Index(ids).take(queries_of_index)
-        table[str(name)] = pd.Series(values[rows], index)
-    for name, column in table.items():
-        check_bounds(name, column, what)
-    return table
+            frame,
+            f"{what}: two values; keep one row per query and measure",
+        )
+        layout = cls(frame["measure"], frame["query_id"], {}, {})
+        ends = np.cumsum(np.bincount(codes))
+        rows_of_measures = np.split(np.argsort(codes, kind="stable"), ends[:-1])
+        index = pd.Index(ids)
+        queries_of_index = np.arange(len(ids))
+        for name, rows in zip(names, rows_of_measures, strict=True):
+            if not np.array_equal(queries[rows], queries_of_index):  # else the index is used again
+                queries_of_index = queries[rows]
+                index = pd.Index(ids).take(queries_of_index)
+            layout.rows[str(name)] = rows
+            layout.indexes[str(name)] = index
+        return layout
+
+    def fits(self, frame: pd.DataFrame) -> bool:
+        """Return True if a frame has the same measures and queries in the same order."""
+        return frame["measure"].equals(self.measures) and frame["query_id"].equals(self.queries)
+
+    def table(self, frame: pd.DataFrame, what: str) -> dict[str, pd.Series[float]]:
+        """Return measure -> values by query_id of a frame of this layout.
+
+        Raises:
+            DataError: a value is not a finite number, or out of bounds.
+        """
+        try:
+            values = frame["value"].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
+        except (TypeError, ValueError) as exc:
+            raise DataError(f"{what}: a value is not a number: {exc}") from exc
+        _check_rows(np.isinf(values), frame, f"{what}: a value is not finite")
+        table = {}
+        for name, rows in self.rows.items():
+            table[name] = pd.Series(values[rows], self.indexes[name])
+            check_bounds(name, table[name], what)
+        return table
+
+
+def _check_rows(is_wrong: Bools, frame: pd.DataFrame, problem: str) -> None:
+    """Raise DataError with the first wrong row of a frame, if there is one."""
+    if is_wrong.any():
+        first = frame.loc[is_wrong, ["query_id", "measure", "value"]].iloc[0]
+        raise DataError(f"{problem}: {first.to_dict()}")
 
 
 def check_bounds(measure: str, values: pd.Series[float], what: str) -> None:
@@ -187,10 +231,19 @@ Tables = Mapping[str, Mapping[str, "pd.Series[float]"]]
 
 
 def tables_of(scores_by_name: Mapping[str, Scores]) -> dict[str, dict[str, pd.Series[float]]]:
-    """Return name -> measure -> values by query_id."""
-    return {
-        name: by_measure(scores, f"scores of {name!r}") for name, scores in scores_by_name.items()
-    }
+    """Return name -> measure -> values by query_id, with the same errors as `by_measure`.
+
+    Configurations of a sweep have their rows in one order: the rows of each measure are searched once.
+    """
+    tables = {}
+    layout = None
+    for name, scores in scores_by_name.items():
+        what = f"scores of {name!r}"
+        frame = _tidy(scores, what)
+        if layout is None or not layout.fits(frame):
+            layout = _Layout.of(frame, what)
+        tables[name] = layout.table(frame, what)
+    return tables
 
 
 def chosen_measures(tables: Tables, measures: Sequence[str] | None) -> list[str]:
@@ -255,6 +308,8 @@ def paired(tables: Tables, baseline: str, name: str, measure: str) -> Pairs:
     right = after.to_numpy()
     is_paired = ~(np.isnan(left) | np.isnan(right))
     n_unpaired = int((~is_paired).sum())
+    if not n_unpaired:
+        return Pairs(left, right, 0, before.index)
     return Pairs(left[is_paired], right[is_paired], n_unpaired, before.index[is_paired])
 
 

@@ -408,8 +408,9 @@ def _row(pair: Pairs, measure: str) -> dict[str, object]:
     effect = math.nan
     if len(difference) and np.abs(difference).max() <= TIE:
         effect = 0.0
-    if deviation(difference) > TIE:
-        effect = mean(difference) / deviation(difference)
+    spread = deviation(difference)
+    if spread > TIE:
+        effect = mean(difference) / spread
     return {
         "measure": measure,
         "baseline": mean(pair.before),

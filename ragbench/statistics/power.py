@@ -63,7 +63,7 @@ class Pilot(NamedTuple):
         >>> round(Pilot(10_000, 1.0, math.inf).power(0.5, 34, 0.05), 3), round(Pilot(10_000, 1.0, 3.0).power(0.5, 34, 0.05), 3)
         (0.808, 0.714)
         """  # noqa: E501
-        from scipy.special import betaincinv, ndtr
+        from scipy.special import betaincinv
 
         levels, weights = _nodes()
         if self.differing is None:
@@ -76,8 +76,7 @@ class Pilot(NamedTuple):
                 return float(weights @ _power_of_rates(rates, effect, n, alpha))
             deviations = np.sqrt(np.maximum(rates - effect**2, 1e-12))
             critical = _critical_of(deviations, n, alpha, self.width)
-        powers = ndtr((effect - critical) * math.sqrt(n) / deviations[:, None])
-        return float(weights @ powers @ weights)  # over true deviations, and deviations of samples
+        return _mean_power(effect, n, deviations, critical)
 
     def detectable(self, alpha: float = 0.05) -> float:
         """Compute the smallest true difference that as many pairs again show with a probability of
@@ -96,7 +95,12 @@ class Pilot(NamedTuple):
                 return math.nan
             largest = min(self.width, 100 * self.deviation)
 
+        if self.differing is None:
+            deviations, critical = _critical(self.deviation, self.n, self.n, alpha, self.width)
+
         def excess(effect: float) -> float:
+            if self.differing is None:  # the critical means are the same for all effects
+                return _mean_power(effect, self.n, deviations, critical) - POWER
             return self.power(effect, self.n, alpha) - POWER
 
         if excess(largest) < 0:
@@ -117,24 +121,39 @@ class Pilot(NamedTuple):
             errors = stdtrit(n - 1, 1 - alpha / 2) + ndtri(POWER)
             return bool(errors * self.deviation / math.sqrt(n) < abs(difference))
 
+        def smallest_half_width(n: int) -> float:
+            """Compute how far the safe interval of `n` pairs reaches at least from the difference."""
+            rule_of_three = float(self.width * (1 - alpha ** (1 / n)))
+            if self.deviation <= TIE:
+                return rule_of_three
+            by_student = float(stdtrit(n - 1, 1 - alpha / 2)) * self.deviation / math.sqrt(n)
+            return max(rule_of_three, by_student)
+
         def half_width(n: int) -> float:
             """Compute how far the safe interval of `n` pairs reaches from the difference."""
+            smallest = smallest_half_width(n)
             if self.deviation <= TIE:
-                return float(self.width * (1 - alpha ** (1 / n)))
+                return smallest
             ranges = np.array([self.width / self.deviation])
             whole = float(critical_means_of(ranges, n, alpha)[0]) * self.deviation
+            if whole <= smallest:
+                return smallest
             half = float(critical_means_of(ranges, n, alpha / 2, 0.5)[0]) * self.deviation
-            rule_of_three = self.width * (1 - alpha ** (1 / n))
-            by_student = float(stdtrit(n - 1, 1 - alpha / 2)) * self.deviation / math.sqrt(n)
-            return float(max(min(whole, half), rule_of_three, by_student))
+            return max(min(whole, half), smallest)
+
+        def may_show_tie(n: int) -> bool:
+            return abs(difference) + smallest_half_width(n) < reach
 
         def shows_tie(n: int) -> bool:
             return abs(difference) + half_width(n) < reach
 
         n = _smallest(shows_difference, MAX_PAIRS)
         if abs(difference) < reach < math.inf and math.isfinite(self.width):
+            first = _smallest(may_show_tie, n)
+            if first == n or shows_tie(first):
+                return first
             room = reach - abs(difference)
-            guess = 100.0
+            guess = float(first)
             for _ in range(4):  # a half width falls about as 1 / sqrt(n)
                 guess = min(max(guess * (half_width(int(guess)) / room) ** 2, 2.0), n)
             n = _smallest(shows_tie, n, int(guess))
@@ -183,6 +202,17 @@ def _deviations(n: int) -> Floats:
 
     ratios: Floats = np.sqrt(chdtri(n - 1, 1 - _nodes()[0]) / (n - 1))
     return ratios
+
+
+def _mean_power(effect: float, n: int, deviations: Floats, critical: Floats) -> float:
+    """Return the mean power of `n` pairs over true deviations (nodes,) and over deviations of samples,
+    which the mean from which the interval excludes 0 depends on (nodes, nodes).
+    """
+    from scipy.special import ndtr
+
+    _, weights = _nodes()
+    powers = ndtr((effect - critical) * math.sqrt(n) / deviations[:, None])
+    return float(weights @ powers @ weights)
 
 
 @lru_cache(maxsize=64)

@@ -114,17 +114,21 @@ def test_orders_at_k_and_at_a_budget() -> None:
 
 def test_costs_decide_among_those_that_are_scored() -> None:
     assert report.varying_costs(BOARD.assign(chunks=[1, 2, 3, 4])) == ["chunks"]
-    assert report.choices_by_cost(RESULTS, BOARD.head(1), MEASURE, 0.02) == [
+    sentences, proven = report.choices_by_cost(RESULTS, BOARD.head(1), MEASURE, 0.02)
+    assert sentences == [
         "Fewer than two configurations are scored: there is nothing to decide between."
     ]
+    assert proven.empty
     same = [result(name, at(0.5), chunk_size=size) for name, size in (("a", 64), ("b", 128))]
     many = Results(same)
     board = many.leaderboard(MEASURE).assign(chunks=[7, 9], search_ms=1.0)
-    (sentence,) = report.choices_by_cost(many, board, MEASURE, 0.9)
+    (sentence,), proven = report.choices_by_cost(many, board, MEASURE, 0.9)
     assert "smallest of 2 configurations proven to be within 0.9" in sentence
     assert "chunks in the index: " in sentence
-    assert report.proven_within_margin(many, board, MEASURE, 0.9)["proven"].all()
-    assert report.proven_within_margin(many, board, MEASURE, 0.001).empty
+    assert len(proven) == 2
+    assert proven["proven"].all()
+    _, proven = report.choices_by_cost(many, board, MEASURE, 0.001)
+    assert proven.empty
 
 
 def test_questions_that_never_move_and_odd_ones() -> None:

@@ -15,6 +15,7 @@ from statsmodels.stats.power import TTestPower
 
 from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning
 from ragbench.statistics import compare, compare_all
+from ragbench.statistics.columns import tables_of
 
 
 def scores(**measures: Any) -> pd.DataFrame:
@@ -264,3 +265,11 @@ def test_a_proven_loss_is_worse_and_a_proven_gain_better() -> None:
     high, low = [0.9, 1.0, 0.8] * 20, [0.1, 0.2, 0.3] * 20
     assert row(low, high)["decision"] == "better"
     assert row(high, low)["decision"] == "worse"
+
+
+def test_configurations_with_the_same_rows_share_their_index() -> None:
+    base = pd.DataFrame({"query_id": list("abc"), "measure": "RR", "value": [0.0, 0.5, 1.0]})
+    other_order = base.iloc[::-1].reset_index(drop=True)
+    tables = tables_of({"a": base, "b": base.copy(), "c": other_order})
+    assert tables["a"]["RR"].index is tables["b"]["RR"].index
+    assert tables["c"]["RR"].to_dict() == {"c": 1.0, "b": 0.5, "a": 0.0}

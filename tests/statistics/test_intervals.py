@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, ttest_1samp
 
 from ragbench.metrics.rates import wilson_interval
-from ragbench.statistics import compare, summarise
+from ragbench.statistics import compare, intervals, summarise
 from ragbench.statistics.columns import bounds_of
 from ragbench.statistics.intervals import (
     Bounds,
@@ -23,6 +23,7 @@ from ragbench.statistics.intervals import (
     mean_intervals,
     p_above,
     probability_below,
+    safe_intervals,
 )
 
 
@@ -249,3 +250,39 @@ def test_the_search_for_a_pole_ends_where_55_halvings_do() -> None:
     assert limits.p == pytest.approx(
         [0.017880456278030712, 6.096257554945567e-11, 1.0, 1.0], rel=1e-11
     )
+
+
+@pytest.mark.parametrize("n", [12, 30, 200, 1000])
+def test_limits_that_are_not_searched_are_the_searched_ones(
+    n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(n)
+    columns = []
+    for spread in (0.0, 0.01, 0.1, 0.3):
+        for shift in (-0.4, -0.02, 0.0, 0.02, 0.4):
+            columns.append(np.clip(rng.normal(shift, spread, n), -1, 1))
+            rare_loss = rng.random(n) < 0.02
+            columns.append(np.where(rare_loss, -1.0, columns[-1]))
+    widths = [1.0] * len(columns)
+    fast = safe_intervals(columns, widths, 0.05)
+    nothing_known = np.zeros(len(columns), dtype=bool)
+    monkeypatch.setattr(intervals, "_surely_above", lambda *_: nothing_known)
+    searched = safe_intervals(columns, widths, 0.05)
+    assert fast.low == pytest.approx(searched.low, rel=1e-12, abs=1e-13)
+    assert fast.high == pytest.approx(searched.high, rel=1e-12, abs=1e-13)
+    assert fast.p == pytest.approx(searched.p, rel=1e-12, abs=1e-13)
+
+
+def test_most_limits_of_many_questions_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    columns = list(np.clip(rng.normal(0.01, 0.2, (40, 500)), -1, 1))
+    n_searched = []
+    searched = intervals.lower_limits
+
+    def counted(columns: list[np.ndarray], *args: object, **kwargs: object) -> np.ndarray:
+        n_searched.append(len(columns))
+        return searched(columns, *args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(intervals, "lower_limits", counted)
+    safe_intervals(columns, [1.0] * 40, 0.05)
+    assert sum(n_searched) <= 10

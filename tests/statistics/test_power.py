@@ -159,8 +159,32 @@ def test_the_number_that_shows_a_tie_takes_few_searches(
         return critical_means_of(unseen, n, *others)
 
     monkeypatch.setattr("ragbench.statistics.power.critical_means_of", counted)
-    n = Pilot(1000, 0.19, 1.0).n_to_decide(difference, 0.02, 0.05)
-    assert {n, n - 1} <= {*searched}
-    assert (
-        len({*searched}) <= 16
-    )  # numbers of pairs; from 1 to 1,000,000 without a guess it takes 20
+    Pilot(1000, 0.4, 1.0).n_to_decide(difference, 0.02, 0.05)
+    assert len({*searched}) <= 1, "Student's limit decides, the other one is computed once"
+    searched.clear()
+    Pilot(1000, 0.01, 1.0).n_to_decide(difference, 0.02, 0.05)
+    assert len({*searched}) <= 16, "numbers of pairs; without a guess it takes 20"
+
+
+@pytest.mark.parametrize("deviation", [0.002, 0.01, 0.03, 0.1, 0.3])
+@pytest.mark.parametrize("difference", [0.0, 0.005, 0.015])
+def test_the_smallest_number_within_the_margin_is_the_first(
+    deviation: float, difference: float
+) -> None:
+    alpha = 0.01
+    reach = 0.02
+
+    def half_width(n: int) -> float:
+        unseen = np.array([1.0 / deviation])
+        whole = critical_means_of(unseen, n, alpha)[0] * deviation
+        half = critical_means_of(unseen, n, alpha / 2, 0.5)[0] * deviation
+        rule_of_three = 1 - alpha ** (1 / n)
+        by_student = t.ppf(1 - alpha / 2, n - 1) * deviation / math.sqrt(n)
+        return float(max(min(whole, half), rule_of_three, by_student))
+
+    n = Pilot(50, deviation, 1.0).n_to_decide(difference, reach, alpha)
+    by_difference = Pilot(50, deviation, math.inf).n_to_decide(difference, reach, alpha)
+    assert n <= by_difference
+    assert difference + half_width(n - 1) >= reach
+    if n < by_difference:
+        assert difference + half_width(n) < reach

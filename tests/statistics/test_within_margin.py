@@ -14,6 +14,7 @@ from statsmodels.stats.multitest import multipletests
 
 from ragbench.errors import ComparisonError, ConfigError
 from ragbench.statistics import within_margin
+from ragbench.statistics.choice import prove_within_margin
 from ragbench.statistics.intervals import p_above
 
 
@@ -162,3 +163,16 @@ def test_few_of_the_pairs_of_many_configurations_are_searched(
     monkeypatch.setattr("ragbench.statistics.choice.p_above", counted)
     within_margin(frames, dict.fromkeys(frames, 1.0), 0.02, measure="RR")
     assert sum(searched) < 3 * arms  # of 9,900 pairs
+
+
+def test_one_proof_serves_every_cost() -> None:
+    frames = three()
+    proof = prove_within_margin(frames, 0.06, measure="RR")
+    for costs in (
+        {"dear": 10.0, "cheap": 1.0, "bad": 0.1},
+        {"dear": 1.0, "cheap": 10.0, "bad": float("nan")},
+    ):
+        alone = within_margin(frames, costs, 0.06, measure="RR", word="fastest")
+        shared = proof.cheapest(costs, "fastest")
+        assert (shared.chosen, shared.sentence) == (alone.chosen, alone.sentence)
+        pd.testing.assert_frame_equal(shared.table, alone.table)
