@@ -31,7 +31,8 @@ def label_command(
     as_json: Json = False,
 ) -> None:
     """Label answers of A and B (by a ranking measure, documents) without knowing whose they are, and
-    see what people's verdicts show of B minus A, with an interval that is valid when you stop.
+    see what people's verdicts show of B minus A, with an interval that is valid when you stop. No
+    verdict of a judge or of another person is shown.
 
     Each verdict is in the sheet before the next answer is shown; Ctrl-C ends, and the same command
     continues. Without a terminal it draws the next questions into the sheet, to be filled in with
@@ -42,9 +43,10 @@ def label_command(
         until_decided: Draw further questions until B is better, worse, or within the margin.
         criterion: correctness, relevance, completeness, faithfulness or one of your own; or a
             ranking measure, such as nDCG@10.
-        sheet: The CSV file of the labels; an existing one is continued.
-        annotator: Who labels.
-        batch: How many questions are drawn at a time.
+        sheet: The CSV file of the labels, in any folder; an existing one is continued.
+        annotator: Who labels. A second person gives another name with the same sheet, and
+            gets the answers of the first person before others.
+        batch: How many questions are drawn when none is left to label.
         margin: A difference that does not matter.
         judge: Model that grades documents without a label, for a ranking measure.
         test_set: The test set, where it cannot be found by its name.

@@ -142,6 +142,24 @@ def test_without_a_terminal_it_draws_into_the_sheet(folders: list[str], tmp_path
     assert len(read_sheet(sheet)) == n_texts, "no more while these wait"
 
 
+def test_a_second_person_gets_the_answers_of_the_first_without_their_verdicts(
+    folders: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sheet = tmp_path / "elsewhere" / "labels.csv"
+    sheet.parent.mkdir()
+    press(monkeypatch, "y" * 100)
+    assert labelled(folders, sheet, "--batch", "4", "--annotator", "anna")[0] == 0
+    press(monkeypatch, "n" * 100)
+    status, output = labelled(folders, sheet, "--batch", "4", "--annotator", "ben")
+    assert status == 0, output
+    rows = read_sheet(sheet)
+    items = {name: sorted(part["item"]) for name, part in rows.groupby("annotator")}
+    assert items["ben"] == items["anna"]
+    values = {name: {*part["value"]} for name, part in rows.groupby("annotator")}
+    assert values == {"anna": {1.0}, "ben": {0.0}}, "each row has the verdict of its own person"
+    assert "anna" not in output
+
+
 def test_by_faithfulness_each_system_needs_the_texts_of_its_documents(
     folders: list[str], tmp_path: Path
 ) -> None:
