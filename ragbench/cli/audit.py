@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragbench.cli.options import AtLeast1, Corpus, Json, Requests, print_plan
+from ragbench import llms
+from ragbench.cli.options import (
+    AtLeast1,
+    Concurrency,
+    Corpus,
+    Json,
+    Requests,
+    Timeout,
+    print_plan,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +33,8 @@ def audit_command(
     test_set: str = "pydoc",
     corpus: Corpus = "",
     as_json: Json = False,
+    concurrency: Concurrency = 8,
+    timeout_s: Timeout = llms.TIMEOUT_S,
     requests: Requests,
 ) -> int:
     """Test a judge before it decides: probes with answers that are right, wrong, truncated, padded,
@@ -49,7 +60,6 @@ def audit_command(
     """
     import json
 
-    from ragbench import llms
     from ragbench.errors import printable
     from ragbench.judges import audit_findings, load_criteria, save_card
 
@@ -57,10 +67,13 @@ def audit_command(
     sheets = _sheets_of(labels or [], chosen)
     with requests.settings():
         name = llms.check_llm(judge).name
-        answers, options = _right_answers(test_set, corpus, chosen)
+        answers, material = _right_answers(test_set, corpus, chosen)
+        asking: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
 
         def ask(criterion: Criterion) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
-            return _audited(criterion, judge, answers, {**options, "n": n}, sheets[criterion.name])
+            return _audited(
+                criterion, judge, answers, {**material, "n": n}, sheets[criterion.name], asking
+            )
 
         with llms.dry_run() as plan:
             for criterion in chosen:
@@ -165,6 +178,7 @@ def _audited(
     answers: list[Any],
     options: dict[str, Any],
     labels: list[Path],
+    asking: dict[str, Any],
 ) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
     """Return the probes of a criterion, and rows of the agreement with labels."""
     import json
@@ -172,8 +186,8 @@ def _audited(
     from ragbench.judges import judge_audit
     from ragbench.labelling import sheet_agreement
 
-    audit = judge_audit(answers, criterion, judge, **options)
+    audit = judge_audit(answers, criterion, judge, **options, **asking)
     if not labels:
         return audit, []
-    table = sheet_agreement(labels, criterion, judge)
+    table = sheet_agreement(labels, criterion, judge, **asking)
     return audit, json.loads(table.to_json(orient="records"))

@@ -11,8 +11,17 @@ from typing import Annotated, Any
 
 import typer
 
+from ragbench import llms
 from ragbench.cli.console import print_json
-from ragbench.cli.options import AtLeast1, Corpus, Database, Json, results_at
+from ragbench.cli.options import (
+    AtLeast1,
+    Concurrency,
+    Corpus,
+    Database,
+    Json,
+    Timeout,
+    results_at,
+)
 
 
 def label_command(
@@ -28,6 +37,8 @@ def label_command(
     test_set: str = "",
     corpus: Corpus = "",
     database: Database = "",
+    concurrency: Concurrency = 8,
+    timeout_s: Timeout = llms.TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
     """Label answers of A and B (by a ranking measure, documents) without knowing whose they are, and
@@ -75,7 +86,9 @@ def label_command(
     chunks = {arm.name: cut for arm in arms if (cut := chunks_of(arm, dataset))}
     grades = None
     if judge:
-        grades = judge_relevance(dataset, [arm.run for arm in arms], judge, measure=criterion)
+        runs = [arm.run for arm in arms]
+        asking: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
+        grades = judge_relevance(dataset, runs, judge, measure=criterion, **asking)
     options: dict[str, Any] = {"criterion": criterion, "dataset": dataset, "grades": grades}
     is_over = False
     n_pending = 0

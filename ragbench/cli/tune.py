@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ragbench.cli.options import AtLeast1, Json, Requests, print_plan
+from ragbench import llms
+from ragbench.cli.options import AtLeast1, Concurrency, Json, Requests, Timeout, print_plan
 
 
 def tune_command(
@@ -20,6 +21,8 @@ def tune_command(
     max_requests: AtLeast1 = 2_000,
     output: Annotated[Path, typer.Option()] = Path("tuned.toml"),
     as_json: Json = False,
+    concurrency: Concurrency = 8,
+    timeout_s: Timeout = llms.TIMEOUT_S,
     requests: Requests,
 ) -> None:
     """Choose among wordings and examples of a criterion by the agreement of a judge with 30 or more
@@ -43,7 +46,6 @@ def tune_command(
     """
     import json
 
-    from ragbench import llms
     from ragbench.errors import printable
     from ragbench.labelling import tune_criterion
 
@@ -53,6 +55,8 @@ def tune_command(
             "questions": wording or [],
             "n_examples": n_examples,
             "max_requests": max_requests,
+            "concurrency": concurrency,
+            "timeout_s": timeout_s,
         }
         with llms.dry_run() as plan:
             tune_criterion(labels, criterion, judge, **options)

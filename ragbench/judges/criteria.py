@@ -154,8 +154,9 @@ def judge(
     The judge sees the earlier turns of a conversation (`Case.turns`), the latest 12,000 characters;
     "faithfulness" and "context_recall" count them as one more document. The criteria are in
     `ragbench/judges/criteria.toml`. Foreign text, such as the answer, is between tags that it cannot
-    close. The judge sees the first 12,000 characters of an answer; the explanation notes a longer
-    one.
+    close, and a verdict that is copied from it does not count; a judge that obeys an order in it and
+    writes a verdict of its own is not recognised (`judge_audit` measures it). The judge sees the
+    first 12,000 characters of an answer; the explanation notes a longer one.
 
     Some judgements need no request and have a `state`: an abstention, a refusal or an empty answer
     is "abstained" and a failed one "generation_failed" by the criteria that look at the answer
@@ -412,10 +413,14 @@ def verdicts(
 
 
 def judged_materials(
-    materials: Sequence[Material], criterion: Criterion, llm: LLM
+    materials: Sequence[Material], criterion: Criterion, llm: LLM, **asking: Any
 ) -> list[Judgement]:
-    """Return for each material its judgement; every material is sent to the judge."""
-    judged = _ask(llm, _alone(materials, criterion), materials)
+    """Return for each material its judgement; every material is sent to the judge.
+
+    Args:
+        asking: options of `generate_many`.
+    """
+    judged = _ask(llm, _alone(materials, criterion), materials, **asking)
     return [judged[i, criterion.name, 0] for i in range(len(materials))]
 
 

@@ -18,7 +18,12 @@ from ragbench.types import Judgement, LLMLike
 
 
 def sheet_agreement(
-    sheets: str | Path | Sequence[str | Path], criterion: Any, llm: LLMLike
+    sheets: str | Path | Sequence[str | Path],
+    criterion: Any,
+    llm: LLMLike,
+    *,
+    concurrency: int = 8,
+    timeout_s: float = llms.TIMEOUT_S,
 ) -> pd.DataFrame:
     """Have a judge judge the labelled answers of sheets, and compare it with the people who labelled
     them: the rows of `ragbench.statistics.judge_agreement`.
@@ -26,12 +31,16 @@ def sheet_agreement(
     The sheets hold questions, references, answers and contexts, so nothing else is needed; one
     request for each labelled answer. Labels by the criterion of which this is a wording count, too.
 
+    Args:
+        concurrency, timeout_s: as in `generate_many`.
+
     Raises:
         DataError: the sheets have no label by this criterion.
     """
     [loaded] = load_criteria(criterion)
     labels, items, materials = _labelled(sheets, loaded)
-    judged = verdicts(materials, loaded, llms.load_llm(llm))
+    options: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
+    judged = verdicts(materials, loaded, llms.load_llm(llm), **options)
     judgements = {}
     for item, material, [value] in zip(items["item"], materials, judged, strict=True):
         state = "judge_failed" if value is None else "scored"

@@ -21,7 +21,7 @@ from ragbench.judges.criteria import Material, judged_materials
 from ragbench.judges.criterion import Criterion, load_criteria
 from ragbench.labelling.agreement import labelled_materials
 from ragbench.metrics.rates import wilson_interval
-from ragbench.types import LLMLike
+from ragbench.types import LLM, LLMLike
 
 MIN_LABELS = 30
 """The smallest number of labelled answers to tune a criterion."""
@@ -63,6 +63,8 @@ def tune_criterion(
     n_examples: int = 4,
     max_requests: int = 2_000,
     path: str | Path = "",
+    concurrency: int = 8,
+    timeout_s: float = llms.TIMEOUT_S,
 ) -> Tuning:
     """Choose among wordings and examples of a criterion by the agreement of a judge with labels.
 
@@ -80,6 +82,7 @@ def tune_criterion(
         n_examples: the number of labelled answers that a candidate with examples shows.
         max_requests: the maximum number of requests; `dry_run` counts them and their cost.
         path: a TOML file for the tuned criterion, `[<name>_tuned]`; "" writes none.
+        concurrency, timeout_s: as in `generate_many`.
 
     Raises:
         DataError: there are fewer than 30 labelled answers.
@@ -104,16 +107,20 @@ def tune_criterion(
             "give fewer labels or wordings, or allow more"
         )
     model = llms.load_llm(llm)
+    options: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
     halves = [_part(f"half {material.query_id}", 2) for material in materials]
     agreements: dict[_Candidate, list[float]] = {}
     for wording, question in wordings.items():
         plain = replace(loaded, question=question)
-        agreements[wording, "none"] = _agreement(materials, people, [plain] * len(materials), model)
+        without_examples = [plain] * len(materials)
+        agreements[wording, "none"] = _agreement(
+            materials, people, without_examples, model, options
+        )
         with_examples = [
             _with_examples(plain, materials, people, halves, half, n_examples) for half in (0, 1)
         ]
         criteria = [with_examples[half] for half in halves]
-        agreements[wording, "labelled"] = _agreement(materials, people, criteria, model)
+        agreements[wording, "labelled"] = _agreement(materials, people, criteria, model, options)
     n = len(materials)
     after = _held_out_agreement(materials, agreements)
     low, high = wilson_interval(after, n)
@@ -208,12 +215,13 @@ def _agreement(
     materials: Sequence[Material],
     people: Sequence[float],
     criteria: Sequence[Criterion],
-    model: Any,
+    model: LLM,
+    asking: Mapping[str, Any],
 ) -> list[float]:
     """Return 1 - |judge - people| for each material, judged by its criterion; 0 without a verdict.
 
     `people` and `criteria` have the label and the criterion of each material. The materials of a
-    criterion are judged together.
+    criterion are judged together; `asking` are options of `generate_many`.
 
     Raises:
         ModelError: a request failed, and this is not a dry run.
@@ -222,7 +230,7 @@ def _agreement(
     # Criterion has eq=False: each object is a key of its own, also next to one with equal fields.
     for criterion in dict.fromkeys(criteria):
         rows = [i for i, other in enumerate(criteria) if other is criterion]
-        judged = judged_materials([materials[i] for i in rows], criterion, model)
+        judged = judged_materials([materials[i] for i in rows], criterion, model, **asking)
         failed = [judgement for judgement in judged if judgement.state == "judge_failed"]
         if failed and llms.active_dry_run() is None:
             raise ModelError(

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import ragbench as rb
-from ragbench import generation, llms
+from ragbench import generation, labelling, llms
+from ragbench.cli import app
 from ragbench.evaluation import EvaluationSpec, config_name, configuration, spec_of
 from ragbench.evaluation.identity import made_from
 from ragbench.evaluation.requests import answer_all
@@ -30,6 +32,25 @@ CASES = [
     for i in range(N)
 ]
 DATA = rb.Dataset("bridges", "test", CORPUS, CASES, {f"q{i}": {f"d{i}": 1} for i in range(N)})
+
+
+@pytest.fixture
+def sheet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three labels on each answer, so that there are enough to tune, and a place with the test set."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("ragbench.judges.card.user_data_path", lambda *_, **__: tmp_path / "data")
+    rb.testsets.save_testset(DATA, tmp_path / "set.yaml", "yaml")
+    path = tmp_path / "labels.csv"
+    results = [
+        rb.evaluate(DATA, [Answer(q, f"{word} {q}.") for q in DATA.queries], name=word)
+        for word in ("In", "By", "At")
+    ]
+    for result in results:
+        items = labelling.draw_items([result], "correctness", dataset=DATA, n=N)
+        labelling.label_sheet(items, path)
+    rows = labelling.read_sheet(path)
+    rows.assign(verdict="yes").drop(columns="value").to_csv(path, index=False)
+    return path
 
 
 @pytest.fixture
@@ -97,6 +118,26 @@ def test_no_more_and_no_fewer_requests_are_on_their_way_than_said(
     server = together(n)
     ASKS[name](n)
     assert server.most_at_once == n
+
+
+@pytest.mark.filterwarnings("ignore::ragbench.errors.JudgeWarning")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["audit", "openai:m", "--criteria", "correctness", "--n", "4", "--labels", "labels.csv"],
+        ["tune", "openai:m", "--labels", "labels.csv"],
+    ],
+)
+def test_commands_that_ask_a_judge_have_both_options(
+    sheet: Path, together: Any, command: list[str]
+) -> None:
+    server = together(3)
+    options = ["--allow-unpriced", "--concurrency", "3", "--timeout-s", "77"]
+    if command[0] == "audit":
+        options += ["--test-set", "set.yaml"]
+    done = CliRunner().invoke(app, [*command, *options])
+    assert done.exit_code in (0, 1), done.output
+    assert server.most_at_once == 3
 
 
 def test_a_time_limit_reaches_answers_and_judge(
