@@ -205,6 +205,15 @@ class Case:
         counts = Counter(doc_id for group in groups for doc_id in group)
         return tuple(group for group in groups if all(counts[doc_id] == 1 for doc_id in group))
 
+    def first_alternatives(self, doc_ids: Iterable[str]) -> set[str]:
+        """Return documents with the first document of its group in place of each alternative.
+
+        >>> sorted(Case("q", "?", metadata={"alternatives": [["7", "8"]]}).first_alternatives(["8", "3"]))
+        ['3', '7']
+        """
+        first_of = {doc_id: group[0] for group in self.alternatives for doc_id in group}
+        return {first_of.get(doc_id, doc_id) for doc_id in doc_ids}
+
 
 @dataclass(frozen=True, slots=True)
 class SafetySample:

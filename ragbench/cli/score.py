@@ -43,7 +43,7 @@ def score_command(
 
     Example: ragbench score qrels.txt bm25.run dense.run --measure nDCG@10,AP
     """
-    from ragbench.metrics.retrieval import parse_measures
+    from ragbench.metrics.retrieval import one_of_each, parse_measures
     from ragbench.testsets.loader import load_dataset
 
     names = [path.name.removesuffix(".gz").rpartition(".")[0] or path.name for path in runs]
@@ -54,15 +54,15 @@ def score_command(
     # A comma in parentheses is part of a name.
     named = [str(name) for name in parse_measures(re.split(r",(?![^()]*\))", measure))]
     judged = [name.replace("nDCG", "Judged") for name in named if name.startswith("nDCG")]
-    labels = (
-        metrics.read_qrels(qrels) if Path(qrels).is_file() else load_dataset(qrels, split).qrels
-    )
-    scores = {
-        name: metrics.score_run(
-            labels, metrics.read_run(path), list(dict.fromkeys([*named, *judged]))
-        )
-        for name, path in zip(names, runs, strict=True)
-    }
+    rankings = {name: metrics.read_run(path) for name, path in zip(names, runs, strict=True)}
+    if Path(qrels).is_file():
+        labels = metrics.read_qrels(qrels)
+    else:
+        data = load_dataset(qrels, split)
+        labels = one_of_each(data, data.qrels)
+        rankings = {name: one_of_each(data, run) for name, run in rankings.items()}
+    scored = list(dict.fromkeys([*named, *judged]))
+    scores = {name: metrics.score_run(labels, run, scored) for name, run in rankings.items()}
     means = _means(scores, {*judged} - {*named})
     others = statistics.compare_all(scores, first, measures=named) if len(scores) > 1 else None
     if as_json:

@@ -575,7 +575,9 @@ def _reach_by_documents(
     """Return how many of the relevant documents each list has a chunk or passage of; None if no
     document is known to be relevant. `chunks` are the contexts.
     """
-    relevant = {*question.relevant, *(span.doc_id for span in question.case.evidence)}
+    case = question.case
+    labelled = {*question.relevant, *(span.doc_id for span in case.evidence)}
+    relevant = case.first_alternatives(labelled)
     if not relevant:
         return None
     passages = question.answer.passage_of
@@ -586,12 +588,13 @@ def _reach_by_documents(
             source = passages.get(chunk_id) or by_id.get(chunk_id)
             if source is not None:
                 documents.add(source.doc_id)
-        return len(documents & relevant) / len(relevant)
+        return len(case.first_alternatives(documents) & relevant) / len(relevant)
 
     corpus = question.dataset.corpus
     # A system with documents of its own has no corpus here: then the corpus cannot be checked.
     is_unchecked = not corpus and bool(passages)
-    is_in_corpus = is_unchecked or not corpus.keys().isdisjoint(relevant)
+    is_in_corpus = is_unchecked or not corpus.keys().isdisjoint(labelled)
+    allowed = case.first_alternatives(labelled.difference(filtered))
     return _Reach(
         corpus=float(is_in_corpus),
         deep=fraction(lists.deep),
@@ -599,8 +602,8 @@ def _reach_by_documents(
         context=fraction(lists.context),
         unchanged=fraction(lists.unchanged),
         documents=len(relevant),
-        located=_is_located(question, relevant, chunks),
-        allowed=len(relevant.difference(filtered)) / len(relevant),
+        located=_is_located(question, labelled, chunks),
+        allowed=len(allowed) / len(relevant),
         stages={step: fraction(ids) for step, ids in lists.stages.items()},
     )
 
@@ -657,8 +660,8 @@ def _is_split(
 
 
 def _is_located(question: _Question, relevant: Collection[str], chunks: Sequence[Chunk]) -> bool:
-    """Return True if the contexts hold every relevant document, quote the evidence, or state every
-    gold fact.
+    """Return True if the contexts hold every relevant document (one of each group of alternatives),
+    quote the evidence, or state every gold fact.
     """
     dataset, facts = question.dataset, question.case.gold_facts
     pieces = sorted(chunks, key=lambda chunk: (chunk.doc_id, chunk.start))
@@ -666,7 +669,12 @@ def _is_located(question: _Question, relevant: Collection[str], chunks: Sequence
     texts += [passage.text for passage in question.answer.passages]
     joined = _folded(" ".join(texts))
     corpus = dataset.corpus
-    if all(doc_id in corpus and _folded(corpus[doc_id].full_text) in joined for doc_id in relevant):
+    held = []
+    for doc_id in relevant:
+        if doc_id in corpus and _folded(corpus[doc_id].full_text) in joined:
+            held.append(doc_id)
+    case = question.case
+    if case.first_alternatives(held) == case.first_alternatives(relevant):
         return True
     if facts and all(stated_facts("\n".join(texts), facts)):
         return True

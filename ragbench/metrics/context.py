@@ -113,10 +113,12 @@ def score_context(
         context_words = [word for text in texts for word in words(text)]
         if context_words:
             row["unique_token_ratio"] = len(set(context_words)) / len(context_words)
-        relevant = set(relevant_ids(dataset.qrels.get(case.query_id, {})))
+        grades = dataset.qrels.get(case.query_id, {})
+        relevant = case.first_alternatives(relevant_ids(grades))
         if relevant and is_matched:
-            row["context_recall"] = len(relevant & documents[i]) / len(relevant)
-            row["expected_document"] = float(not relevant.isdisjoint(documents[i]))
+            n_found = len(relevant & case.first_alternatives(documents[i]))
+            row["context_recall"] = n_found / len(relevant)
+            row["expected_document"] = float(n_found > 0)
         if case.gold_facts:
             row |= _fact_scores(texts, case.gold_facts)
         ids = context_ids(answer)

@@ -1,14 +1,14 @@
 """Which part of a system failed, question by question: the search, the answer, both or none."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
 from ragbench.evaluation import Result
 from ragbench.metrics.groundedness.support import claim_support
-from ragbench.metrics.retrieval import ceilings, score_run
-from ragbench.types import Dataset
+from ragbench.metrics.retrieval import ceilings, one_of_each, score_run
+from ragbench.types import Dataset, Qrels, Run
 
 _TESTS = {"llm_correctness": "judge", "gold_fact_coverage": "gold facts"}
 """Measure -> what tested the answer; the first that was scored decides."""
@@ -48,16 +48,13 @@ def part_verdicts(
         ceiling (NaN where no document is relevant), tested_by, value (in [0, 1]), verdict (one of
         `VERDICTS`, or "undecided").
     """
-    relevant = {
-        query_id: [
-            doc_id
-            for doc_id, grade in dataset.qrels.get(query_id, {}).items()
-            if grade >= min_grade
-        ]
-        for query_id in dataset.queries
-    }
+    relevant: dict[str, dict[str, int]] = {}
+    for each in dataset.queries:
+        grades = dataset.qrels.get(each, {})
+        relevant[each] = {doc_id: 1 for doc_id, grade in grades.items() if grade >= min_grade}
+    run = {query_id: dict(searched.run.get(query_id, {})) for query_id in relevant}
     table = answered.questions.set_index("query_id")[["question", "answer", "outcome"]]
-    table = table.join(_recall(relevant, searched, k))
+    table = table.join(_recall(one_of_each(dataset, relevant), one_of_each(dataset, run), k))
     has_answer = table["outcome"].isin(_ANSWERED)
     table["tested_by"] = _BY_OUTCOME
     table["value"] = float("nan")
@@ -80,11 +77,10 @@ def part_verdicts(
     return table.reset_index()
 
 
-def _recall(relevant: Mapping[str, Sequence[str]], searched: Result, k: int) -> pd.DataFrame:
+def _recall(qrels: Qrels, run: Run, k: int) -> pd.DataFrame:
     """Return relevant, recall and ceiling of each question."""
-    qrels = {query_id: dict.fromkeys(doc_ids, 1) for query_id, doc_ids in relevant.items()}
-    run = {query_id: searched.run.get(query_id, {}) for query_id in relevant}
-    table = pd.DataFrame({"relevant": pd.Series({one: len(ids) for one, ids in relevant.items()})})
+    numbers = {query_id: len(grades) for query_id, grades in qrels.items()}
+    table = pd.DataFrame({"relevant": pd.Series(numbers)})
     table["recall"] = score_run(qrels, run, [f"R@{k}"]).set_index("query_id")["value"]
     table["ceiling"] = ceilings(qrels, [f"R@{k}"]).set_index("query_id")["value"]
     table.loc[table["relevant"] == 0, ["recall", "ceiling"]] = float("nan")
@@ -104,7 +100,7 @@ def _tested(answered: Result) -> pd.DataFrame:
     return table[~table.index.duplicated(keep="first")]
 
 
-def _texts(dataset: Dataset, doc_ids: Sequence[str]) -> list[str]:
+def _texts(dataset: Dataset, doc_ids: Iterable[str]) -> list[str]:
     return [dataset.corpus[doc_id].full_text for doc_id in doc_ids if doc_id in dataset.corpus]
 
 

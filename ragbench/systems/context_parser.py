@@ -249,6 +249,13 @@ def _sources_in(tables: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _context_or_none(value: Any) -> Any:
     """Return one context as `read_context` does; None if it is empty."""
+    if hasattr(value, "tolist"):  # an array is a list here, and a number of numpy a number
+        value = value.tolist()
+    if isinstance(value, list | tuple) and value and all(isinstance(part, str) for part in value):
+        raise ValueError(
+            "a list of texts is not one context; expected a text, a table with a text, or a pair of "
+            "a text and a score (several texts are several contexts of the list)"
+        )
     if is_empty(value) or (isinstance(value, Mapping) and not value):
         return None
     context = read_context(value)

@@ -126,6 +126,7 @@ def assert_context_recall(
         raise ConfigError(
             f"k is {k} and at_least {at_least}; expected k from 1 and a number from 0 to 1"
         )
+    relevant = labelled.case.first_alternatives(relevant)
     ceiling = min(k, len(relevant)) / len(relevant)
     if at_least > ceiling:
         raise ConfigError(
@@ -136,7 +137,7 @@ def assert_context_recall(
 
     answer = _answered(labelled, results, f"context_recall@{k}")
     ranking = (list(systems.distinct_contexts(answer)) if by_chunk else _documents(answer))[:k]
-    recall = len(relevant & set(ranking)) / len(relevant)
+    recall = len(relevant & labelled.case.first_alternatives(ranking)) / len(relevant)
     passed = recall >= at_least
     _note(labelled, f"context_recall@{k}", recall, passed)
     if not passed:

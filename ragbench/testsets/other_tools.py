@@ -70,8 +70,8 @@ _EXPECTING = "equals similar factuality model-graded-factuality rouge-n context-
 _UNMATCHED = "reference contexts are in no document of the corpus: they are metadata, not evidence"
 _WITHOUT_DOCUMENTS = "reference contexts become evidence only with the documents (corpus=, --docs)"
 _ALTERNATIVES = (
-    "questions have alternative documents, of which one is enough for measures of a ranking of "
-    "documents; measures of contexts, evidence and citations count each"
+    "questions have alternative documents, of which one is enough; measures of evidence (passages) "
+    "count each"
 )
 _SEVERAL = "questions have several reference answers; the first is read, the others are metadata"
 _DOUBTFUL = (

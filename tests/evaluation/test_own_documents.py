@@ -3,13 +3,18 @@ which one is enough."""
 
 from __future__ import annotations
 
+import json
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import ragbench as rb
+from ragbench.cli import app
 from ragbench.errors import DataWarning
+from ragbench.testing import LabelledCase, assert_context_recall
 
 TEXT = "Schools should teach programming because it trains the mind."
 COUNTER = "Programming trains the mind of few, so schools should not teach it."
@@ -116,3 +121,49 @@ def test_one_of_the_alternatives_is_enough(name: str) -> None:
     assert (values["R@5"], values["RR"]) == (recall, rank)
     ceiling = rb.metrics.retrieval.retrieval_ceilings(data, measures=["R@5"])["value"]
     assert ceiling.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("name", ALTERNATIVES)
+def test_one_of_the_alternatives_is_enough_in_the_contexts(name: str) -> None:
+    """Groups, the documents in the contexts, and the fraction of the groups that they are of."""
+    groups, found, _, _ = ALTERNATIVES[name]
+    n_found = sum(not set(found).isdisjoint(group) for group in groups)
+    case = rb.Case("q1", "a?", gold_facts=(("blue",),), metadata={"alternatives": groups})
+    corpus = {doc_id: rb.Document(doc_id, f"Text {doc_id}.") for doc_id in "1789"}
+    qrels = {"q1": {doc_id: 1 for group in groups for doc_id in group}}
+    data = rb.Dataset("mine", "test", corpus, [case], qrels)
+    contexts = [{"id": each, "text": corpus[each].text} for each in found]
+    result = rb.evaluate(data, lambda _: {"answer": "It is red.", "contexts": contexts})
+    values = result.scores.set_index("measure")["value"]
+    assert values["context_recall"] == n_found / len(groups)
+    assert values["expected_document"] == float(n_found > 0)
+    diagnosis = rb.diagnose(result).iloc[0]
+    held = n_found == len(groups)  # as whole documents, so that the answer is to blame
+    assert (diagnosis["cause"] in ("refused", "not_used", "contradicts")) == held
+    labelled = LabelledCase(case, qrels["q1"])
+    if held:
+        assert assert_context_recall(found, labelled, k=5, at_least=1.0) == 1.0
+    else:
+        with pytest.raises(AssertionError):
+            assert_context_recall(found, labelled, k=5, at_least=1.0)
+
+
+def test_scores_of_a_dataset_and_a_run_know_alternatives(tmp_path: Path) -> None:
+    run = tmp_path / "a.run"
+    run.write_text("q1 Q0 8 1 2.0 a\n", encoding="utf-8")
+    (tmp_path / "qrels").mkdir()
+    rows: dict[str, list[dict[str, Any]]] = {
+        "corpus.jsonl": [{"_id": name, "text": f"Text {name}."} for name in ("7", "8")],
+        "queries.jsonl": [{"_id": "q1", "text": "a?", "metadata": {"alternatives": [["7", "8"]]}}],
+    }
+    for name, records in rows.items():
+        (tmp_path / name).write_text(
+            "\n".join(json.dumps(each) for each in records), encoding="utf-8"
+        )
+    qrels = "query-id\tcorpus-id\tscore\nq1\t7\t1\nq1\t8\t1\n"
+    (tmp_path / "qrels" / "test.tsv").write_text(qrels, encoding="utf-8")
+    arguments = ["score", str(tmp_path), str(run), "--measure", "R@5", "--json"]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    [row] = json.loads(done.stdout)["means"]
+    assert row["mean"] == 1.0

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 import ragbench as rb
-from ragbench.errors import DataWarning
+from ragbench.errors import DataError, DataWarning
 from ragbench.systems import HttpSystem, McpSystem
 from ragbench.systems.answer_parser import EMPTY_CONTEXT, read_answer
 from ragbench.testsets.fields import read_list
@@ -305,3 +305,24 @@ def test_holes_are_reported_once() -> None:
         result = rb.evaluate(DATA, lambda question: replies[question], perspectives=["answer"])
     assert sum(EMPTY_CONTEXT in str(each.message) for each in caught) == 1
     assert dict(result.system["unread"]) == {EMPTY_CONTEXT: 3}
+
+
+ARRAYS: dict[str, Any] = {
+    "an array of no dimension": np.array("It opened."),
+    "a pair": np.array(["It opened.", 0.5], dtype=object),
+    "a text of numpy": np.str_("It opened."),
+    "a table": np.array({"id": "a", "text": "It opened."}, dtype=object),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_an_array_among_the_contexts_is_read(name: str) -> None:
+    answer = read_answer("q1", {"answer": "1881", "contexts": [ARRAYS[name]]})
+    assert [passage.text for passage in answer.passages] == ["It opened."]
+    assert not answer.notes
+
+
+@pytest.mark.parametrize("given", [np.array(["a", "b"]), ["a", "b"], ("a",), np.array(["a"])])
+def test_a_list_of_texts_in_place_of_a_context_is_refused(given: Any) -> None:
+    with pytest.raises(DataError, match="a list of texts is not one context"):
+        read_answer("q1", {"answer": "1881", "contexts": [given]})
