@@ -27,6 +27,11 @@ from .keys import (
     api_keys,
     remove_key,
 )
+from .recorded_runs import (
+    compare_runs,
+    history,
+    run_of,
+)
 from .records import (
     import_results,
     record,
@@ -41,13 +46,10 @@ from .scheduler import (
     schedules,
 )
 from .trends import (
-    WATCHED,
-    compare_runs,
     drifts,
-    history,
-    run_of,
     trend,
 )
+from .watched_measures import WATCHED
 
 __all__ = [
     "WATCHED",

@@ -51,7 +51,9 @@ from ragbench.service.history_database import (
     write,
 )
 from ragbench.service.keys import EVERY_CLIENT
+from ragbench.service.recorded_runs import count_decided, previous_run
 from ragbench.service.tables import alert, alert_rule, series_of
+from ragbench.service.watched_measures import WATCHED
 
 _LOG = logging.getLogger("ragbench.alerts")
 _THRESHOLD = re.compile(r"([^\s<>=]+)\s*([<>])\s*(-?\d*\.?\d+)")
@@ -166,7 +168,7 @@ def _measure(connection: Connection, name: str, limit: float) -> str:
     if declared := find_measure(name):
         name = declared.name
     elif name not in recorded:
-        raise ConfigError(unknown("measure", name, [*trends.WATCHED, *recorded]))
+        raise ConfigError(unknown("measure", name, [*WATCHED, *recorded]))
     check_limit(name, limit)
     return name
 
@@ -292,7 +294,7 @@ def _finding(connection: Connection, run: Json, rule: _Row) -> _Finding:
         if run["passed"]:
             return _Finding(False, "targets are met", facts)
         title = "targets were missed"
-        decided = trends.decided_of(connection, [run["id"]]).get(run["id"])
+        decided = count_decided(connection, [run["id"]]).get(run["id"])
         if decided is not None and run["questions_passed"] is not None:
             title += f" ({passed_text(run['questions_passed'], decided, run['questions'])})"
         return _Finding(None if run["passed"] is None else True, title, facts)
@@ -438,7 +440,7 @@ def _facts(connection: Connection, run: Json, measure: str) -> Iterator[str]:
     low, high = score.ci_low, score.ci_high
     interval = "" if low is None or high is None else f", 95 % interval [{low:.3f}, {high:.3f}]"
     yield f"{measure} {score.mean:.3f}{interval}, {score.n_scored}/{score.n} questions scored"
-    before = trends.previous_run(connection, run)
+    before = previous_run(connection, run)
     if before and (then := _score(connection, before["id"], measure)):
         other = "" if before["fingerprint"] == run["fingerprint"] else ", on another dataset"
         change = score.mean - then.mean

@@ -11,7 +11,16 @@ from starlette.concurrency import run_in_threadpool
 
 from ragbench.errors import ConfigError
 from ragbench.evaluation import own_version
-from ragbench.service import alert_rules, conclusions, datasets, items, job_queue, scheduler, trends
+from ragbench.service import (
+    alert_rules,
+    conclusions,
+    datasets,
+    items,
+    job_queue,
+    recorded_runs,
+    scheduler,
+    trends,
+)
 from ragbench.service.access import LINE, Session, needs
 from ragbench.service.bodies import RunBody
 from ragbench.service.folders import CASES, NAME, cases_in, described
@@ -170,7 +179,7 @@ async def create_run(session: Runner, body: RunBody, response: Response, wait: W
 @router.get("/runs")
 def list_runs(session: Reader, series: Word = "", limit: Limit = 20) -> list[Json]:
     """List the newest runs with what changed since the run before."""
-    runs = trends.history(series=series, limit=limit, **session.scope)
+    runs = recorded_runs.history(series=series, limit=limit, **session.scope)
     return records(runs.rename(columns={"run": "id"}).drop(columns=["location", "categories"]))
 
 
@@ -218,7 +227,7 @@ def compare(session: Reader, a: Id, b: Id) -> Json:
     """
     for run_id in (a, b):
         run_row(session, run_id)
-    frame = trends.compare_runs(a, b, database=session.database).reset_index()
+    frame = recorded_runs.compare_runs(a, b, database=session.database).reset_index()
     conclusion, problem = conclusions.of_runs(session, a, b)
     frame["decision"] = ""  # the conclusion decides, by one measure
     if conclusion is not None:
@@ -238,7 +247,7 @@ def compare(session: Reader, a: Id, b: Id) -> Json:
 
 def _passed(session: Session, run_id: str) -> pd.DataFrame:
     """Return which questions of a run passed: query_id, question, value."""
-    _, scores, texts = trends.scores_of(run_id, session.database)
+    _, scores, texts = recorded_runs.scores_of(run_id, session.database)
     return scores.query("measure == 'pass_rate'").assign(question=scores["query_id"].map(texts))
 
 

@@ -9,9 +9,9 @@ from fastapi import HTTPException
 from ragbench.errors import ComparisonError, DataError
 from ragbench.evaluation import Results, load_results
 from ragbench.evaluation.decision import Conclusion
-from ragbench.service import trends
 from ragbench.service.access import Session
 from ragbench.service.history_database import connected
+from ragbench.service.recorded_runs import newest_runs
 from ragbench.service.responses import files_of_run, result_of_run, run_row, without_folders
 
 _NO_FILES = "the files of {} are not in the folder of this server, or were replaced"
@@ -22,7 +22,7 @@ def of_sweep(session: Session, series: str) -> tuple[Conclusion | None, str]:
     its files are not here. 404 where the client has no such sweep.
     """
     with connected(session.database) as connection:
-        lines = trends.newest_runs(connection, session.owner, series)
+        lines = newest_runs(connection, session.owner, series)
     swept = [line for line in lines if line["kind"] == "sweep"]
     if not swept:
         raise HTTPException(404, "there is no such sweep")

@@ -21,12 +21,13 @@ from ragbench.datasets.records import document_line
 from ragbench.errors import DataError
 from ragbench.evaluation import Result, load_result
 from ragbench.language import n_words
-from ragbench.service import items, trends
+from ragbench.service import items
 from ragbench.service.access import TENANT, Session, needs
 from ragbench.service.api import Limit, Wait, run_job
 from ragbench.service.bodies import Body, RunBody, Text, Word
 from ragbench.service.folders import CASES
 from ragbench.service.history_database import Json, timestamp
+from ragbench.service.recorded_runs import newest_means
 from ragbench.service.responses import (
     cases_of,
     decided_of,
@@ -264,7 +265,7 @@ def _summary(session: Session, row: Json, decided: int) -> Json:
 @router.get("/evaluation/runs")
 def list_runs(session: Reader, limit: Limit = 50) -> list[Json]:
     """List the newest runs."""
-    runs = [row for row, _ in trends.newest_means([], limit=limit, **session.scope)]
+    runs = [row for row, _ in newest_means([], limit=limit, **session.scope)]
     return _summaries(session, runs)
 
 
@@ -366,7 +367,7 @@ def _response_ms(session: Session, row: Json) -> float | None:
 def metrics(session: Reader) -> Json:
     """Read metrics over runs."""
     measures = [*_MEASURES.values(), *_HALLUCINATION.values()]
-    newest = trends.newest_means(measures, limit=50, **session.scope)
+    newest = newest_means(measures, limit=50, **session.scope)
     runs = [_metrics(row, means, _response_ms(session, row)) for row, means in newest]
     if not runs:
         return {"totalRuns": 0, "totalCost": 0.0, "latest": None}

@@ -15,12 +15,11 @@ from starlette.concurrency import run_in_threadpool
 from ragbench.errors import ConfigError, DataError
 from ragbench.evaluation import Result, load_result
 from ragbench.evaluation.formats import plain
-from ragbench.service import trends
 from ragbench.service.access import Session
 from ragbench.service.history_database import Json, connected
 from ragbench.service.job_queue import jobs
+from ragbench.service.recorded_runs import count_decided, run_of, scores_of
 from ragbench.service.records import content_of
-from ragbench.service.trends import run_of, scores_of
 
 _ID = 64
 _FOLDERS = re.compile(r"(?<![\w.:/<>])(?:/[^\s/'\",:;()<>]+)+/(?=[^\s/])")
@@ -60,7 +59,7 @@ def folder_of_run(session: Session, row: Json) -> Path | None:
 def decided_of(ids: list[str], database: str) -> dict[str, int]:
     """Return run id -> how many of its questions passed or failed, where any did."""
     with connected(database) as connection:
-        return trends.decided_of(connection, ids)
+        return count_decided(connection, ids)
 
 
 def run_document(session: Session, run_id: str) -> Json:

@@ -42,7 +42,8 @@ from ragbench.service import (
 from ragbench.service.automatic import record_finished
 from ragbench.service.datasets import iso_time
 from ragbench.service.history_database import connected, database_url
-from ragbench.service.trends import overview, scores_of
+from ragbench.service.recorded_runs import scores_of
+from ragbench.service.trends import overview
 from ragbench.statistics import Drift, drift
 from ragbench.store.engines import engine_of
 from tests.committed import copy_committed

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from ragbench.report.page import banner, report_html
 from ragbench.report.page.html import script_hash
-from ragbench.service import api, conclusions, scheduler, trends
+from ragbench.service import api, conclusions, recorded_runs, scheduler, trends
 from ragbench.service import datasets as data_sets
 from ragbench.service.access import COOKIE, key_of
 from ragbench.service.alert_rules import raised_alerts
@@ -101,13 +101,13 @@ def runs(who: Visitor, measure: str = "") -> HTMLResponse:
 def read_series(who: Visitor, series: str, configuration: str, measure: str = "") -> HTMLResponse:
     """Show the measures of a configuration over time."""
     with connected(who.database) as connection:
-        lines = trends.newest_runs(connection, who.owner, series)
+        lines = recorded_runs.newest_runs(connection, who.owner, series)
     newest = {row["configuration"]: row["id"] for row in lines}
     if configuration not in newest:
         raise HTTPException(404, "there is no such series")
     names = views.measures_of([newest[configuration]], who.database)
     charts = views.panels(who, series, configuration, [measure] if measure else names[:_CHARTS])
-    recent = trends.history(series=series, limit=_NEWEST * len(newest), **who.ownership)
+    recent = recorded_runs.history(series=series, limit=_NEWEST * len(newest), **who.ownership)
     recent = recent[recent["configuration"] == configuration].head(_NEWEST)
     return page(
         who.request,
@@ -157,7 +157,7 @@ def read_run(who: Visitor, run_id: str) -> HTMLResponse:
     """Show a run: its measures, and where its report is."""
     row, scores = run_row(who, run_id)
     with connected(who.database) as connection:
-        before = (trends.previous_run(connection, row) or {"id": ""})["id"]
+        before = (recorded_runs.previous_run(connection, row) or {"id": ""})["id"]
     result = result_of_run(who, row)
     return page(
         who.request,
@@ -186,7 +186,7 @@ def report(who: Visitor, run_id: str) -> HTMLResponse:
 @router.get("/compare")
 def compare(who: Visitor, a: str = "", b: str = "") -> HTMLResponse:
     """Compare two runs."""
-    groups = pairs.comparable_runs(records(trends.history(limit=200, **who.scope)), a)
+    groups = pairs.comparable_runs(records(recorded_runs.history(limit=200, **who.scope)), a)
     comparison = None
     if a and b:
         before, after = run_row(who, a)[0], run_row(who, b)[0]

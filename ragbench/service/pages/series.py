@@ -13,9 +13,11 @@ from ragbench.service import trends
 from ragbench.service.access import Session
 from ragbench.service.history_database import Json, connected, read_rows
 from ragbench.service.pages.charts import line_chart
+from ragbench.service.recorded_runs import newest_runs, values_over_time
 from ragbench.service.responses import records
 from ragbench.service.tables import score
 from ragbench.service.trends import State
+from ragbench.service.watched_measures import MAIN
 from ragbench.types import grouped
 
 _RUNS = 400  # of a chart
@@ -41,7 +43,7 @@ def measures_of(ids: list[str], database: str) -> list[str]:
     """
     query = select(score.c.measure).where(score.c.run_id.in_(ids)).distinct()
     names = {row.measure for row in read_rows(database, query)}
-    order = dict.fromkeys((*_first_of(names), *trends.MAIN, *sorted(names)))
+    order = dict.fromkeys((*_first_of(names), *MAIN, *sorted(names)))
     return [name for name in order if name in names]
 
 
@@ -100,7 +102,7 @@ def _newest_panels(
     """
     client, series, configuration = line
     of = {"client_id": client, "series": series, "configuration": configuration}
-    values = trends.values_over_time(of, measures, limit=_FIRST_RUNS, database=database)
+    values = values_over_time(of, measures, limit=_FIRST_RUNS, database=database)
     charts: list[Json] = []
     for measure in measures:
         rows = values[values["measure"] == measure]
@@ -144,7 +146,7 @@ OF_CLIENTS = {
 def newest_of_clients(session: Session) -> list[Json]:
     """Return the newest run of each client with its means of `OF_CLIENTS` (None = not measured)."""
     with connected(session.database) as connection:
-        newest = trends.newest_runs(connection, session.client)
+        newest = newest_runs(connection, session.client)
     lines = grouped(newest, lambda row: row["client_id"])
     rows = {client: runs[0] for client, runs in sorted(lines.items())}
     query = select(score.c.run_id, score.c.measure, score.c.mean)

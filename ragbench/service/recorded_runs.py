@@ -1,0 +1,325 @@
+"""Runs out of the database: the newest, one with its scores, two compared."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sqlalchemy import Connection, Select, and_, func, literal, select
+
+from ragbench.errors import ConfigError, DataError, unknown
+from ragbench.service import tables
+from ragbench.service.history_database import Json, connected
+from ragbench.service.watched_measures import MAIN, WATCHED
+from ragbench.statistics import compare
+from ragbench.types import grouped
+
+RunRow = Mapping[Any, Any]
+"""A row of the table of runs: the name of a column -> its value."""
+CONFIGURATION = ("client_id", "series", "configuration")
+"""The columns that runs of one configuration share."""
+
+_HISTORY = (
+    "run made_at kind client_id series configuration dataset passed questions questions_passed "
+    "questions_decided cost_usd seconds location categories changed"
+).split()
+_NEWEST = (
+    "id client_id kind series configuration epoch case_set made_at passed questions "
+    "questions_passed cost_usd"
+).split()
+_MAX_CHANGES = 3  # that are listed of the parameters, and of the versions
+
+
+def history(
+    *,
+    series: str = "",
+    client: str | None = None,
+    limit: int = 20,
+    database: str = "",
+) -> pd.DataFrame:
+    """Return the newest runs, the newest first, and what changed since the previous run of the same
+    configuration.
+
+    Columns: run (its id), made_at, kind, client_id, series, configuration, dataset, passed,
+    questions, questions_passed, questions_decided (passed or failed), cost_usd, seconds, location,
+    categories (name -> pass rate, number of questions), changed.
+
+    Args:
+        series: only the runs of this sweep or evaluation; "" = all.
+        client: only the runs of this client; None = the runs of every client.
+        limit: how many; 0 = all.
+        database: a file or URL; "" = RAGBENCH_DATABASE, else a file in the user's data folder.
+
+    >>> history(limit=5)  # doctest: +SKIP
+
+    Raises:
+        ConfigError, DataError: the database cannot be used.
+    """
+    with connected(database) as connection:
+        rows = _newest_rows(connection, series, client, limit)
+        n_decided = count_decided(connection, [row["id"] for row in rows])
+        for row in rows:
+            row["changed"] = changes_since(previous_run(connection, row), row)
+            row["run"] = row["id"]
+            row["categories"] = json.loads(row["categories"])
+            row["questions_decided"] = n_decided.get(row["id"])
+    counts = dict.fromkeys(("questions_passed", "questions_decided"), "Int64")
+    types = {"passed": "boolean", **counts, "cost_usd": "float64"}
+    return pd.DataFrame(rows, columns=_HISTORY).astype(types)
+
+
+def count_decided(connection: Connection, run_ids: Sequence[str]) -> dict[str, int]:
+    """Return run id -> the number of its questions that passed or failed, for runs with a pass rate."""
+    score = tables.score.c
+    query = select(score.run_id, score.n_scored)
+    query = query.where(score.run_id.in_(run_ids), score.measure == "pass_rate")
+    return {row.run_id: row.n_scored for row in connection.execute(query)}
+
+
+def values_over_time(
+    row: RunRow, measures: Sequence[str], *, limit: int, database: str = ""
+) -> pd.DataFrame:
+    """Return the means of measures in the newest runs of a configuration, the oldest run first;
+    whether they moved is not tested.
+
+    Columns: run, made_at, epoch, cost_usd, measure, mean, ci_low, ci_high.
+
+    Args:
+        row: a run of the configuration.
+        limit: how many runs.
+    """
+    run = tables.run.c
+    score = tables.score.c
+    newest = select(run.id.label("run"), run.made_at, run.epoch, run.cost_usd)
+    newest = newest.where(*_same_configuration(row))
+    newest = newest.order_by(run.made_at.desc(), run.id).limit(limit)
+    with connected(database) as connection:
+        runs = [dict(each) for each in connection.execute(newest).mappings()]
+        run_ids = [each["run"] for each in runs]
+        values = select(
+            score.run_id.label("run"), score.measure, score.mean, score.ci_low, score.ci_high
+        )
+        values = values.where(score.run_id.in_(run_ids), score.measure.in_(measures))
+        scores = [dict(each) for each in connection.execute(values).mappings()]
+    names = ["run", "measure", "mean", "ci_low", "ci_high"]
+    oldest_first = pd.DataFrame(runs[::-1])
+    frame = oldest_first.merge(pd.DataFrame(scores, columns=names), on="run")
+    frame["made_at"] = pd.to_datetime(frame["made_at"], utc=True, format="ISO8601")
+    numbers = dict.fromkeys(("mean", "ci_low", "ci_high", "cost_usd"), "float64")
+    return frame.astype(numbers)
+
+
+def newest_means(
+    measures: Sequence[str], *, limit: int, client: str | None = None, database: str = ""
+) -> list[tuple[Json, dict[str, float | None]]]:
+    """Return the newest runs, the newest first, each with its means of these measures.
+
+    A run without a measure lacks it; a mean is None if no question is scored.
+    """
+    score = tables.score.c
+    with connected(database) as connection:
+        rows = _newest_rows(connection, "", client, limit)
+        means: dict[str, dict[str, float | None]] = {row["id"]: {} for row in rows}
+        query = select(score.run_id, score.measure, score.mean)
+        query = query.where(score.run_id.in_(list(means)), score.measure.in_(measures))
+        for run_id, measure, mean in connection.execute(query):
+            means[run_id][measure] = mean
+    return [(row, means[row["id"]]) for row in rows]
+
+
+def newest_runs(connection: Connection, client: str | None, series: str = "") -> list[Json]:
+    """Return the newest run of each configuration, the newest first.
+
+    Each row also has `runs`, the number of runs of the configuration, `n`, the number of runs in the
+    epoch of the newest, and `recorded`, when a run of that epoch was recorded last.
+    """
+    run = tables.run.c
+    epoch_columns = [run[name] for name in (*CONFIGURATION, "epoch")]
+    epochs = select(
+        *epoch_columns,
+        func.count().label("n"),
+        func.max(run.recorded_at).label("recorded"),
+        func.max(run.made_at).label("made_at"),
+    ).group_by(*epoch_columns)
+    epoch = of_owner(epochs, series, client).subquery().c
+    is_newest = and_(*(run[name] == epoch[name] for name in (*CONFIGURATION, "epoch", "made_at")))
+    query = select(*(run[name] for name in _NEWEST), epoch.n, epoch.recorded).where(is_newest)
+    # One row for each epoch of a configuration, of which the first is the newest.
+    rows = connection.execute(query.order_by(run.made_at.desc(), run.id)).mappings().all()
+    newest = []
+    for members in grouped(rows, configuration_of).values():
+        runs_in_epoch = {row["epoch"]: row["n"] for row in members}
+        newest.append({**members[0], "runs": sum(runs_in_epoch.values())})
+    return newest
+
+
+def configuration_of(row: RunRow) -> tuple[str, ...]:
+    """Return the client, the series and the configuration of a run."""
+    return tuple(row[name] for name in CONFIGURATION)
+
+
+def run_of(run: str, database: str = "") -> tuple[RunRow, pd.DataFrame, dict[str, str]]:
+    """Return a run: its row, its scores per measure, those of `MAIN` first, and its questions (id ->
+    text).
+
+    Args:
+        run: the beginning of its id; the name of a series or a configuration, for its newest run; or
+            "latest".
+
+    Raises:
+        ConfigError: no run, or several, are meant.
+        DataError: the database cannot be read.
+    """
+    column = tables.run.c
+    newest_first = select(tables.run).order_by(column.made_at.desc())
+    by_id = newest_first.where(column.id.startswith(run, autoescape=True)).limit(2)
+    is_named = literal(run).in_(["latest", column.series, column.configuration])
+    by_name = newest_first.where(is_named).limit(1)
+    with connected(database) as connection:
+        rows = connection.execute(by_id).mappings().all()
+        if not rows:
+            rows = connection.execute(by_name).mappings().all()
+        if len(rows) > 1 or (rows and not run):
+            raise ConfigError(f"{len(rows)} runs begin with {run!r}")
+        if not rows:
+            known_ids = [row["id"][:12] for row in _newest_rows(connection, "", None, 50)]
+            raise ConfigError(unknown("run", run, known_ids))
+        row = dict(rows[0])
+        of_run = select(tables.score).where(tables.score.c.run_id == row["id"])
+        scores = pd.read_sql(of_run, connection).drop(columns="run_id").sort_values("measure")
+        questions = questions_of(connection, [row])[row["case_set"]]
+    rank = {measure: i for i, measure in enumerate(MAIN)}
+    scores = scores.sort_values("measure", key=lambda names: names.map(rank), kind="stable")
+    return row, scores, questions
+
+
+def scores_of(run: str, database: str = "") -> tuple[RunRow, pd.DataFrame, dict[str, str]]:
+    """Return a run as `run_of` does, with the scores as in `Result.scores`: query_id, measure,
+    value.
+    """
+    row, scores, questions = run_of(run, database)
+    stored = scores.dropna(subset=["case_values"]).set_index("measure")["case_values"]
+    values = {measure: stored_values(data) for measure, data in stored.items()}
+    wide = pd.DataFrame(values, index=pd.Index(sorted(questions), name="query_id"))
+    long = wide.melt(var_name="measure", ignore_index=False).reset_index()
+    return row, long, questions
+
+
+def compare_runs(before: str, after: str, *, database: str = "") -> pd.DataFrame:
+    """Compare two runs on the questions that both have, as `ragbench.compare` does: by the watched
+    measures, or by all measures if they have none of these.
+
+    Raises:
+        ConfigError: there is no such run, or a measure that `compare` refuses.
+        DataError: the runs have no question in common, or the database cannot be read.
+    """
+    _, scores_before, questions_before = scores_of(before, database)
+    _, scores_after, questions_after = scores_of(after, database)
+    shared = [
+        query_id
+        for query_id, text in questions_before.items()
+        if questions_after.get(query_id) == text
+    ]
+    if not shared:
+        raise DataError(
+            f"runs {before} and {after} have no question in common, so there is nothing to compare"
+        )
+    scores_before = scores_before[scores_before["query_id"].isin(shared)]
+    scores_after = scores_after[scores_after["query_id"].isin(shared)]
+    common = set(scores_before["measure"]) & set(scores_after["measure"])
+    watched = [measure for measure in WATCHED if measure in common]
+    return compare(scores_before, scores_after, measures=watched or None)
+
+
+def _newest_rows(
+    connection: Connection, series: str, client: str | None, limit: int
+) -> list[dict[str, Any]]:
+    """Return the rows of the newest runs, the newest first; all for the limit 0."""
+    run = tables.run.c
+    query = of_owner(select(tables.run), series, client).order_by(run.made_at.desc(), run.id)
+    return [dict(row) for row in connection.execute(query.limit(limit or None)).mappings()]
+
+
+def of_owner(query: Select[Any], series: str, client: str | None) -> Select[Any]:
+    """Return a query of runs that keeps the runs of a series ("" = all) and of a client (None = every
+    client).
+    """
+    if series:
+        query = query.where(tables.run.c.series == series)
+    if client is not None:
+        query = query.where(tables.run.c.client_id == client)
+    return query
+
+
+def _same_configuration(row: RunRow) -> list[Any]:
+    """Return the conditions for a run of the same configuration."""
+    return [tables.run.c[name] == row[name] for name in CONFIGURATION]
+
+
+def previous_run(connection: Connection, row: RunRow) -> RunRow | None:
+    """Return the previous run of the same configuration; None for its first run."""
+    run = tables.run.c
+    query = select(tables.run).where(*_same_configuration(row), run.made_at < row["made_at"])
+    return connection.execute(query.order_by(run.made_at.desc())).mappings().first()
+
+
+def questions_of(connection: Connection, rows: Sequence[RunRow]) -> dict[str, dict[str, str]]:
+    """Return the questions of runs: id of a set of cases -> query id -> text."""
+    ids = {row["case_set"] for row in rows}
+    query = select(tables.case_set).where(tables.case_set.c.id.in_(ids))
+    return {row.id: json.loads(row.cases) for row in connection.execute(query)}
+
+
+def stored_values(data: bytes) -> npt.NDArray[np.float64]:
+    """Return the values per question that a row of scores holds, in the order of the sorted query ids;
+    NaN is unscored.
+    """
+    return np.frombuffer(data, dtype="<f8")
+
+
+def changes_since(before: RunRow | None, row: RunRow) -> str:
+    """Return what differs from an earlier run: "dataset", parameters and versions as "name old -> new";
+    "unchanged scores" if nothing differs, not even a score; "first run" if there is no earlier run;
+    "" if only scores differ.
+    """
+    if before is None:
+        return "first run"
+    changed = []
+    if before["fingerprint"] != row["fingerprint"]:
+        changed.append("dataset")
+    for column in ("parameters", "versions"):
+        changes = _changes_of_settings(json.loads(before[column]), json.loads(row[column]))
+        changed += changes[:_MAX_CHANGES]
+        if len(changes) > _MAX_CHANGES:
+            changed.append(f"{len(changes) - _MAX_CHANGES} more {column}")
+    if not changed and before["content"] == row["content"]:
+        return "unchanged scores"
+    return ", ".join(changed)
+
+
+def _changes_of_settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Return the settings that differ, as "name old -> new", by name; the number of cores is not a
+    setting.
+    """
+    values_before = _flat(before)
+    values_after = _flat(after)
+    changes = []
+    for name in sorted({**values_before, **values_after}):
+        if name != "cores" and values_before.get(name) != values_after.get(name):
+            old = values_before.get(name, "none")
+            new = values_after.get(name, "none")
+            changes.append(f"{name} {old} -> {new}")
+    return changes
+
+
+def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested settings as one dict; a later value replaces an earlier one of the same name."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            flat.update(_flat(value))
+        else:
+            flat[name] = value
+    return flat
