@@ -8,8 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +36,30 @@ _B = 0.75
 _ENDS_SENTENCE = re.compile(r"""[.!?:;,。！？]["'”’)\]]*$""")
 
 
+class _Passages(NamedTuple):
+    """The contexts of all questions, prepared for the comparison with a question.
+
+    `sentences_of` has the sentences of each chunk, by its id, and `row_of` the row of each different
+    sentence in `vectors` (sentences, dimensions) and in `word_counts` (stem -> frequency). By the id
+    of a chunk, `chunk_vectors` has the mean of its sentences' vectors at unit length, zeros if it
+    has no sentence, and `chunk_words` its stems.
+    """
+
+    sentences_of: Mapping[str, Sequence[str]]
+    row_of: Mapping[str, int]
+    vectors: npt.NDArray[Any]
+    word_counts: Sequence[Counter[str]]
+    chunk_vectors: Mapping[str, npt.NDArray[Any]]
+    chunk_words: Mapping[str, frozenset[str]]
+
+
+class _Question(NamedTuple):
+    """A question as it is compared with passages: `vector` (dimensions,), and its stems."""
+
+    vector: npt.NDArray[Any]
+    words: frozenset[str]
+
+
 def extract_answers(
     cases: Sequence[Case],
     contexts: Mapping[str, Sequence[Chunk]],
@@ -62,51 +85,89 @@ def extract_answers(
         (stemmed, without stop words). It estimates whether the contexts are about the question, not
         whether the answer is right; it is not fitted.
     """
-    chunks = {chunk.chunk_id: chunk for case in cases for chunk in contexts[case.query_id]}
-    sentences_of = {
-        chunk_id: _sentences(chunk.text, chunk.start == 0) for chunk_id, chunk in chunks.items()
-    }
-    sentences = list(dict.fromkeys(chain.from_iterable(sentences_of.values())))
-    row_of = {text: row for row, text in enumerate(sentences)}
-    questions = [case.text for case in cases]
+    chunks: dict[str, Chunk] = {}
+    for case in cases:
+        for chunk in contexts[case.query_id]:
+            chunks[chunk.chunk_id] = chunk
     model = load_embedder(embedder)
-    question_vectors: npt.NDArray[Any] = np.zeros((len(cases), 1))
-    sentence_vectors: npt.NDArray[Any] = np.zeros((0, 1))
-    if sentences:  # else there is nothing to compare with
-        question_vectors = model.encode(questions)
-        sentence_vectors = model.encode(sentences)
-    vector_of = {}  # of a chunk: the mean of its sentences' vectors at unit length
-    for chunk_id, parts in sentences_of.items():
-        total = sentence_vectors[[row_of[text] for text in parts]].sum(axis=0)
-        vector_of[chunk_id] = total / max(float(np.linalg.norm(total)), 1e-12)
-    spoken = language_of(list(chunks.values()), language)
-    is_known = knows(model, spoken)
-    threshold = ABSTAIN_BELOW if is_known else ABSTAIN_BELOW_BY_WORDS
-    stems = Words(spoken).of
-    sentence_counts = [Counter(words) for words in stems(sentences)]
-    question_words = [frozenset(words) for words in stems(questions)]
-    chunk_words = stems([chunk.text for chunk in chunks.values()])
-    words_of = {
-        chunk_id: frozenset(words) for chunk_id, words in zip(chunks, chunk_words, strict=True)
-    }
+    text_language = language_of(list(chunks.values()), language)
+    uses_cosine = knows(model, text_language)
+    threshold = ABSTAIN_BELOW if uses_cosine else ABSTAIN_BELOW_BY_WORDS
+    stems = Words(text_language)
+    passages = _prepare_passages(chunks, model, stems)
+    questions = [case.text for case in cases]
+    vectors: npt.NDArray[Any] = np.zeros((len(cases), 1))
+    if passages.row_of:  # else there is no sentence to compare with
+        vectors = model.encode(questions)
     answers = []
-    for case, vector, words in zip(cases, question_vectors, question_words, strict=True):
+    for case, vector, words in zip(cases, vectors, stems.of(questions), strict=True):
+        question = _Question(vector, frozenset(words))
         ranked = contexts[case.query_id]
-        candidates = dict.fromkeys(chain(*(sentences_of[chunk.chunk_id] for chunk in ranked)))
-        rows = [row_of[text] for text in candidates]
-        shares = _shares(words, [sentence_counts[row] for row in rows])
-        cosines = np.clip(sentence_vectors[rows] @ vector, 0.0, 1.0) if is_known else shares
-        support = np.round((cosines + shares) / 2, 6)
-        support_of = dict(zip(candidates, support.tolist(), strict=True))
+        support_of = _support(question, passages, ranked, uses_cosine)
+        answer = _extract(case.query_id, ranked, passages.sentences_of, support_of, threshold)
         confidence = 0.0
         for chunk in ranked:
-            overlap = len(words & words_of[chunk.chunk_id]) / len(words) if words else 0.0
-            cosine = min(max(float(vector_of[chunk.chunk_id] @ vector), 0.0), 1.0)
-            similarity = cosine if is_known else overlap
-            confidence = max(confidence, round((similarity + overlap) / 2, 6))
-        answer = _extract(case.query_id, ranked, sentences_of, support_of, threshold)
+            confidence = max(confidence, _fit(question, passages, chunk.chunk_id, uses_cosine))
         answers.append(replace(answer, confidence=confidence))
     return answers
+
+
+def _prepare_passages(chunks: Mapping[str, Chunk], model: Embedder, stems: Words) -> _Passages:
+    """Split chunks (by their ids) into sentences, embed these, and count the stems of both."""
+    sentences_of = {}
+    row_of: dict[str, int] = {}
+    for chunk_id, chunk in chunks.items():
+        sentences_of[chunk_id] = _sentences(chunk.text, chunk.start == 0)
+        for sentence in sentences_of[chunk_id]:
+            row_of.setdefault(sentence, len(row_of))
+    sentences = list(row_of)
+    vectors: npt.NDArray[Any] = np.zeros((0, 1))
+    if sentences:
+        vectors = model.encode(sentences)
+    chunk_vectors = {}
+    for chunk_id, sentences_of_chunk in sentences_of.items():
+        rows = [row_of[sentence] for sentence in sentences_of_chunk]
+        total = vectors[rows].sum(axis=0)
+        chunk_vectors[chunk_id] = total / max(float(np.linalg.norm(total)), 1e-12)
+    chunk_words = {}
+    stems_of_chunks = stems.of([chunk.text for chunk in chunks.values()])
+    for chunk_id, words in zip(chunks, stems_of_chunks, strict=True):
+        chunk_words[chunk_id] = frozenset(words)
+    word_counts = [Counter(words) for words in stems.of(sentences)]
+    return _Passages(sentences_of, row_of, vectors, word_counts, chunk_vectors, chunk_words)
+
+
+def _support(
+    question: _Question, passages: _Passages, contexts: Sequence[Chunk], uses_cosine: bool
+) -> dict[str, float]:
+    """Return the support of each different sentence of the contexts, in [0, 1]: the mean of its cosine
+    with the question (clipped at 0) and its BM25 score, or the BM25 score alone.
+    """
+    sentences: dict[str, None] = {}  # each once, in the order of the contexts
+    for chunk in contexts:
+        sentences |= dict.fromkeys(passages.sentences_of[chunk.chunk_id])
+    rows = [passages.row_of[sentence] for sentence in sentences]
+    by_words = _bm25_fractions(question.words, [passages.word_counts[row] for row in rows])
+    similarity = by_words
+    if uses_cosine:
+        similarity = np.clip(passages.vectors[rows] @ question.vector, 0.0, 1.0)
+    support = np.round((similarity + by_words) / 2, 6)
+    return dict(zip(sentences, support.tolist(), strict=True))
+
+
+def _fit(question: _Question, passages: _Passages, chunk_id: str, uses_cosine: bool) -> float:
+    """Return the fit of a context as a whole, in [0, 1]: the mean of its cosine with the question
+    (clipped at 0) and the fraction of the question's words that it contains, or that fraction alone.
+    """
+    overlap = 0.0
+    if question.words:
+        shared = question.words & passages.chunk_words[chunk_id]
+        overlap = len(shared) / len(question.words)
+    similarity = overlap
+    if uses_cosine:
+        cosine = float(passages.chunk_vectors[chunk_id] @ question.vector)
+        similarity = min(max(cosine, 0.0), 1.0)
+    return round((similarity + overlap) / 2, 6)
 
 
 def _sentences(text: str, is_first: bool) -> list[str]:
@@ -136,17 +197,20 @@ def _sentences(text: str, is_first: bool) -> list[str]:
     return sentences
 
 
-def _shares(words: frozenset[str], sentences: Sequence[Counter[str]]) -> npt.NDArray[Any]:
+def _bm25_fractions(words: frozenset[str], sentences: Sequence[Counter[str]]) -> npt.NDArray[Any]:
     """Return the BM25 score of each sentence (given as word counts) with equal word weights, as a
     fraction of the highest possible score (sentences,).
     """
     if not words or not sentences:
         return np.zeros(len(sentences))
     lengths = np.array([counts.total() for counts in sentences], float)
-    saturation = _K1 * (1 - _B + _B * lengths / max(lengths.mean(), 1.0))
-    hits = np.array([[counts[word] for word in sorted(words)] for counts in sentences], float)
-    share: npt.NDArray[Any] = (hits / (hits + saturation[:, None])).mean(axis=1)
-    return share
+    relative_lengths = lengths / max(lengths.mean(), 1.0)
+    saturation = _K1 * (1 - _B + _B * relative_lengths)
+    sorted_words = sorted(words)
+    frequencies = np.array([[counts[word] for word in sorted_words] for counts in sentences], float)
+    word_scores = frequencies / (frequencies + saturation[:, None])
+    fractions: npt.NDArray[Any] = word_scores.mean(axis=1)
+    return fractions
 
 
 def _extract(

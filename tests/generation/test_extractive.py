@@ -14,7 +14,7 @@ import pytest
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.generation import context_chunks, generate_answers
-from ragbench.generation.extractive import ABSTAIN_BELOW, _shares
+from ragbench.generation.extractive import ABSTAIN_BELOW, _bm25_fractions
 from ragbench.llms.reply_text import NO_ANSWER
 from ragbench.types import Case, Chunk, Dataset, Document, Run
 
@@ -233,11 +233,11 @@ def test_the_support_of_a_sentence_by_hand() -> None:
     sentences = [Counter({"tea": 2, "leaf": 1, "dry": 1}), Counter({"rail": 2})]
     # lengths 4 and 2, mean 3: 1.5 (0.25 + 0.75 * 4 / 3) = 1.875; of "tea" and "pick" the first
     # holds 2 and 0
-    assert _shares(frozenset({"tea", "pick"}), sentences) == pytest.approx(
+    assert _bm25_fractions(frozenset({"tea", "pick"}), sentences) == pytest.approx(
         [2 / (2 + 1.875) / 2, 0.0]
     )
-    assert _shares(frozenset(), sentences).tolist() == [0.0, 0.0]
-    assert _shares(frozenset({"tea"}), []).tolist() == []
+    assert _bm25_fractions(frozenset(), sentences).tolist() == [0.0, 0.0]
+    assert _bm25_fractions(frozenset({"tea"}), []).tolist() == []
 
 
 @pytest.mark.parametrize(
