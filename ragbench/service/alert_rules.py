@@ -177,18 +177,23 @@ def alerts(*, client: str | None = None, database: str = "") -> pd.DataFrame:
     """Return the rules: id, rule, series, client_id, point, remind_days, to, raised (how often), last
     (when).
     """
-    names = ("id", "rule", "series", "client_id", "point", "remind_days")
-    columns = [
-        *(alert_rule.c[name] for name in names),
-        alert_rule.c.targets.label("to"),
-    ]
-    count, last = func.count(alert.c.id), func.coalesce(func.max(alert.c.made_at), "")
-    query = select(*columns, count.label("raised"), last.label("last")).group_by(*columns)
-    query = query.select_from(alert_rule).outerjoin(alert, alert.c.rule_id == alert_rule.c.id)
+    rule = alert_rule.c
+    columns = (
+        rule.id,
+        rule.rule,
+        rule.series,
+        rule.client_id,
+        rule.point,
+        rule.remind_days,
+        rule.targets.label("to"),
+    )
+    raised = func.count(alert.c.id).label("raised")
+    last = func.coalesce(func.max(alert.c.made_at), "").label("last")
+    query = select(*columns, raised, last).group_by(*columns, rule.made_at)
+    query = query.select_from(alert_rule).outerjoin(alert, alert.c.rule_id == rule.id)
     if client is not None:
-        query = query.where(alert_rule.c.client_id == client)
-    order = alert_rule.c.made_at, alert_rule.c.id
-    frame = read_frame(database, query.group_by(order[0]).order_by(*order))
+        query = query.where(rule.client_id == client)
+    frame = read_frame(database, query.order_by(rule.made_at, rule.id))
     return frame.assign(to=[", ".join(json.loads(targets)) for targets in frame["to"]])
 
 
@@ -222,13 +227,16 @@ def send_test(rule: str, *, database: str = "") -> dict[str, str]:
 
 
 def _rule(database: str, text: str) -> _Row:
+    """Return the rule that a text names, by itself or by the beginning of its id."""
     query = select(alert_rule, alert_rule.c.rule.label("name"))
     return chosen_row("alert", text, read_rows(database, query))
 
 
 class _Finding(NamedTuple):
-    """What a rule finds at a run or a job: `is_breach` is None where that is not known or between a
-    breach and its end; `title` says what is wrong, or is no longer, and `facts` are further lines.
+    """The state of a rule at a run or a job.
+
+    `is_breach` is None if that cannot be known, or if the value is between a breach and its end.
+    `title` names the problem, or that it is over; `facts` are further lines.
     """
 
     is_breach: bool | None
@@ -245,44 +253,57 @@ class _Episode(NamedTuple):
 
 def raise_alerts(connection: Connection, run: Json) -> None:
     """Write the alerts of a new run, in the transaction that adds it."""
+    all_series = [run["series"]]
+    if run["kind"] == "eval":
+        all_series.append("")  # a rule for every evaluation
     query = select(alert_rule).where(
         alert_rule.c.client_id.in_((run["client_id"], EVERY_CLIENT)),
-        alert_rule.c.series.in_((run["series"], "" if run["kind"] == "eval" else run["series"])),
+        alert_rule.c.series.in_(all_series),
     )
-    client = f" of {run['client_id']}" if run["client_id"] else ""
-    origin = f"made {run['made_at'][:16]} UTC on {run['dataset']}"
-    places = filter(None, [run["location"], f"ragbench history show {run['id'][:10]}"])
-    about = f"{run['configuration']}{client}, {origin}", f"Look: {'; '.join(places)}"
+    lines = _lines_about(run)
+    column = tables.run.c
     for rule in connection.execute(query).all():
         finding = _finding(connection, run, rule)
         if finding.is_breach is None:
             continue
-        column = tables.run.c
         names = ["client_id", "series", "configuration"]
-        names += ["epoch"] if rule.rule == "drift" else []
-        same = and_(*(column[name] == run[name] for name in names))
-        episode = _open_episode(connection, rule, column.id, column.made_at, same, run["made_at"])
-        times = select(column.made_at).where(same, column.made_at < run["made_at"])
-        finding = finding._replace(facts=[*finding.facts, *about])
-        _raise(connection, rule, run["id"], run["series"], run["made_at"], finding, episode, times)
+        if rule.rule == "drift":
+            names.append("epoch")
+        is_subject = and_(*(column[name] == run[name] for name in names))
+        made_at = run["made_at"]
+        episode = _open_episode(connection, rule, column.id, column.made_at, is_subject, made_at)
+        times = select(column.made_at).where(is_subject, column.made_at < made_at)
+        finding = finding._replace(facts=[*finding.facts, *lines])
+        _raise(connection, rule, run["id"], run["series"], made_at, finding, episode, times)
+
+
+def _lines_about(run: Json) -> list[str]:
+    """Return the lines of an alert that name its run, and where to look at it."""
+    client = f" of {run['client_id']}" if run["client_id"] else ""
+    made = f"made {run['made_at'][:16]} UTC on {run['dataset']}"
+    look = f"ragbench history show {run['id'][:10]}"
+    if run["location"]:
+        look = f"{run['location']}; {look}"
+    return [f"{run['configuration']}{client}, {made}", f"Look: {look}"]
 
 
 def _open_episode(
-    connection: Connection, rule: _Row, id_: Any, time: Any, same: Any, before: str
+    connection: Connection, rule: _Row, id_: Any, time: Any, is_subject: Any, before: str
 ) -> _Episode | None:
-    """Return the episode of a rule that is open before a time; None where there is none.
+    """Return the episode of a rule that is open before a time; None if no episode is open.
 
-    `id_` and `time` are columns of the table of its subjects, of which those in `same` count.
+    Args:
+        id_, time: columns of the table of runs or of jobs.
+        is_subject: a condition on this table, for the runs or jobs that the episode is about.
     """
-    query = select(alert.c.kind, time.label("time")).join_from(
-        alert, time.table, alert.c.subject == id_
-    )
-    query = query.where(alert.c.rule_id == rule.id, same, time < before).order_by(time.desc())
-    messages = connection.execute(query).all()
-    if not messages or messages[0].kind == "recovery":
+    query = select(alert.c.kind, time.label("time"))
+    query = query.join_from(alert, time.table, alert.c.subject == id_)
+    query = query.where(alert.c.rule_id == rule.id, is_subject, time < before)
+    newest_first = connection.execute(query.order_by(time.desc())).all()
+    if not newest_first or newest_first[0].kind == "recovery":
         return None
-    begun = next(message.time for message in messages if message.kind == "breach")
-    return _Episode(begun, messages[0].time)
+    begun = next(message.time for message in newest_first if message.kind == "breach")
+    return _Episode(begun, newest_first[0].time)
 
 
 def _finding(connection: Connection, run: Json, rule: _Row) -> _Finding:
@@ -322,12 +343,18 @@ def _is_beyond(value: float, sign: str, limit: float) -> bool:
 
 
 def _drift_finding(connection: Connection, run: Json) -> _Finding:
-    found = trends.standing(connection, run)
-    changes = found.begun or found.worse
+    """Return the finding of the rule "drift": the measures that got worse with this run, else all
+    that are worse than before.
+    """
+    standing = trends.standing(connection, run)
+    changes = standing.begun or standing.worse
     if not changes:
-        lines = [f"{measure}: {change.text}" for measure, change in found.ended.items()]
-        facts = [line for measure in found.ended for line in _facts(connection, run, measure)]
-        return _Finding(False, "; ".join(["no measure is worse than before", *lines]), facts)
+        parts = ["no measure is worse than before"]
+        facts: list[str] = []
+        for measure, change in standing.ended.items():
+            parts.append(f"{measure}: {change.text}")
+            facts += _facts(connection, run, measure)
+        return _Finding(False, "; ".join(parts), facts)
     (first, change), *others = changes.items()
     facts = [*_facts(connection, run, first)]
     facts.append(f"Questions that moved most: {trends.moved_text(change)}")
@@ -337,8 +364,9 @@ def _drift_finding(connection: Connection, run: Json) -> _Finding:
 
 
 def check_alerts(database: str = "", at: datetime | None = None) -> None:
-    """Write the alerts of jobs that ended within a day, after the rule was made; then send all. Of
-    an evaluation that missed targets its run tells.
+    """Write the alerts of jobs that ended within a day, after the rule was made; then send all.
+
+    An evaluation that missed its targets is reported by its run, not by its job.
     """
     since = timestamp((at or datetime.now(UTC)) - _DAY)
     job = tables.job.c
@@ -346,28 +374,34 @@ def check_alerts(database: str = "", at: datetime | None = None) -> None:
     query = select(*columns, tables.schedule).join_from(tables.job, tables.schedule)
     query = query.where(job.ended_at > since, job.state.in_(("failed", "done")))
     with connected(database, write=True) as connection:
-        failed = select(alert_rule).where(alert_rule.c.rule == "failed")
-        rules = connection.execute(failed).all()
+        rules = connection.execute(select(alert_rule).where(alert_rule.c.rule == "failed")).all()
         ended = connection.execute(query.order_by(job.due_at)).all() if rules else ()
         for row in ended:
-            series, last_line = series_of(row), (row.output or "").strip().splitlines()[-1:]
-            lines = [*last_line, f"Look: {row.folder}; ragbench schedule list"]
-            title = f"the job due {row.due_at[:16]} UTC"
-            is_sweep = json.loads(row.command)[:1] == ["sweep"]
-            if row.state == "failed" or (is_sweep and row.exit_code > 0):
-                title = f"{title} failed, exit status {row.exit_code}"
-                finding = _Finding(True, title, lines)
-            else:
-                finding = _Finding(False, f"{title} ended", lines)
             for rule in rules:
                 is_of_client = rule.client_id in (EVERY_CLIENT, row.client_id)
-                if is_of_client and rule.series in ("", series) and row.ended_at > rule.made_at:
-                    same = job.schedule_id == row.id
-                    due = row.due_at
-                    episode = _open_episode(connection, rule, job.id, job.due_at, same, due)
-                    times = select(job.due_at).where(same, job.due_at < due)
-                    _raise(connection, rule, row.job_id, series, due, finding, episode, times)
+                is_of_series = rule.series in ("", series_of(row))
+                if is_of_client and is_of_series and row.ended_at > rule.made_at:
+                    _raise_for_job(connection, rule, row)
     send_alerts(database, again=True)
+
+
+def _raise_for_job(connection: Connection, rule: _Row, row: _Row) -> None:
+    """Write the alert that a rule makes of a job that ended, if any."""
+    job = tables.job.c
+    title = f"the job due {row.due_at[:16]} UTC"
+    is_sweep = json.loads(row.command)[:1] == ["sweep"]
+    is_breach = row.state == "failed" or (is_sweep and row.exit_code > 0)
+    if is_breach:
+        title += f" failed, exit status {row.exit_code}"
+    else:
+        title += " ended"
+    last_line = (row.output or "").strip().splitlines()[-1:]
+    facts = [*last_line, f"Look: {row.folder}; ragbench schedule list"]
+    is_subject = job.schedule_id == row.id
+    episode = _open_episode(connection, rule, job.id, job.due_at, is_subject, row.due_at)
+    times = select(job.due_at).where(is_subject, job.due_at < row.due_at)
+    finding = _Finding(is_breach, title, facts)
+    _raise(connection, rule, row.job_id, series_of(row), row.due_at, finding, episode, times)
 
 
 def _raise(
@@ -383,21 +417,28 @@ def _raise(
     """Write the alert that a finding makes in its episode, if any, unless there is one about this
     subject.
 
-    `times` selects the times of the earlier runs or jobs.
+    Args:
+        subject: the id of the run or the job.
+        at: when it was made or due.
+        episode: the open episode of the rule, if any.
+        times: a query of the times of the earlier runs or jobs.
     """
-    kind, title = "breach", finding.title
-    if episode:
-        nights = _nights(connection.execute(times).scalars().all(), episode.begun)
-        kind = "reminder" if finding.is_breach else "recovery"
-        title = f"still, after {nights}: {title}"
-        if kind == "recovery":
-            title = f"recovered after {nights}: {finding.title}"
-        due = datetime.fromisoformat(episode.last) + timedelta(days=rule.remind_days)
-        is_early = not rule.remind_days or datetime.fromisoformat(at) < due
-        if kind == "reminder" and is_early:
+    if episode is None:
+        if not finding.is_breach:
             return
-    elif not finding.is_breach:
-        return
+        kind = "breach"
+        title = finding.title
+    else:
+        nights = _nights(connection.execute(times).scalars().all(), episode.begun)
+        if finding.is_breach:
+            next_reminder = datetime.fromisoformat(episode.last) + timedelta(days=rule.remind_days)
+            if not rule.remind_days or datetime.fromisoformat(at) < next_reminder:
+                return
+            kind = "reminder"
+            title = f"still, after {nights}: {finding.title}"
+        else:
+            kind = "recovery"
+            title = f"recovered after {nights}: {finding.title}"
     lines = [f"ragbench: {series}: {title}", *finding.facts]
     row = {
         "id": content_id("alert", rule.id, subject),
@@ -415,7 +456,7 @@ def _raise(
 
 
 def _nights(times: Sequence[str], begun: str) -> str:
-    """Return how many runs there were since a breach began: nights, where each was on another day.
+    """Return the number of runs since a breach began, called nights if each was on another day.
 
     >>> _nights(["2026-03-01T02:00", "2026-03-02T02:00"], "2026-03-01T02:00")
     '2 nights'
@@ -427,24 +468,31 @@ def _nights(times: Sequence[str], begun: str) -> str:
 
 
 def _score(connection: Connection, run_id: str, measure: str) -> _Row | None:
+    """Return the scores of a run for a measure; None if it has no mean."""
     score = tables.score.c
     query = select(tables.score).where(score.run_id == run_id, score.measure == measure)
     return connection.execute(query.where(score.mean.is_not(None))).first()
 
 
 def _facts(connection: Connection, run: Json, measure: str) -> Iterator[str]:
-    """Yield the value with its interval, and the change since the run before."""
+    """Yield the value with its interval, the change since the previous run, and the command that
+    shows the measure over time; nothing if it has no value.
+    """
     score = _score(connection, run["id"], measure)
     if score is None:
         return
-    low, high = score.ci_low, score.ci_high
-    interval = "" if low is None or high is None else f", 95 % interval [{low:.3f}, {high:.3f}]"
+    interval = ""
+    if score.ci_low is not None and score.ci_high is not None:
+        interval = f", 95 % interval [{score.ci_low:.3f}, {score.ci_high:.3f}]"
     yield f"{measure} {score.mean:.3f}{interval}, {score.n_scored}/{score.n} questions scored"
     before = previous_run(connection, run)
-    if before and (then := _score(connection, before["id"], measure)):
-        other = "" if before["fingerprint"] == run["fingerprint"] else ", on another dataset"
-        change = score.mean - then.mean
-        yield f"Change: {change:+.3f} since {before['made_at'][:16]} UTC ({then.mean:.3f}{other})"
+    score_before = _score(connection, before["id"], measure) if before else None
+    if before and score_before:
+        change = score.mean - score_before.mean
+        origin = f"{score_before.mean:.3f}"
+        if before["fingerprint"] != run["fingerprint"]:
+            origin += ", on another dataset"
+        yield f"Change: {change:+.3f} since {before['made_at'][:16]} UTC ({origin})"
     yield (
         f"Over time: ragbench history trend {shlex.quote(measure)} "
         f"--series {shlex.quote(run['series'])}"
@@ -452,29 +500,37 @@ def _facts(connection: Connection, run: Json, measure: str) -> Iterator[str]:
 
 
 def send_alerts(database: str = "", *, again: bool = False) -> None:
-    """Send what waits, and `again` what failed within a day. A failure to send is kept with the
-    alert, not raised.
+    """Send waiting alerts, and with `again` those that failed within a day. A failure to send is kept
+    with the alert, not raised.
     """
     states = ["waiting", "failed"] if again else ["waiting"]
     since = timestamp(datetime.now(UTC) - _DAY)
     query = select(alert).where(alert.c.state.in_(states), alert.c.made_at > since)
     for row in read_rows(database, query.order_by(alert.c.made_at)):
-        same = (alert.c[name] == getattr(row, name) for name in ("id", "state", "attempts"))
-        claim = update(alert).where(*same)
+        is_unchanged = (
+            alert.c.id == row.id,
+            alert.c.state == row.state,
+            alert.c.attempts == row.attempts,
+        )
+        claim = update(alert).where(*is_unchanged)
         if not write(database, claim.values(state="sending", attempts=row.attempts + 1)):
             continue  # another process sends it
         if row.state == "waiting":
             _LOG.warning("%s", row.text)
         targets = json.loads(row.targets)
-        failed = {}
+        errors = {}
         for target in targets:
             if error := _send(target, row.text, _TYPES[row.kind]):
-                failed[target] = error
-        for target, error in failed.items():
-            _LOG.warning("an alert could not be sent to %s: %s", target, error)
-        state = "failed" if failed else "sent" if targets else "logged"
-        errors = "; ".join(f"{target}: {error}" for target, error in failed.items())
-        values = {"state": state, "targets": json.dumps(list(failed)), "error": errors}
+                errors[target] = error
+                _LOG.warning("an alert could not be sent to %s: %s", target, error)
+        state = "sent" if targets else "logged"
+        if errors:
+            state = "failed"
+        values = {
+            "state": state,
+            "targets": json.dumps(list(errors)),
+            "error": "; ".join(f"{target}: {error}" for target, error in errors.items()),
+        }
         write(database, update(alert).where(alert.c.id == row.id).values(values))
 
 
@@ -489,8 +545,13 @@ def send_or_warn(database: str) -> None:
 
 
 def _send(target: str, text: str, notify_type: str = "info") -> str:
-    """Send a text of a type that receivers know (info, success, warning, failure); "" or why it
-    could not be. No message of apprise is passed on: it names addresses.
+    """Send a text to a target; return "" or why it failed.
+
+    Args:
+        target: a reference to an environment variable.
+        notify_type: info, success, warning or failure, which receivers show in different ways.
+
+    Apprise's own messages are not passed on: they name addresses.
     """
     address = os.environ.get(target[2:-1], "")
     if not address:
@@ -508,11 +569,11 @@ def _send(target: str, text: str, notify_type: str = "info") -> str:
                 body_format=apprise.NotifyFormat.TEXT,
                 notify_type=getattr(apprise.NotifyType, notify_type.upper()),
             )
-            return "" if sent else "could not be reached, or refused the message"
     except MissingExtraError as exc:
         return str(exc)
     except Exception as exc:  # of a plugin: its text may hold the address
         return f"failed ({type(exc).__name__})"
+    return "" if sent else "could not be reached, or refused the message"
 
 
 @contextmanager

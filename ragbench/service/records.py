@@ -31,7 +31,7 @@ from ragbench.service.history_database import (
 )
 from ragbench.types import Case
 
-_NAME = 190
+_MAX_NAME = 190
 # Settings of an evaluation that change numbers, so that runs with others are not compared.
 _DECIDING = (
     "embedder support_model judge cases weights detector suite limit seed categories"
@@ -136,7 +136,7 @@ def number_of_dataset(
             "client_id": client,
             "name": name,
             "created_at": created_at,
-            "created_by": created_by[:_NAME],
+            "created_by": created_by[:_MAX_NAME],
             "qa_pairs": pairs,
         }
         with suppress(IntegrityError), connection.begin_nested():  # another process may be faster
@@ -147,65 +147,86 @@ def number_of_dataset(
 
 
 def pairs_of(cases: Iterable[Case]) -> str:
-    """Return the questions of a dataset with their reference answers (null where there is none), as
-    JSON.
-    """
-    return canonical(
-        [{"question": case.text, "answer": case.reference_answer or None} for case in cases]
-    )
+    """Return the questions of a dataset with their reference answers (null = none), as JSON."""
+    pairs = []
+    for case in cases:
+        pairs.append({"question": case.text, "answer": case.reference_answer or None})
+    return canonical(pairs)
 
 
 def import_results(folder: str | Path, *, client: str = "", database: str = "") -> ImportCounts:
-    """Add every result in a folder, at any depth: of a result, of a sweep, of evaluations, of a
-    schedule.
+    """Add every result in a folder, at any depth: a result, a sweep, evaluations, a schedule's runs.
 
-    Rules for alerts are not checked: these runs are of the past.
+    Folders whose names begin with a dot are left out. Rules for alerts are not checked: these runs
+    are of the past.
 
     Raises:
         ConfigError, DataError: the database cannot be used, or the folder holds no result.
     """
     folder = Path(folder)
-    files = (path for name in ("scores.csv", "run.trec") for path in folder.rglob(name))
-    folders = sorted(
-        {path.parent for path in files if "/." not in f"/{path.relative_to(folder).as_posix()}"}
-    )
-    if not folders:
+    result_folders = _result_folders(folder)
+    if not result_folders:
         raise DataError(
             f"{folder} holds no result; expected the folder of a sweep, of evaluations, or results/"
         )
-    added, failed = 0, {}
-    for path in folders:
+    added = 0
+    known = 0
+    failed = {}
+    for path in result_folders:
         try:
             rows = rows_of(load_result(path), path, client, "")
         except RagbenchError as exc:
             failed[str(path)] = str(exc)
+            continue
+        with connected(database, write=True) as connection:
+            is_new = store(connection, rows)
+        if is_new:
+            added += 1
         else:
-            with connected(database, write=True) as connection:
-                added += store(connection, rows)
-    return ImportCounts(added, len(folders) - len(failed) - added, failed)
+            known += 1
+    return ImportCounts(added, known, failed)
+
+
+def _result_folders(folder: Path) -> list[Path]:
+    """Return the folders of results below a folder, sorted, without hidden ones."""
+    folders = set()
+    for name in ("scores.csv", "run.trec"):
+        for path in folder.rglob(name):
+            parts = path.relative_to(folder).parts
+            if not any(part.startswith(".") for part in parts):
+                folders.add(path.parent)
+    return sorted(folders)
 
 
 def rows_of(result: Result, folder: Path | None, client: str, series: str) -> Rows:
-    """Return what the tables hold of a result."""
-    config, dataset = result.config, result.config["dataset"]
+    """Return the rows of the tables that record a result.
+
+    Args:
+        folder: where its files are; None = it was not saved.
+        client, series: as in `record`.
+    """
+    config = result.config
+    dataset = config["dataset"]
     client = client or config.get("client", "")
     names = _names(result, folder, series)
     settings = {name: result.settings[name] for name in _DECIDING if name in result.settings}
     parameters = {**result.parameters, "settings": settings}
     fingerprint = str(dataset.get("fingerprint", ""))
     texts = {str(query_id): str(question) for query_id, question in result.queries.items()}
-    values = result.wide.reindex(sorted(texts))
-    values = values.astype("float64")
-    made_at, content = _made_at(result, folder), _content(folder, values)
+    values = result.wide.reindex(sorted(texts)).astype("float64")
+    made_at = _made_at(result, folder)
+    content = _content(folder, values)
     verdict, _ = banner(result)
-    counts = result.counts
+    passed = result.counts.get("passed", 0)
+    n_decided = passed + result.counts.get("failed", 0)
+    categories = {row.category: [row.pass_rate, row.n_scored] for row in result.categories}
     run = {
         "id": content_id("run", client, made_at, result.parameters, fingerprint, content),
         "client_id": client,
         "kind": "sweep" if config.get("source") else "eval",
         **names,
         "epoch": content_id("epoch", client, names, parameters, fingerprint),
-        "dataset": str(dataset.get("name", ""))[:_NAME],
+        "dataset": str(dataset.get("name", ""))[:_MAX_NAME],
         "split": str(dataset.get("split", "")),
         "fingerprint": fingerprint,
         "case_set": content_id("cases", texts),
@@ -214,35 +235,46 @@ def rows_of(result: Result, folder: Path | None, client: str, series: str) -> Ro
         "recorded_at": now(),
         "passed": {"passed": True, "failed": False}.get(verdict),
         "questions": len(texts),
-        "questions_passed": counts.get("passed")
-        if counts.get("passed", 0) + counts.get("failed", 0)
-        else None,
+        "questions_passed": result.counts.get("passed") if n_decided else None,
         "cost_usd": config.get("facts", {}).get("cost_usd"),
         "seconds": round(result.seconds, 3),
         "versions": canonical(config.get("environment", {})),
         "parameters": canonical(parameters),
-        "categories": canonical(
-            {row.category: [row.pass_rate, row.n_scored] for row in result.categories}
-        ),
+        "categories": canonical(categories),
         "location": "" if folder is None else folder.absolute().as_posix(),
     }
-    questions = [Case(query_id, text) for query_id, text in result.queries.items()]
-    asked = questions if result.output is None else result.output.dataset.cases
-    return Rows(run, canonical(texts), _scores(run["id"], result, values), pairs_of(asked))
+    if result.output is None:
+        cases: Iterable[Case] = [Case(query_id, text) for query_id, text in result.queries.items()]
+    else:
+        cases = result.output.dataset.cases
+    return Rows(run, canonical(texts), _scores(run["id"], result, values), pairs_of(cases))
 
 
 def _names(result: Result, folder: Path | None, series: str) -> dict[str, str]:
     """Return the series and the configuration of a result."""
     config = result.config
-    configuration = str(result.system.get("name", ""))
-    suite, limit = result.settings.get("suite", "full"), result.settings.get("limit")
-    parts = ["" if suite == "full" else suite, f"{limit} questions" if limit else ""]
-    part = ", ".join(filter(None, [*parts, *result.settings.get("categories", ())]))
-    default = f"{config['dataset'].get('name', '')}, {configuration}" + f" ({part})" * bool(part)
     if config.get("source"):
-        default, configuration = folder.absolute().parent.name if folder else "", result.name
+        configuration = result.name
+        default = folder.absolute().parent.name if folder else ""
+    else:
+        configuration = str(result.system.get("name", ""))
+        default = f"{config['dataset'].get('name', '')}, {configuration}"
+        if subset := _subset_of_questions(result):
+            default += f" ({subset})"
     series = series or config.get("series", "") or default
-    return {"series": series[:_NAME], "configuration": configuration[:_NAME]}
+    return {"series": series[:_MAX_NAME], "configuration": configuration[:_MAX_NAME]}
+
+
+def _subset_of_questions(result: Result) -> str:
+    """Return which of the questions a result is about: suite, limit and categories; "" = all."""
+    parts = []
+    suite = result.settings.get("suite", "full")
+    if suite != "full":
+        parts.append(suite)
+    if limit := result.settings.get("limit"):
+        parts.append(f"{limit} questions")
+    parts += result.settings.get("categories", ())
+    return ", ".join(filter(None, parts))
 
 
 def _scores(run_id: str, result: Result, values: pd.DataFrame) -> list[Json]:
@@ -255,7 +287,7 @@ def _scores(run_id: str, result: Result, values: pd.DataFrame) -> list[Json]:
     summary = {row.measure: row for row in result.rows}
     rows = []
     for measure in dict.fromkeys([*values, *summary]):
-        score: Json = {"run_id": run_id, "measure": measure[:_NAME], "case_values": None}
+        score: Json = {"run_id": run_id, "measure": measure[:_MAX_NAME], "case_values": None}
         row = summary.get(measure)
         for field in ("ci_low", "ci_high", "n_scored", "n", "target"):
             score[field] = getattr(row, field) if row else None
@@ -275,14 +307,14 @@ def _scores(run_id: str, result: Result, values: pd.DataFrame) -> list[Json]:
 
 
 def _content(folder: Path | None, values: pd.DataFrame) -> str:
-    """Return the SHA-256 of scores.csv; of a result without files, of its scores."""
+    """Return the SHA-256 of scores.csv; for a result without files, of its scores."""
     if folder is not None and (folder / "scores.csv").is_file():
         return content_of(folder)
-    return sha256(
-        b"".join(
-            name.encode() + values[name].to_numpy().tobytes() for name in sorted(map(str, values))
-        )
-    ).hexdigest()
+    hashed = sha256()
+    for measure in sorted(map(str, values)):
+        hashed.update(measure.encode())
+        hashed.update(values[measure].to_numpy().tobytes())
+    return hashed.hexdigest()
 
 
 def content_of(folder: Path) -> str:
@@ -291,14 +323,14 @@ def content_of(folder: Path) -> str:
 
 
 def _made_at(result: Result, folder: Path | None) -> str:
-    """Return when a result was made, as the tables hold it."""
+    """Return when a result was made, as the tables hold it; a time without a zone is local."""
     text = result.made_at
     try:
         at = datetime.fromisoformat(text)
     except ValueError as exc:
+        name = folder.name if folder else result.name
         raise DataError(
-            f"{folder.name if folder else result.name}: when it was made is not known, made_at "
-            f"is {text!r}; expected "
-            'ISO 8601 such as "made_at": "2026-01-31T02:00:00+00:00" in its timings.json'
+            f"{name}: when it was made is not known, made_at is {text!r}; expected ISO 8601 such as "
+            '"made_at": "2026-01-31T02:00:00+00:00" in its timings.json'
         ) from exc
     return timestamp(at if at.tzinfo else at.astimezone())
