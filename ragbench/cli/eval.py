@@ -9,7 +9,6 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -94,7 +93,6 @@ def eval_command(
 
     Example: ragbench eval --suite smoke --fail-under "nDCG@5=0.3"
     """
-    expected = expected_doc or []
     if auto_generate_datasets:
         if test_set != "pydoc" or query:
             raise ConfigError(
@@ -106,57 +104,77 @@ def eval_command(
         test_set = str(path_of_set)
         if requests.dry_run and not path_of_set.exists():
             return 0
+    expected_ids = expected_doc or []
     with requests.settings():
-        if expected and not query:
-            raise ConfigError(
-                "--expected-doc belongs to --query; a test set names its own documents"
-            )
-        if query and (options["baseline"] or options["suite"] != "full" or options["limit"]):
-            raise ConfigError(
-                "--query is one question: neither --baseline nor --suite nor --limit goes with it"
-            )
+        _check_options_of_query(query, expected_ids, options)
         path = expanded(output) if output else None
         options["judge"] = llms.named_model(options["judge"], judge_provider, judge_model)
-        spec = _spec(options, path, query, expected)
-        of_pipeline = evaluation.pipeline_settings(settings or (), system)
-        data = (
-            _question(test_set, corpus, query, expected)
-            if query
-            else load_questions(test_set, corpus, split)
-        )
+        spec = _spec(options, path, query, expected_ids)
+        pipeline_settings = evaluation.pipeline_settings(settings or (), system)
+        if query:
+            data = _question(test_set, corpus, query, expected_ids)
+        else:
+            data = load_questions(test_set, corpus, split)
         if requests.dry_run:
-            with llms.dry_run() as plan:
-                checked = evaluation.check_evaluation(data, spec)
-                asked: Any = system
-                if of_pipeline:
-                    asked = Pipeline(checked.dataset, system, **of_pipeline)
-                evaluation.ask_all(checked.dataset, asked, checked.spec, criteria=checked.criteria)
-            print_plan(plan, str(spec.judge))
+            _print_requests(data, system, spec, pipeline_settings)
             return 0
         if path is None and not query:
             path = _new_folder(data.name, Path(system).stem, spec.suite)
         result = _evaluate(
-            data, system, spec, path, output, of_pipeline, force=force, anew=requests.no_cache
+            data, system, spec, path, output, pipeline_settings, force=force, anew=requests.no_cache
         )
         _show(result, path, verbose=verbose, as_json=as_json)
         _check_measured(result)
     return 0 if result.passed else 1
 
 
+def _check_options_of_query(
+    query: str, expected_ids: Sequence[str], options: Mapping[str, Any]
+) -> None:
+    """Raise ConfigError if --expected-doc has no --query, or --query is given with options about many
+    questions.
+    """
+    if expected_ids and not query:
+        raise ConfigError("--expected-doc belongs to --query; a test set names its own documents")
+    if query and (options["baseline"] or options["suite"] != "full" or options["limit"]):
+        raise ConfigError(
+            "--query is one question: neither --baseline nor --suite nor --limit goes with it"
+        )
+
+
+def _print_requests(
+    data: Dataset,
+    system: str,
+    spec: evaluation.EvaluationSpec,
+    pipeline_settings: Mapping[str, Any],
+) -> None:
+    """Print which requests an evaluation would send to language models, and their estimated cost."""
+    with llms.dry_run() as plan:
+        checked = evaluation.check_evaluation(data, spec)
+        asked: Any = system
+        if pipeline_settings:
+            asked = Pipeline(checked.dataset, system, **pipeline_settings)
+        evaluation.ask_all(checked.dataset, asked, checked.spec, criteria=checked.criteria)
+    print_plan(plan, str(spec.judge))
+
+
 def _spec(
-    options: Mapping[str, Any], path: Path | None, query: str, expected: Sequence[str]
+    options: Mapping[str, Any], path: Path | None, query: str, expected_ids: Sequence[str]
 ) -> evaluation.EvaluationSpec:
-    """Return the spec that the options mean; a single question has no target but those of
-    --fail-under and the expected document.
+    """Return the spec that the options mean, named by the output `path`.
+
+    A single question (`query`) has only the targets of --fail-under, and that an expected document
+    is among the first 5.
     """
     spec = evaluation.EvaluationSpec(**options)
     if path is not None and not spec.name:
-        spec = spec.replaced(name=path.stem if page.is_report_file(path) else path.resolve().name)
+        name = path.stem if page.is_report_file(path) else path.resolve().name
+        spec = spec.replaced(name=name)
     if not query:
         return spec
-    targets = evaluation.load_targets(spec.targets)
-    targets = replace(targets, measures={}).gated({"Success@5": 1} if expected else {})
-    return spec.replaced(targets=targets)
+    targets = replace(evaluation.load_targets(spec.targets), measures={})
+    gates = {"Success@5": 1} if expected_ids else {}
+    return spec.replaced(targets=targets.gated(gates))
 
 
 def _evaluate(
@@ -165,24 +183,37 @@ def _evaluate(
     spec: evaluation.EvaluationSpec,
     path: Path | None,
     output: str,
-    of_pipeline: Mapping[str, Any],
+    pipeline_settings: Mapping[str, Any],
     *,
     force: bool,
     anew: bool,
 ) -> evaluation.Result:
-    """Evaluate with a journal of the answers next to the report, from which the same command
-    continues; write the reports and the result, and record it in the history. Return the result
-    that the folder holds already if it is the same one and lacks nothing, unless it is to be asked
-    `anew`.
+    """Evaluate, write the reports and the result to `path`, and record the result in the history.
+
+    A journal of the answers is kept next to the report; from it the same command continues. If the
+    folder already holds this evaluation and it lacks nothing, its result is returned, unless it is to
+    be asked `anew`. Without a path nothing is written.
+
+    Raises:
+        ConfigError: the folder holds another evaluation.
     """
     from ragbench.evaluation.folder import JOURNAL
     from ragbench.evaluation.identity import made_from
 
     if path is None:
-        return evaluation.evaluate(data, system, spec, **of_pipeline)
-    is_file = page.is_report_file(path)
-    identity = made_from(data, system, spec, of_pipeline)
-    before = None if force or is_file else _earlier(path, identity, data)
+        return evaluation.evaluate(data, system, spec, **pipeline_settings)
+    if page.is_report_file(path):
+        page.check_output(path, force=force)
+        journal = path.with_name(f"{path.name}.{JOURNAL}")
+        if force:
+            journal.unlink(missing_ok=True)
+        result = _evaluate_with_journal(data, system, spec, journal, output, pipeline_settings)
+        journal.unlink(missing_ok=True)
+        page.write_report(result, path, force=force)
+        _record(result, path)
+        return result
+    identity = made_from(data, system, spec, pipeline_settings)
+    before = None if force else _earlier(path, identity, data)
     if before is not None and before.is_complete and not anew:
         typer.echo(
             f"Nothing is left to do: {shown(path)} holds this evaluation, made at "
@@ -193,11 +224,29 @@ def _evaluate(
         _record(before, path)
         return before
     page.check_output(path, force=force or before is not None)
-    journal = path.with_name(f"{path.name}.{JOURNAL}") if is_file else path / JOURNAL
+    journal = path / JOURNAL
     if force or (anew and before is not None):
         journal.unlink(missing_ok=True)
+    result = _evaluate_with_journal(data, system, spec, journal, output, pipeline_settings)
+    result = replace(result, config={**result.config, "made_from": identity})
+    views = {"report.md": page.report_markdown(result), "report.html": page.report_html(result)}
+    _note_changes(result, path)
+    evaluation.save(result, path, views=views)
+    _record(result, path)
+    return result
+
+
+def _evaluate_with_journal(
+    data: Dataset,
+    system: str,
+    spec: evaluation.EvaluationSpec,
+    journal: Path,
+    output: str,
+    pipeline_settings: Mapping[str, Any],
+) -> evaluation.Result:
+    """Evaluate with a journal of the answers; if that is interrupted, print how to continue."""
     try:
-        result = evaluation.evaluate(data, system, spec, journal=journal, **of_pipeline)
+        return evaluation.evaluate(data, system, spec, journal=journal, **pipeline_settings)
     except BaseException:
         if journal.exists():
             again = "" if output else f" with --output {shown(journal.parent)}"
@@ -207,16 +256,6 @@ def _evaluate(
                 err=True,
             )
         raise
-    if is_file:
-        journal.unlink(missing_ok=True)
-        page.write_report(result, path, force=force)
-    else:
-        result = replace(result, config={**result.config, "made_from": identity})
-        views = {"report.md": page.report_markdown(result), "report.html": page.report_html(result)}
-        _note_changes(result, path)
-        evaluation.save(result, path, views=views)
-    _record(result, path)
-    return result
 
 
 _PART = ("suite", "limit", "categories")  # settings that choose a part of the questions
@@ -247,16 +286,17 @@ def _note_changes(result: evaluation.Result, path: Path) -> None:
 
 
 def _what_is_asked(config: Mapping[str, Any]) -> list[Any]:
-    dataset, system, settings = (
-        config.get(name) or {} for name in ("dataset", "system", "settings")
-    )
+    """Return the names of the test set and the system of a result, and the part of the questions."""
+    dataset = config.get("dataset") or {}
+    system = config.get("system") or {}
+    settings = config.get("settings") or {}
     part = [settings.get(name) for name in _PART]
     return [dataset.get("name"), system.get("name"), *part]
 
 
 def _earlier(path: Path, identity: Mapping[str, str], data: Dataset) -> evaluation.Result | None:
     """Return the result in a folder if it was made from the same test set, documents, system and
-    options; None where there is none of this command.
+    options; None if the folder holds no evaluation of this command.
 
     Raises:
         ConfigError: it was made from something else.
@@ -273,10 +313,11 @@ def _earlier(path: Path, identity: Mapping[str, str], data: Dataset) -> evaluati
     if not isinstance(before, dict):
         return None
     if differing := difference(before, identity):
-        changes = data_changes(config, config_of(data))
+        if changes := data_changes(config, config_of(data)):
+            differing += f": {changes}"
         raise ConfigError(
-            f"{path} holds an evaluation already, made from other inputs ({differing}"
-            f"{f': {changes}' if changes else ''}); name another folder, or replace it with --force"
+            f"{path} holds an evaluation already, made from other inputs ({differing}); name "
+            "another folder, or replace it with --force"
         )
     return evaluation.load_result(path)
 
@@ -344,42 +385,48 @@ def _check_measured(result: evaluation.Result) -> None:
 
 
 def load_questions(test_set: str, corpus: str, split: str = "test") -> Dataset:
+    """Return a test set; the built-in one with its safety samples."""
+    from ragbench.datasets.safety import load_safety_samples
     from ragbench.testsets.loader import load_dataset
 
     data = load_dataset(test_set, split, corpus=corpus)
     if test_set != "pydoc":
         return data
-    from ragbench.datasets.safety import load_safety_samples
-
     inputs, outputs = load_safety_samples()
     return replace(data, safety_inputs=inputs, safety_outputs=outputs)
 
 
-def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -> Dataset:
-    """Return one question about the documents of a corpus, or of a test set."""
+def _question(test_set: str, corpus: str, query: str, expected_ids: Sequence[str]) -> Dataset:
+    """Return one question about the documents of a corpus, or of a test set.
+
+    Raises:
+        ConfigError: the question is empty.
+        DataError: an expected document is not among the documents.
+    """
+    from ragbench.datasets.corpus import load_corpus
     from ragbench.testsets.assembly import DocumentIds
 
     if not query.strip():
         raise ConfigError("--query is empty; give the question")
-    if corpus:
-        from ragbench.datasets.corpus import load_corpus
-
-        base = load_corpus(corpus)
-    else:
-        base = load_questions(test_set, "")
-    expected = list(map(DocumentIds(base.corpus).full, expected))
-    for doc_id in expected:
+    base = load_corpus(corpus) if corpus else load_questions(test_set, "")
+    ids = DocumentIds(base.corpus)
+    grades = {}
+    for expected_id in expected_ids:
+        doc_id = ids.full(expected_id)
         if base.corpus and doc_id not in base.corpus:
             raise DataError(f"--expected-doc: {unknown('document', doc_id, sorted(base.corpus))}")
+        grades[doc_id] = 1
     case = Case("query", query.strip())
-    return Dataset(
-        base.name, base.split, base.corpus, (case,), {"query": dict.fromkeys(expected, 1)}
-    )
+    return Dataset(base.name, base.split, base.corpus, (case,), {"query": grades})
 
 
 def _new_folder(data: str, system: str, suite: str) -> Path:
-    """Return a new folder for an evaluation: readable, in order of time."""
+    """Return a folder for an evaluation that does not exist yet; the names sort by time."""
     words = re.sub(r"[^\w.]+", "-", f"{Path(data).name} {system} {suite}".lower()).strip("-.")[:80]
     stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{words}"
-    names = (f"{stem}-{i}" if i > 1 else stem for i in count(1))
-    return next(RESULTS / name for name in names if not (RESULTS / name).exists())
+    folder = RESULTS / stem
+    number = 1
+    while folder.exists():
+        number += 1
+        folder = RESULTS / f"{stem}-{number}"
+    return folder

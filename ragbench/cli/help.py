@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import redirect_stdout
 from copy import copy
 from dataclasses import is_dataclass
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -89,13 +89,12 @@ class Command(_ShortTypes, TyperCommand):
     """A command whose errors are printed in one line each; what it returns is its exit status."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        named = [
-            f"{arg}={_WITHOUT_VALUE[arg]}"
-            if arg in _WITHOUT_VALUE and following.startswith("-")
-            else arg
-            for arg, following in zip_longest(args, args[1:], fillvalue="--")
-        ]
-        return super().parse_args(ctx, named)
+        completed = []
+        for arg, following in zip_longest(args, args[1:], fillvalue="--"):
+            if arg in _WITHOUT_VALUE and following.startswith("-"):
+                arg = f"{arg}={_WITHOUT_VALUE[arg]}"
+            completed.append(arg)
+        return super().parse_args(ctx, completed)
 
     def invoke(self, ctx: Any) -> None:
         gc.set_threshold(50_000)  # imports make many objects that stay: a tenth of a short run
@@ -139,33 +138,35 @@ class Commands(typer.Typer):
 
 
 def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that typer takes: it has an option for every field of a parameter that
-    is a dataclass.
+    """Return a function that typer takes: a parameter that is a dataclass is replaced by an option
+    for each of its fields.
     """
     options = _options(function)
-    bundles: dict[str, Any] = {
-        name: kind
-        for name, kind in get_type_hints(function).items()
-        if is_dataclass(kind) and name in options
-    }
+    dataclasses: dict[str, Any] = {}
+    for name, kind in get_type_hints(function).items():
+        if is_dataclass(kind) and name in options:
+            dataclasses[name] = kind
 
     @functools.wraps(function)
     def command(**values: Any) -> Any:
-        for name, kind in bundles.items():
-            values[name] = kind(
-                **{parameter.name: values.pop(parameter.name) for parameter in options[name]}
-            )
+        for name, kind in dataclasses.items():
+            fields = {option.name: values.pop(option.name) for option in options[name]}
+            values[name] = kind(**fields)
         return function(**values)
 
-    parameters = [parameter for group in options.values() for parameter in group]
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    _declare(command, list(chain.from_iterable(options.values())))
     return command
 
 
+def _declare(command: Callable[..., Any], parameters: list[inspect.Parameter]) -> None:
+    """Let a function that takes any keywords have these parameters for whoever inspects it."""
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+
+
 def with_json(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a command with an option --json, which prints its exit status and the lines of its output as
-    one JSON object.
+    """Return a command with an option --json, which prints the exit status and the lines of the
+    output as one JSON object, and asks nothing.
     """
 
     @functools.wraps(function)
@@ -173,12 +174,14 @@ def with_json(function: Callable[..., Any]) -> Callable[..., Any]:
         if not as_json:
             return function(**values)
         ending: typer.Exit | None = None
-        terminal, sys.stdin = sys.stdin, io.StringIO()  # nothing is asked
+        terminal = sys.stdin
+        sys.stdin = io.StringIO()  # nothing is asked
         try:
             with redirect_stdout(io.StringIO()) as printed:
                 status = function(**values)
         except typer.Exit as exc:
-            ending, status = exc, exc.exit_code
+            ending = exc
+            status = exc.exit_code
         finally:
             sys.stdin = terminal
         lines = printed.getvalue().splitlines()
@@ -187,43 +190,61 @@ def with_json(function: Callable[..., Any]) -> Callable[..., Any]:
             raise ending
         return status
 
-    signature = inspect.signature(function)
     option = inspect.Parameter(
         "as_json",
         inspect.Parameter.KEYWORD_ONLY,
         default=False,
         annotation=Annotated[bool, typer.Option("--json", help="Print status and lines as JSON.")],
     )
-    parameters = [*signature.parameters.values(), option]
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    _declare(command, [*inspect.signature(function).parameters.values(), option])
     return command
 
 
 def _options(function: Callable[..., Any]) -> dict[str, list[inspect.Parameter]]:
-    """Return the options of the command line that each parameter of a function gives."""
-    panel, texts = "", {}
-    for heading, name, text in _ENTRIES.findall(inspect.getdoc(function) or ""):
-        panel = heading or panel
-        texts[name] = " ".join(text.split()), panel
-    hints, options = get_type_hints(function, include_extras=True), {}
+    """Return the options of the command line for each parameter of a function: one, or for a
+    dataclass or `**options` one for each of their fields.
+    """
+    texts = _texts_of_options(function)
+    hints = get_type_hints(function, include_extras=True)
+    options = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if is_dataclass(hints[name]):
-            options[name] = [part for group in _options(hints[name]).values() for part in group]
+            options[name] = list(chain.from_iterable(_options(hints[name]).values()))
         elif parameter.kind is parameter.VAR_KEYWORD:
             options[name] = _spec_options()
         else:
-            options[name] = [_declared(parameter, hints[name], *texts.get(name, ("", "")))]
+            text, panel = texts.get(name, ("", ""))
+            options[name] = [_declared(parameter, hints[name], text, panel)]
     return options
 
 
+def _texts_of_options(function: Callable[..., Any]) -> dict[str, tuple[str, str]]:
+    """Return the name of each parameter in a docstring -> its text, and the heading above it."""
+    panel = ""
+    texts = {}
+    for heading, name, text in _ENTRIES.findall(inspect.getdoc(function) or ""):
+        if heading:
+            panel = heading
+        texts[name] = (" ".join(text.split()), panel)
+    return texts
+
+
 def _declared(parameter: inspect.Parameter, hint: Any, text: str, panel: str) -> inspect.Parameter:
-    """Return a parameter as typer takes it."""
-    kind, *infos = get_args(hint) if get_origin(hint) is Annotated else [hint]
-    usual = typer.Option if parameter.kind is parameter.KEYWORD_ONLY else typer.Argument
-    info = copy(infos[0]) if infos else usual()
+    """Return a parameter as typer takes it, with its help text; `panel` is the heading above it in
+    the help ("Args" or "" = none).
+    """
+    kind = hint
+    infos: list[Any] = []
+    if get_origin(hint) is Annotated:
+        kind, *infos = get_args(hint)
+    if infos:
+        info = copy(infos[0])
+    elif parameter.kind is parameter.KEYWORD_ONLY:
+        info = typer.Option()
+    else:
+        info = typer.Argument()
     info.help = text or info.help
-    info.rich_help_panel = None if panel == "Args" else panel or None
+    info.rich_help_panel = panel if panel not in ("", "Args") else None
     if kind is bool and info.default is ...:  # without --no-...
         info.default = f"--{parameter.name.replace('_', '-')}"
     return parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=Annotated[kind, info])
@@ -236,9 +257,9 @@ def _spec_options() -> list[inspect.Parameter]:
     options = []
     for name, field in spec.EvaluationSpec.model_fields.items():
         kind = spec.plain_type(field)
-        default = field.default if kind is not str else spec.plain_text(field.default)
+        default = spec.plain_text(field.default) if kind is str else field.default
         parameter = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
         hint = Annotated[kind, typer.Option(spec.option_name(name, field))]  # type: ignore[valid-type]
-        text, panel = field.description or "", spec.detail(field, "panel")
-        options.append(_declared(parameter, hint, text, panel))
+        panel = spec.detail(field, "panel")
+        options.append(_declared(parameter, hint, field.description or "", panel))
     return options

@@ -5,13 +5,14 @@ better.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ragbench import llms
+from ragbench import evaluation, llms
 from ragbench.cli.console import print_json
 from ragbench.cli.options import (
     AtLeast1,
@@ -22,6 +23,7 @@ from ragbench.cli.options import (
     Timeout,
     results_at,
 )
+from ragbench.types import Chunk, Dataset
 
 
 def label_command(
@@ -65,50 +67,47 @@ def label_command(
 
     Example: ragbench label results/eval/a results/eval/b --until-decided
     """
-    import pandas as pd
-
     from ragbench.errors import printable
-    from ragbench.labelling import (
-        draw_items,
-        judge_relevance,
-        label_sheet,
-        open_items,
-        read_sheet,
-        trust,
-    )
-    from ragbench.report.documents import chunks_of, data_of
+    from ragbench.labelling import draw_items, judge_relevance, label_sheet, open_items, trust
+    from ragbench.report.documents import data_of
     from ragbench.testsets.loader import load_dataset
 
     arms = results_at(results, database)
-    dataset, notes = data_of(arms[0], load_dataset(test_set, corpus=corpus) if test_set else None)
+    named_set = load_dataset(test_set, corpus=corpus) if test_set else None
+    dataset, notes = data_of(arms[0], named_set)
     for note in notes:
         typer.echo(note, err=True)
-    chunks = {arm.name: cut for arm in arms if (cut := chunks_of(arm, dataset))}
     grades = None
     if judge:
         runs = [arm.run for arm in arms]
         asking: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
         grades = judge_relevance(dataset, runs, judge, measure=criterion, **asking)
     options: dict[str, Any] = {"criterion": criterion, "dataset": dataset, "grades": grades}
+    chunks = _chunks_of_arms(arms, dataset)
+    is_interactive = sys.stdin.isatty() and not as_json
     is_over = False
     n_pending = 0
     while True:
-        rows = read_sheet(sheet) if sheet.exists() else pd.DataFrame(columns=["value", "annotator"])
-        labels = sheet if rows["value"].count() else None
-        state = trust(arms, labels, margin=margin, **options)
-        is_pending = not open_items(sheet, criterion, annotator=annotator).empty
-        if state.decision not in ("undecided", "mean") or (is_over and not is_pending):
+        state = trust(arms, _sheet_with_labels(sheet), margin=margin, **options)
+        pending = open_items(sheet, criterion, annotator=annotator)
+        is_decided = state.decision not in ("undecided", "mean")
+        if is_decided or (is_over and pending.empty):
             break
-        if not is_pending:
+        if pending.empty:
             typer.echo(printable(state.sentence), err=as_json)
             items = draw_items(
-                arms, chunks=chunks, sheet=sheet, annotator=annotator, n=batch, **options
+                arms,
+                chunks=chunks,
+                sheet=sheet,
+                annotator=annotator,
+                n=batch,
+                **options,
             )
             if not items:
                 break
             label_sheet(items, sheet, annotator=annotator)
-        pending = open_items(sheet, criterion, annotator=annotator)
-        if as_json or not sys.stdin.isatty():
+            pending = open_items(sheet, criterion, annotator=annotator)
+        if not is_interactive:
             n_pending = len(pending)
             typer.echo(f"{n_pending} texts for {annotator} to label in {sheet}.", err=as_json)
             break
@@ -120,6 +119,26 @@ def label_command(
         return
     names = " against ".join(printable(arm.name) for arm in reversed(arms))
     typer.echo(f"{names}: {state.sentence}")
+
+
+def _sheet_with_labels(sheet: Path) -> Path | None:
+    """Return the path of a sheet; None if it does not exist or holds no label."""
+    from ragbench.labelling import read_sheet
+
+    if sheet.exists() and read_sheet(sheet)["value"].count() > 0:
+        return sheet
+    return None
+
+
+def _chunks_of_arms(arms: Sequence[evaluation.Result], dataset: Dataset) -> dict[str, list[Chunk]]:
+    """Return the chunks of each result, by its name, without results whose chunks are not known."""
+    from ragbench.report.documents import chunks_of
+
+    chunks = {}
+    for arm in arms:
+        if chunks_of_arm := chunks_of(arm, dataset):
+            chunks[arm.name] = chunks_of_arm
+    return chunks
 
 
 def _ask(row: dict[Any, Any], place: str, sheet: Path, annotator: str) -> None:

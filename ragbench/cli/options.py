@@ -48,6 +48,7 @@ Timeout = Annotated[
 
 
 def _confirmed(yes: bool) -> bool:
+    """Return the option --yes, after it is put into force."""
     from ragbench.systems import consent
 
     if yes:
@@ -88,92 +89,120 @@ class Requests:
 
     @property
     def replies(self) -> str | None:
-        """Return what of the reply store is used; None where the options do not state it."""
+        """Return how the reply store is used: "offline", "off", or None if no option states it."""
         if self.offline and self.no_cache:
             raise ConfigError(
                 "--offline takes every reply from the store and --no-cache none; give one of them"
             )
-        return "offline" if self.offline else "off" if self.no_cache else None
+        if self.offline:
+            return "offline"
+        return "off" if self.no_cache else None
 
     @contextmanager
     def settings(self) -> Iterator[llms.Settings]:
-        """Give the settings that the options mean, which are in force meanwhile."""
+        """Put the settings of the options into force while the block runs, and yield them."""
         settings = llms.current_settings(self.replies, self.max_cost, self.allow_unpriced)
         try:
             with in_force(settings):  # embedders of a server are made far from here
                 yield settings
         except KeyboardInterrupt:
-            stored, again = "The replies received so far are stored", "continue"
+            advice = "The replies received so far are stored: run it again to continue."
             if self.no_cache:
-                stored, again = "--no-cache keeps no reply", "start again"
-            typer.echo(f"Interrupted. {stored}: run it again to {again}.", err=True)
+                advice = "--no-cache keeps no reply: run it again to start again."
+            typer.echo(f"Interrupted. {advice}", err=True)
             raise
 
 
 def results_at(names: Sequence[str | Path], database: str = "") -> evaluation.Results:
-    """Return the results of these names: the folder of a result, its report.json, a folder that
-    holds several, or a run of the history. The baseline is that of the first, else the first.
-    """
-    from ragbench.evaluation.folder import FILES
-    from ragbench.foreign.readers import SUFFIXES
+    """Return the results that names mean; the baseline is that of the first name, else its first
+    result.
 
+    Args:
+        names: the folder of a result, its report.json, a folder that holds several, or a run of the
+            history.
+        database: where the history is; as in `ragbench.service.history`.
+
+    Raises:
+        ConfigError, DataError: there is no such file or run, or a result cannot be read.
+    """
     results: list[evaluation.Result] = []
     baseline = ""
     for name in names:
-        path = Path(name)
-        if not path.exists() and path.parent == Path():
-            if path.suffix.lower() in SUFFIXES:
-                raise ConfigError(f"there is no file {name}; check the path")
-            path = Path(service.run_of(str(name), database)[0]["location"])
-        single = path.is_file() or any((path / file).exists() for file in (*FILES, "report.json"))
-        loaded = (
-            evaluation.Results([evaluation.load_result(path)])
-            if single
-            else evaluation.load_results(path)
-        )
+        path = _path_of_results(name, database)
+        if _is_single_result(path):
+            loaded = evaluation.Results([evaluation.load_result(path)])
+        else:
+            loaded = evaluation.load_results(path)
         baseline = baseline or loaded.baseline or loaded[0].name
-        used = {result.name for result in results}
-        results += [
-            replace(result, name=f"{path}/{result.name}") if result.name in used else result
-            for result in loaded
-        ]
+        used_names = {result.name for result in results}
+        for result in loaded:
+            if result.name in used_names:
+                result = replace(result, name=f"{path}/{result.name}")
+            results.append(result)
     return evaluation.Results(results, baseline=baseline)
 
 
-def print_plan(plan: llms.DryRun | SweepPlan, judge: str = "") -> None:
-    """Print what a dry run has counted: questions to systems of unknown price; requests to each
-    model, with the address that they go to; the cost of all.
-    """
-    from ragbench.llms.providers import address_of
+def _path_of_results(name: str | Path, database: str) -> Path:
+    """Return the path of a file or folder, or the folder of a run of the history."""
+    from ragbench.foreign.readers import SUFFIXES
 
-    for system, questions in plan.questions.items():
+    path = Path(name)
+    if path.exists() or path.parent != Path():
+        return path
+    if path.suffix.lower() in SUFFIXES:
+        raise ConfigError(f"there is no file {name}; check the path")
+    row, _, _ = service.run_of(str(name), database)
+    return Path(row["location"])
+
+
+def _is_single_result(path: Path) -> bool:
+    """Return True for a file, and for a folder with the files of one result."""
+    from ragbench.evaluation.folder import FILES
+
+    return path.is_file() or any((path / file).exists() for file in (*FILES, "report.json"))
+
+
+def print_plan(plan: llms.DryRun | SweepPlan, judge: str = "") -> None:
+    """Print what a dry run has counted: the questions to systems, whose price is not known; the
+    requests to each model, with the address that they go to; the total cost.
+    """
+    for system, n_questions in plan.questions.items():
         typer.echo(
-            f"{questions} questions would be sent to {system}; what that costs is not known here"
+            f"{n_questions} questions would be sent to {system}; what that costs is not known here"
         )
         if judge:
             typer.echo(f"{judge} would judge its answers, one request each")
     if not plan.models and not plan.questions:
         typer.echo("Requests to language models: none")
     for model in plan.models:
+        _print_requests_to(model)
+    if any(model.to_send for model in plan.models):
+        typer.echo(f"Cost of all: {dollars(plan.models)}, and of some verdicts a repair")
+
+
+def _print_requests_to(model: llms.ModelPlan) -> None:
+    """Print the requests to a model, stored and to be sent, with their address, tokens and cost."""
+    from ragbench.llms.providers import address_of
+
+    uncertain = ""
+    if model.uncertain:
         uncertain = (
             f", of which {model.uncertain:,} rest on replies that are still to be written (some "
             "may not be needed)"
         )
-        where = address_of(model.model)
-        typer.echo(
-            f"{model.model}:\n"
-            f"  requests cached:  {model.cached:,}\n"
-            f"  requests to send: {model.to_send:,}{uncertain if model.uncertain else ''}"
-        )
-        if where and model.to_send:
-            typer.echo(f"  sent to:          {where}")
-        if model.to_send:
-            typer.echo(
-                f"  tokens:           about {model.input_tokens:,} in and {model.output_tokens:,} "
-                f"out\n  cost:             {dollars([model])}"
-            )
-    if any(model.to_send for model in plan.models):
-        typer.echo(f"Cost of all: {dollars(plan.models)}, and of some verdicts a repair")
+    typer.echo(
+        f"{model.model}:\n"
+        f"  requests cached:  {model.cached:,}\n"
+        f"  requests to send: {model.to_send:,}{uncertain}"
+    )
+    if not model.to_send:
+        return
+    if address := address_of(model.model):
+        typer.echo(f"  sent to:          {address}")
+    typer.echo(
+        f"  tokens:           about {model.input_tokens:,} in and {model.output_tokens:,} out\n"
+        f"  cost:             {dollars([model])}"
+    )
 
 
 def dollars(models: Sequence[llms.ModelPlan], discount: float = 1.0) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -71,25 +71,21 @@ def probe_command(
     from ragbench.systems.function import to_answer
     from ragbench.systems.proposals import propose_paths, read_proposed, toml_table
 
-    if len(words) != 1 + (not mcp):
+    n_words = 1 if mcp else 2
+    if len(words) != n_words:
         raise ConfigError("expected a system and a question, or --mcp and a question")
     if write is not None and write.exists() and not force:
         raise ConfigError(f"{shown(write)} is there already; name another file, or add --force")
-    from rich.pretty import pretty_repr
-
-    question, start = words[-1], time.perf_counter()
+    question = words[-1]
     data = load_corpus(corpus) if corpus else Dataset("probe", "test", {}, (), {})
+    start = time.perf_counter()
     if words[0].startswith(("http://", "https://")):
         kind, table, reply = _ask_service(words[0], body, question)
     elif mcp:
         kind, table, reply = _ask_tool(mcp, tool, question)
     else:
         kind, table, reply = _ask_system(words[0], question, data)
-    seconds = time.perf_counter() - start
-    typer.echo(f"Reply after {seconds:.2f} s{', a stream' if reply.streamed else ''}:")
-    for event in reply.events[:3] + reply.events[3:][-1:]:
-        text = pretty_repr(event, max_width=100, max_length=3, max_string=70)
-        typer.echo(scrubbed(text, environment_keys()))
+    _print_reply(reply, time.perf_counter() - start)
     paths = {key: table.pop(key) for key in ("reply", "delta") if table.get(key)}
     if kind in ("http", "mcp"):
         paths = paths or propose_paths(reply, question)
@@ -98,34 +94,62 @@ def probe_command(
         answer = to_answer("probe", reply.events[0], words[0])
     _print_answer(answer, paths)
     if answer is not None and corpus:
-        matched = systems.match_passages([answer], data)
-        counts = (f"{count} {how}" for how, count in matched.counts.items() if count)
-        typer.echo(f"Documents: {', '.join(matched.run['probe'])}\nMatched: {', '.join(counts)}")
-    text = toml_table(kind, {**table, **paths}) if kind else ""
-    if text and write is not None:
-        write_durably(write, text)
-        typer.echo(f"{shown(write)} written; next: {command('ragbench')} eval {shown(write)}")
-    elif text:
-        typer.echo(f"\n{text}")
-    return int(answer is None or answer.failed)
+        _print_matches(answer, data)
+    if kind:
+        text = toml_table(kind, {**table, **paths})
+        if write is None:
+            typer.echo(f"\n{text}")
+        else:
+            write_durably(write, text)
+            typer.echo(f"{shown(write)} written; next: {command('ragbench')} eval {shown(write)}")
+    is_recognised = answer is not None and not answer.failed
+    return 0 if is_recognised else 1
+
+
+def _print_reply(reply: Reply, seconds: float) -> None:
+    """Print how long a reply took, and its first three events and its last one."""
+    from rich.pretty import pretty_repr
+
+    stream = ", a stream" if reply.streamed else ""
+    typer.echo(f"Reply after {seconds:.2f} s{stream}:")
+    shown_events = [*reply.events[:3], *reply.events[3:][-1:]]
+    for event in shown_events:
+        text = pretty_repr(event, max_width=100, max_length=3, max_string=70)
+        typer.echo(scrubbed(text, environment_keys()))
+
+
+def _print_matches(answer: Answer, data: Dataset) -> None:
+    """Print the documents that the contexts of an answer are from, and how they were recognised."""
+    matched = systems.match_passages([answer], data)
+    counts = [f"{count} {how}" for how, count in matched.counts.items() if count]
+    typer.echo(f"Documents: {', '.join(matched.run['probe'])}\nMatched: {', '.join(counts)}")
+
+
+def _forms_of_request(url: str, body: str) -> list[dict[str, Any]]:
+    """Return the requests to try, as the tables of an HTTP system: the given body, else the usual
+    forms.
+    """
+    if body:
+        try:
+            return [{"url": url, "body": json.loads(body)}]
+        except ValueError as exc:
+            raise ConfigError(f"--body {body!r} is not JSON: {exc}") from exc
+    tables: list[dict[str, Any]] = []
+    for name in _NAMES:
+        tables.append({"url": url, "body": {name: "{query}"}})
+    chat = {"messages": [{"role": "user", "content": "{query}"}]}
+    tables.append({"url": url, "body": chat})
+    for name in _NAMES:
+        tables.append({"url": f"{url}?{name}={{query}}", "method": "GET"})
+    return tables
 
 
 def _ask_service(url: str, body: str, question: str) -> Probed:
     """Send the usual forms of a request until the service takes one."""
     from ragbench.llms.failures import RequestError
 
-    if body:
-        try:
-            tables: list[dict[str, Any]] = [{"body": json.loads(body)}]
-        except ValueError as exc:
-            raise ConfigError(f"--body {body!r} is not JSON: {exc}") from exc
-    else:
-        fields = [{name: "{query}"} for name in _NAMES]
-        chat = {"messages": [{"role": "user", "content": "{query}"}]}
-        tables = [{"body": values} for values in (*fields, chat)]
-        tables += [{"method": "GET", "url": f"{url}?{name}={{query}}"} for name in _NAMES]
     refusals = []
-    for table in ({"url": url, **table} for table in tables):
+    for table in _forms_of_request(url, body):
         with systems.HttpSystem(**table, delta="$") as system:  # of a stream of unknown form
             try:
                 reply = system.ask_raw(question)
@@ -135,7 +159,8 @@ def _ask_service(url: str, body: str, question: str) -> Probed:
                     continue
                 if len(refusals) > 1:  # the first form tells more
                     break
-                raise ConfigError(f"{exc}{_JOB if exc.status == 202 else ''}") from None
+                how_to = _JOB if exc.status == 202 else ""
+                raise ConfigError(f"{exc}{how_to}") from None
         typer.echo(f"Taken: {json.dumps(table)}")
         return "http", table, reply
     raise ConfigError(
@@ -150,8 +175,7 @@ def _ask_tool(server: str, tool: str, question: str) -> Probed:
 
     with systems.McpSystem(server, tool=tool or "?") as system:
         schemas = system.tools()
-        likely = (name for part in _TOOLS for name in schemas if part in name.lower())
-        tool = tool or [*likely, *schemas, ""][0]
+        tool = tool or _likely_tool(list(schemas))
         typer.echo(f"Tools: {', '.join(schemas)}; asked is {tool}")
         fields = schemas.get(tool, {}).get("properties", {})
         texts = [name for name, field in fields.items() if field.get("type") == "string"]
@@ -160,7 +184,17 @@ def _ask_tool(server: str, tool: str, question: str) -> Probed:
     return "mcp", {"server": server, "tool": tool, "arguments": {argument: "{query}"}}, reply
 
 
+def _likely_tool(tools: Sequence[str]) -> str:
+    """Return the tool whose name suggests that it answers, else the first; "" if there is none."""
+    for word in _TOOLS:
+        for tool in tools:
+            if word in tool.lower():
+                return tool
+    return tools[0] if tools else ""
+
+
 def _ask_system(name: str, question: str, data: Dataset) -> Probed:
+    """Ask a system of any other kind; a file of an HTTP or MCP system also yields its table."""
     from ragbench.systems.loader import read_table
     from ragbench.systems.reply_paths import Reply
 

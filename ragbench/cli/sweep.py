@@ -112,10 +112,13 @@ def sweep_command(
         record_finished(lambda: [(run, result.folder / run.name) for run in results])
         print_decision(results)
     _print_result(result)
-    return 3 if result.stopped else 1 if result.failed else 0
+    if result.stopped:
+        return 3
+    return 1 if result.failed else 0
 
 
 def _print_result(result: SweepResult) -> None:
+    """Print what failed, how many runs there were, where the files are, and what to open."""
     for note in result.notes:
         typer.echo(f"Note: {note}")
     for name, error in result.failed.items():
@@ -145,6 +148,7 @@ def _print_result(result: SweepResult) -> None:
 
 
 def _print_plan(plan: SweepPlan, requests: Requests) -> None:
+    """Print the notebooks that a sweep would run, and the requests that they would send."""
     for note in plan.notes:
         typer.echo(f"Note: {note}")
     typer.echo(
@@ -193,20 +197,26 @@ def verify_command(
         return 0
     replies = "on" if online else "offline"
     verified = verify(folder, jobs=jobs, fork=not no_fork, replies=replies, max_cost=max_cost)
+    n_differing = 0
+    n_absent = 0
+    n_numbers = 0
     for result in verified:
+        n_numbers += result.compared
+        if result.differences:
+            n_differing += 1
+        elif not result.compared:
+            n_absent += 1
         for note in result.notes:
             typer.echo(f"Note: {result.name}: {note}")
-        lines = list(result.differences)
-        if rest := lines[_MAX_SHOWN:]:
-            lines[_MAX_SHOWN:] = [f"and {len(rest)} other differences"]
-        for line in lines:
+        for line in result.differences[:_MAX_SHOWN]:
             typer.echo(f"{result.name}: {line}")
-    differing = sum(bool(result.differences) for result in verified)
-    numbers = sum(result.compared for result in verified)
-    absent = sum(not (result.compared or result.differences) for result in verified)
+        n_more = len(result.differences) - _MAX_SHOWN
+        if n_more > 0:
+            typer.echo(f"{result.name}: and {n_more} other differences")
+    n_verified = len(verified) - n_differing - n_absent
+    absent = f", {n_absent} not computed again" if n_absent else ""
     typer.echo(
-        f"{len(verified)} results, {numbers:,} numbers compared: "
-        f"{len(verified) - differing - absent} verified, {differing} differ"
-        + (f", {absent} not computed again." if absent else ".")
+        f"{len(verified)} results, {n_numbers:,} numbers compared: {n_verified} verified, "
+        f"{n_differing} differ{absent}."
     )
-    return bool(differing)
+    return 1 if n_differing else 0

@@ -105,27 +105,33 @@ def generate(
                 generation.generate_drafts(data, sampled, model, checker=judge, per_chunk=per_chunk)
             print_plan(plan)
             return 0
-        asking: Any = {"checker": judge, "per_chunk": per_chunk}
-        asking |= {"concurrency": concurrency, "timeout_s": timeout_s}
-        if questions:
-            drafts = generation.draft_questions(
-                data, pieces, questions, model, how=sample, seed=seed, **asking
-            )
-        else:
-            drafts = generation.generate_drafts(data, sampled, model, **asking)
-        about = generation.identity(output, name=name, client=client)
+        asking: Any = {
+            "checker": judge,
+            "per_chunk": per_chunk,
+            "concurrency": concurrency,
+            "timeout_s": timeout_s,
+        }
         parameters = {
             "llm": model.name,
             "checker": judge.name,
             "sample": sample,
             "chunks": chunks,
-            **({"questions": questions} if questions else {}),
+        }
+        if questions:
+            parameters["questions"] = questions
+            drafts = generation.draft_questions(
+                data, pieces, questions, model, how=sample, seed=seed, **asking
+            )
+        else:
+            drafts = generation.generate_drafts(data, sampled, model, **asking)
+        parameters |= {
             "seed": seed,
             "per_chunk": per_chunk,
             "chunker": "recursive",
             "size": 256,
             "source": data.name,
         }
+        about = generation.identity(output, name=name, client=client)
         dataset = generation.as_dataset(data, drafts, name=about["name"])
         folder = generation.save_drafts(
             dataset, drafts, output, parameters=parameters, about=about, force=force
