@@ -35,7 +35,7 @@ def generate_many(
 ) -> list[Completion]:
     """Return one completion per prompt, in the order of the prompts.
 
-    What the reply store has is taken from there; up to `concurrency` other requests are on their
+    Replies in the reply store are taken from there; up to `concurrency` other requests are on their
     way at once. A server that asks to wait (429, 503, 529, with or without Retry-After) is waited
     for. A request that fails for good becomes a completion with an empty text and the reason in
     `error`, and the others continue; when the reason concerns all (wrong key, no such model, no
@@ -45,10 +45,10 @@ def generate_many(
     and after a time-out fewer are sent at once (`ragbench.llms.pace`). After two seconds a progress
     bar appears, with `label` before it.
 
-    Ctrl-C ends at once. What has come back by then is in the reply store; the next call asks for
+    Ctrl-C ends at once. Replies received by then are in the reply store; the next call asks for
     the rest only.
 
-    Inside `dry_run` nothing is sent, and what is not in the store has a stand-in.
+    Inside `dry_run` nothing is sent, and a reply that is not in the store has a stand-in.
 
     Any object with a `generate` method will do as `llm`; with one that is not from `load_llm`,
     `timeout_s` is its own affair, and `schema` and `sample` are passed on only when they are used.
@@ -69,29 +69,26 @@ def generate_many(
         "max_tokens": max_tokens,
         "temperature": temperature,
     }
-    options |= {} if schema is None else {"schema": schema}
+    if schema is not None:
+        options["schema"] = schema
     requests = {pair: _request(llm, *pair, options) for pair in pairs}
-    completions: Sequence[Completion | None] = [None] * len(requests)
-    if isinstance(llm, StoredLLM):
-        completions = llm.known([*requests.values()])
-    elif plan := active_dry_run():
-        completions = plan.complete(llm.name, [*requests.values()], completions, shared=False)
-    done = {
-        pair: reply for pair, reply in zip(requests, completions, strict=True) if reply is not None
-    }
-    stop = threading.Event()
-    pending = [pair for pair in requests if pair not in done]
+    completions = _known_completions(llm, requests)
+    pending = [pair for pair in requests if pair not in completions]
     at_once = min(concurrency, getattr(llm, "max_concurrency", None) or concurrency)
-    n_at_once = min(at_once, len(pending))
+    stop = threading.Event()
 
     def call(pair: _Pair) -> Completion:
         if isinstance(llm, StoredLLM):
+            n_at_once = min(at_once, len(pending))
             return llm.fetch(requests[pair], timeout_s=timeout_s, stop=stop, n_at_once=n_at_once)
         text, sample = pair
-        return llm.generate(text, **options | ({"sample": sample} if sample else {}))
+        if sample:
+            return llm.generate(text, **{**options, "sample": sample})
+        return llm.generate(text, **options)
 
+    n_known = len(completions)
     try:
-        with progress_bar(len(requests), label or llm.name, "replies", initial=len(done)) as bar:
+        with progress_bar(len(requests), label or llm.name, "replies", initial=n_known) as bar:
             work = ThreadedCalls(
                 pending,
                 lambda pair: _attempt(call, pair, llm.name),
@@ -102,24 +99,42 @@ def generate_many(
             for pair, outcome in work:
                 if isinstance(outcome, BaseException):
                     raise outcome
-                done[pair], is_hopeless = outcome
-                rest = work.stop() if is_hopeless else []
-                done |= dict.fromkeys(rest, done[pair])
-                bar.update(1 + len(rest))
+                completions[pair], concerns_all_requests = outcome
+                not_sent = work.stop() if concerns_all_requests else []
+                for other in not_sent:
+                    completions[other] = completions[pair]
+                bar.update(1 + len(not_sent))
     finally:
         stop.set()  # what a thread still receives after Ctrl-C goes to the store
     in_order = []
     for pair in pairs:
-        in_order.append(done[pair])
-        done[pair] = _repeated(done[pair])
+        in_order.append(completions[pair])
+        completions[pair] = _repeated(completions[pair])
     return in_order
 
 
 def _request(llm: LLM, text: str, sample: int, options: dict[str, Any]) -> Request:
+    """Return the request for a prompt, as the reply store and a dry run know it."""
     if isinstance(llm, StoredLLM):
         return llm.request(text, **{"schema": None, **options}, sample=sample)
     provider, _, model = llm.name.partition(":")
     return Request(provider, model, without_surrogates(text), **options, sample=sample)
+
+
+def _known_completions(llm: LLM, requests: Mapping[_Pair, Request]) -> dict[_Pair, Completion]:
+    """Return the completions that need no request: from the reply store, and inside `dry_run` a
+    stand-in for every other one.
+    """
+    completions: Sequence[Completion | None] = [None] * len(requests)
+    if isinstance(llm, StoredLLM):
+        completions = llm.known([*requests.values()])
+    elif plan := active_dry_run():
+        completions = plan.complete(llm.name, [*requests.values()], completions, shared=False)
+    known = {}
+    for pair, completion in zip(requests, completions, strict=True):
+        if completion is not None:
+            known[pair] = completion
+    return known
 
 
 def _repeated(completion: Completion) -> Completion:
@@ -130,8 +145,10 @@ def _repeated(completion: Completion) -> Completion:
 def _attempt(
     call: Callable[[_Pair], Completion], pair: _Pair, name: str
 ) -> tuple[Completion, bool]:
-    """Return the completion of a request, and whether its failure would be that of all others;
-    raises ConfigError.
+    """Return the completion of a request, and whether every other request would fail alike.
+
+    Raises:
+        ConfigError: the request cannot be made at all.
     """
     try:
         return call(pair), False
@@ -140,5 +157,5 @@ def _attempt(
     except Exception as exc:  # a user's model may raise anything, and the others continue
         reason = str(exc) if isinstance(exc, ModelError) else f"{type(exc).__name__}: {exc}"
         failure = getattr(exc, "failure", None) or FailureKind.ERROR
-        is_hopeless = isinstance(exc, RequestError) and exc.stop
-        return Completion("", name, error=reason, failure=failure), is_hopeless
+        concerns_all_requests = isinstance(exc, RequestError) and exc.stop
+        return Completion("", name, error=reason, failure=failure), concerns_all_requests

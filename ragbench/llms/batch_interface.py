@@ -65,9 +65,13 @@ def answer_in_batches(requests: Sequence[Request], log: Callable[[str], None]) -
     try:
         return _answered(models, log)
     except KeyboardInterrupt:
-        if left := [batch for llm in models for batch in submissions.pending(_account(llm))]:
+        pending: list[Batch] = []
+        for llm in models:
+            pending += submissions.pending(_account(llm))
+        if pending:
             log(
-                f"The provider keeps working on {described(left)}; the same command waits for them."
+                f"The provider keeps working on {described(pending)}; the same command waits for "
+                "them."
             )
         raise
 
@@ -78,7 +82,8 @@ def pending_batches(account: str = "") -> list[Batch]:
     Those that RAGBENCH_FORGET_BATCHES names, by their ids or tags, are forgotten; in a budget they
     have cost the most that they may.
     """
-    given_up, kept = os.environ.get(FORGET, "").split(), list[Batch]()
+    given_up = os.environ.get(FORGET, "").split()
+    kept = []
     for batch in submissions.pending(account):
         if batch.name in given_up:
             _forget(batch, _bound(batch.requests))
@@ -114,15 +119,20 @@ def _answered(
     submits: the next one would wait for the room in the budget that the first has reserved.
     Requests that contain a dry run's placeholder for a reply are left out.
     """
-    running = [(llm, batch) for llm in models for batch in _submitted(llm, (), log)]
+    running: list[tuple[StoredLLM, Batch]] = []
+    for llm in models:
+        running += [(llm, batch) for batch in _submitted(llm, (), log)]
     if not running:
         for llm, group in models.items():
             final = [request for request in group if STAND_IN not in request.prompt]
             running += [(llm, batch) for batch in _submitted(llm, final, log)]
             if running and llm.settings.max_cost is not None:
                 break
-    keys = {request.key for _, batch in running for request in batch.requests}
-    logged, unreadable = set[str](), Counter[str]()
+    keys: set[str] = set()
+    for _, batch in running:
+        keys.update(request.key for request in batch.requests)
+    logged: set[str] = set()
+    unreadable: Counter[str] = Counter()
     while running:
         for llm, batch in list(running):
             state = _poll(llm, batch, unreadable)
@@ -156,15 +166,17 @@ def _submitted(
     the budget has no room are not submitted.
     """
     with replies.claim(digest("batch", _account(llm))):
-        pending = pending_batches(_account(llm))
-        running = [*filter(None, (_recognised(llm, batch, log) for batch in pending))]
-        on_way = {request.key for batch in running for request in batch.requests}
-        stored = replies.lookup_many(requests)
-        new = [
-            request
-            for request, reply in zip(requests, stored, strict=True)
-            if reply is None and request.key not in on_way
-        ]
+        running = []
+        submitted_keys: set[str] = set()
+        for pending in pending_batches(_account(llm)):
+            batch = _recognised(llm, pending, log)
+            if batch is not None:
+                running.append(batch)
+                submitted_keys.update(request.key for request in batch.requests)
+        new = []
+        for request, reply in zip(requests, replies.lookup_many(requests), strict=True):
+            if reply is None and request.key not in submitted_keys:
+                new.append(request)
         for first in _first_of_each_form(new):
             try:
                 llm.fetch(first)
@@ -180,7 +192,7 @@ def _submitted(
 
 
 def _first_of_each_form(requests: Sequence[Request]) -> list[Request]:
-    """Return the first request with a schema and the first without, as far as there are any."""
+    """Return the first request with a schema and the first without one, if there are any."""
     first_of: dict[bool, Request] = {}
     for request in requests:
         first_of.setdefault(request.schema is None, request)
@@ -188,12 +200,13 @@ def _first_of_each_form(requests: Sequence[Request]) -> list[Request]:
 
 
 def _submit(llm: StoredLLM, requests: Sequence[Request]) -> Batch | None:
-    """Submit the first requests that one batch and the budget have room for; None where there are
-    none.
+    """Submit the first requests that one batch and the budget have room for; None if the budget has
+    room for none.
     """
     longest = max(request.max_tokens for request in requests)
     requests = requests[: min(_MOST, _MOST_TOKENS // longest or 1)]
-    settings, tag = llm.settings, digest(*(request.key for request in requests))
+    tag = digest(*(request.key for request in requests))
+    settings = llm.settings
     reservation: int | None = 0
     while settings.max_cost is not None and (bound := _bound(requests)):
         # It lasts for no time, since other requests must not wait a day for it to be settled.
@@ -299,11 +312,12 @@ def _collect(
         ModelError: requests were canceled or refused, have expired, or have no result; the replies
             to the others are stored.
     """
-    outcomes = dict[str, Reply | str]()
+    outcomes: dict[str, Reply | str] = {}
     for key, outcome in lines:  # a reply counts before a failure of the same request
         if not isinstance(outcomes.get(key), Reply):
             outcomes[key] = outcome
-    failed, cost = list[str](), 0.0
+    failed = []
+    cost = 0.0
     for request in batch.requests:
         outcome = outcomes.get(request.key, "no result")
         if isinstance(outcome, Reply):

@@ -1,4 +1,4 @@
-"""A dry run: the same code, and what it would ask of language models is counted instead of sent.
+"""A dry run: the same code runs, and its requests to language models are counted instead of sent.
 
 The requests are not guessed. Replies that the store has are real; for each other one there is a
 stand-in, and what is built on a stand-in (a verdict on an answer still to be written) is counted
@@ -37,14 +37,15 @@ _active: DryRun | None = None
 
 
 class ModelPlan(NamedTuple):
-    """What one model would be asked; each request once, however many ask for it.
+    """The requests that one model would get, each counted once.
 
     `cached` replies are in the store and cost nothing, `to_send` are not; of these `uncertain`
-    depend on replies that are not there yet. Tokens are those of the requests to send:
-    `input_tokens` a quarter of their bytes (which English text comes near to; code and other
-    scripts take more), `output_tokens` the model's usual reply (a quarter of the limit where the
-    store has fewer than 10 of it), `max_output_tokens` the limit. `cost` is in US dollars for
-    these, `max_cost` with every reply as long as its limit allows; None where the price is unknown.
+    depend on replies that are not there yet. Tokens are counted for the requests to send:
+    `input_tokens` is a quarter of their bytes (near to the truth for English text; code and other
+    scripts take more), `output_tokens` the length of the model's usual reply (a quarter of the
+    limit if the store has fewer than 10 of its replies), `max_output_tokens` the limit. `cost` is in
+    US dollars for these tokens, `max_cost` with every reply as long as its limit allows; both are
+    None if the price is unknown.
     """
 
     model: str
@@ -59,30 +60,32 @@ class ModelPlan(NamedTuple):
 
 
 class DryRun:
-    """What the code inside `with dry_run()` would ask; `dry_run` makes it."""
+    """The requests of the code inside `with dry_run()`; `dry_run` makes it."""
 
     def __init__(self) -> None:
         self._noting = threading.Lock()
         self._calls = count()
         self._found: dict[str, dict[str, tuple[Request, bool]]] = {}
         self.questions: Counter[str] = Counter()
-        """How many questions each system under test that was not asked (a service, a function) would
-        get.
+        """The number of questions for each system under test that is not asked (a service, a
+        function).
         """
 
     @property
     def models(self) -> tuple[ModelPlan, ...]:
         """Return the plan of each model, by name."""
-        return tuple(
-            _model_plan(name, list(requests.values()))
-            for name, requests in sorted(self._found.items())
-        )
+        plans = []
+        for name, requests in sorted(self._found.items()):
+            plans.append(_model_plan(name, list(requests.values())))
+        return tuple(plans)
 
     @property
     def to_send(self) -> list[Request]:
         """Return the requests that are not in the store."""
-        found = (pair for requests in self._found.values() for pair in requests.values())
-        return [request for request, cached in found if not cached]
+        to_send = []
+        for requests in self._found.values():
+            to_send += [request for request, is_stored in requests.values() if not is_stored]
+        return to_send
 
     @property
     def table(self) -> pd.DataFrame:
@@ -100,21 +103,21 @@ class DryRun:
         *,
         shared: bool,
     ) -> list[Completion]:
-        """Note the requests of one call; what was found is given back, and for the rest stand-ins.
+        """Note the requests of one call, and return its completions: those that were `found` in the
+        store, and stand-ins for the others.
 
-        A stand-in is a text of some 70 words, its own for each request; where the reply has to
-        follow a schema, it is a failed completion. `shared`: the next call would find in the store
-        what this one asks for.
+        A stand-in is a text of some 70 words, different for each request; where the reply has to
+        follow a schema, it is a failed completion. `shared`: a later call would find the replies of
+        this call in the store, so that the same request is counted once.
         """
+        completions = []
         with self._noting:
             call = "" if shared else f"{next(self._calls)} "
             noted = self._found.setdefault(name, {})
-            for request, reply in zip(requests, found, strict=True):
-                noted.setdefault(call + request.key, (request, reply is not None))
-        return [
-            reply or _stand_in(name, request)
-            for request, reply in zip(requests, found, strict=True)
-        ]
+            for request, completion in zip(requests, found, strict=True):
+                noted.setdefault(call + request.key, (request, completion is not None))
+                completions.append(completion or _stand_in(name, request))
+        return completions
 
     def note_question(self, system: str) -> None:
         """Note that a system under test would be asked a question."""
@@ -159,6 +162,7 @@ def active_dry_run() -> DryRun | None:
 
 
 def _stand_in(name: str, request: Request) -> Completion:
+    """Return a stand-in for the reply to a request; a failed one if the reply has a schema."""
     if request.schema is not None:
         return Completion(
             "", name, error="a dry run: nothing was sent", failure=FailureKind.DRY_RUN
@@ -166,29 +170,44 @@ def _stand_in(name: str, request: Request) -> Completion:
     return Completion(f"{STAND_IN * 4}({request.key})", name, failure=FailureKind.DRY_RUN)
 
 
-def _model_plan(model: str, found: Sequence[tuple[Request, bool]]) -> ModelPlan:
-    requests = [request for request, cached in found if not cached]
-    counts, price = replies.info()["models"].get(model, {"replies": 0}), price_of(model)
-    is_known = counts["replies"] >= _ENOUGH
-    usual = counts["output_tokens"] / counts["replies"] if is_known else None
-    read = [math.ceil(request.n_bytes / 4) for request in requests]
-    written = [min(usual or request.max_tokens / 4, request.max_tokens) for request in requests]
-    longest = [request.max_tokens for request in requests]
-    costs = [
-        price
-        and math.fsum(
-            price.cost(*tokens) for tokens in zip(read, map(math.ceil, lengths), strict=True)
-        )
-        for lengths in (written, longest)
-    ]
-    uncertain = sum(STAND_IN in request.prompt for request in requests)
+def _model_plan(model: str, noted: Sequence[tuple[Request, bool]]) -> ModelPlan:
+    """Return the plan of a model from the requests that were noted, each with whether it is stored."""
+    to_send = [request for request, is_stored in noted if not is_stored]
+    usual_tokens = _usual_output_tokens(model)
+    price = price_of(model)
+    n_uncertain = 0
+    input_tokens = 0
+    output_tokens = []
+    max_output_tokens = 0
+    costs = []
+    max_costs = []
+    for request in to_send:
+        if STAND_IN in request.prompt:
+            n_uncertain += 1
+        read = math.ceil(request.n_bytes / 4)
+        written = min(usual_tokens or request.max_tokens / 4, request.max_tokens)
+        input_tokens += read
+        output_tokens.append(written)
+        max_output_tokens += request.max_tokens
+        if price is not None:
+            costs.append(price.cost(read, math.ceil(written)))
+            max_costs.append(price.cost(read, request.max_tokens))
     return ModelPlan(
         model,
-        len(found) - len(requests),
-        len(requests),
-        uncertain,
-        sum(read),
-        math.ceil(sum(written)),
-        sum(longest),
-        *costs,
+        cached=len(noted) - len(to_send),
+        to_send=len(to_send),
+        uncertain=n_uncertain,
+        input_tokens=input_tokens,
+        output_tokens=math.ceil(sum(output_tokens)),
+        max_output_tokens=max_output_tokens,
+        cost=None if price is None else math.fsum(costs),
+        max_cost=None if price is None else math.fsum(max_costs),
     )
+
+
+def _usual_output_tokens(model: str) -> float | None:
+    """Return the mean length of a model's stored replies; None if there are fewer than 10."""
+    stored = replies.info()["models"].get(model)
+    if stored is None or stored["replies"] < _ENOUGH:
+        return None
+    return float(stored["output_tokens"] / stored["replies"])

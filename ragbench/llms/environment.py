@@ -1,4 +1,4 @@
-"""How language models may be asked: what is used of the reply store, and what may be spent."""
+"""How language models may be asked: whether the reply store is used, and how much may be spent."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ _in_force: Settings | None = None
 
 @dataclass(frozen=True)
 class Settings:
-    """How language models may be asked; `current_settings` takes from the environment what is not
-    given.
+    """How language models may be asked; `current_settings` takes missing values from the environment.
 
     `replies` is "on", "off" (the reply store is neither read nor written) or "offline" (no request
     leaves). Requests that might pass `max_cost` US dollars (None: any) on the account `budget`,
@@ -59,7 +58,7 @@ class Settings:
 
     @property
     def kept(self) -> str:
-        """Return what running again would mean for what has been paid."""
+        """Return a clause about running again: whether paid replies would be paid for again."""
         if self.replies == "off":
             return (
                 "without the reply store (--no-cache) nothing is kept: all is paid for again "
@@ -70,11 +69,12 @@ class Settings:
 
 @contextmanager
 def in_force(settings: Settings) -> Iterator[None]:
-    """Make these the settings, inside, of every model of this process that was given none; for a
-    command.
+    """Make these the settings of every model of this process without its own while the block runs; for
+    a command.
     """
     global _in_force
-    before, _in_force = _in_force, settings
+    before = _in_force
+    _in_force = settings
     try:
         yield
     finally:
@@ -88,7 +88,7 @@ def current_settings(
     *,
     account: str = "",
 ) -> Settings:
-    """Return what is given, and the rest from the environment.
+    """Return settings with the given values, and the others from the environment.
 
     The variables are RAGBENCH_REPLIES, RAGBENCH_MAX_COST, RAGBENCH_BUDGET and
     RAGBENCH_ALLOW_UNPRICED. `account` is the budget where the environment names none; without it,
@@ -98,7 +98,7 @@ def current_settings(
     'off'
 
     Raises:
-        ConfigError: a value that is none.
+        ConfigError: a value is invalid.
     """
     if _in_force is not None and (replies, max_cost, allow_unpriced) == (None, None, False):
         return _in_force

@@ -44,6 +44,15 @@ _LONGEST_BODY = 300
 _LONGEST_PAUSE_S = 600.0
 _LONGEST_BACKOFF_S = 30.0
 _BUSY = {429, 503, 529}
+_TRIES = 5
+_TRIES_IF_BUSY = 8
+# A client that gets a waiting time may get it many times: others are in the same queue.
+_TRIES_IF_ASKED_TO_WAIT = 30
+_KINDS_BY_STATUS = {
+    408: FailureKind.TIMEOUT,
+    409: FailureKind.REFUSED,
+    429: FailureKind.RATE_LIMITED,
+}
 # Providers report exhausted credit with the status of a bad or of a too frequent request; waiting
 # does not help.
 _NO_MONEY = ("insufficient_quota", "credit balance", "billing_hard_limit")
@@ -70,8 +79,12 @@ class RequestError(ModelError):
         paid: bool = False,
     ) -> None:
         super().__init__(message, failure)
-        self.status, self.body = status, body
-        self.tries, self.wait_s, self.stop, self.paid = tries, wait_s, stop, paid
+        self.status = status
+        self.body = body
+        self.tries = tries
+        self.wait_s = wait_s
+        self.stop = stop
+        self.paid = paid
 
     def reworded(self, message: str, **fields: Any) -> RequestError:
         """Return the same failure with another message, and other values of these fields."""
@@ -96,7 +109,8 @@ class Reader:
     """Reads what one provider replies; `clean` leaves its secrets out."""
 
     def __init__(self, name: str, secrets: tuple[str, ...]) -> None:
-        self.name, self.secrets = name, secrets
+        self.name = name
+        self.secrets = secrets
 
     def clean(self, text: str) -> str:
         """Return the text without the secrets."""
@@ -115,7 +129,10 @@ class Reader:
     def refused(
         self, status: int, body: str, headers: Mapping[str, str], hints: Mapping[int, str]
     ) -> RequestError:
-        """Return the failure that an HTTP status means. `hints` states what to set, by status."""
+        """Return the failure that an HTTP status means.
+
+        `hints` has an advice for some statuses, in place of "the server refuses".
+        """
         body = self.clean(body)
         words = server_message(body)
         detail = f"{status}: {words}" if words else str(status)
@@ -127,28 +144,26 @@ class Reader:
             )
         if status in _BUSY or status in (408, 409) or (status >= 500 and status != 501):
             wait_s = _retry_after(headers.get("retry-after"))
-            # A client that gets a waiting time may get it many times: others are in the same queue.
-            tries = 5 if status not in _BUSY else 8 if wait_s is None else 30
-            kinds = {
-                429: FailureKind.RATE_LIMITED,
-                408: FailureKind.TIMEOUT,
-                409: FailureKind.REFUSED,
-            }
+            tries = _TRIES
+            if status in _BUSY:
+                tries = _TRIES_IF_BUSY if wait_s is None else _TRIES_IF_ASKED_TO_WAIT
             return RequestError(
                 f"{self.name}: {detail}",
-                kinds.get(status, FailureKind.SERVER_ERROR),
+                _KINDS_BY_STATUS.get(status, FailureKind.SERVER_ERROR),
                 status=status,
                 tries=tries,
                 wait_s=wait_s,
             )
-        stop = status in (401, 402, 403, 404)
-        advice = "" if stop else " this request: check its length, max_tokens and temperature"
+        concerns_all_requests = status in (401, 402, 403, 404)
+        hint = "the server refuses"
+        if not concerns_all_requests:
+            hint += " this request: check its length, max_tokens and temperature"
         return RequestError(
-            f"{self.name}: {hints.get(status, f'the server refuses{advice}')} ({detail})",
+            f"{self.name}: {hints.get(status, hint)} ({detail})",
             FailureKind.REFUSED,
             status=status,
             body=body,
-            stop=stop,
+            stop=concerns_all_requests,
         )
 
     def failure_of(
@@ -163,20 +178,21 @@ class Reader:
           the work, so it is asked only once more.
         """
         reason = self.clean(str(exc) or type(exc).__name__)
-        kinds = {kind.__name__ for kind in type(exc).__mro__}
         if isinstance(exc, OutOfBoundsError):
             if exc.failure is FailureKind.REFUSED:
-                return RequestError(reason, exc.failure, tries=1, stop=True, paid=False)
+                return RequestError(reason, exc.failure, stop=True)
             tries = 2 if exc.failure is FailureKind.TIMEOUT else 1
-            return RequestError(reason, exc.failure, tries=tries, stop=False, paid=True)
-        if kinds & {"ConnectError", "ConnectTimeout"}:
+            return RequestError(reason, exc.failure, tries=tries, paid=True)
+        # by name, as httpx and httpx2 have classes of their own
+        class_names = {class_.__name__ for class_ in type(exc).__mro__}
+        if class_names & {"ConnectError", "ConnectTimeout"}:
             return RequestError(
                 f"{self.name}: no server answers at {self.clean(address)} ({reason}); {way_out}",
                 FailureKind.UNREACHABLE,
                 tries=4,
                 stop=True,
             )
-        if "TimeoutException" in kinds:
+        if "TimeoutException" in class_names:
             return RequestError(
                 f"{self.name}: no reply within {timeout_s:g} s; raise timeout_s or ask for less",
                 FailureKind.TIMEOUT,
@@ -201,70 +217,72 @@ def scrubbed(text: str, secrets: Iterable[str]) -> str:
     >>> scrubbed("Incorrect API key: sk-123", ["sk-123"]), scrubbed("404: no page 1", ["1"])
     ('Incorrect API key: ***', '404: no page 1')
     """
-    for secret in tuple(secrets):  # others may add to them
+    for secret in tuple(secrets):  # another thread may add to them
         if len(secret) < MIN_SECRET:
             continue
-        for written in {
-            secret,
-            json.dumps(secret)[1:-1],
-            quote(secret, safe=""),
-            quote(secret),
-            quote_plus(secret),
-        }:
-            if written:
-                text = text.replace(written, "***")
+        in_json = json.dumps(secret)[1:-1]
+        forms = {secret, in_json, quote(secret, safe=""), quote(secret), quote_plus(secret)}
+        for form in forms:
+            text = text.replace(form, "***")
     return text
 
 
 def is_secret(variable: str, value: str) -> bool:
-    """Return True if a variable of this name holds a secret, or a value a password in an address."""
-    return len(value) >= MIN_SECRET and bool(
-        _SECRET_VARIABLE.search(snake_case(variable)) or "@" in value
-    )
+    """Return True if a variable of this name holds a secret, or a value may be an address with a
+    password; never for a value of fewer than 6 characters.
+    """
+    if len(value) < MIN_SECRET:
+        return False
+    return "@" in value or _SECRET_VARIABLE.search(snake_case(variable)) is not None
 
 
 def environment_keys() -> tuple[str, ...]:
     """Return the keys that the environment holds and that look generated: no page shows them."""
-    return tuple(
-        value
-        for variable, value in os.environ.items()
-        if GENERATED.fullmatch(value) and is_secret(variable, value)
-    )
+    keys = []
+    for variable, value in os.environ.items():
+        if GENERATED.fullmatch(value) and is_secret(variable, value):
+            keys.append(value)
+    return tuple(keys)
 
 
 def snake_case(name: str) -> str:
     """Write "apiKey" and "X-Api-Key" as "api_key" and "x_api_key"."""
-    return re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
+    with_borders = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return re.sub(r"[^a-z0-9]+", "_", with_borders.lower())
 
 
 def server_message(body: str) -> str:
-    """Return the server's own message where its body has one, on one line and not too long."""
+    """Return the server's own message if its body has one, else the body; on one line, abridged."""
+    message = body
     with suppress(ValueError, RecursionError, AttributeError):
         content = json.loads(body)
         error = content.get("error", content)
-        message = error.get("message") if isinstance(error, dict) else error
-        body = message if isinstance(message, str) else body
-    return abridged(" ".join(body.split()), _LONGEST_BODY)
+        stated = error.get("message") if isinstance(error, dict) else error
+        if isinstance(stated, str):
+            message = stated
+    return abridged(" ".join(message.split()), _LONGEST_BODY)
 
 
 def _retry_after(value: str | None) -> float | None:
-    """Return how many seconds a header asks to wait: a number, or a date; None where it names
-    neither, or the past. `RetryPolicy` bounds them.
+    """Return how many seconds a header asks to wait, as a number or a date; None if it names neither,
+    or the past. `RetryPolicy` bounds them.
 
     >>> _retry_after("1.5"), _retry_after("-5"), _retry_after("soon"), _retry_after("inf")
     (1.5, None, None, inf)
     >>> _retry_after("Fri, 31 Dec 9999 23:59:59 GMT") > 1e9
     True
     """
+    if value is None:
+        return None
     try:
-        seconds = float(value or "")
+        seconds = float(value)
     except ValueError:
-        seconds = _seconds_until(value or "")
+        seconds = _seconds_until(value)
     return seconds if seconds >= 0 else None
 
 
 def _seconds_until(date: str) -> float:
-    """Return the seconds until a date in the form of HTTP; NaN where it is not one."""
+    """Return the seconds until a date in the form of HTTP; NaN for any other text."""
     try:
         moment = parsedate_to_datetime(date)
         if moment.tzinfo is None:
@@ -302,9 +320,12 @@ class RetryPolicy:
             except RequestError as exc:
                 tried += 1
                 if tried >= min(exc.tries, max_tries):
-                    after = f" after {tried} tries" if tried > 1 else ""
-                    later = f"; {advice} later" if advice and after else ""
-                    raise exc.reworded(f"{exc}{after}{later}") from None
+                    message = str(exc)
+                    if tried > 1:
+                        message += f" after {tried} tries"
+                        if advice:
+                            message += f"; {advice} later"
+                    raise exc.reworded(message) from None
                 if exc.wait_s is not None and exc.wait_s > _LONGEST_PAUSE_S:
                     raise exc.reworded(
                         f"{exc}; the server asks to wait {exc.wait_s:.0f} s, and the longest wait "
@@ -314,15 +335,20 @@ class RetryPolicy:
                 self._back_off(exc.wait_s, tried, stop)
 
     def _wait_until_allowed(self, stop: threading.Event) -> None:
-        while (left := self._not_before - time.monotonic()) > 0 and not stop.is_set():
+        """Wait as long as the server asked; raises InterruptedError once `stop` is set."""
+        while not stop.is_set():
+            left_s = self._not_before - time.monotonic()
+            if left_s <= 0:
+                return
             # Not all at the same moment: the server has just reported an overload.
-            stop.wait(left + random.uniform(0, min(1.0, left)))
-        if stop.is_set():
-            raise InterruptedError("stopped")
+            stop.wait(left_s + random.uniform(0, min(1.0, left_s)))
+        raise InterruptedError("stopped")
 
     def _back_off(self, asked_s: float | None, tried: int, stop: threading.Event) -> None:
+        """Wait longer after each try, or let all threads wait the seconds that the server asked for."""
         if asked_s is None:
-            stop.wait(random.uniform(0.5, 1.0) * min(_LONGEST_BACKOFF_S, 0.5 * 2 ** (tried - 1)))
+            longest_s = min(_LONGEST_BACKOFF_S, 0.5 * 2 ** (tried - 1))
+            stop.wait(random.uniform(0.5, 1.0) * longest_s)
             return
-        with self._lock:  # what the server asks of one request it means for all
+        with self._lock:  # the server's wish holds for the requests of all threads
             self._not_before = max(self._not_before, time.monotonic() + asked_s)

@@ -40,7 +40,7 @@ class Pace:
 
     @contextmanager
     def turn(self, timeout_s: float, stop: threading.Event, n_at_once: int = 1) -> Iterator[float]:
-        """Wait until one more request may be sent, and give the seconds that it may take in all;
+        """Wait until one more request may be sent, and yield the seconds that it may take in all;
         `n_at_once` requests are sent together with it.
 
         The request is sent inside, in this thread. Raises RequestError where it raises one, and
@@ -67,13 +67,13 @@ class Pace:
                 self._changed.wait(0.2)
             if stop.is_set():
                 raise InterruptedError("stopped")
-            # of requests that are sent together no one knows in which order they arrive
+            # the order in which requests that are sent together arrive is not known
             turn = _Turn(timeout_s, max(len(self._turns), n_at_once - 1))
             self._turns.add(turn)
             return turn
 
     def _is_lost(self, turn: _Turn) -> bool:
-        """Return True if nothing more is to be expected of a request."""
+        """Return True if no reply to a request can be expected any more."""
         now = time.monotonic()
         if turn.n_others == 0:
             return False  # its own limit decides
@@ -83,9 +83,11 @@ class Pace:
             return is_dead or now - turn.certainly_begun_at > turn.timeout_s
 
     def _note_reply(self, turn: _Turn) -> None:
+        """Allow one more request at a time after a fast reply, and note which others must have begun."""
         now = time.monotonic()
         with self._changed:
-            self._last_reply, self._timeouts_in_row = now, 0
+            self._last_reply = now
+            self._timeouts_in_row = 0
             if now - turn.sent_at < turn.timeout_s / 2:
                 self._at_once += 1
             for other in self._turns:
@@ -108,7 +110,8 @@ class Pace:
                 return exc
             self._timeouts_in_row += 1
             is_dead = self._timeouts_in_row >= _SILENT
-        words, advice = f"no reply within {turn.timeout_s:g} s", "raise timeout_s or ask for less"
+        words = f"no reply within {turn.timeout_s:g} s"
+        advice = "raise timeout_s or ask for less"
         if turn.n_others:
             words += f" next to {turn.n_others} others"
         if is_dead:
@@ -121,7 +124,8 @@ class _Turn:
     """One request on its way."""
 
     def __init__(self, timeout_s: float, n_others: int) -> None:
-        self.timeout_s, self.n_others = timeout_s, n_others
+        self.timeout_s = timeout_s
+        self.n_others = n_others
         self.allowed_s = timeout_s * (1 + n_others)
         self.sent_at = time.monotonic()
         self.n_replies = 0

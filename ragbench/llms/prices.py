@@ -1,9 +1,9 @@
-"""What a request costs: prices per million tokens from prices.toml, and from the user's file in
+"""The cost of requests: prices per million tokens from prices.toml, and from the user's file in
 RAGBENCH_PRICES.
 
-Rules: what runs on this machine (`ollama:`, `scripted:`) costs 0, save Ollama's models
-that end in "cloud", which run elsewhere; everything else has the cost of the table; a model that is
-in no table has an unknown cost (None), never zero.
+Rules: a model on this machine (`ollama:`, `scripted:`) costs 0, save Ollama's models
+that end in "cloud", which run elsewhere; every other model has the price of the table; a model that
+is in no table has an unknown cost (None), never zero.
 """
 
 import datetime
@@ -66,12 +66,14 @@ def prices() -> dict[str, Price]:
     """Return the price of every model that has one, by "provider:model"; a table named by
     RAGBENCH_PRICES takes precedence.
     """
-    file = os.environ.get("RAGBENCH_PRICES", "")
-    return {**_read(_TABLE, 0), **(_read(Path(file), _changed(file)) if file else {})}
+    table = dict(_read(_TABLE, 0))
+    if file := os.environ.get("RAGBENCH_PRICES", ""):
+        table |= _read(Path(file), _changed(file))
+    return table
 
 
 def price_of(name: str) -> Price | None:
-    """Return the price of a model named "provider:model"; None where it is unknown.
+    """Return the price of a model named "provider:model"; None if it is unknown.
 
     A bare model name, as other systems report it, has the price of the one provider whose model is
     called so.
@@ -94,8 +96,8 @@ def price_of(name: str) -> Price | None:
 
 
 def cost_of(completion: Completion) -> float | None:
-    """Return what a completion costs in US dollars when it is not in the reply store; None where
-    that is unknown.
+    """Return the cost of a completion in US dollars if it is not in the reply store; None if it is
+    unknown.
 
     A cached completion cost nothing this time, but the configuration that asks for it costs this
     much wherever it runs first. Unknown are the cost of a model without a price and that of a reply
@@ -107,13 +109,17 @@ def cost_of(completion: Completion) -> float | None:
     True
     """
     price = price_of(completion.model)
-    if price is None or price == Price(0.0, 0.0) or completion.error is not None:
-        return None if price is None else 0.0
-    tokens = completion.input_tokens, completion.output_tokens
-    return price.cost(*tokens) if price.has_usage(*tokens) else None
+    if price is None:
+        return None
+    if price == Price(0.0, 0.0) or completion.error is not None:
+        return 0.0
+    if not price.has_usage(completion.input_tokens, completion.output_tokens):
+        return None
+    return price.cost(completion.input_tokens, completion.output_tokens)
 
 
 def _changed(file: str) -> float:
+    """Return when the user's table of prices was changed last."""
     try:
         return Path(file).stat().st_mtime
     except OSError as exc:
@@ -124,6 +130,7 @@ def _changed(file: str) -> float:
 
 @lru_cache(maxsize=8)
 def _read(file: Path, changed: float) -> dict[str, Price]:
+    """Return the prices in a file; `changed` makes the cache forget an earlier version of it."""
     content = read_toml(file, f"it is a table of prices; see {_TABLE} for its form")
     try:
         return _PriceFile.model_validate(content).models

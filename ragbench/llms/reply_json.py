@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any
 
 
@@ -173,17 +172,35 @@ def stated(text: str, spans: Sequence[tuple[int, int]]) -> list[bool]:
     >>> stated(text, [(start, end) for _, start, end in json_spans(text)])
     [True, False]
     """
-    outside = [
-        text[end:start] for (_, end), (start, _) in pairwise([(0, 0), *spans, (len(text), 0)])
-    ]
-    # Objects may be in a list, or bold.
-    blank = [not part.strip(" \t\r\n,[]*") for part in outside]
-    first = next((i for i, free in enumerate(blank) if not free), len(blank))
-    last = next((i for i, free in enumerate(reversed(blank)) if not free), len(blank))
-    begins = first == len(blank) or re.match(r"[ \t,\]*]*\n", outside[first]) is not None
-    ends = last == len(blank) or re.search(r"\n[ \t\[*]*\Z", outside[-1 - last]) is not None
-    return [
-        ((begins and i < first) or (ends and i >= len(spans) - last))
-        and not _QUOTES.search(outside[i])
-        for i in range(len(spans))
-    ]
+    around = _texts_around(text, spans)  # one more than objects
+    n_before = _count_leading_blanks(around)
+    n_after = _count_leading_blanks(around[::-1])
+    is_all = n_before == len(around)
+    begins_with_lines = is_all or re.match(r"[ \t,\]*]*\n", around[n_before]) is not None
+    ends_with_lines = is_all or re.search(r"\n[ \t\[*]*\Z", around[-1 - n_after]) is not None
+    are_stated = []
+    for i in range(len(spans)):
+        is_at_begin = begins_with_lines and i < n_before
+        is_at_end = ends_with_lines and i >= len(spans) - n_after
+        is_quoted = _QUOTES.search(around[i]) is not None
+        are_stated.append((is_at_begin or is_at_end) and not is_quoted)
+    return are_stated
+
+
+def _texts_around(text: str, spans: Sequence[tuple[int, int]]) -> list[str]:
+    """Return the texts before, between and after these parts of a text."""
+    texts = []
+    end_before = 0
+    for start, end in spans:
+        texts.append(text[end_before:start])
+        end_before = end
+    texts.append(text[end_before:])
+    return texts
+
+
+def _count_leading_blanks(texts: Sequence[str]) -> int:
+    """Count the texts before the first with words: objects may be in a list, or bold."""
+    for i, text in enumerate(texts):
+        if text.strip(" \t\r\n,[]*"):
+            return i
+    return len(texts)

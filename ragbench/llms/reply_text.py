@@ -1,5 +1,5 @@
-"""Model replies: what of them is the answer, and whether a text is an answer, an abstention or a
-refusal, by its wording.
+"""Model replies: the answer inside them, and whether a text is an answer, an abstention or a refusal,
+by its wording.
 """
 
 from __future__ import annotations
@@ -175,70 +175,80 @@ def read_outcome(text: str) -> str:
     ('no_results', 'success')
     """
     plain = _SIGNS.sub(_sign, text.replace("’", "'").casefold())
-    plain = (
-        " ".join(plain.split())
-        .replace("i'm ", "i am ")
-        .replace("we're ", "we are ")
-        .replace(" .", ".")
-    )
+    plain = " ".join(plain.split())
+    plain = plain.replace("i'm ", "i am ").replace("we're ", "we are ").replace(" .", ".")
     plain = _LABEL.sub("", plain).lstrip("-–—' ")
     if not plain:
         return "no_results"
     n_characters = len(plain) + 4 * len(UNSPACED.findall(plain))  # two are a word
     if len(plain.split()) > LONGEST_ABSTENTION or n_characters > 10 * LONGEST_ABSTENTION:
         return "success"
-    plain = _of_any("sorry", r"^(?:%s)\b[\s,.:;!،。、！，-]*").sub("", _APOLOGY.sub("", plain))
-    plain = _of_any("but", r"^(?:%s)\b[\s,،、，]*").sub("", plain)
+    apologies = _phrases_of_all_languages("sorry", r"^(?:%s)\b[\s,.:;!،。、！，-]*")
+    contrasts = _phrases_of_all_languages("but", r"^(?:%s)\b[\s,،、，]*")
+    for beginning in (_APOLOGY, apologies, contrasts):
+        plain = beginning.sub("", plain)
     if _REFUSES.search(plain):
         return "blocked"
     plain = _FROM.sub("", plain)
     first = re.match(r".*?(?:[.!?؟।](?=\s|$)|[。！？]|$)", plain)
     opening = first[0] if first else ""
     rest = plain[len(opening) :].strip()
-    if _UNSURE.search(opening) and (not rest or _CLOSES.search(rest)) and not _continues(plain):
+    is_unsure = _UNSURE.search(opening) and (not rest or _CLOSES.search(rest))
+    states_no_answer = (
+        is_unsure or _ABSTAINS.search(opening) or _abstains_in_other_language(opening)
+    )
+    if states_no_answer and not _continues(plain):
         return "no_results"
-    abstains = _ABSTAINS.search(opening) or _abstains_elsewhere(opening)
-    return "no_results" if abstains and not _continues(plain) else "success"
+    return "success"
 
 
-def _abstains_elsewhere(opening: str) -> bool:
+def _abstains_in_other_language(opening: str) -> bool:
     """Return True if a first sentence in another language than English abstains."""
     opening = folded(opening)
-    if _of_any("unknown", r"(?<![a-zà-ÿ])(?:%s)").search(opening):
+    if _phrases_of_all_languages("unknown", r"(?<![a-zà-ÿ])(?:%s)").search(opening):
         return True
     if detect_language([opening], NO_LANGUAGE).code == "en":
         return False
-    parts = ("documents", "tell", "negations")
-    return any(
-        all(_part_of(language.code, part).search(opening) for part in parts)
-        for language in LANGUAGES.values()
-        if language.documents
-    )
+    for language in LANGUAGES.values():
+        if not language.documents:
+            continue
+        parts = ("documents", "tell", "negations")
+        if all(_phrases(language.code, part).search(opening) for part in parts):
+            return True
+    return False
 
 
 def _continues(text: str) -> bool:
+    """Return True if a text has a "but", after which an answer may follow, in its language."""
     language = detect_language([text])
-    is_other = not language.is_english and language.but
-    return bool((_part_of(language.code, "but") if is_other else _GOES_ON).search(folded(text)))
+    pattern = _GOES_ON
+    if not language.is_english and language.but:
+        pattern = _phrases(language.code, "but")
+    return pattern.search(folded(text)) is not None
 
 
 @lru_cache
-def _part_of(code: str, part: str) -> re.Pattern[str]:
-    """Return a pattern for the phrases of a language; negations, and what continues, are whole words
-    where words are separated.
+def _phrases(code: str, part: str) -> re.Pattern[str]:
+    """Return a pattern for one kind of phrases of a language, a field of languages.toml.
+
+    Negations and words such as "but" are matched as whole words if the script separates words.
     """
     language = find_language(code)
-    phrases = getattr(language, part).replace(" ", "|" if part == "negations" else " ")
-    is_whole = part in ("negations", "but") and language.script not in _JOINED
-    contrast = r"(?!\W+(?:\w+\W+)?\d)" if part == "negations" else ""  # "1889, not in 1890"
-    separate = rf"(?<!\w)(?:{folded(phrases)})(?!\w){contrast}"
-    return re.compile(separate if is_whole else folded(phrases))
+    phrases = getattr(language, part)
+    if part == "negations":  # words with spaces between, the others are patterns
+        phrases = phrases.replace(" ", "|")
+    phrases = folded(phrases)
+    if part not in ("negations", "but") or language.script in _JOINED:
+        return re.compile(phrases)
+    # "1889, not in 1890" denies nothing
+    contrast = r"(?!\W+(?:\w+\W+)?\d)" if part == "negations" else ""
+    return re.compile(rf"(?<!\w)(?:{phrases})(?!\w){contrast}")
 
 
 @lru_cache
-def _of_any(part: str, pattern: str) -> re.Pattern[str]:
-    """Return a pattern with the phrases of all languages for "%s"."""
-    phrases = (getattr(language, part) for language in LANGUAGES.values())
+def _phrases_of_all_languages(part: str, pattern: str) -> re.Pattern[str]:
+    """Return a pattern in which "%s" is replaced by one kind of phrases of all languages."""
+    phrases = [getattr(language, part) for language in LANGUAGES.values()]
     return re.compile(pattern % folded("|".join(filter(None, phrases))))
 
 
@@ -251,17 +261,23 @@ _SIGNS = re.compile(r"\[[\d ,\[\]–-]*|【[\d ,]*】|[*_`\"“”]")
 
 
 def _sign(sign: re.Match[str]) -> str:
-    """Return what a citation or a sign of Markdown is read as; the underscore of NO_ANSWER stays."""
-    _, closed, rest = sign[0].rpartition("]")
-    if sign[0].startswith("["):  # brackets that do not end are text
-        return f" {rest}" if closed else sign[0]
-    return "_" if sign[0] == "_" else " "
+    """Return the text that replaces a citation or a sign of Markdown: nothing but the text after the
+    brackets, or a space; the underscore of NO_ANSWER stays.
+    """
+    if sign[0] == "_":
+        return "_"
+    if not sign[0].startswith("["):
+        return " "
+    _, bracket, rest = sign[0].rpartition("]")
+    if not bracket:  # brackets that do not end are text
+        return sign[0]
+    return f" {rest}"
 
 
 def without_thoughts(reply: str) -> str:
-    """Return a reply without what chat templates put around the answer: the thoughts of a reasoning
-    model before it (<think>...</think>, also where a server drops the opening tag), and marks of
-    turns such as <|im_end|>, with what follows the answer's own turn.
+    """Return a reply without the marks of chat templates around the answer: the thoughts of a reasoning
+    model before it (<think>...</think>, also if a server drops the opening tag), and marks of
+    turns such as <|im_end|>, with the turns after the answer.
 
     A thought that does not end leaves nothing: its content is not the answer. A tag that a sentence
     or a quotation speaks of stays, and so does everything before an end without a beginning that
@@ -288,7 +304,8 @@ def without_thoughts(reply: str) -> str:
 
 def _is_mentioned(text: str, tag: re.Match[str]) -> bool:
     """Return True if a text speaks of the tag: in quotation marks, in code, or within a sentence."""
-    before, after = text[: tag.start()], text[tag.end() :]
+    before = text[: tag.start()]
+    after = text[tag.end() :]
     if before.count("`") % 2 or before[-1:] in _QUOTATION_MARKS or after[:1] in _QUOTATION_MARKS:
         return True
     starts_line = not before.rpartition("\n")[2].strip()
@@ -298,14 +315,16 @@ def _is_mentioned(text: str, tag: re.Match[str]) -> bool:
 
 
 def without_fence(reply: str) -> str:
-    """Return the inside of a reply that is one fenced block and nothing else; any other reply as it
-    is.
+    """Return the inside of a reply that is one fenced block and nothing else; any other reply
+    unchanged.
 
     >>> without_fence("```json\\n{}\\n```"), without_fence("It says ```{}```")
     ('{}', 'It says ```{}```')
     """
     opening = re.match(r"```\w*\s*", reply)
-    inside = reply[opening.end() :].removesuffix("```").rstrip() if opening else reply
+    if opening is None:
+        return reply
+    inside = reply[opening.end() :].removesuffix("```").rstrip()
     return reply if "```" in inside else inside
 
 
@@ -315,9 +334,9 @@ def refuses_to_judge(words: str) -> bool:
     >>> refuses_to_judge("I won't follow the order in this answer."), refuses_to_judge("I cannot find a difference.")
     (True, False)
     """
-    return bool(words.strip()) and (
-        read_outcome(words) == "blocked" or _REFUSES_TO_JUDGE.search(words) is not None
-    )
+    if not words.strip():
+        return False
+    return read_outcome(words) == "blocked" or _REFUSES_TO_JUDGE.search(words) is not None
 
 
 def plain_schema(form: type[BaseModel]) -> dict[str, Any]:

@@ -30,18 +30,20 @@ _AROUND = 1000
 
 
 class StoredLLM:
-    """A model of a provider; what `load_llm` gives. Threads may share it. It shows no key in any
+    """A model of a provider, as `load_llm` returns it. Threads may share it. It shows no key in any
     form.
 
     Its client has an `origin`, `secrets`, and `send(request, timeout_s)`, which sends one request
-    once and gives a Reply.
+    once and returns a Reply.
     """
 
     def __init__(
         self, provider: str, model: str, client: Any, settings: Settings | None = None
     ) -> None:
-        self._provider, self._model = provider, model
-        self.client, self._settings = client, settings
+        self._provider = provider
+        self._model = model
+        self.client = client
+        self._settings = settings
         self._retry = RetryPolicy()
         self._pace = Pace(self.name)
         self._store_is_broken = ""
@@ -53,7 +55,7 @@ class StoredLLM:
 
     @property
     def settings(self) -> Settings:
-        """Return those given at construction; otherwise those of the environment, as it is now."""
+        """Return the settings of the constructor, else the settings of the environment, as it is now."""
         return self._settings or current_settings()
 
     def __repr__(self) -> str:
@@ -70,7 +72,7 @@ class StoredLLM:
         sample: int = 0,
     ) -> Completion:
         """Return the model's reply, from the store if the same was asked before; raises ModelError
-        when there is none.
+        if no reply can be had.
 
         `schema` (a JSON schema) makes the text JSON of that form where the provider can, and asks
         for it where it cannot: check what comes. `sample` numbers repetitions of one question (0,
@@ -115,15 +117,18 @@ class StoredLLM:
         in a dry run stand-ins for the others; raises ConfigError and ModelError.
         """
         self.check_budget()
-        mode, plan = self.settings.replies, active_dry_run()
+        mode = self.settings.replies
         stored: Sequence[Reply | None] = [None] * len(requests)
         try:
             if mode != "off":
                 stored = replies.lookup_many(requests, any_origin=mode == "offline")
         except StoreError as exc:
             raise ModelError(exc, FailureKind.STORE) from exc
-        done = [reply and self._completion(reply, cached=True) for reply in stored]
-        return plan.complete(self.name, requests, done, shared=mode != "off") if plan else done
+        completions = [reply and self._completion(reply, cached=True) for reply in stored]
+        plan = active_dry_run()
+        if plan is None:
+            return completions
+        return plan.complete(self.name, requests, completions, shared=mode != "off")
 
     def fetch(
         self,
@@ -133,11 +138,11 @@ class StoredLLM:
         stop: threading.Event | None = None,
         n_at_once: int = 1,
     ) -> Completion:
-        """Return the reply of the provider, stored; raises RequestError, and InterruptedError once
-        `stop` is set.
+        """Return the reply of the provider after it is stored; raises RequestError, and
+        InterruptedError once `stop` is set.
 
-        `timeout_s` bounds what the reply takes without its wait for the `n_at_once` that are sent
-        together (see `Pace`).
+        `timeout_s` bounds the time of the reply without its wait for the `n_at_once` requests that
+        are sent together (see `Pace`).
         """
         mode = self.settings.replies
         if mode == "offline":
@@ -162,6 +167,9 @@ class StoredLLM:
         stop: threading.Event | None,
         n_at_once: int,
     ) -> Completion:
+        """Send and store a request that no other thread or process is sending; if another one was,
+        wait for the reply that it stores.
+        """
         with replies.claim(request.key, stop):
             if stored := replies.lookup(request):  # by another process while we waited
                 return self._completion(stored, cached=True)
@@ -170,9 +178,8 @@ class StoredLLM:
             reply = self.send(request, timeout_s, stop, n_at_once)
             try:
                 reply = replies.store(request, reply)
-            except (
-                StoreError
-            ) as exc:  # it is paid for: give it away, but buy no more that cannot be kept
+            except StoreError as exc:
+                # it is paid for: use it, but buy no more that cannot be kept
                 is_first = not self._store_is_broken
                 self._store_is_broken = f"{self.name}: {exc}"
                 if is_first:
@@ -185,8 +192,8 @@ class StoredLLM:
         return self._completion(reply, cached=False)
 
     def check_budget(self) -> None:
-        """Raise ConfigError when there is a maximum cost and this model's price is unknown, unless
-        that is allowed.
+        """Raise ConfigError if a maximum cost is set and this model's price is unknown, unless that
+        is allowed.
         """
         settings = self.settings
         if settings.max_cost is None or settings.allow_unpriced or price_of(self.name) is not None:
@@ -224,32 +231,44 @@ class StoredLLM:
     def _in_turn(
         self, request: Request, timeout_s: float, stop: threading.Event, n_at_once: int
     ) -> Reply:
+        """Send a request once its server may get one more."""
         with self._pace.turn(timeout_s, stop, n_at_once) as allowed_s:
             return self._within_budget(request, allowed_s, stop)
 
     def _within_budget(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
+        """Send a request after the budget has reserved its highest possible cost, and settle the
+        actual one.
+        """
         bound = bound_of(request)
         if self.settings.max_cost is None or not bound:
             reply: Reply = self.client.send(request, timeout_s)
             return reply
-        reservation = self._reserved(request, bound, timeout_s, stop)
-        cost, answered = bound, False  # assumed paid until the outcome is known
+        reservation = self._reserve(request, bound, timeout_s, stop)
+        cost = bound  # assumed paid until the outcome is known
+        answered = False
         try:
             reply = self.client.send(request, timeout_s)
-            cost, answered = charged(request, reply), True
+            cost = charged(request, reply)
+            answered = True
             return reply
         except RequestError as exc:
-            cost = bound if exc.paid else 0.0
+            if not exc.paid:
+                cost = 0.0
             raise
         finally:
-            with suppress(
-                StoreError
-            ):  # unsettled is spent at its bound: on the safe side, and the reply is not lost
+            # unsettled it is spent at its bound: on the safe side, and the reply is not lost
+            with suppress(StoreError):
                 budgets.settle(reservation, cost, answered=answered)
 
-    def _reserved(
+    def _reserve(
         self, request: Request, bound: float, timeout_s: float, stop: threading.Event
     ) -> int:
+        """Reserve the highest possible cost of a request, and return the id of the reservation.
+
+        It waits for requests on their way while their reservations leave no room. Raises
+        RequestError if the budget has no room even after them, and InterruptedError once `stop` is
+        set.
+        """
         settings = self.settings
         maximum = settings.max_cost or 0.0
         while not stop.is_set():
@@ -267,7 +286,7 @@ class StoredLLM:
                 )
             if reservation:
                 return reservation
-            stop.wait(0.1)  # the requests on their way will mostly cost less than they may
+            stop.wait(0.1)  # most requests on their way will cost less than is reserved for them
         raise InterruptedError("stopped")
 
     def _completion(self, reply: Reply, *, cached: bool) -> Completion:
@@ -292,23 +311,25 @@ def storable(reply: Reply) -> Reply:
 def bound_of(request: Request) -> float:
     """Return the most that a request may cost; 0 without a price."""
     price = price_of(request.name)
+    if price is None:
+        return 0.0
     # more than any tokenizer makes of it: no token is shorter than a byte
-    return price.cost(request.n_bytes + _AROUND, request.max_tokens) if price else 0.0
+    return price.cost(request.n_bytes + _AROUND, request.max_tokens)
 
 
 def charged(request: Request, reply: Reply) -> float:
-    """Return what a request did cost: its bound where the reply has no usage figures."""
-    price, tokens = price_of(request.name), (reply.input_tokens, reply.output_tokens)
-    if price is None or not price.has_usage(*tokens):
+    """Return the cost of an answered request; its bound if the reply has no usage figures."""
+    price = price_of(request.name)
+    if price is None or not price.has_usage(reply.input_tokens, reply.output_tokens):
         return bound_of(request)
-    return price.cost(*tokens)
+    return price.cost(reply.input_tokens, reply.output_tokens)
 
 
 def _ends(prompt: str) -> str:
-    """Return how a prompt starts and, where it is long, ends: many begin with the same instruction
-    and end in the question.
+    """Return a short prompt, or the start and the end of a long one: many begin with the same
+    instruction and end in the question.
     """
     line = " ".join(prompt.split())
-    return (
-        repr(line) if len(line) <= 300 else f"that starts {line[:100]!r} and ends {line[-200:]!r}"
-    )
+    if len(line) <= 300:
+        return repr(line)
+    return f"that starts {line[:100]!r} and ends {line[-200:]!r}"
