@@ -56,12 +56,12 @@ class Session:
 
     @property
     def scope(self) -> Json:
-        """Return the client and the database, as arguments of what reads."""
+        """Return the client and the database, as arguments of functions that read."""
         return {"client": self.client, "database": self.database}
 
     @property
     def ownership(self) -> Json:
-        """Return the owner and the database, as arguments of what writes."""
+        """Return the owner and the database, as arguments of functions that write."""
         return {"client": self.owner, "database": self.database}
 
     @property
@@ -89,23 +89,27 @@ class Session:
 
 
 def key_of(request: Request, text: str) -> ApiKey | None:
-    """Return the key that a text is; None where it opens nothing."""
-    one_time = request.app.state.admin_key
-    if one_time and hmac.compare_digest(text.encode(), one_time.encode()):
-        return _one_time(one_time)
+    """Return the key that a text is; None if it opens nothing."""
+    admin_key = request.app.state.admin_key
+    if admin_key and hmac.compare_digest(text.encode(), admin_key.encode()):
+        return _one_time_key(admin_key)
     return find_key(text, database=request.app.state.database)
 
 
 def key_of_session(request: Request, token: str) -> ApiKey | None:
-    """Return the key that a browser logged in with; None where that is over."""
-    database, one_time = request.app.state.database, _one_time(request.app.state.admin_key)
+    """Return the key that a browser logged in with; None if its session is over."""
+    database = request.app.state.database
     key_id = find_session(token, database=database)
     if not key_id:
         return None
-    return one_time if key_id == one_time.id else read_key(key_id, database=database)
+    one_time_key = _one_time_key(request.app.state.admin_key)
+    if key_id == one_time_key.id:
+        return one_time_key
+    return read_key(key_id, database=database)
 
 
-def _one_time(text: str) -> ApiKey:
+def _one_time_key(text: str) -> ApiKey:
+    """Return the key that `ragbench serve` made for this process: it opens everything."""
     return ApiKey(digest(text), "one-time", EVERY_CLIENT, "admin")
 
 
@@ -119,10 +123,13 @@ async def authenticate(request: Request) -> ApiKey | None:
     """
     if text := key_text(request):
         return await run_in_threadpool(key_of, request, text)
-    token, is_login = request.cookies.get(COOKIE, ""), request.url.path == "/login"
-    if (token or is_login) and request.method not in _SAFE and not _is_of_this_site(request):
+    token = request.cookies.get(COOKIE, "")
+    is_form_of_browser = request.method not in _SAFE and (token or request.url.path == "/login")
+    if is_form_of_browser and not _is_of_this_site(request):
         raise HTTPException(403, "this form came from another site; open this page by its address")
-    return await run_in_threadpool(key_of_session, request, token) if token else None
+    if not token:
+        return None
+    return await run_in_threadpool(key_of_session, request, token)
 
 
 def key_text(request: Request) -> str:
@@ -161,7 +168,8 @@ def needs(role: str, client_of: Any = CLIENT_ID) -> Any:
     """
 
     async def session(request: Request, client: str | None = client_of) -> Session:
-        if (key := request.state.key) is None:
+        key = request.state.key
+        if key is None:
             raise HTTPException(401, NO_KEY, {"WWW-Authenticate": "Bearer"})
         if ROLES.index(key.role) < ROLES.index(role):
             raise HTTPException(

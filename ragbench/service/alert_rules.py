@@ -307,35 +307,54 @@ def _open_episode(
 
 
 def _finding(connection: Connection, run: Json, rule: _Row) -> _Finding:
-    """Return what a rule finds at a run."""
+    """Return the finding of a rule at a run."""
     if rule.rule == "drift":
         return _drift_finding(connection, run)
     if rule.rule == "failed":
-        facts = [*_facts(connection, run, "pass_rate")]
-        if run["passed"]:
-            return _Finding(False, "targets are met", facts)
-        title = "targets were missed"
-        decided = count_decided(connection, [run["id"]]).get(run["id"])
-        if decided is not None and run["questions_passed"] is not None:
-            title += f" ({passed_text(run['questions_passed'], decided, run['questions'])})"
-        return _Finding(None if run["passed"] is None else True, title, facts)
+        return _failed_finding(connection, run)
+    return _threshold_finding(connection, run, rule)
+
+
+def _failed_finding(connection: Connection, run: Json) -> _Finding:
+    """Return the finding of the rule "failed": whether the run missed its targets."""
+    facts = [*_facts(connection, run, "pass_rate")]
+    if run["passed"]:
+        return _Finding(False, "targets are met", facts)
+    if run["passed"] is None:
+        return _Finding(None, "", facts)
+    title = "targets were missed"
+    n_decided = count_decided(connection, [run["id"]]).get(run["id"])
+    if n_decided is not None and run["questions_passed"] is not None:
+        title += f" ({passed_text(run['questions_passed'], n_decided, run['questions'])})"
+    return _Finding(True, title, facts)
+
+
+def _threshold_finding(connection: Connection, run: Json, rule: _Row) -> _Finding:
+    """Return the finding of a rule such as "claim_support<0.8": a breach if the whole interval is
+    there (with `point`: if the mean is), none if the mean is not.
+    """
     match = _THRESHOLD.fullmatch(rule.rule)
     if match is None:
         return _Finding(None)
-    measure, sign, limit = match.groups()
+    measure, sign, text = match.groups()
+    limit = float(text)
     score = _score(connection, run["id"], measure)
-    column = "mean" if rule.point else "ci_high" if sign == "<" else "ci_low"
-    decisive, mean = getattr(score, column, None), getattr(score, "mean", None)
-    if decisive is None or mean is None:
+    if score is None:
+        return _Finding(None)
+    subject = measure
+    nearest = score.mean
+    if not rule.point:
+        subject = f"the whole interval of {measure}"
+        nearest = score.ci_high if sign == "<" else score.ci_low
+    if nearest is None:
         return _Finding(None)
     facts = [*_facts(connection, run, measure)]
     side = "below" if sign == "<" else "above"
-    if _is_beyond(decisive, sign, float(limit)):
-        subject = measure if rule.point else f"the whole interval of {measure}"
-        return _Finding(True, f"{subject} is {side} {limit}", facts)
-    if _is_beyond(mean, sign, float(limit)):
+    if _is_beyond(nearest, sign, limit):
+        return _Finding(True, f"{subject} is {side} {text}", facts)
+    if _is_beyond(score.mean, sign, limit):
         return _Finding(None)
-    return _Finding(False, f"{measure} is not {side} {limit}", facts)
+    return _Finding(False, f"{measure} is not {side} {text}", facts)
 
 
 def _is_beyond(value: float, sign: str, limit: float) -> bool:

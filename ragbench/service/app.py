@@ -129,16 +129,21 @@ def _invalid(request: Request, exc: RequestValidationError) -> JSONResponse:
     """Answer what a route cannot take: in one sentence, without the values that were sent."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
     is_json = kind == "application/json" or kind.endswith("+json")
-    whole = [error["type"] for error in exc.errors() if error["loc"] == ("body",)]
-    if whole and not is_json:
-        sent = f"was sent as {kind!r}" if kind else "was sent without a Content-Type"
-        problem = "is missing" if whole == ["missing"] else sent
+    body_errors = [error["type"] for error in exc.errors() if error["loc"] == ("body",)]
+    if body_errors and not is_json:
+        if body_errors == ["missing"]:
+            problem = "is missing"
+        elif kind:
+            problem = f"was sent as {kind!r}"
+        else:
+            problem = "was sent without a Content-Type"
         detail = f"the body {problem}; send JSON with the header Content-Type: application/json"
         return JSONResponse({"detail": _one_line(detail)}, 422)
-    problems = [
-        f"{'.'.join(filter(_WORD.fullmatch, map(str, error['loc'])))}: {error['msg']}"
-        for error in exc.errors()[:5]
-    ]
+    problems = []
+    for error in exc.errors()[:5]:
+        names = [str(part) for part in error["loc"]]
+        place = ".".join(name for name in names if _WORD.fullmatch(name))
+        problems.append(f"{place}: {error['msg']}")
     return JSONResponse({"detail": _one_line("; ".join(problems))}, 422)
 
 
@@ -155,14 +160,15 @@ def _one_line(text: str) -> str:
 
 @dataclass
 class Guard:
-    """What every request passes before a byte of its body is read.
+    """The check that every request passes before a byte of its body is read.
 
-    Refused are who asks too often, a body of someone without a key, and one that is too long or of
-    unknown length; a body has a deadline. Every answer gets the headers.
+    It refuses too many requests, a body without a key, and a body that is too long or of unknown
+    length; a body has a deadline. Every answer gets the headers.
 
-    `counts` are the requests of each key, and of each address without one; `attempts` are the keys
-    and sessions of an address that open nothing or are being looked up. `known` are the SHA-256 of
-    those that opened something, which an attacker at the same address does not shut out.
+    `counts` are the numbers of requests by key, and by address without a key; `attempts` are the
+    numbers, by address, of keys and sessions that open nothing or are being looked up. `known` are
+    the SHA-256 of keys and sessions that opened something: an attacker at the same address does not
+    shut them out.
     """
 
     app: ASGIApp
@@ -176,7 +182,9 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        request, answer, end = Request(scope), self.app, anyio.current_time() + BODY_S
+        request = Request(scope)
+        answer = self.app
+        end = anyio.current_time() + BODY_S
 
         async def receive_in_time() -> Message:
             nonlocal end
@@ -184,8 +192,8 @@ class Guard:
                 with anyio.fail_after(end - anyio.current_time()):
                     message = await receive()
             except TimeoutError:
-                detail, headers = f"the body took longer than {BODY_S:g} s", {"Connection": "close"}
-                raise HTTPException(408, detail, headers) from None
+                detail = f"the body took longer than {BODY_S:g} s"
+                raise HTTPException(408, detail, {"Connection": "close"}) from None
             if not message.get("more_body"):
                 end = math.inf
             return message
@@ -209,13 +217,17 @@ class Guard:
         """Find the key of a request, and refuse it without reading its body."""
         address = request.client.host if request.client else ""
         if time.monotonic() > self.since + 60:
-            self.counts, self.attempts, self.since = Counter(), Counter(), time.monotonic()
-        key = request.state.key = await self.find_key(request, address)
+            self.counts.clear()
+            self.attempts.clear()
+            self.since = time.monotonic()
+        key = await self.find_key(request, address)
+        request.state.key = key
         if key:
             _count(self.counts, key.id, MAX_RATE)
         else:
             _count(self.counts, address, MAX_RATE // 20)
-        length, path = request.headers.get("content-length", "0"), request.url.path
+        length = request.headers.get("content-length", "0")
+        path = request.url.path
         max_body = MAX_BODY // _PARTS.get(path, 100)
         if "transfer-encoding" in request.headers:
             raise HTTPException(411, "send the body with its Content-Length")

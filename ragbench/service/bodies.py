@@ -1,4 +1,4 @@
-"""What requests send: evaluations and recipes, and the commands that they become."""
+"""The bodies of requests: evaluations, and the commands that they become."""
 
 from __future__ import annotations
 
@@ -62,11 +62,14 @@ def _served(field: FieldInfo) -> Any:
     """Return the type and the field of an option as requests may set it: lists with bounds, plain
     values.
     """
-    if not isinstance(field.default, tuple):
-        kind = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
-        return kind, Field(field.default, description=field.description)
-    kind = Depth if int in get_args(field.annotation) else Word
-    return list[kind], Field([*field.default], max_length=50, description=field.description)  # type: ignore[valid-type]
+    if isinstance(field.default, tuple):
+        item = Depth if int in get_args(field.annotation) else Word
+        default = list(field.default)
+        return list[item], Field(default, max_length=50, description=field.description)  # type: ignore[valid-type]
+    kind: Any = field.annotation
+    if field.metadata:
+        kind = Annotated[field.annotation, *field.metadata]
+    return kind, Field(field.default, description=field.description)
 
 
 if TYPE_CHECKING:
@@ -131,43 +134,57 @@ class RunBody(
         needs_documents = path.parent == folder.sent or not load(path).corpus
         command = ["eval", f"--test-set={path}", folder.system(self.system)]
         for name, field in _FIELDS.items():
-            option, text = spec.option_name(name, field), spec.plain_text(getattr(self, name))
-            if text == spec.plain_text(field.default):
+            option = spec.option_name(name, field)
+            value = spec.plain_text(getattr(self, name))
+            if value == spec.plain_text(field.default):
                 continue
-            command.append(option if field.annotation is bool else f"{option}={text}")
+            if field.annotation is bool:
+                command.append(option)
+            else:
+                command.append(f"{option}={value}")
         if self.own_criteria:
             names = [*self.model_dump()["criteria"], self._criteria_file(folder)]
             command.append(f"--criteria={','.join(names)}")
-        options: dict[str, object] = {
-            "fail-under": ",".join(f"{name}={value}" for name, value in self.targets.items()),
-            "targets": self._targets_file(folder),
-            "judge": "env" if self.judge else "",
-            "max-cost": "" if self.max_cost is None else self.max_cost,
-            "baseline": baseline,
-        }
+        if self.targets:
+            gates = [f"{measure}={value}" for measure, value in self.targets.items()]
+            command.append(f"--fail-under={','.join(gates)}")
+        if targets_file := self._targets_file(folder):
+            command.append(f"--targets={targets_file}")
+        if self.judge:
+            command.append("--judge=env")
+        if self.max_cost is not None:
+            command.append(f"--max-cost={self.max_cost}")
+        if baseline:
+            command.append(f"--baseline={baseline}")
         if needs_documents and folder.corpus.is_file():
-            options["docs"] = folder.corpus
-        return command + [f"--{name}={value}" for name, value in options.items() if value != ""]
+            command.append(f"--docs={folder.corpus}")
+        return command
 
     def _targets_file(self, folder: Folder) -> str:
-        """Write the file of --targets, named by its content; "" where nothing is set."""
-        lines = [f"preset = {json.dumps(self.preset)}"] if self.preset else []
-        for table, values in (("cases", self.thresholds), ("weights", self.weights)):
-            lines += [f"{table}.{name} = {float(values[name])}" for name in sorted(values)]
+        """Write the file of --targets, and return its path; "" if nothing is set."""
+        lines = []
+        if self.preset:
+            lines.append(f"preset = {json.dumps(self.preset)}")
+        for name, threshold in sorted(self.thresholds.items()):
+            lines.append(f"cases.{name} = {float(threshold)}")
+        for name, weight in sorted(self.weights.items()):
+            lines.append(f"weights.{name} = {float(weight)}")
         if not lines:
             return ""
         return _settings_file(folder, "targets", "\n".join(lines))
 
     def _criteria_file(self, folder: Folder) -> str:
-        """Write the file of the client's criteria, named by its content."""
+        """Write the file of the client's criteria, and return its path."""
         lines = []
         for name, body in self.own_criteria.items():
             lines.append(f"[{name}]")
-            lines += [f"{field} = {toml_text(value)}" for field, value in body.model_dump().items()]
+            for field, value in body.model_dump().items():
+                lines.append(f"{field} = {toml_text(value)}")
         return _settings_file(folder, "criteria", "\n".join(lines))
 
 
 def _settings_file(folder: Folder, kind: str, text: str) -> str:
+    """Write a file of settings, named by its content, unless it exists, and return its path."""
     name = f"{sha256(text.encode()).hexdigest()[:16]}-{kind}.toml"
     path = folder.path / "settings" / name
     if not path.exists():

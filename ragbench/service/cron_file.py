@@ -35,15 +35,23 @@ class _Config(_Part):
 
     def command(self) -> list[str]:
         """Return the arguments of ragbench."""
-        named = {"test-set": self.test_set, "docs": self.corpus, "judge": self.judge}
-        named |= {"k": self.k, "baseline": self.baseline}
-        options = [f"--{name}={value}" for name, value in named.items() if value]
+        command = ["eval"]
+        if self.system:
+            command.append(self.system)
+        options = {
+            "--test-set": self.test_set,
+            "--docs": self.corpus,
+            "--judge": self.judge,
+            "--k": self.k,
+            "--baseline": self.baseline,
+        }
+        command += [f"{option}={value}" for option, value in options.items() if value]
         if self.auto_generate_datasets:
-            options.append(AUTOMATIC)
-        return ["eval", *filter(None, [self.system]), *options]
+            command.append(AUTOMATIC)
+        return command
 
     def problem(self, folder: Path) -> str:
-        """Return why an evaluation in a folder cannot run; "" where its files are there."""
+        """Return why an evaluation in a folder cannot run; "" if its files are there."""
         from ragbench.systems.loader import reads_documents
         from ragbench.testsets.loader import load_dataset
 
@@ -102,8 +110,8 @@ def import_schedules(
 
     Raises:
         ConfigError: a cron line, zone or target that cannot be used.
-        DataError: the file is not what it should be, a test set, documents or a system that it
-            names are not there, or the database cannot be used.
+        DataError: the file has another form, a test set, documents or a system that it names are
+            missing, or the database cannot be used.
     """
     file = Path(file)
     folder = file.absolute().parent

@@ -15,10 +15,11 @@ from ragbench.service.tables import dataset
 def dataset_row(session: Session, path: Path, *, created_by: str = "") -> Json:
     """Return a data set with its number, and record its pairs of question and answer.
 
-    `created_by` is the key that made it; "" = what is recorded, else where it was found.
+    `created_by` is the key that made it; "" = the recorded key, else where it was found.
     """
     found = "/evaluation/test-cases" if path.stem == CASES else "a file on the server"
-    data, created = load(path), described(path)["created_at"]
+    data = load(path)
+    created = described(path)["created_at"]
     with connected(session.database, write=True) as connection:
         number = number_of_dataset(
             connection,
@@ -30,20 +31,26 @@ def dataset_row(session: Session, path: Path, *, created_by: str = "") -> Json:
             is_read=True,
         )
         if created_by:
-            this = dataset.c.id == number
-            connection.execute(update(dataset).where(this).values(created_by=created_by))
-    about = {"client_id": session.owner, "qa_count": len(data.cases), "created_at": created}
-    return {"dataset_id": number, "name": data.name, **about}
+            is_this = dataset.c.id == number
+            connection.execute(update(dataset).where(is_this).values(created_by=created_by))
+    return {
+        "dataset_id": number,
+        "name": data.name,
+        "client_id": session.owner,
+        "qa_count": len(data.cases),
+        "created_at": created,
+    }
 
 
 def dataset_rows(session: Session) -> list[Json]:
     """Return the data sets of a client, or of every client for a session that names none."""
     clients = clients_in(session.root) if session.client is None else [session.client]
-    return [
-        dataset_row(owner, path)
-        for owner in map(session.of, clients)
-        for path in owner.folder.testsets().values()
-    ]
+    rows = []
+    for client in clients:
+        owner = session.of(client)
+        for path in owner.folder.testsets().values():
+            rows.append(dataset_row(owner, path))
+    return rows
 
 
 def listed(session: Session) -> list[Json]:

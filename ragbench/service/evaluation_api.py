@@ -218,8 +218,11 @@ async def create_run(session: Runner, body: EvaluationBody, wait: Wait = 300) ->
 
 
 def _job_summary(session: Session, job: Json) -> Json:
+    """Return a job in the fields of the interface: its run, or its state if it recorded none."""
     if job["run"]:
-        return _summaries(session, [run_row(session, job["run"])[0]])[0]
+        row, _ = run_row(session, job["run"])
+        [summary] = _summaries(session, [row])
+        return summary
     return {
         "id": job["id"],
         "name": job["series"],
@@ -281,30 +284,53 @@ def read_run(session: Reader, run_id: str) -> Json:
         if not job["run"]:
             return {**_job_summary(session, job), "metrics": None, "results": []}
         row, scores = run_row(session, job["run"])
-    result, source = result_of_run(session, row), _source(row)
+    result = result_of_run(session, row)
     times = _times(result)
-    owner = session.of(row["client_id"])
-    cases = map(json.loads, items.lines(owner, items.CASE) if row["dataset"] == CASES else ())
-    references = {case["query_id"]: case.get("expectedAnswer") for case in cases}
-    results = [
-        {
-            "testCaseId": case["query_id"],
-            "question": case["question"],
-            "expectedAnswer": references.get(case["query_id"]),
-            "actualAnswer": case["answer"],
-            **{field: case["scores"].get(name) for field, name in _CASE_MEASURES.items()},
-            "hallucinationScore": case["scores"].get(_HALLUCINATION[source]),
-            "hallucinatedFacts": case.get(_FACTS[source], []),
-            "passed": case["passed"],
-            "failureReason": "; ".join(case.get("reasons", ())) or None,
-            "responseTimeMs": times.get(case["query_id"]),
-        }
-        for case in cases_of(session, row, result)
-    ]
+    expected_answers = _expected_answers(session, row)
+    source = _source(row)
+    results = []
+    for case in cases_of(session, row, result):
+        query_id = case["query_id"]
+        case_result = _case_result(case, source)
+        case_result["expectedAnswer"] = expected_answers.get(query_id)
+        case_result["responseTimeMs"] = times.get(query_id)
+        results.append(case_result)
     means = {score["measure"]: score["mean"] for score in records(scores)}
     metrics = _metrics(row, means, _mean(times))
     [summary] = _summaries(session, [row])
     return {**summary, "metrics": metrics, "results": results}
+
+
+def _expected_answers(session: Session, row: Json) -> dict[str, str | None]:
+    """Return query id -> the expected answer of the cases that were sent one by one; {} for a run of
+    another data set.
+    """
+    if row["dataset"] != CASES:
+        return {}
+    owner = session.of(row["client_id"])
+    answers = {}
+    for line in items.lines(owner, items.CASE):
+        case = json.loads(line)
+        answers[case["query_id"]] = case.get("expectedAnswer")
+    return answers
+
+
+def _case_result(case: Json, source: str) -> Json:
+    """Return the result of a case in the fields of the interface, without its expected answer and
+    time; `source` is as from `_source`.
+    """
+    scores = case["scores"]
+    return {
+        "testCaseId": case["query_id"],
+        "question": case["question"],
+        "expectedAnswer": None,
+        "actualAnswer": case["answer"],
+        **{field: scores.get(measure) for field, measure in _CASE_MEASURES.items()},
+        "hallucinationScore": scores.get(_HALLUCINATION[source]),
+        "hallucinatedFacts": case.get(_FACTS[source], []),
+        "passed": case["passed"],
+        "failureReason": "; ".join(case.get("reasons", ())) or None,
+    }
 
 
 def _source(row: Json) -> str:
@@ -314,17 +340,20 @@ def _source(row: Json) -> str:
 
 
 def _times(result: Result | None) -> dict[str, float]:
-    """Return the milliseconds until the answer, by case; where the files of the run are there."""
-    answers = result.answers if result else ()
-    return {
-        answer.query_id: round(ms, 3)
-        for answer in answers
-        if (ms := answer.latency_ms.get("total")) is not None
-    }
+    """Return the milliseconds until each answer, by case; {} if the files of the run are gone."""
+    times = {}
+    for answer in result.answers if result else ():
+        total_ms = answer.latency_ms.get("total")
+        if total_ms is not None:
+            times[answer.query_id] = round(total_ms, 3)
+    return times
 
 
 def _mean(times: Mapping[str, float]) -> float | None:
-    return round(sum(times.values()) / len(times), 3) if times else None
+    """Return the mean time; None if there is no time."""
+    if not times:
+        return None
+    return round(sum(times.values()) / len(times), 3)
 
 
 @lru_cache(maxsize=1000)
@@ -334,10 +363,12 @@ def _mean_time(folder: Path, content: str) -> float | None:
 
 
 def _metrics(row: Json, means: Json, response_ms: float | None) -> Json:
+    """Return the means of a run in the fields of the interface."""
+    source = _source(row)
     return {
-        **{field: means.get(name) for field, name in _MEASURES.items()},
-        "hallucinationRate": means.get(_HALLUCINATION[_source(row)]),
-        "hallucinationSource": _source(row),
+        **{field: means.get(measure) for field, measure in _MEASURES.items()},
+        "hallucinationRate": means.get(_HALLUCINATION[source]),
+        "hallucinationSource": source,
         **_spent(row, response_ms),
     }
 

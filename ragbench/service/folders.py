@@ -3,8 +3,8 @@ them, and give no paths.
 
 ::
 
-    ROOT/testsets/ documents/ systems/ results/      of client "", which is that of the commands
-    ROOT/sent/                                       what it sent to /ingest and /evaluation/test-cases
+    ROOT/testsets/ documents/ systems/ results/      of client "", whose runs the commands make
+    ROOT/sent/                                       its items sent to /ingest and /evaluation/test-cases
     ROOT/clients/acme/testsets/ ...                  of client "acme"; it may use the systems in ROOT/systems/, too
 """
 
@@ -35,44 +35,48 @@ class Folder:
     """The files of one client.
 
     Raises:
-        HTTPException: 404 for a client whose name cannot be that of a folder.
+        HTTPException: 404 for a client whose name cannot name a folder.
     """
 
     def __init__(self, root: Path, client: str) -> None:
         if client and not re.fullmatch(NAME, client):
             raise HTTPException(404, f"there is no client {client!r}")
-        self.root, self.path = root, root / "clients" / client if client else root
+        self.root = root
+        self.path = root / "clients" / client if client else root
         self.sent = self.path / "sent"
 
     @property
     def corpus(self) -> Path:
-        """Return the file of the documents that were sent, or else lie in the folder."""
+        """Return the file of the documents that were sent, else the one in `documents/`, which need
+        not exist.
+        """
         sent = self.sent / "corpus.jsonl"
         return sent if sent.is_file() else self.path / "documents" / "corpus.jsonl"
 
     def testsets(self) -> dict[str, Path]:
-        """Return name -> path, by name; the test set that `ragbench init` wrote is one of them."""
+        """Return name -> path of each test set; the one that `ragbench init` wrote is one of them."""
         paths = [*self.path.glob("tests.yaml"), *sorted((self.path / "testsets").glob("*"))]
         paths += self.sent.glob(f"{CASES}.jsonl")
-        return {
-            testset_name(path): path
-            for path in paths
-            if re.fullmatch(NAME, path.name)
-            and (path.is_dir() or path.suffix in SUFFIXES)
-            and self.holds(path)
-        }
+        testsets = {}
+        for path in paths:
+            is_testset = path.is_dir() or path.suffix in SUFFIXES
+            if is_testset and re.fullmatch(NAME, path.name) and self.holds(path):
+                testsets[testset_name(path)] = path
+        return testsets
 
     def testset(self, name: str) -> Path:
         """Return the path of a test set; 404 without one of this name."""
-        if (path := (paths := self.testsets()).get(name)) is None:
+        paths = self.testsets()
+        if name not in paths:
             raise HTTPException(404, unknown("dataset", name, paths))
-        return path
+        return paths[name]
 
     def new_testset(self, name: str) -> Path:
-        """Return the path of a new test set; 409 where there is one of this name, 429 where there
-        are too many.
+        """Return the path of a new test set; 409 if there is one of this name, 429 if there are too
+        many.
         """
-        if name in (names := self.testsets()):
+        names = self.testsets()
+        if name in names:
             raise HTTPException(
                 409, f"there is a dataset {name!r} already; remove it first, or choose another name"
             )
@@ -82,18 +86,18 @@ class Folder:
         return self.path / "testsets" / f"{name}.jsonl"
 
     def system(self, name: str) -> str:
-        """Return what `ragbench eval` takes: a file of systems/, or a retriever of
-        ragbench's own pipeline.
+        """Return the argument of `ragbench eval` for a system: a file of systems/, or a retriever of
+        ragbench's own pipeline; "" = the file `default`, else bm25. 404 without such a system.
         """
-        paths = {
-            path.stem: path
-            for folder in (self.root, self.path)  # its own comes last, and wins
-            for suffix in (".jsonl", ".toml")
-            for path in sorted((folder / "systems").glob(f"*{suffix}"))
-            if re.fullmatch(NAME, path.stem) and path.is_file() and self.holds(path)
-        }
-        if path := paths.get(name or "default"):
-            return str(path)
+        paths = {}
+        for folder in (self.root, self.path):  # the client's own files come last, and win
+            systems = folder / "systems"
+            for path in [*sorted(systems.glob("*.jsonl")), *sorted(systems.glob("*.toml"))]:
+                if re.fullmatch(NAME, path.stem) and path.is_file() and self.holds(path):
+                    paths[path.stem] = path
+        chosen = paths.get(name or "default")
+        if chosen is not None:
+            return str(chosen)
         if name and name not in RETRIEVERS:
             text = unknown("system", name, [*paths, *RETRIEVERS])
             raise HTTPException(404, f"{text}; expected a file systems/{name}.toml or .jsonl")
@@ -105,7 +109,7 @@ class Folder:
 
 
 def clients_in(root: Path) -> list[str]:
-    """Return the clients who have files: "", that of the commands, and those below `clients/`."""
+    """Return the clients who have files: "", whose runs the commands make, and each in `clients/`."""
     names = sorted(path.name for path in (root / "clients").glob("*") if path.is_dir())
     return ["", *(name for name in names if re.fullmatch(NAME, name))]
 
@@ -149,10 +153,12 @@ def cases_in(path: Path) -> list[dict[str, Any]]:
 
 
 def described(path: Path) -> dict[str, Any]:
-    """Return what a list of data sets shows of one."""
+    """Return a test set as a list of data sets shows it: name, form, numbers and times."""
     content = _contents(path) if path.is_dir() else _contents_of_file(path, *_state(path))
     about = path / "testset.json"
-    provenance = json.loads(about.read_text(encoding="utf-8")) if about.is_file() else {}
+    provenance = {}
+    if about.is_file():
+        provenance = json.loads(about.read_text(encoding="utf-8"))
     changed_at = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
     return {
         "name": testset_name(path),
@@ -164,7 +170,7 @@ def described(path: Path) -> dict[str, Any]:
 
 
 def _contents(path: Path) -> dict[str, Any]:
-    """Return what a list of data sets shows of the content of one."""
+    """Return the numbers of questions and documents, the fingerprint and the categories."""
     dataset = load(path)
     return {
         "questions": len(dataset.cases),

@@ -27,41 +27,35 @@ def run_command(
     timeout_s: float = 0,
     program: Sequence[str] = (sys.executable, "-m", "ragbench"),
 ) -> tuple[int, str, Path | None]:
-    """Run the command of a job in its folder; an evaluation into a folder of its own, which is then
-    recorded.
+    """Run the command of a job in its folder; return its exit status, its output, and the folder of an
+    evaluation's result (None for another command).
 
     Args:
         lost: kills it when it is set.
         stop: kills it and raises InterruptedError when it is set.
-        timeout_s: kills it after so long; 0 = never.
-        program: what takes the command. Its input ends when this process does.
+        timeout_s: kills it after so many seconds; 0 = never.
+        program: the program that gets the command as arguments. Its input ends when this process
+            does.
     """
-    command, folder, result = json.loads(claimed.command), Path(claimed.folder), None
-    names = {word.partition("=")[0] for word in command}
-    owner = {"RAGBENCH_SERIES": series_of(claimed), "RAGBENCH_CLIENT": claimed.client_id}
-    environment = {**os.environ, **owner}
-    size = os.environ.get("EVALUATION_DEFAULT_SAMPLE_SIZE")
-    if command[:2] == ["testset", "generate"]:
-        if size and names.isdisjoint(("--questions", "--chunks")):
-            command.append(f"--questions={size}")
-        if "--force" not in names:
-            command.append("--force")  # the set of the time before is replaced
-    if command[:2] == ["testset", "draft"] and size and "--limit" not in names:
-        command.append(f"--limit={size}")
+    command = _with_defaults(json.loads(claimed.command))
+    environment = {
+        **os.environ,
+        "RAGBENCH_SERIES": series_of(claimed),
+        "RAGBENCH_CLIENT": claimed.client_id,
+    }
+    result = None
     if command[0] == "eval":
-        depth = os.environ.get("EVALUATION_DEFAULT_K")
-        if depth and "--k" not in names:
-            command.append(f"--k={depth}")
         result = place_of(claimed)
         result.parent.mkdir(parents=True, exist_ok=True)
         command += ["--output", str(result), "--force"]
         environment["RAGBENCH_HISTORY"] = "off"  # recorded when the job is committed
         environment["RAGBENCH_PROGRESS"] = str(progress_of(result))
-    end, killed = time.monotonic() + (timeout_s or float("inf")), ""
+    end = time.monotonic() + (timeout_s or float("inf"))
+    killed = ""
     with tempfile.TemporaryFile() as printed:
         with subprocess.Popen(
             [*program, *command],
-            cwd=folder,
+            cwd=Path(claimed.folder),
             env=environment,
             stdin=subprocess.PIPE,
             stdout=printed,
@@ -81,9 +75,29 @@ def run_command(
                     progress_of(result).unlink(missing_ok=True)
         printed.seek(0)
         output = printed.read().decode(errors="replace")
-    if killed and stop is not None and stop.is_set():
+    if not killed:
+        return child.returncode, output, result
+    if stop is not None and stop.is_set():
         raise InterruptedError("the worker stops")
-    return (2, f"{output}{killed}\n", result) if killed else (child.returncode, output, result)
+    return 2, f"{output}{killed}\n", result
+
+
+def _with_defaults(command: Sequence[str]) -> list[str]:
+    """Return a command with the sizes that the environment sets, where it names none itself."""
+    command = list(command)
+    names = {word.partition("=")[0] for word in command}
+    n_questions = os.environ.get("EVALUATION_DEFAULT_SAMPLE_SIZE")
+    if command[:2] == ["testset", "generate"]:
+        if n_questions and names.isdisjoint(("--questions", "--chunks")):
+            command.append(f"--questions={n_questions}")
+        if "--force" not in names:
+            command.append("--force")  # it replaces the set of an earlier run
+    if command[:2] == ["testset", "draft"] and n_questions and "--limit" not in names:
+        command.append(f"--limit={n_questions}")
+    depth = os.environ.get("EVALUATION_DEFAULT_K")
+    if command[0] == "eval" and depth and "--k" not in names:
+        command.append(f"--k={depth}")
+    return command
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:

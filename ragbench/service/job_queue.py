@@ -91,7 +91,8 @@ def request_job(
         QueueFullError: too many are waiting.
         DataError: the database cannot be used.
     """
-    name, at = f"once {uuid.uuid4().hex}", now()
+    name = f"once {uuid.uuid4().hex}"
+    at = now()
     row = {
         "id": content_id("schedule", client, name),
         "client_id": client,
@@ -126,24 +127,27 @@ def jobs(
     Raises:
         ConfigError, DataError: the database cannot be used.
     """
-    columns = job.c.id.label("job_id"), job.c.run_id, *(job.c[name] for name in _COLUMNS)
-    query = select(*columns, schedule)
+    columns = [job.c[name] for name in _COLUMNS]
+    query = select(job.c.id.label("job_id"), job.c.run_id, *columns, schedule)
     query = query.join(schedule).order_by(job.c.due_at.desc(), job.c.id).limit(limit)
     if job_id:
         query = query.where(job.c.id == job_id)
     if client is not None:
         query = query.where(schedule.c.client_id == client)
-    return [
-        {
-            "id": row.job_id,
-            **{name: getattr(row, name) for name in ("client_id", *_COLUMNS)},
-            "series": series_of(row),
-            "command": json.loads(row.command),
-            "run": row.run_id or "",
-            "progress": _progress(row),
-        }
-        for row in read_rows(database, query)
-    ]
+    listed = []
+    for row in read_rows(database, query):
+        values = {name: getattr(row, name) for name in ("client_id", *_COLUMNS)}
+        listed.append(
+            {
+                "id": row.job_id,
+                **values,
+                "series": series_of(row),
+                "command": json.loads(row.command),
+                "run": row.run_id or "",
+                "progress": _progress(row),
+            }
+        )
+    return listed
 
 
 def cancel_job(job_id: str, *, client: str | None = None, database: str = "") -> bool:
@@ -184,21 +188,26 @@ def _silent_jobs(connection: Connection, database: str, lease_s: float) -> list[
     """Return a condition for each running job whose worker has renewed nothing for `lease_s` while
     this process looked; it holds until the worker does.
     """
-    columns = job.c.id, job.c.holder, job.c.lease_until
-    rows = connection.execute(select(*columns).where(job.c.state == "running")).all()
+    query = select(job.c.id, job.c.holder, job.c.lease_until).where(job.c.state == "running")
+    rows = connection.execute(query).all()
     running = {(database, row.id) for row in rows}
-    for key in [*_RENEWALS]:
+    for key in list(_RENEWALS):
         if key[0] == database and key not in running:
             _RENEWALS.pop(key, None)
     silent = []
     for row in rows:
         renewal = f"{row.holder} {row.lease_until}"
-        seen, since = _RENEWALS.get((database, row.id), ("", 0.0))
-        if seen != renewal:
-            _RENEWALS[database, row.id] = renewal, monotonic()
-        elif monotonic() - since >= lease_s:
-            is_same = job.c.holder == row.holder, job.c.lease_until == row.lease_until
-            silent.append(and_(job.c.id == row.id, job.c.state == "running", *is_same))
+        last_renewal, seen_at = _RENEWALS.get((database, row.id), ("", 0.0))
+        if last_renewal != renewal:
+            _RENEWALS[database, row.id] = (renewal, monotonic())
+        elif monotonic() - seen_at >= lease_s:
+            is_silent = and_(
+                job.c.id == row.id,
+                job.c.state == "running",
+                job.c.holder == row.holder,
+                job.c.lease_until == row.lease_until,
+            )
+            silent.append(is_silent)
     return silent
 
 
@@ -211,21 +220,31 @@ def has_expired(database: str) -> bool:
 
 
 def claim_job(database: str, holder: str, lease_s: float) -> Row[Any] | None:
-    """Return a job that no living worker holds, now held by this one; a running job is free once
-    this process has seen no renewal for `lease_s`.
+    """Claim a job that no living worker holds, and return it; None if every job is held or done.
+
+    A running job is free once this process has seen no renewal for `lease_s`. A job that five
+    workers died at has failed.
     """
     at = datetime.now(UTC)
-    gave_up = f"gave up: {_ATTEMPTS} workers died at it"
-    failed = {"state": "failed", "exit_code": 2, "output": gave_up, "ended_at": timestamp(at)}
-    until = timestamp(at + timedelta(seconds=lease_s))
-    lease = {"state": "running", "holder": holder, "lease_until": until}
+    failed = {
+        "state": "failed",
+        "exit_code": 2,
+        "output": f"gave up: {_ATTEMPTS} workers died at it",
+        "ended_at": timestamp(at),
+    }
+    lease = {
+        "state": "running",
+        "holder": holder,
+        "lease_until": timestamp(at + timedelta(seconds=lease_s)),
+        "attempts": job.c.attempts + 1,
+    }
     with connected(database, write=True) as connection:
-        free = or_(job.c.state == "waiting", *_silent_jobs(connection, database, lease_s))
-        connection.execute(update(job).where(free, job.c.attempts >= _ATTEMPTS).values(failed))
-        candidates = select(job.c.id).where(free).order_by(job.c.due_at).limit(20)
+        is_free = or_(job.c.state == "waiting", *_silent_jobs(connection, database, lease_s))
+        connection.execute(update(job).where(is_free, job.c.attempts >= _ATTEMPTS).values(failed))
+        candidates = select(job.c.id).where(is_free).order_by(job.c.due_at).limit(20)
         for job_id in connection.execute(candidates).scalars().all():
-            claim = update(job).where(job.c.id == job_id, free)
-            if connection.execute(claim.values(**lease, attempts=job.c.attempts + 1)).rowcount:
+            claim = update(job).where(job.c.id == job_id, is_free)
+            if connection.execute(claim.values(lease)).rowcount:
                 query = select(job.c.due_at, job.c.attempts, job.c.id.label("job_id"), schedule)
                 query = query.join(schedule).where(job.c.id == job_id)
                 return connection.execute(query).one()
@@ -235,9 +254,9 @@ def claim_job(database: str, holder: str, lease_s: float) -> Row[Any] | None:
 def complete_job(
     claimed: Row[Any], holder: str, database: str, work: Work, lease_s: float
 ) -> RunOutcome | None:
-    """Do a claimed job and commit its result; None where this worker is not the one to complete it.
+    """Do a claimed job and commit its result; None if it went back to the queue, or to another worker.
 
-    Where `work` raises InterruptedError the job goes back to the queue, as if it had never been
+    A job whose `work` raises InterruptedError goes back to the queue, as if it had never been
     claimed.
     """
     lease = update(job).where(
@@ -252,18 +271,24 @@ def complete_job(
         return None
     except (RagbenchError, OSError) as exc:
         exit_code, output, folder = 2, str(exc), None
-    complete = folder is not None and (folder / "config.json").is_file()
-    series, output = series_of(claimed), output[-_OUTPUT:]
+    series = series_of(claimed)
+    output = output[-_OUTPUT:]
     rows = None
-    if folder and complete:
+    is_incomplete = folder is not None and not (folder / "config.json").is_file()
+    if folder is not None and not is_incomplete:
         rows = rows_of(load_result(folder), folder, claimed.client_id, series)
-    failed = exit_code not in (0, 1) or (folder is not None and not complete)
-    run_id = rows and rows.run["id"]
-    values = {"state": "failed" if failed else "done", "exit_code": exit_code, "run_id": run_id}
-    testset = None if failed else _testset_of(claimed)
+    has_failed = exit_code not in (0, 1) or is_incomplete
+    testset = None if has_failed else _testset_of(claimed)
+    values = {
+        "state": "failed" if has_failed else "done",
+        "exit_code": exit_code,
+        "run_id": None if rows is None else rows.run["id"],
+        "output": output,
+        "ended_at": now(),
+    }
     with connected(database, write=True) as connection:
-        if not connection.execute(lease.values(**values, output=output, ended_at=now())).rowcount:
-            return None  # another worker took it over: what this one made is not the result
+        if not connection.execute(lease.values(values)).rowcount:
+            return None  # another worker took it over: this worker's result does not count
         if testset is not None:
             number_of_dataset(
                 connection,
@@ -274,14 +299,14 @@ def complete_job(
                 pairs=pairs_of(testset.cases),
                 is_read=True,
             )
-        if rows and store(connection, rows):
+        if rows is not None and store(connection, rows):
             raise_alerts(connection, rows.run)
     return RunOutcome(series, claimed.due_at, exit_code, output)
 
 
 def _testset_of(claimed: Row[Any]) -> Dataset | None:
-    """Return the test set that a command made, or evaluated from a file; None where it cannot be
-    read here.
+    """Return the test set that a command made, or evaluated from a file; None if it cannot be read
+    here.
     """
     command = json.loads(claimed.command)
     option = "--output" if command[0] == "testset" else "--test-set"
@@ -298,8 +323,9 @@ def _testset_of(claimed: Row[Any]) -> Dataset | None:
 
 @contextmanager
 def _renewed(lease: Any, database: str, lease_s: float) -> Iterator[threading.Event]:
-    """Renew the lease of a job in a thread; the event is set where it was lost."""
-    lost, over = threading.Event(), threading.Event()
+    """Renew the lease of a job in a thread while the block runs; the event is set if it was lost."""
+    lost = threading.Event()
+    over = threading.Event()
 
     def renew() -> None:
         while not over.wait(lease_s / 3):
@@ -323,12 +349,16 @@ def _renewed(lease: Any, database: str, lease_s: float) -> Iterator[threading.Ev
 
 def place_of(claimed: Row[Any]) -> Path:
     """Return the folder of an evaluation's result; every attempt has its own."""
-    due = claimed.due_at[:16].replace(":", "").replace("-", "")
-    once = "" if claimed.cron else f"{claimed.job_id[:12]}-"
-    name = f"{due}-{once}{claimed.attempts}"
-    owners = filter(None, (claimed.client_id, series_of(claimed)))
-    folders = [re.sub(r"^\.+|[^\w .+-]", _escaped, owner) for owner in owners]  # none leads out
-    return Path(claimed.folder, "results", "eval", *folders, name)
+    name = claimed.due_at[:16].replace(":", "").replace("-", "")
+    if not claimed.cron:
+        name += f"-{claimed.job_id[:12]}"
+    name += f"-{claimed.attempts}"
+    place = Path(claimed.folder, "results", "eval")
+    for owner in (claimed.client_id, series_of(claimed)):
+        if owner:
+            name_of_folder = re.sub(r"^\.+|[^\w .+-]", _escaped, owner)  # leads nowhere else
+            place = Path(place, name_of_folder)
+    return Path(place, name)
 
 
 def progress_of(result: Path) -> Path:
@@ -337,6 +367,7 @@ def progress_of(result: Path) -> Path:
 
 
 def _progress(row: Row[Any]) -> str:
+    """Return how far a running job is; "" if it does not run, or states nothing."""
     if row.state == "running":
         with suppress(OSError):
             return progress_of(place_of(row)).read_text(encoding="utf-8")

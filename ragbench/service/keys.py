@@ -35,7 +35,7 @@ _KEY = re.compile(r"rb_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
 
 @dataclass(frozen=True)
 class ApiKey:
-    """What a key is for. `client_id` "*" means every client."""
+    """A key without its secret: whose data it opens, and for what. `client_id` "*" means every client."""
 
     id: str
     name: str
@@ -60,12 +60,19 @@ def add_key(name: str, *, client: str = "", role: str = "reader", database: str 
         raise ConfigError("a key needs a name, such as that of who will use it")
     key_id = secrets.token_hex(6)
     key = f"rb_{key_id}_{secrets.token_urlsafe(32)}"
-    about = {"client_id": client, "name": name}
-    row = {**about, "id": key_id, "role": role, "sha256": digest(key), "created_at": now()}
-    if read_rows(database, select(api_key.c.id).filter_by(**about)):
+    has_name = (api_key.c.client_id == client, api_key.c.name == name)
+    if read_rows(database, select(api_key.c.id).where(*has_name)):
         raise ConfigError(
             f"client {client!r} has a key {name!r}; remove it first, or choose another name"
         )
+    row = {
+        "client_id": client,
+        "name": name,
+        "id": key_id,
+        "role": role,
+        "sha256": digest(key),
+        "created_at": now(),
+    }
     write(database, insert(api_key).values(row))
     return key
 
@@ -79,18 +86,19 @@ def clients_of(database: str = "") -> set[str]:
 
 
 def find_key(key: str, *, database: str = "") -> ApiKey | None:
-    """Return what a key is for; None where there is no such key.
+    """Return the key that a text is; None if it is not a key.
 
     Raises:
         ConfigError, DataError: the database cannot be used.
     """
-    if (match := _KEY.fullmatch(key)) is None:
+    match = _KEY.fullmatch(key)
+    if match is None:
         return None
     return read_key(match[1], key, database=database)
 
 
 def read_key(key_id: str, key: str = "", *, database: str = "") -> ApiKey | None:
-    """Return the key of an id, if it is this one where one is given; None where there is none."""
+    """Return the key of an id; None without one, or if it is another than `key` ("" = any)."""
     for row in read_rows(database, select(api_key).where(api_key.c.id == key_id)):
         if not key or hmac.compare_digest(digest(key), row.sha256):
             return ApiKey(row.id, row.name, row.client_id, row.role)
@@ -114,13 +122,17 @@ def find_session(token: str, *, database: str = "") -> str:
     """
     if not _TOKEN.fullmatch(token):
         return ""
-    same = session.c.id == digest(token)
-    query = select(session.c.key_id, session.c.used_at)
-    for row in read_rows(database, query.where(same, session.c.used_at >= _ago(SESSION))):
-        if not _ago(timedelta(minutes=1)) <= row.used_at <= now():
-            write(database, update(session).where(same).values(used_at=now()))
-        return str(row.key_id)
-    return ""
+    is_session = session.c.id == digest(token)
+    is_recent = session.c.used_at >= _ago(SESSION)
+    query = select(session.c.key_id, session.c.used_at).where(is_session, is_recent)
+    rows = read_rows(database, query)
+    if not rows:
+        return ""
+    [row] = rows
+    is_written = _ago(timedelta(minutes=1)) <= row.used_at <= now()
+    if not is_written:
+        write(database, update(session).where(is_session).values(used_at=now()))
+    return str(row.key_id)
 
 
 def close_session(token: str, *, database: str = "") -> None:
@@ -129,7 +141,7 @@ def close_session(token: str, *, database: str = "") -> None:
 
 
 def api_keys(*, database: str = "") -> pd.DataFrame:
-    """Return the keys, without what is secret: id, name, client_id, role, created_at.
+    """Return the keys without their secrets: id, name, client_id, role, created_at.
 
     Raises:
         ConfigError, DataError: the database cannot be used.
@@ -155,6 +167,7 @@ def remove_key(named: str, *, client: str | None = None, database: str = "") -> 
 
 
 def _ago(span: timedelta) -> str:
+    """Return the time so long ago, as the tables hold it."""
     return timestamp(datetime.now(UTC) - span)
 
 

@@ -51,9 +51,11 @@ def run_row(session: Session, run_id: str) -> tuple[Json, pd.DataFrame]:
 
 
 def folder_of_run(session: Session, row: Json) -> Path | None:
-    """Return the folder of a run, where it is below the root."""
+    """Return the folder of a run; None if it has none, or one outside of the root."""
+    if not row["location"]:
+        return None
     folder = Path(row["location"]).resolve()
-    return folder if row["location"] and folder.is_relative_to(session.root) else None
+    return folder if folder.is_relative_to(session.root) else None
 
 
 def decided_of(ids: list[str], database: str) -> dict[str, int]:
@@ -63,8 +65,8 @@ def decided_of(ids: list[str], database: str) -> dict[str, int]:
 
 
 def run_document(session: Session, run_id: str) -> Json:
-    """Return a run with its aggregates and every case; what only files hold is None where they are
-    not there.
+    """Return a run with its aggregates and every case; values that only its files hold are None if
+    the files are gone.
     """
     row, scores = run_row(session, run_id)
     cases = cases_of(session, row, result_of_run(session, row))
@@ -72,15 +74,18 @@ def run_document(session: Session, run_id: str) -> Json:
 
 
 def files_of_run(session: Session, row: Json) -> Path | None:
-    """Return the folder of a run, unless its files are gone or replaced."""
+    """Return the folder of a run; None if its files are gone or replaced."""
     folder = folder_of_run(session, row)
+    if folder is None:
+        return None
     with suppress(OSError):
-        return folder if folder and content_of(folder) == row["content"] else None
+        if content_of(folder) == row["content"]:
+            return folder
     return None
 
 
 def result_of_run(session: Session, row: Json) -> Result | None:
-    """Return the result that a run recorded, from its files, unless they are gone or replaced."""
+    """Return the result that a run recorded, from its files; None if they are gone or replaced."""
     with suppress(DataError, OSError):
         if folder := files_of_run(session, row):
             return load_result(folder)
@@ -88,16 +93,23 @@ def result_of_run(session: Session, row: Json) -> Result | None:
 
 
 def cases_of(session: Session, row: Json, result: Result | None) -> list[Json]:
-    """Return the cases of a run, from its files or, where they are not there, from the database."""
+    """Return the cases of a run, from its result or, if that is None, from the database."""
     if result is not None:
         return [plain(asdict(case)) for case in result.cases]
     _, scores, texts = scores_of(row["id"], session.database)
     wide = scores.pivot(index="query_id", columns="measure", values="value").reindex([*texts])
-    unknown = {"answer": None, "passed": None}
-    return [
-        {"query_id": query_id, "question": texts[query_id], **unknown, "scores": values}
-        for query_id, values in zip(texts, records(wide), strict=True)
-    ]
+    cases = []
+    for (query_id, question), values in zip(texts.items(), records(wide), strict=True):
+        cases.append(
+            {
+                "query_id": query_id,
+                "question": question,
+                "answer": None,
+                "passed": None,
+                "scores": values,
+            }
+        )
+    return cases
 
 
 def job_document(session: Session, job_id: str) -> Json:
@@ -125,7 +137,8 @@ def without_folders(text: str, root: Path) -> str:
 
 async def waited(session: Session, job: Json, seconds: float) -> Json:
     """Return a job when it has ended, or after so long."""
-    end, pause = time.monotonic() + seconds, 0.05
+    end = time.monotonic() + seconds
+    pause = 0.05
     while job["state"] in ("waiting", "running") and time.monotonic() < end:
         await anyio.sleep(pause)
         pause = min(1.0, pause * 1.5)

@@ -137,26 +137,27 @@ def schedules(*, client: str | None = None, database: str = "") -> pd.DataFrame:
         DataError: the database cannot be used.
     """
     names = "name client_id cron zone enabled command".split()
-    later = job.alias()
-    newest = select(func.max(later.c.due_at)).where(later.c.schedule_id == schedule.c.id)
+    other_job = job.alias()
+    newest = select(func.max(other_job.c.due_at)).where(other_job.c.schedule_id == schedule.c.id)
     is_last = and_(job.c.schedule_id == schedule.c.id, job.c.due_at == newest.scalar_subquery())
-    last = [job.c[name].label(f"last_{name}") for name in ("due_at", "state", "exit_code")]
-    query = select(*(schedule.c[name] for name in names), *last).where(schedule.c.cron != "")
-    query = query.select_from(schedule).outerjoin(job, is_last)
+    query = select(
+        *(schedule.c[name] for name in names),
+        job.c.due_at.label("last_due"),
+        job.c.state.label("last_state"),
+        job.c.exit_code.label("last_exit_code"),
+    )
+    query = query.where(schedule.c.cron != "").select_from(schedule).outerjoin(job, is_last)
     if client is not None:
         query = query.where(schedule.c.client_id == client)
     now = datetime.now(UTC)
-    rows = [
-        {
-            **row._asdict(),
-            "command": shlex.join(json.loads(row.command)),
-            "next_due": next_due(row.cron, row.zone, now) if row.enabled else "",
-        }
-        for row in read_rows(database, query.order_by(schedule.c.client_id, schedule.c.name))
-    ]
-    frame = pd.DataFrame(rows, columns=[*names, "next_due", *(column.name for column in last)])
-    frame = frame.rename(columns={"last_due_at": "last_due"})
-    frame = frame.fillna({"last_due": "", "last_state": ""})
+    rows = []
+    for row in read_rows(database, query.order_by(schedule.c.client_id, schedule.c.name)):
+        values = row._asdict()
+        values["command"] = shlex.join(json.loads(row.command))
+        values["next_due"] = next_due(row.cron, row.zone, now) if row.enabled else ""
+        rows.append(values)
+    columns = [*names, "next_due", "last_due", "last_state", "last_exit_code"]
+    frame = pd.DataFrame(rows, columns=columns).fillna({"last_due": "", "last_state": ""})
     return frame.astype({"last_exit_code": "Int64", "enabled": "bool"})
 
 
@@ -203,8 +204,10 @@ def remove_schedule(name: str, *, client: str = "", database: str = "") -> None:
 
 
 def _is(name: str, client: str, database: str) -> Any:
+    """Return a condition for the schedule that a client calls so; raises ConfigError without one."""
     of_client = select(schedule).where(schedule.c.client_id == client, schedule.c.cron != "")
-    return schedule.c.id == chosen_row("schedule", name, read_rows(database, of_client)).id
+    row = chosen_row("schedule", name, read_rows(database, of_client))
+    return schedule.c.id == row.id
 
 
 def due_before(cron: str, zone: str, at: datetime) -> str:
@@ -228,6 +231,7 @@ def next_due(cron: str, zone: str, at: datetime) -> str:
 
 
 def _times(cron: str, zone: str, at: datetime, *, reverse: bool = False) -> Any:
+    """Return an iterator over the times of a schedule after `at`, or in reverse before it."""
     cronsim = require("cronsim", "schedules")
     try:
         return cronsim.CronSim(cron, at.astimezone(ZoneInfo(zone)), reverse=reverse)
@@ -248,12 +252,11 @@ def run_due(
     work: Work = run_command,
     lease_s: float = LEASE_S,
 ) -> list[RunOutcome]:
-    """Run due jobs and jobs of workers that died; what another worker is at is left to it. A worker is
-    taken for dead after `lease_s` in which it renewed nothing, which is waited for where the clock
-    shows that its lease has run out.
+    """Run due jobs and jobs of workers that died; jobs of living workers are left to them.
 
-    Of several times that were missed the last one is run, once. Then alerts are checked and sent.
-    Nothing is done where EVALUATION_ENABLED is "false".
+    A worker is taken for dead after `lease_s` without a renewal. If the clock shows that a lease has
+    run out, this time is waited for. Of several times that were missed the last one is run, once.
+    Then alerts are checked and sent. Nothing is done if EVALUATION_ENABLED is "false".
 
     Args:
         now: the time, for tests.
@@ -266,52 +269,68 @@ def run_due(
     if not evaluation_enabled():
         return []
     plan_due(database, now)
-    holder, outcomes = new_holder(), []
-    patience_ends = monotonic() + 1.2 * lease_s
+    holder = new_holder()
+    outcomes = []
+    wait_until = monotonic() + 1.2 * lease_s
     while True:
-        if claimed := claim_job(database, holder, lease_s):
-            outcomes.append(complete_job(claimed, holder, database, work, lease_s))
-        elif monotonic() < patience_ends and has_expired(database):
+        claimed = claim_job(database, holder, lease_s)
+        if claimed is not None:
+            outcome = complete_job(claimed, holder, database, work, lease_s)
+            if outcome is not None:
+                outcomes.append(outcome)
+        elif monotonic() < wait_until and has_expired(database):
             sleep(lease_s / 20)  # until its worker renews it, or has been silent for a lease
         else:
             break
     check_alerts(database, now)
-    return [outcome for outcome in outcomes if outcome is not None]
+    return outcomes
 
 
 def evaluation_enabled() -> bool:
-    """Return True if schedules are followed: not where EVALUATION_ENABLED is "false"."""
+    """Return True if schedules are followed: unless EVALUATION_ENABLED is "false"."""
     return os.environ.get("EVALUATION_ENABLED", "").lower() not in ("false", "0", "no", "off")
 
 
 def automatic_enabled() -> bool:
-    """Return True if a server evaluates every client by itself: where EVALUATION_ENABLED is "true"."""
+    """Return True if a server evaluates every client by itself: if EVALUATION_ENABLED is "true"."""
     return os.environ.get("EVALUATION_ENABLED", "").lower() in ("true", "1", "yes", "on")
 
 
 def plan_due(database: str = "", now: datetime | None = None) -> None:
-    """Put what is due now into the queue; of a schedule for every client a job for each of them."""
+    """Put the schedules that are due now into the queue; a schedule for every client as a job for each
+    of them.
+    """
     now = now or datetime.now(UTC)
     with connected(database, write=True) as connection:
         for row in connection.execute(select(schedule).where(schedule.c.enabled)).all():
             due = due_before(row.cron, row.zone, now)
-            own_jobs = job.c.schedule_id == row.id
-            # not those of a clock that was ahead: nothing would run until that time comes
-            planned = select(job.c.id).where(own_jobs, job.c.due_at.between(due, timestamp(now)))
+            is_of_schedule = job.c.schedule_id == row.id
+            # not jobs of a clock that was ahead: nothing would run until that time comes
+            is_planned = job.c.due_at.between(due, timestamp(now))
+            planned = select(job.c.id).where(is_of_schedule, is_planned)
             if due <= row.made_at or connection.execute(planned).first():
                 continue
-            connection.execute(delete(job).where(own_jobs, job.c.state == "waiting"))
-            if row.client_id != EVERY_CLIENT:
+            connection.execute(delete(job).where(is_of_schedule, job.c.state == "waiting"))
+            if row.client_id == EVERY_CLIENT:
+                _plan_for_each_client(connection, row, due, now)
+            else:
                 insert_job(connection, row.id, due)
-                continue
-            clients = list(_each_client(connection, row))
-            for each in clients:
-                add_once(connection, schedule, each)
-                insert_job(connection, each["id"], due)
-            names = ", ".join(each["client_id"] for each in clients) or "there is none"
-            output = f"one job for each client: {names}"
-            done = {"state": "done", "exit_code": 0, "ended_at": timestamp(now), "output": output}
-            insert_job(connection, row.id, due, **done)
+
+
+def _plan_for_each_client(connection: Connection, row: Row[Any], due: str, now: datetime) -> None:
+    """Put a job for each client into the queue, and one of the schedule itself that is done."""
+    names = []
+    for each in list(_each_client(connection, row)):
+        add_once(connection, schedule, each)
+        insert_job(connection, each["id"], due)
+        names.append(each["client_id"])
+    done = {
+        "state": "done",
+        "exit_code": 0,
+        "ended_at": timestamp(now),
+        "output": f"one job for each client: {', '.join(names) or 'there is none'}",
+    }
+    insert_job(connection, row.id, due, **done)
 
 
 def _each_client(connection: Connection, row: Row[Any]) -> Iterator[dict[str, Any]]:
@@ -339,10 +358,17 @@ def _each_client(connection: Connection, row: Row[Any]) -> Iterator[dict[str, An
 
 
 def _of_client(command: Sequence[str], root: Path, folder: Path) -> list[str]:
-    """Return the command for a client; an automatic evaluation is of its default system."""
-    if AUTOMATIC not in command or not all(word.startswith("-") for word in command[1:]):
+    """Return the command for a client; an automatic evaluation that names no system is one of the
+    client's default system, else of the server's, else of bm25.
+    """
+    has_arguments = any(not word.startswith("-") for word in command[1:])
+    if AUTOMATIC not in command or has_arguments:
         return [*command]
-    places = [place / "systems" for place in (folder, root)]
-    systems = (place / f"default{suffix}" for place in places for suffix in (".toml", ".jsonl"))
-    system = next((str(path) for path in systems if path.is_file()), "bm25")
+    system = "bm25"
+    for place in (folder, root):
+        files = [place / "systems" / f"default{suffix}" for suffix in (".toml", ".jsonl")]
+        existing = [path for path in files if path.is_file()]
+        if existing:
+            system = str(existing[0])
+            break
     return [command[0], system, *command[1:]]

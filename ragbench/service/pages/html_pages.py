@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=32)
 def _template(name: str) -> Template:
+    """Return a template of a page, by its name without ending."""
     from jinja2 import PackageLoader
 
     environment = templates(autoescape=True, finalize=visible)
@@ -35,20 +36,22 @@ def _template(name: str) -> Template:
 
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    """Render a page with what its template shows; `visitor` is the key of who sees it."""
+    """Render a page from its template and `values`; the template gets the visitor's key, too."""
     visitor = getattr(request.state, "key", None)
     text = _template(template).render(visitor=visitor, path=request.url.path, **values)
     return HTMLResponse(text, status)
 
 
 async def form_of(request: Request) -> dict[str, str]:
-    """Return the fields of the form that was sent."""
-    return {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
+    """Return the fields of the form that was sent, without files."""
+    form = await request.form()
+    return {name: value for name, value in form.items() if isinstance(value, str)}
 
 
 async def client_of_page(request: Request) -> str | None:
-    """Return the client that the form or the address of a page names; None where it names none."""
-    return (await form_of(request)).get("client") or request.query_params.get("client") or None
+    """Return the client that the form or the address of a page names; None if neither names one."""
+    fields = await form_of(request)
+    return fields.get("client") or request.query_params.get("client") or None
 
 
 Visitor = Annotated[Session, needs("reader", Depends(client_of_page))]
@@ -57,22 +60,26 @@ FormFields = Annotated[dict[str, str], Depends(form_of)]
 
 
 class PageRoute(APIRoute):
-    """Errors of a page are pages, too; who has no key is asked for it."""
+    """A route whose errors are pages, too; a visitor without a key gets the page to log in."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler of requests."""
         answer = super().get_route_handler()
 
         async def handled(request: Request) -> Response:
-            status, template = 422, "error"
+            status = 422
+            template = "error"
             try:
                 return await answer(request)
             except RequestValidationError:
                 text = "The address or the form is not complete."
             except HTTPException as exc:
-                status, text = exc.status_code, exc.detail
+                status = exc.status_code
+                text = exc.detail
                 if status == 401:
-                    template, text = "login", "" if text == NO_KEY else text
+                    template = "login"
+                    if text == NO_KEY:
+                        text = ""
             except RagbenchError as exc:
                 text = without_folders(str(exc), request.app.state.root)
             return page(request, template, status, text=text)

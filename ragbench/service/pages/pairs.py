@@ -1,5 +1,5 @@
-"""What the page that compares two runs shows: which runs can be compared, measures by perspective,
-and both answers to each question.
+"""The page that compares two runs: which runs can be compared, measures by perspective, and both
+answers to each question.
 """
 
 from collections.abc import Sequence
@@ -18,15 +18,16 @@ _CHANGES = {("passed", "failed"): "newly failing", ("failed", "passed"): "fixed"
 
 
 def comparable_runs(runs: Sequence[Json], chosen: str = "") -> dict[str, list[Json]]:
-    """Return a name of the data -> its runs, where it has two or more; only those on the data of the
-    chosen run where there is one.
+    """Return each client and dataset that has two runs or more -> its runs; only the dataset of the
+    `chosen` run, by its id, unless that is "".
     """
-    groups = grouped(runs, lambda row: f"{row['client_id']} {row['dataset']}".strip())
-    return {
-        name: rows
-        for name, rows in groups.items()
-        if len(rows) > 1 and (not chosen or any(row["run"] == chosen for row in rows))
-    }
+    comparable = {}
+    by_dataset = grouped(runs, lambda row: f"{row['client_id']} {row['dataset']}".strip())
+    for name, rows in by_dataset.items():
+        is_shown = not chosen or any(row["run"] == chosen for row in rows)
+        if len(rows) > 1 and is_shown:
+            comparable[name] = rows
+    return comparable
 
 
 def by_perspective(measures: Sequence[Json]) -> list[tuple[str, list[Json]]]:
@@ -40,29 +41,26 @@ def by_perspective(measures: Sequence[Json]) -> list[tuple[str, list[Json]]]:
 
 
 def question_rows(session: Session, before: Json, after: Json) -> list[dict[str, Any]]:
-    """Return the questions that both runs have, those that changed first: query_id, question, change,
+    """Return the questions that both runs have, the changed ones first: query_id, question, change,
     and for each run its state and answer.
     """
-    sides = [
-        {case["query_id"]: case for case in cases_of(session, row, result_of_run(session, row))}
-        for row in (before, after)
-    ]
-    then, now = sides
+    cases_before = _cases_by_id(session, before)
+    cases_after = _cases_by_id(session, after)
     rows = []
-    for query_id, case in then.items():
-        other = now.get(query_id)
-        if other is None or other["question"] != case["question"]:
+    for query_id, case_before in cases_before.items():
+        case_after = cases_after.get(query_id)
+        if case_after is None or case_after["question"] != case_before["question"]:
             continue
-        states = (_STATES[case["passed"]], _STATES[other["passed"]])
+        sides = []
+        for case in (case_before, case_after):
+            sides.append({"state": _STATES[case["passed"]], "answer": _cut(case["answer"])})
+        change = _CHANGES.get((sides[0]["state"], sides[1]["state"]), "")
         rows.append(
             {
                 "query_id": query_id,
-                "question": case["question"],
-                "change": _CHANGES.get(states, ""),
-                "sides": [
-                    {"state": state, "answer": _cut(side["answer"])}
-                    for state, side in zip(states, (case, other), strict=True)
-                ],
+                "question": case_before["question"],
+                "change": change,
+                "sides": sides,
             }
         )
     order = ["newly failing", "fixed", ""]
@@ -70,6 +68,13 @@ def question_rows(session: Session, before: Json, after: Json) -> list[dict[str,
     return rows[:_MAX_QUESTIONS]
 
 
+def _cases_by_id(session: Session, row: Json) -> dict[str, Json]:
+    """Return query id -> the case of a run."""
+    cases = cases_of(session, row, result_of_run(session, row))
+    return {case["query_id"]: case for case in cases}
+
+
 def _cut(answer: str | None) -> str:
+    """Return the beginning of an answer; "" without one."""
     text = answer or ""
     return text if len(text) <= _MAX_ANSWER else f"{text[:_MAX_ANSWER]}…"

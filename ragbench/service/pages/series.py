@@ -1,4 +1,6 @@
-"""What the page of a series shows: its measures over time, and whether each moved."""
+"""The charts of the page of a series and of the first page: measures over time, and whether each
+moved.
+"""
 
 import math
 import re
@@ -13,7 +15,12 @@ from ragbench.service import trends
 from ragbench.service.access import Session
 from ragbench.service.history_database import Json, connected, read_rows
 from ragbench.service.pages.charts import line_chart
-from ragbench.service.recorded_runs import newest_runs, values_over_time
+from ragbench.service.recorded_runs import (
+    CONFIGURATION,
+    configuration_of,
+    newest_runs,
+    values_over_time,
+)
 from ragbench.service.responses import records
 from ragbench.service.tables import score
 from ragbench.service.trends import State
@@ -48,12 +55,14 @@ def measures_of(ids: list[str], database: str) -> list[str]:
 
 
 def _first_of(names: Collection[str]) -> list[str]:
-    """Return the measures of the first charts, in their order, of those that a run has."""
+    """Return the measures of the first charts that a run has, in their order."""
     first = []
     for beginning in _FIRST:
         at_depths = sorted(name for name in names if re.fullmatch(rf"{beginning}\d+", name))
-        usual = {beginning, f"{beginning}5"}.intersection(names)
-        first += [*usual, *at_depths][:1]
+        for name in (beginning, f"{beginning}5", *at_depths):
+            if name in names:
+                first.append(name)
+                break
     return first
 
 
@@ -80,29 +89,39 @@ def panels(session: Session, series: str, configuration: str, measures: list[str
 
 def newest_panels(row: Json, database: str) -> list[Json]:
     """Return the charts of the first page: pass rate, precision, recall and MRR of the series that ran
-    last, and what its runs cost; where it has none of these measures, its first one.
+    last, and the cost of its runs; if it has none of these measures, its first one.
 
     Args:
-        row: the newest run of the configuration, as `trends.overview` has it.
+        row: the newest run of the configuration, as `trends.overview` returns it.
     """
     names = measures_of([row["id"]], database)
     first = _first_of(names) or names[:1]
     if not first:
         return []
-    line = row["client_id"], row["series"], row["configuration"]
-    return _newest_panels(database, line, tuple(first), row["runs"], row["recorded"])
+    return _newest_panels(
+        database,
+        configuration_of(row),
+        tuple(first),
+        n_runs=row["runs"],
+        last_recorded=row["recorded"],
+    )
 
 
 @lru_cache(maxsize=1_000)
 def _newest_panels(
-    database: str, line: tuple[str, str, str], measures: tuple[str, ...], *runs: object
+    database: str,
+    configuration: tuple[str, ...],
+    measures: tuple[str, ...],
+    *,
+    n_runs: int,
+    last_recorded: str,
 ) -> list[Json]:
-    """Return the charts of a configuration; drawn again where `runs` of it, their number and when the
-    last one was recorded, are others.
+    """Return the charts of a configuration.
+
+    `n_runs` and `last_recorded` only renew the cached charts once there is another run.
     """
-    client, series, configuration = line
-    of = {"client_id": client, "series": series, "configuration": configuration}
-    values = values_over_time(of, measures, limit=_FIRST_RUNS, database=database)
+    columns = dict(zip(CONFIGURATION, configuration, strict=True))
+    values = values_over_time(columns, measures, limit=_FIRST_RUNS, database=database)
     charts: list[Json] = []
     for measure in measures:
         rows = values[values["measure"] == measure]
@@ -121,7 +140,7 @@ def _newest_panels(
 
 
 def _cost_panel(runs: pd.DataFrame) -> Json:
-    """Return the chart of what runs cost; whether it moved is not tested."""
+    """Return the chart of the costs of runs; whether they moved is not tested."""
     costs = runs.assign(mean=runs["cost_usd"], ci_low=math.nan, ci_high=math.nan)
     costs = costs.dropna(subset=["mean"])
     return {
@@ -147,11 +166,11 @@ def newest_of_clients(session: Session) -> list[Json]:
     """Return the newest run of each client with its means of `OF_CLIENTS` (None = not measured)."""
     with connected(session.database) as connection:
         newest = newest_runs(connection, session.client)
-    lines = grouped(newest, lambda row: row["client_id"])
-    rows = {client: runs[0] for client, runs in sorted(lines.items())}
+    by_client = grouped(newest, lambda row: row["client_id"])
+    rows = [runs[0] for _, runs in sorted(by_client.items())]
     query = select(score.c.run_id, score.c.measure, score.c.mean)
-    query = query.where(score.c.run_id.in_([row["id"] for row in rows.values()]))
+    query = query.where(score.c.run_id.in_([row["id"] for row in rows]))
     values = read_rows(session.database, query.where(score.c.measure.in_(OF_CLIENTS)))
-    for row in rows.values():
+    for row in rows:
         row["values"] = {each.measure: each.mean for each in values if each.run_id == row["id"]}
-    return [*rows.values()]
+    return rows
