@@ -1,6 +1,6 @@
 """`rb.compare` of anything with scores, and `assert_not_worse` for tests of other projects.
 
-What decides is imported when it is called, so that both are quick to import.
+The statistics are imported when they are called, so that both are quick to import.
 """
 
 from __future__ import annotations
@@ -301,10 +301,12 @@ def _of_results(results: Sequence[Result], options: Mapping[str, Any]) -> Conclu
     _refuse_options(foreign, "tables of other tools")
     named: list[Result] = []
     for result in results:
-        used = {other.name for other in named}
-        name, number = result.name, 2
-        while name in used:
-            name, number = f"{result.name} ({number})", number + 1
+        used_names = {other.name for other in named}
+        name = result.name
+        number = 1
+        while name in used_names:
+            number += 1
+            name = f"{result.name} ({number})"
         named.append(replace(result, name=name))
     baseline = options.get("baseline") or named[0].name
     together = Results(named, baseline=baseline)
@@ -312,17 +314,16 @@ def _of_results(results: Sequence[Result], options: Mapping[str, Any]) -> Conclu
 
 
 def _sources(baseline: Any, contender: Any, others: Sequence[Any]) -> tuple[list[Any], list[str]]:
-    """Return what is compared, and the names given to it."""
+    """Return the sources to compare, and their names ([] if they have none)."""
     if contender is not None:
         return [baseline, contender, *others], []
-    if isinstance(baseline, Mapping) and baseline and all(map(_is_table, baseline.values())):
-        return list(baseline.values()), list(map(str, baseline))
-    is_several = isinstance(baseline, Sequence) and not isinstance(baseline, str)
-    if (
-        is_several
-        and len(baseline)
-        and all(_is_table(each) and not isinstance(each, Mapping) for each in baseline)
-    ):
+    if isinstance(baseline, Mapping):
+        if baseline and all(_is_table(part) for part in baseline.values()):
+            return list(baseline.values()), [str(name) for name in baseline]
+        return [baseline], []
+    if not isinstance(baseline, Sequence) or isinstance(baseline, str) or not len(baseline):
+        return [baseline], []
+    if all(_is_table(part) and not isinstance(part, Mapping) for part in baseline):
         return list(baseline), []
     return [baseline], []
 
@@ -356,16 +357,21 @@ def _frame(sources: Sequence[Any], names: Sequence[str], **options: Any) -> pd.D
 
 
 def _refuse_options(given: Mapping[str, Any], purpose: str) -> None:
+    """Raise ConfigError if one of these options is given."""
     named = [name for name, value in given.items() if value is not None and len(value)]
     if named:
         raise ConfigError(f"{', '.join(named)}: only for {purpose}")
 
 
 def _first(measures: str | Sequence[str] | None) -> str:
+    """Return the first measure; "" without one."""
     if measures is None or isinstance(measures, str):
         return measures or ""
     return next(iter(measures), "")
 
 
 def _listed(names: str | Collection[str]) -> list[str]:
-    return [names] if isinstance(names, str) and names else list(names)
+    """Return names as a list: one name, several, or none for ""."""
+    if isinstance(names, str):
+        return [names] if names else []
+    return list(names)

@@ -29,7 +29,7 @@ from ragbench.evaluation.decision import (
 )
 from ragbench.foreign.pairing import PairedTables, paired_tables, with_the_same_measures
 from ragbench.foreign.readers import load_scores, named_apart
-from ragbench.foreign.rows import ScoreTable
+from ragbench.foreign.rows import Scored, ScoreTable
 from ragbench.foreign.scales import (
     Scale,
     checked_bounds,
@@ -120,10 +120,9 @@ def conclude_tables(
             notes.append(f"{changed}: {name} decides.")
         n_missing = {table.name: _n_missing(table, name) for table in tables}
         if any(n_missing.values()):
+            failing = None
             if len({*n_missing.values()}) > 1:
                 failing = _with_failures(tables, scales[name], alpha=alpha, margin=margin)
-            else:
-                failing = None
             compared, sentence = _worse_reading(compared, failing, scales[name], n_missing)
             notes.append(sentence)
         notes += _not_compared(paired, tables)
@@ -154,6 +153,7 @@ def _tables(sources: Sequence[Any], names: Sequence[str]) -> list[ScoreTable]:
 
 
 def _with_baseline_first(tables: Sequence[ScoreTable], baseline: str) -> list[ScoreTable]:
+    """Return tables in their order, but the baseline first ("" = the first is the baseline)."""
     if not baseline:
         return list(tables)
     check_known("baseline", [table.name for table in tables], baseline)
@@ -170,9 +170,11 @@ def _by_known_name(given: Mapping[str, Any], paired: PairedTables) -> dict[str, 
 
 
 def _all_values(paired: PairedTables, measure: str) -> list[float]:
-    return [
-        value for values in paired.values.values() for value in values.get(measure, {}).values()
-    ]
+    """Return the values of a measure in all systems."""
+    every_value: list[float] = []
+    for values in paired.values.values():
+        every_value += values.get(measure, {}).values()
+    return every_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +258,7 @@ def _n_missing(table: ScoreTable, measure: str) -> int:
 def _with_failures(
     tables: Sequence[ScoreTable], scale: Scale, *, alpha: float, margin: float
 ) -> _Compared | None:
-    """Compare tables with the worst value of a measure in place of each missing one; None where the measure
+    """Compare tables with the worst value of a measure in place of each missing one; None if the measure
     has no worst value.
     """
     worst = scale.worst
@@ -265,12 +267,11 @@ def _with_failures(
     measure = scale.measure
     filled = []
     for table in tables:
-        rows = [
-            row._replace(scores={**row.scores, measure: worst})
-            if math.isnan(row.scores.get(measure, 0.0))
-            else row
-            for row in table.rows
-        ]
+        rows = []
+        for row in table.rows:
+            if math.isnan(row.scores.get(measure, 0.0)):
+                row = row._replace(scores={**row.scores, measure: worst})
+            rows.append(row)
         filled.append(replace(table, rows=tuple(rows)))
     paired = paired_tables(filled).with_failures(measure, worst)
     return _Compared.of(paired, measure, alpha=alpha, margin=margin)
@@ -317,23 +318,20 @@ def _worse_reading(
 
 
 def _main_measure(n_scored: Mapping[str, int]) -> tuple[str, str]:
-    """Return the measure that decides where none is named, and why."""
+    """Return the measure that decides if none is named, and why."""
     ranking = main_measure_of(dict(n_scored))
     if ranking in n_scored and ranking in RANKING and n_scored[ranking]:
         return ranking, "a ranking measure"
+    if len(n_scored) == 1:
+        return next(iter(n_scored)), "the only measure"
     quality = [name for name in n_scored if not is_amount(name)] or [*n_scored]
     most = max(n_scored[name] for name in quality)
-    for name in quality:
-        if n_scored[name] >= _COVERAGE * most:
-            break
-    reason = (
-        "the only measure" if len(n_scored) == 1 else "the first measure that most questions have"
-    )
-    return name, reason
+    scored_by_most = [name for name in quality if n_scored[name] >= _COVERAGE * most]
+    return scored_by_most[0], "the first measure that most questions have"
 
 
 def _not_possible(measure: str, n: int) -> str:
-    """State why questions decide nothing; "" where they do."""
+    """State why questions decide nothing; "" if they do."""
     if n == 0:
         return f"no question has {measure} in every table"
     if n >= MIN_QUESTIONS:
@@ -383,17 +381,21 @@ def _conclusion(
     compared: _Compared, reason: str, margin: float, notes: Sequence[str]
 ) -> Conclusion:
     """Return the conclusion of a comparison; `reason` states why its measure decides."""
-    paired, comparison = compared.paired, compared.comparison
+    paired = compared.paired
+    comparison = compared.comparison
     deciding = replace(compared.deciding, measure_reason=reason)
     measure = deciding.measure
     decisive = comparison[comparison["measure"] == measure]
     rows = {row["name"]: row for row in decisive.to_dict("records")}
     arms = []
     for name, values in paired.values.items():
-        found = [value for key, value in values[measure].items() if key in deciding.ids]
-        mean = known_number(pd.Series(found, dtype=float).mean())
+        deciding_values = [value for key, value in values[measure].items() if key in deciding.ids]
+        mean = known_number(pd.Series(deciding_values, dtype=float).mean())
         about: dict[str, Any] = {"name": name, "label": name, "mean": mean}
-        arms.append(arm_of(about, rows[name]) if name in rows else Arm(**about, n=len(found)))
+        if name in rows:
+            arms.append(arm_of(about, rows[name]))
+        else:
+            arms.append(Arm(**about, n=len(deciding_values)))
     arms = with_expected(best_first(arms, measure), _expected(paired, deciding), measure)
     baseline = next(iter(paired.values))
     base = next(arm for arm in arms if arm.name == baseline)
@@ -430,30 +432,32 @@ def _conclusion(
 
 
 def _expected(paired: PairedTables, deciding: DecidingQuestions) -> Any:
-    """Return the best observed gain over the baseline with what is expected of it on new questions; None
-    where it cannot be estimated.
+    """Return the best observed gain over the baseline with the gain that can be expected on new
+    questions; None if it cannot be estimated.
     """
     if deciding.not_possible or deciding.n < MIN_QUESTIONS:
         return None
     sign = 1 if higher_is_better(deciding.measure) else -1
-    columns = {
-        name: pd.Series(values[deciding.measure]).reindex(sorted(deciding.ids))
-        for name, values in paired.values.items()
-    }
+    query_ids = sorted(deciding.ids)
+    columns = {}
+    for name, values in paired.values.items():
+        columns[name] = pd.Series(values[deciding.measure]).reindex(query_ids)
     baseline, *others = columns
     gains = {name: sign * (columns[name] - columns[baseline]) for name in others}
     return expected_gain(pd.DataFrame(gains).T)
 
 
 def _other_measures(comparison: pd.DataFrame, name: str, deciding: str) -> list[str]:
-    """State the differences by other measures, by which nothing is decided."""
+    """State the differences by the measures that do not decide, in one sentence; [] without any."""
     rows = comparison[(comparison["name"] == name) & (comparison["measure"] != deciding)]
     texts = []
     for row in rows.to_dict("records"):
         if not pd.isna(row["difference"]):
             interval = with_interval(row["difference"], row["ci_low"], row["ci_high"], "{:+.3f}")
             texts.append(f"{row['measure']} {interval}")
-    return [f"Other measures, without a decision: {'; '.join(texts)}."] if texts else []
+    if not texts:
+        return []
+    return [f"Other measures, without a decision: {'; '.join(texts)}."]
 
 
 def labelled_difference(paired: PairedTables, measure: str, labels: Any) -> Trust:
@@ -505,42 +509,59 @@ def labelled_difference(paired: PairedTables, measure: str, labels: Any) -> Trus
 
 
 def _key(question: str, paired: PairedTables) -> str:
+    """Return the id or the text by which labels name a question."""
     return folded_words(question) if paired.by == "text" else question
 
 
 def _labels(labels: Any, first: str, second: str) -> dict[str, float]:
-    """Return question -> people's value of the second system minus that of the first."""
+    """Return people's value of the second system minus that of the first, by the id and by the folded
+    text of each question.
+
+    Raises:
+        ConfigError: a system has no column or rows.
+        DataError: the labels cannot be read.
+    """
     tables = load_scores(labels, "labels")
-    by_name = {table.name: table for table in tables}
     differences: dict[str, float] = {}
     if len(tables) > 1:
+        by_name = {table.name: table for table in tables}
         check_known("system in labels", by_name, first, second)
-        pairs = [_verdicts(by_name[name]) for name in (first, second)]
-        for key, value in pairs[1].items():
-            if key in pairs[0]:
-                differences[key] = value - pairs[0][key]
+        values_before = _verdicts(by_name[first])
+        for key, value in _verdicts(by_name[second]).items():
+            if key in values_before:
+                differences[key] = value - values_before[key]
         return differences
     [table] = tables
-    names = [first, second] if {first, second} <= {*table.measures} else [*table.measures[:2]]
+    names = [first, second]
+    if not {first, second} <= {*table.measures}:
+        names = list(table.measures[:2])
     if len(names) < 2:
         raise ConfigError(
             f"labels have the columns {', '.join(table.columns)}; expected people's values of {first} and "
             f"{second} in columns of these names, or in rows with a column of systems"
         )
     for row in table.rows:
-        before, after = (row.scores.get(name, math.nan) for name in names)
+        before = row.scores.get(names[0], math.nan)
+        after = row.scores.get(names[1], math.nan)
         if not math.isnan(before) and not math.isnan(after):
-            for key in (row.query_id, folded_words(row.question)):
-                if key:
-                    differences[key] = after - before
+            for key in _keys_of(row):
+                differences[key] = after - before
     return differences
 
 
+def _keys_of(row: Scored) -> list[str]:
+    """Return the id and the folded text of a question, without empty ones."""
+    return [key for key in (row.query_id, folded_words(row.question)) if key]
+
+
 def _verdicts(table: ScoreTable) -> dict[str, float]:
+    """Return people's values in a table of one system, by the id and by the folded text of each
+    question.
+    """
     measure = table.measures[0]
     values: dict[str, float] = {}
     for row in table.rows:
         value = row.scores.get(measure, math.nan)
         if not math.isnan(value):
-            values |= {key: value for key in (row.query_id, folded_words(row.question)) if key}
+            values |= dict.fromkeys(_keys_of(row), value)
     return values

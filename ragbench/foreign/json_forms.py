@@ -49,21 +49,28 @@ def rows_of_json(value: Any, source: str) -> list[Scored]:
     Raises:
         DataError: it has none of the forms; the message names the fields.
     """
-    inner = [*value.values()] if isinstance(value, Mapping) else []
-    wrapped = [part for part in inner if isinstance(part, Mapping)]  # as in DeepEval's testRunData
+    wrapped: list[Mapping[str, Any]] = []  # as in DeepEval's testRunData
+    if isinstance(value, Mapping):
+        wrapped = [part for part in value.values() if isinstance(part, Mapping)]
     for part in (value, *wrapped):
         for fits, read in _FORMS:
             if fits(part):
                 return with_reliable_ids(read(part))
-    per_query = [part for part in wrapped if any(value.get(name) is part for name in _PER_QUERY)]
-    lists = [part for part in wrapped if any(value.get(name) is part for name in _LISTS)]
-    records = next(filter(None, map(_records, (*per_query, value, *lists))), None)
-    if records is None:
-        found = listed(value) if isinstance(value, Mapping) else type(value).__name__
-        raise DataError(
-            f"{source}: expected a list of records with scores, or a file of a known tool; found {found}"
-        )
-    return rows_of_records(records, source)
+    per_query = [part for part in wrapped if _is_field(part, value, _PER_QUERY)]
+    lists = [part for part in wrapped if _is_field(part, value, _LISTS)]
+    for part in (*per_query, value, *lists):
+        records = _records(part)
+        if records:
+            return rows_of_records(records, source)
+    found = listed(value) if isinstance(value, Mapping) else type(value).__name__
+    raise DataError(
+        f"{source}: expected a list of records with scores, or a file of a known tool; found {found}"
+    )
+
+
+def _is_field(part: Any, value: Mapping[str, Any], names: Sequence[str]) -> bool:
+    """Return True if a part of a value is its field of one of these names."""
+    return any(value.get(name) is part for name in names)
 
 
 def rows_of_records(
@@ -74,36 +81,49 @@ def rows_of_records(
     Raises:
         DataError: there are none; the message names the columns.
     """
-    flat = [_flattened(record) for record in records]
-    measures = {name for _, names in flat for name in names}
-    return scored_rows(
-        [record for record, _ in flat], source, measures=measures, decimal_comma=decimal_comma
-    )
+    flat_records = []
+    measures: set[str] = set()
+    for record in records:
+        flat, names = _flattened(record)
+        flat_records.append(flat)
+        measures.update(names)
+    return scored_rows(flat_records, source, measures=measures, decimal_comma=decimal_comma)
 
 
 def _records(value: Any) -> list[Record] | None:
-    """Return the records in a JSON value: its list, that in a field, or the rows of columns."""
+    """Return the records in a JSON value: a list, a list in a field, or the rows of a table; None
+    without any.
+    """
     if isinstance(value, list):
-        return value if value and all(isinstance(row, Mapping) for row in value) else None
+        return value if _are_records(value) else None
     if not isinstance(value, Mapping):
         return None
-    columns, data = value.get("columns"), value.get("data")
+    columns = value.get("columns")
+    data = value.get("data")
     if isinstance(columns, list) and isinstance(data, list):  # pandas' orient="split", MLflow
         if all(isinstance(row, list) and len(row) == len(columns) for row in data):
-            return [dict(zip(map(str, columns), row, strict=True)) for row in data]
+            names = [str(column) for column in columns]
+            return [dict(zip(names, row, strict=True)) for row in data]
         return None
     for name in _LISTS:
         rows = value.get(name)
-        if isinstance(rows, list) and rows and all(isinstance(row, Mapping) for row in rows):
+        if isinstance(rows, list) and _are_records(rows):
             return rows
     parts = list(value.values())
-    if parts and all(isinstance(part, list) for part in parts) and len({*map(len, parts)}) == 1:
+    if not parts:
+        return None
+    if all(isinstance(part, list) for part in parts) and len({*map(len, parts)}) == 1:
         return [dict(zip(value, row, strict=True)) for row in zip(*parts, strict=True)]
-    if parts and all(isinstance(part, Mapping) for part in parts):
+    if all(isinstance(part, Mapping) for part in parts):
         return _records_of_tables(value)
-    if parts and all(isinstance(part, int | float) or part is None for part in parts):
+    if all(isinstance(part, int | float) or part is None for part in parts):
         return [{"query_id": name, "score": part} for name, part in value.items()]
     return None
+
+
+def _are_records(rows: list[Any]) -> bool:
+    """Return True for one record or more."""
+    return bool(rows) and all(isinstance(row, Mapping) for row in rows)
 
 
 def _records_of_tables(table: Mapping[str, Mapping[str, Any]]) -> list[Record]:
@@ -116,7 +136,8 @@ def _records_of_tables(table: Mapping[str, Mapping[str, Any]]) -> list[Record]:
             f"{abridged(printable(str(next(iter(inner)))), 40)!r} is in one row alone, as in a run of "
             "documents; score runs with rb.score_run(qrels, run), and compare these scores"
         )
-    n_known_inner, n_known_outer = _n_known(inner), _n_known(table)
+    n_known_inner = _n_known(inner)
+    n_known_outer = _n_known(table)
     is_by_column = n_known_outer > n_known_inner
     if n_known_inner == n_known_outer:
         is_by_column = len(table) < len(inner)
@@ -140,9 +161,12 @@ def _is_run(table: Mapping[str, Mapping[str, Any]]) -> bool:
 
 
 def _n_known(names: Mapping[str, Any]) -> int:
-    """Count the names that are those of measures, ids or questions."""
-    known = (*IDS, *QUESTIONS)
-    return sum(column_name(name) in known or find_measure(name) is not None for name in names)
+    """Count the names of measures, ids or questions."""
+    n_known = 0
+    for name in names:
+        if column_name(name) in (*IDS, *QUESTIONS) or find_measure(name) is not None:
+            n_known += 1
+    return n_known
 
 
 def _flattened(record: Record) -> tuple[dict[str, Any], list[str]]:
@@ -187,6 +211,7 @@ def _named_scores(value: Any) -> dict[str, float]:
 
 
 def _name_in(item: Mapping[str, Any]) -> str:
+    """Return the name of the measure in a record of one score; "" if it names none."""
     by_field = {column_name(name): value for name, value in item.items()}
     for name in _NAMES:
         if isinstance(by_field.get(name), str):
@@ -270,38 +295,57 @@ def _promptfoo_rows(value: Any) -> list[Record]:
 
 
 def _rows_of_promptfoo(value: Any) -> list[Scored]:
-    """Read the output of promptfoo: a row per test, provider and prompt. A row that failed with an error
-    has score 0 in the file, and is missing here.
+    """Read the output of promptfoo: a row per test, provider and prompt.
+
+    A row that failed with an error has score 0 in the file, and is missing here. The systems are the
+    providers, each with every prompt if there are several.
     """
     results = _promptfoo_rows(value)
     prompts = {id_of(row.get("promptIdx")) for row in results}
     rows = []
     for row in results:
         case = row.get("testCase")
-        variables = row.get("vars") or (case.get("vars") if isinstance(case, Mapping) else None)
-        scores = {"score": number_of(row.get("score")), "pass": number_of(row.get("success"))}
-        for name, score in (row.get("namedScores") or {}).items():
-            scores.setdefault(printable(str(name)), number_of(score))
-        numbers = {name: math.nan if score is None else score for name, score in scores.items()}
-        if _failed_in_promptfoo(row):
-            numbers = dict.fromkeys(numbers, math.nan)
-        for name in ("latencyMs", "cost"):
-            if isinstance(row.get(name), int | float):
-                numbers.setdefault(name, float(row[name]))
-        provider = row.get("provider")
-        system = id_of(provider)
-        if isinstance(provider, Mapping):
-            system = id_of(provider.get("label") or provider.get("id"))
+        if not isinstance(case, Mapping):
+            case = {}
+        # the text alone: a test that is repeated has a number of its own each time
+        query_id = ""
+        variables = row.get("vars") or case.get("vars")
+        question = question_of(variables)
+        if not variables:
+            query_id = id_of(row.get("testIdx"))
+            question = question_of(case.get("description", ""))
+        system = _system_of_promptfoo(row)
         if len(prompts) > 1:
             system += f", prompt {id_of(row.get('promptIdx'))}"
-        # the text alone: a test that is repeated has a number of its own each time
-        question, query_id = question_of(variables), ""
-        if not variables:
-            described = case.get("description") if isinstance(case, Mapping) else ""
-            question, query_id = question_of(described), id_of(row.get("testIdx"))
-        rows.append(Scored(query_id, question, numbers, system))
+        rows.append(Scored(query_id, question, _scores_of_promptfoo(row), system))
     systems = {row.system for row in rows}
-    return rows if len(systems) > 1 else [row._replace(system="") for row in rows]
+    if len(systems) > 1:
+        return rows
+    return [row._replace(system="") for row in rows]
+
+
+def _scores_of_promptfoo(row: Record) -> dict[str, float]:
+    """Return the scores of a row of promptfoo, NaN if it failed with an error, and its time and cost."""
+    named: dict[str, Any] = {"score": row.get("score"), "pass": row.get("success")}
+    for name, score in (row.get("namedScores") or {}).items():
+        named.setdefault(printable(str(name)), score)
+    scores = {}
+    has_failed = _failed_in_promptfoo(row)
+    for name, score in named.items():
+        number = None if has_failed else number_of(score)
+        scores[name] = math.nan if number is None else number
+    for name in ("latencyMs", "cost"):
+        if isinstance(row.get(name), int | float):
+            scores.setdefault(name, float(row[name]))
+    return scores
+
+
+def _system_of_promptfoo(row: Record) -> str:
+    """Return the provider of a row of promptfoo: a text, or a record with a label or an id."""
+    provider = row.get("provider")
+    if isinstance(provider, Mapping):
+        return id_of(provider.get("label") or provider.get("id"))
+    return id_of(provider)
 
 
 def _failed_in_promptfoo(row: Record) -> bool:
@@ -323,20 +367,10 @@ def _is_lm_eval(value: Any) -> bool:
 def _rows_of_lm_eval(records: Sequence[Record]) -> list[Scored]:
     """Read the samples of lm-evaluation-harness: a row per document and filter, measures by name."""
     filters = {str(record.get("filter", "none")) for record in records}
-    no_measures = ("doc_id", "target", "filter")
     rows = []
     for record in records:
-        names = record.get("metrics")
-        if not isinstance(names, list):
-            names = [name for name in record if name not in no_measures]
-        scores = {}
-        for name in names:
-            score = record.get(name)
-            if isinstance(score, str | list | Mapping):  # parts of a measure of the whole corpus
-                continue
-            number = number_of(score)
-            label = f"{name},{record.get('filter')}" if len(filters) > 1 else str(name)
-            scores[printable(label)] = math.nan if number is None else number
+        suffix = f",{record.get('filter')}" if len(filters) > 1 else ""
+        scores = _scores_of_lm_eval(record, suffix)
         document = record.get("doc")
         question = ""
         if isinstance(document, Mapping):  # prompts differ by model, documents do not
@@ -351,6 +385,21 @@ def _rows_of_lm_eval(records: Sequence[Record]) -> list[Scored]:
     return rows
 
 
+def _scores_of_lm_eval(record: Record, suffix: str) -> dict[str, float]:
+    """Return the measures of a sample, whose names get the suffix; NaN without a number."""
+    names = record.get("metrics")
+    if not isinstance(names, list):
+        names = [name for name in record if name not in ("doc_id", "target", "filter")]
+    scores = {}
+    for name in names:
+        score = record.get(name)
+        if isinstance(score, str | list | Mapping):  # parts of a measure of the whole corpus
+            continue
+        number = number_of(score)
+        scores[printable(f"{name}{suffix}")] = math.nan if number is None else number
+    return scores
+
+
 def _is_openai_evals(value: Any) -> bool:
     if not isinstance(value, list) or not all(isinstance(row, Mapping) for row in value):
         return False
@@ -358,11 +407,12 @@ def _is_openai_evals(value: Any) -> bool:
 
 
 def _rows_of_openai_evals(records: Sequence[Record]) -> list[Scored]:
-    """Read the log of OpenAI evals: an event per sample and what was recorded of it."""
+    """Read the log of OpenAI evals: several events per sample, each with a part of its record."""
     questions: dict[str, str] = {}
     scores: dict[str, dict[str, float]] = {}
     for record in records:
-        sample, data = id_of(record.get("sample_id")), record.get("data")
+        sample = id_of(record.get("sample_id"))
+        data = record.get("data")
         if not sample or not isinstance(data, Mapping):
             continue
         found = scores.setdefault(sample, {})
