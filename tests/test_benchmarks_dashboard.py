@@ -16,7 +16,7 @@ from sqlalchemy import insert
 from ragbench.service import add_key, tables
 from ragbench.service.app import create_app
 from ragbench.service.history_database import connected, content_id, timestamp
-from ragbench.service.records import rows_of, store
+from ragbench.service.recording import rows_of, store
 from ragbench.statistics import drift
 from tests.service.test_history import result
 

@@ -317,7 +317,7 @@ def test_without_any_extra_everything_else_is_imported() -> None:
     missing = ast.literal_eval(done.stdout)
     assert set(missing) == {
         "ragbench.labelling",
-        "ragbench.labelling.questions",
+        "ragbench.labelling.question_form",
         "ragbench.labelling.widget",
         "ragbench.report.explorer.widget",
     }

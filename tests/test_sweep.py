@@ -27,7 +27,7 @@ from ragbench.sweep import plan, processes, read_grid, sweep, verify
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.grid import chosen
 from ragbench.sweep.notebooks import read_notebook, without_machine
-from ragbench.sweep.progress import Progress
+from ragbench.sweep.progress_display import Progress
 
 PARAMETERS = """
 quality: float = 0.5  # fraction of the questions that are answered: 0 = none

@@ -45,9 +45,9 @@ def answers_command(
     Example: ragbench answers my-dataset --llm ollama:llama3.1:8b --dry-run
     """
     from ragbench.generation import references
-    from ragbench.testsets.answers import labelled_folder
     from ragbench.testsets.ground_truth import read_ground_truths, with_ground_truths
     from ragbench.testsets.loader import load_dataset
+    from ragbench.testsets.reference_answers import labelled_folder
 
     with requests.settings() as settings:
         model = llms.load_llm(llm, settings)

@@ -116,7 +116,7 @@ def server_config(app: Any, behind_proxy: str = "") -> Any:
 
     from uvicorn import Config
 
-    from ragbench.service.connections import BoundedProtocol
+    from ragbench.service.server_connections import BoundedProtocol
 
     try:
         proxies = [str(ip_network(text)) for text in behind_proxy.split(",") if text]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, MissingExtraError, check_known
-from ragbench.evaluation import cases, diagnose
+from ragbench.evaluation import case_verdicts, diagnose
 from ragbench.evaluation import perspectives as views
 from ragbench.evaluation.comparison import check_comparable, compare_results
 from ragbench.evaluation.folder import load_result
@@ -430,10 +430,12 @@ def decide(
     deciding = plan.deciding
     frames = {name: each.scores for name, each in scored.measurements.items()}
     measured = {state.name: frames[state.name] for state in scored.states if state.measured}
-    if measured.keys().isdisjoint(cases.OF_ANSWERS):
+    if measured.keys().isdisjoint(case_verdicts.OF_ANSWERS):
         deciding = deciding.without(["pass_rate"])  # which is about answers
     lost = judge_failures(output.judgements).lost
-    overall, reasons = cases.decide(output, measured, plan.targets.cases, deciding.weights, lost)
+    overall, reasons = case_verdicts.decide(
+        output, measured, plan.targets.cases, deciding.weights, lost
+    )
     frames["overall"] = overall
     if output.variations:
         frames["interventions"] = _intervention_scores(plan, output)
@@ -450,7 +452,7 @@ def decide(
     groundedness = scored.measurements.get("groundedness")
     claims = groundedness.claims if groundedness else None
     safety = scored.measurements.get("safety")
-    costs = cases.evaluation_costs(output)
+    costs = case_verdicts.evaluation_costs(output)
     result = new_result(
         name=_result_name(plan, output),
         parameters=parameters or {"system": str(output.system["name"])},
@@ -466,7 +468,7 @@ def decide(
         settings=_settings(plan, deciding),
         perspectives=tuple(states),
         rows=tuple(rows),
-        verdicts=cases.plain_verdicts(output, passed, reasons, claims),
+        verdicts=case_verdicts.plain_verdicts(output, passed, reasons, claims),
         safety=safety.figures if safety else (),
         samples=safety.samples if safety else (),
         latency=latency_of(output),
@@ -476,7 +478,7 @@ def decide(
     if cards := _judge_cards(plan):
         result = replace(result, config={**result.config, "judge_cards": cards})
     comparison = None if plan.baseline is None else compare_results(plan.baseline, result)
-    advice = cases.advice_for(result, output, plan.targets)
+    advice = case_verdicts.advice_for(result, output, plan.targets)
     return replace(result, advice=advice, comparison=comparison)
 
 
@@ -554,7 +556,7 @@ def _diagnosed(
     output: SystemOutput, measured: Mapping[str, pd.DataFrame], scores: pd.DataFrame
 ) -> pd.DataFrame | None:
     """Return the first cause of each failure, where both retrieval and answers were looked at."""
-    if "retrieval" not in measured or measured.keys().isdisjoint(cases.OF_ANSWERS):
+    if "retrieval" not in measured or measured.keys().isdisjoint(case_verdicts.OF_ANSWERS):
         return None
     return diagnose(
         output.dataset,

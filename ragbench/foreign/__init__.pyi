@@ -1,8 +1,8 @@
 from .compare import GATES, assert_not_worse, compare, conclude, fails
-from .comparison import conclude_tables, labelled_difference
 from .readers import load_scores
 from .rows import Scored, ScoreTable
 from .scales import bounds_from
+from .table_conclusion import conclude_tables, labelled_difference
 
 __all__ = [
     "GATES",

@@ -257,7 +257,7 @@ def conclude(sources: Sequence[Any], *, names: Sequence[str] = (), **options: An
     Raises:
         ConfigError: options for tables of other tools, and only results of ragbench.
     """
-    from ragbench.foreign.comparison import conclude_tables
+    from ragbench.foreign.table_conclusion import conclude_tables
 
     folders = [_results_in(source) for source in sources]
     if folders and all(folders):

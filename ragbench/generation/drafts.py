@@ -31,7 +31,7 @@ from ragbench.language import terms
 from ragbench.llms.reply_json import UnreadableError, json_spans
 from ragbench.llms.reply_text import plain_schema, without_thoughts
 from ragbench.retrieval.embedders import load_embedder
-from ragbench.testsets.answers import generated_label
+from ragbench.testsets.reference_answers import generated_label
 from ragbench.testsets.writer import save_dataset
 from ragbench.types import Case, Chunk, Completion, Dataset, Document, Embedder, LLMLike, Span
 

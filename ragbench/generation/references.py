@@ -15,8 +15,8 @@ from ragbench.generation.answers import read_reply
 from ragbench.generation.prompts import GENERATION_SYSTEM, REFERENCE, fill
 from ragbench.retrieval.chunkers import chunk
 from ragbench.retrieval.embedders import load_embedder
-from ragbench.testsets.answers import generated_label, merge_answers, reference_origin
 from ragbench.testsets.ground_truth import merge_ground_truths
+from ragbench.testsets.reference_answers import generated_label, merge_answers, reference_origin
 from ragbench.types import Answer, Case, Chunk, Dataset, Embedder, LLMLike
 
 MAX_TOKENS = 400

@@ -1,7 +1,7 @@
 from .agreement import sheet_agreement
 from .draws import PROXIES, draw_items, open_items, trust
 from .items import LABELLED, LabelItem
-from .questions import QuestionWidget
+from .question_form import QuestionWidget
 from .relevance import judge_relevance
 from .sheet import (
     label_sheet,

@@ -53,6 +53,7 @@ from .failures import (
 )
 from .leaderboard import COSTS, leaderboard_markdown, leaderboard_rows
 from .mlflow import mlflow_metrics
+from .notebook_sections import section
 from .page import write_report
 from .publication import publish
 from .reference_tables import (
@@ -62,7 +63,6 @@ from .reference_tables import (
     source_table,
     trial_pairs,
 )
-from .sections import section
 
 __all__ = [
     "COSTS",

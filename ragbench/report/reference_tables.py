@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from ragbench.testsets.answers import reference_origin
+from ragbench.testsets.reference_answers import reference_origin
 from ragbench.types import Answer, Chunk, Dataset
 
 _FEW_WORDS = 0.5  # fraction of an answer's words in its sources, below which it is doubtful

@@ -32,7 +32,7 @@ from .recorded_runs import (
     history,
     run_of,
 )
-from .records import (
+from .recording import (
     import_results,
     record,
 )

@@ -13,12 +13,12 @@ from ragbench.errors import ConfigError
 from ragbench.evaluation import own_version
 from ragbench.service import (
     alert_rules,
-    conclusions,
     datasets,
-    items,
     job_queue,
     recorded_runs,
+    run_conclusions,
     scheduler,
+    sent_items,
     trends,
 )
 from ragbench.service.access import LINE, Session, needs
@@ -110,7 +110,7 @@ def _created(session: Session, path: Path) -> Json:
 def read_dataset(session: Reader, name: str) -> Json:
     """Read a data set with its cases."""
     if name == CASES:
-        items.export(session)
+        sent_items.export(session)
     path = session.folder.testset(name)
     return {**described(path), "cases": cases_in(path)}
 
@@ -118,8 +118,8 @@ def read_dataset(session: Reader, name: str) -> Json:
 @router.delete("/datasets/{name}", status_code=204)
 def delete_dataset(session: Runner, name: str) -> None:
     """Remove a data set; the runs on it stay."""
-    if name == CASES and items.remove(session, items.CASE):
-        items.export(session)
+    if name == CASES and sent_items.remove(session, sent_items.CASE):
+        sent_items.export(session)
     else:
         path = session.folder.testset(name)
         if path.parent == session.folder.path:
@@ -147,7 +147,7 @@ def submit(session: Session, command: list[str], series: str) -> Json:
 
 def start_run(session: Session, body: RunBody) -> Json:
     """Put an evaluation into the queue, compared with the run that is its baseline: its job."""
-    items.export(session)
+    sent_items.export(session)
     baseline = None
     if body.baseline:
         row, _ = run_row(session.of(session.owner), body.baseline)
@@ -228,7 +228,7 @@ def compare(session: Reader, a: Id, b: Id) -> Json:
     for run_id in (a, b):
         run_row(session, run_id)
     frame = recorded_runs.compare_runs(a, b, database=session.database).reset_index()
-    conclusion, problem = conclusions.of_runs(session, a, b)
+    conclusion, problem = run_conclusions.of_runs(session, a, b)
     frame["decision"] = ""  # the conclusion decides, by one measure
     if conclusion is not None:
         frame.loc[frame["measure"] == conclusion.measure, "decision"] = conclusion.decision

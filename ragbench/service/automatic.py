@@ -30,7 +30,7 @@ def record_finished(results: Callable[[], Iterable[tuple[Result, Path | None]]])
     """
     try:
         if enabled():
-            from ragbench.service.records import record
+            from ragbench.service.recording import record
 
             record(results())
     except (RagbenchError, OSError, ImportError) as exc:

@@ -8,7 +8,7 @@ from sqlalchemy import select, update
 from ragbench.service.access import Session
 from ragbench.service.folders import CASES, clients_in, described, load
 from ragbench.service.history_database import Json, connected, read_rows, timestamp
-from ragbench.service.records import number_of_dataset, pairs_of
+from ragbench.service.recording import number_of_dataset, pairs_of
 from ragbench.service.tables import dataset
 
 

@@ -21,7 +21,7 @@ from ragbench.datasets.records import document_line
 from ragbench.errors import DataError
 from ragbench.evaluation import Result, load_result
 from ragbench.language import n_words
-from ragbench.service import items
+from ragbench.service import sent_items
 from ragbench.service.access import TENANT, Session, needs
 from ragbench.service.api import Limit, Wait, run_job
 from ragbench.service.bodies import Body, RunBody, Text, Word
@@ -163,10 +163,12 @@ def _line(record: Json) -> str:
 def list_cases(
     session: Reader,
     category: str = "",
-    limit: Annotated[int, Query(ge=1, le=items.MAX_ITEMS)] = items.MAX_ITEMS,
+    limit: Annotated[int, Query(ge=1, le=sent_items.MAX_ITEMS)] = sent_items.MAX_ITEMS,
 ) -> list[Json]:
     """List the test cases: those of the data set `test-cases`, in the order in which they came."""
-    lines = items.lines(session, items.CASE, limit=items.MAX_ITEMS if category else limit)
+    lines = sent_items.lines(
+        session, sent_items.CASE, limit=sent_items.MAX_ITEMS if category else limit
+    )
     cases = (case for case in map(_case, lines) if category in ("", case["category"]))
     return [*islice(cases, limit)]
 
@@ -178,7 +180,7 @@ def create_case(session: Runner, body: CaseBody) -> Json:
         raise HTTPException(422, "question is missing")
     case_id = body.id or derived_id(body.question)
     line = _line({**body.model_dump(), "id": case_id})
-    if not items.add(session, items.CASE, case_id, line):
+    if not sent_items.add(session, sent_items.CASE, case_id, line):
         raise HTTPException(409, "there is a case of this id already")
     return _case(line)
 
@@ -186,7 +188,7 @@ def create_case(session: Runner, body: CaseBody) -> Json:
 @router.get("/evaluation/test-cases/{case_id}")
 def read_case(session: Reader, case_id: str) -> Json:
     """Read a test case."""
-    for line in items.lines(session, items.CASE, case_id):
+    for line in sent_items.lines(session, sent_items.CASE, case_id):
         return _case(line)
     raise HTTPException(404, "there is no such case")
 
@@ -198,13 +200,13 @@ def update_case(session: Runner, case_id: str, body: CaseBody) -> Json:
     def changed(line: str) -> str:
         return _line({**_case(line), **body.model_dump(exclude_unset=True), "id": case_id})
 
-    return _case(items.change(session, items.CASE, case_id, changed))
+    return _case(sent_items.change(session, sent_items.CASE, case_id, changed))
 
 
 @router.delete("/evaluation/test-cases/{case_id}", status_code=204)
 def delete_case(session: Runner, case_id: str) -> None:
     """Remove a test case."""
-    if not items.remove(session, items.CASE, case_id):
+    if not sent_items.remove(session, sent_items.CASE, case_id):
         raise HTTPException(404, "there is no such case")
 
 
@@ -309,7 +311,7 @@ def _expected_answers(session: Session, row: Json) -> dict[str, str | None]:
         return {}
     owner = session.of(row["client_id"])
     answers = {}
-    for line in items.lines(owner, items.CASE):
+    for line in sent_items.lines(owner, sent_items.CASE):
         case = json.loads(line)
         answers[case["query_id"]] = case.get("expectedAnswer")
     return answers
@@ -431,8 +433,8 @@ def ingest(session: Runner, body: DocumentBody, response: Response) -> Json:
     date = datetime.now(UTC).isoformat(timespec="seconds")
     document = Document(body.documentId, body.text, metadata={"date": date})
     line = json_line(document_line(document))
-    if not items.add(session, items.DOCUMENT, body.documentId, line):
-        items.change(session, items.DOCUMENT, body.documentId, lambda _: line)
+    if not sent_items.add(session, sent_items.DOCUMENT, body.documentId, line):
+        sent_items.change(session, sent_items.DOCUMENT, body.documentId, lambda _: line)
         response.status_code = 200
     words = round(n_words(body.text))
     return {

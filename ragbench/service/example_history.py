@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ragbench.evaluation import Result, new_result
-from ragbench.service.records import record
+from ragbench.service.recording import record
 from ragbench.types import Case, Dataset
 
 _CATEGORIES = np.array(["billing", "delivery", "returns"])

@@ -13,7 +13,7 @@ from sqlalchemy import column, select, table
 from starlette.concurrency import run_in_threadpool
 
 from ragbench.errors import ConfigError
-from ragbench.service import items
+from ragbench.service import sent_items
 from ragbench.service.access import Session
 from ragbench.service.api import Limit, Reader, Runner, run_job, submit
 from ragbench.service.bodies import Body, RunBody, Text
@@ -75,7 +75,7 @@ async def generate(session: Runner, body: GuideDataset, wait: Wait = 300) -> Jso
 
 def _start_generation(session: Session, body: GuideDataset) -> Json:
     name = re.sub(r"[^\w-]+", "-", body.name, flags=re.ASCII)[:80].strip("-") or "dataset"
-    items.export(session)
+    sent_items.export(session)
     path, corpus = session.folder.new_testset(name), session.folder.corpus
     if not corpus.is_file():
         raise ConfigError(

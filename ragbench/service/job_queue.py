@@ -36,7 +36,7 @@ from ragbench.service.history_database import (
     timestamp,
     write,
 )
-from ragbench.service.records import number_of_dataset, pairs_of, rows_of, store
+from ragbench.service.recording import number_of_dataset, pairs_of, rows_of, store
 from ragbench.service.tables import job, schedule, series_of
 from ragbench.testsets.loader import load_dataset
 from ragbench.testsets.newest import newest_testset

@@ -19,7 +19,7 @@ from ragbench.service.access import Session
 from ragbench.service.history_database import Json, connected
 from ragbench.service.job_queue import jobs
 from ragbench.service.recorded_runs import count_decided, run_of, scores_of
-from ragbench.service.records import content_of
+from ragbench.service.recording import content_of
 
 _ID = 64
 _FOLDERS = re.compile(r"(?<![\w.:/<>])(?:/[^\s/'\",:;()<>]+)+/(?=[^\s/])")

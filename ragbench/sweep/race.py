@@ -43,7 +43,7 @@ from ragbench.sweep.grid import NEEDED, Grid, load_named, working_folder
 from ragbench.sweep.job import Job
 from ragbench.sweep.notebooks import digest_of, note_on_top, notebook_text
 from ragbench.sweep.processes import Executor
-from ragbench.sweep.progress import Progress
+from ragbench.sweep.progress_display import Progress
 from ragbench.sweep.runs import RunOutcomes, run_all
 from ragbench.types import Dataset, grouped
 

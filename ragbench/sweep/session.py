@@ -35,7 +35,7 @@ from ragbench.sweep.job import Job, Place, make_job, relative
 from ragbench.sweep.plan import ask_in_batches, check_batches, open_sweep
 from ragbench.sweep.preload import packages_of
 from ragbench.sweep.processes import Executor, LocalExecutor, default_jobs
-from ragbench.sweep.progress import Progress
+from ragbench.sweep.progress_display import Progress
 from ragbench.sweep.race import contest_of
 from ragbench.sweep.runs import RunOutcomes, run_all
 from ragbench.testsets.snapshot import VARIABLE, changed_since, take_snapshot

@@ -33,7 +33,7 @@ from ragbench.sweep.job import Job, Place, make_job
 from ragbench.sweep.notebooks import digest_of
 from ragbench.sweep.preload import packages_of
 from ragbench.sweep.processes import LocalExecutor, default_jobs
-from ragbench.sweep.progress import Progress
+from ragbench.sweep.progress_display import Progress
 from ragbench.sweep.runs import run_all
 
 _RUN_TIMEOUT = 7200.0

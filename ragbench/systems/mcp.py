@@ -21,7 +21,6 @@ from pydantic import (
 from ragbench.errors import ConfigError, SystemsError, require
 from ragbench.llms import load_llm
 from ragbench.llms.failures import is_secret
-from ragbench.systems.connections import Pool
 from ragbench.systems.credentials import (
     FlatTemplate,
     Scrubber,
@@ -33,6 +32,7 @@ from ragbench.systems.credentials import (
     from_environment,
 )
 from ragbench.systems.function import Asker
+from ragbench.systems.mcp_connections import Pool
 from ragbench.systems.model_requests import REFUSED, Sampling
 from ragbench.systems.reply_paths import Paths, RemoteSystem, Reply, ReplyPaths
 from ragbench.systems.templates import check_names, fill, question_values

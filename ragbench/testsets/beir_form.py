@@ -18,7 +18,7 @@ from ragbench.datasets.records import Flaws, identifier, warn, warn_all
 from ragbench.errors import DataError
 from ragbench.testsets.assembly import quoted_spans
 from ragbench.testsets.cases import CASE_FIELDS, CaseLine, Content, Labels, entry_of
-from ragbench.testsets.perspectives import SAFETY_FILES, lines_of
+from ragbench.testsets.perspective_files import SAFETY_FILES, lines_of
 from ragbench.testsets.problems import Problem, refuse
 from ragbench.types import Dataset
 

@@ -73,7 +73,7 @@ from ragbench.testsets.parser import (
     parse,
     read_bytes,
 )
-from ragbench.testsets.perspectives import PERSPECTIVE_FILES, read_perspectives
+from ragbench.testsets.perspective_files import PERSPECTIVE_FILES, read_perspectives
 from ragbench.testsets.problems import Problem, refuse, suggestion
 from ragbench.testsets.published import refuse_foreign
 from ragbench.testsets.writer import save_dataset, write_texts

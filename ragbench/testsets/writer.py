@@ -16,7 +16,7 @@ from ragbench.datasets.records import document_line
 from ragbench.errors import DataError
 from ragbench.files import STAGING, expanded, locked, staged
 from ragbench.testsets.cases import case_line, entry_of_case
-from ragbench.testsets.perspectives import safety_texts
+from ragbench.testsets.perspective_files import safety_texts
 from ragbench.types import Dataset
 
 CASE_FILES = ("queries.jsonl", "answers.jsonl", "case_labels.jsonl")

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError, DataWarning
-from ragbench.testsets.answers import (
+from ragbench.testsets.forms import validate_testset
+from ragbench.testsets.loader import load_dataset
+from ragbench.testsets.reference_answers import (
     generated_label,
     labelled_folder,
     merge_answers,
     reference_origin,
 )
-from ragbench.testsets.forms import validate_testset
-from ragbench.testsets.loader import load_dataset
 from ragbench.testsets.writer import is_by_hand, save_dataset
 from ragbench.types import Case, Dataset, Document, SafetySample, Span
 

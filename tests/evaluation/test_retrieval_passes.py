@@ -11,7 +11,7 @@ import pytest
 
 import ragbench as rb
 from ragbench.errors import ConfigError
-from ragbench.evaluation import cases, check_parameters
+from ragbench.evaluation import case_verdicts, check_parameters
 from ragbench.generation import answers
 from ragbench.llms import ScriptedLLM
 from ragbench.metrics.tidy import score_frame
@@ -43,7 +43,7 @@ def test_the_finest_level_of_success_decides(scores: dict[str, float], passed: b
         dataset=Dataset("mine", "test", {}, [Case("q", "?")], {"q": {"d": 1}}), answers=()
     )
     frame = score_frame([("q", measure, value) for measure, value in scores.items()])
-    rates, reasons = cases.decide(output, {"retrieval": frame}, {}, {}, ())
+    rates, reasons = case_verdicts.decide(output, {"retrieval": frame}, {}, {}, ())
     assert rates["value"].tolist() == [float(passed)]
     assert ("q" in reasons) is not passed
 

@@ -11,7 +11,7 @@ import pytest
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.labelling import QuestionWidget
-from ragbench.labelling import questions as module
+from ragbench.labelling import question_form as module
 from ragbench.testsets.forms import load_testset
 
 if TYPE_CHECKING:

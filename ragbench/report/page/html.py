@@ -23,7 +23,7 @@ from ragbench.evaluation import Result
 from ragbench.evaluation.records import CaseResult, Change, MeasureResult
 from ragbench.registry import HEADLINE, PERSPECTIVES, bounds_of, meaning_of, perspective_of
 from ragbench.report.page import sentences
-from ragbench.report.page.questions import Details, leading_measures, question_details
+from ragbench.report.page.question_details import Details, leading_measures, question_details
 
 _WIDE = 220.0  # of an interval bar, in the units of its view box
 _EDGE = 6.0

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from ragbench.report.page import banner, report_html
 from ragbench.report.page.html import script_hash
-from ragbench.service import api, conclusions, recorded_runs, scheduler, trends
+from ragbench.service import api, recorded_runs, run_conclusions, scheduler, trends
 from ragbench.service import datasets as data_sets
 from ragbench.service.access import COOKIE, key_of
 from ragbench.service.alert_rules import raised_alerts
@@ -141,7 +141,7 @@ def list_datasets(who: Visitor) -> HTMLResponse:
 @router.get("/sweep")
 def read_sweep(who: Visitor, series: str) -> HTMLResponse:
     """Show the decision of a sweep: the conclusion of its results."""
-    conclusion, problem = conclusions.of_sweep(who, series)
+    conclusion, problem = run_conclusions.of_sweep(who, series)
     return page(
         who.request,
         "sweep",

@@ -56,7 +56,7 @@ def test_a_client_sees_nothing_of_those_with_a_like_name(
 def test_a_client_has_no_more_cases_and_documents_than_are_kept(
     root: Path, database: str, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragbench.service.items.MAX_ITEMS", 2)
+    monkeypatch.setattr("ragbench.service.sent_items.MAX_ITEMS", 2)
     client = TestClient(create_app(root, database))
     client.headers["X-API-Key"] = keys["acme runner"]
 

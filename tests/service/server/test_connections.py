@@ -18,7 +18,7 @@ import uvicorn
 
 from ragbench.cli.serve import server_config
 from ragbench.errors import ConfigError
-from ragbench.service import connections
+from ragbench.service import server_connections
 from ragbench.service.app import create_app
 
 _WAIT_S = 60.0
@@ -67,7 +67,7 @@ def until_closed(connection: socket.socket) -> bytes:
 def test_half_requests_make_room_for_whole_ones(
     serve: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "_CONNECTIONS", 20)
+    monkeypatch.setattr(server_connections, "_CONNECTIONS", 20)
     port = serve()
     halves = [
         connected(port, "GET /api/v1/health HTTP/1.1\r\nHost: x\r\nX-Half") for _ in range(60)
@@ -81,7 +81,7 @@ def test_half_requests_make_room_for_whole_ones(
 def test_a_head_that_does_not_come_ends_the_connection(
     serve: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "HEAD_S", 1.0)
+    monkeypatch.setattr(server_connections, "HEAD_S", 1.0)
     port, request = serve(), "GET /api/v1/health HTTP/1.1\r\nHost: x\r\n"
     for text in (
         "",
