@@ -15,9 +15,19 @@ _TOO_FEW = "Fewer than two configurations are scored: there is nothing to decide
 
 
 def values_by_question(results: Results, measure: str) -> pd.DataFrame:
-    """Return a measure, question x configuration, without configurations that it cannot score."""
+    """Return a measure, question x configuration, without configurations that it cannot score.
+
+    The rows are the questions that decide (see `Results.deciding`): those over which the leaderboard
+    has its means, without drafts where people's questions decide.
+    """
     columns = {result.name: result.wide[measure] for result in results if measure in result.wide}
-    return pd.DataFrame(columns).dropna(axis=1, how="all")
+    table = pd.DataFrame(columns).dropna(axis=1, how="all")
+    return table[table.index.isin(_deciding_ids(results))]
+
+
+def _deciding_ids(results: Results) -> frozenset[str]:
+    """Return the ids of the questions that decide between configurations."""
+    return results.deciding().ids if len(results) else frozenset()
 
 
 def disagreements(
@@ -26,8 +36,9 @@ def disagreements(
     """Return the questions on which the two best configurations of a leaderboard differ most:
     question, then the two by their labels; the index is the id. No row where they agree on all.
     """
-    best = [name for name in board["name"].head(2) if measure in results[name].wide]
-    table = pd.DataFrame({name: results[name].wide[measure] for name in best}).dropna()
+    values = values_by_question(results, measure)
+    best = [name for name in board["name"].head(2) if name in values]
+    table = values[best].dropna()
     gaps = table.max(axis=1) - table.min(axis=1)
     largest = gaps[gaps > 0].nlargest(rows)
     table = table.loc[largest.index].round(3)
@@ -111,8 +122,14 @@ def means_by_retriever(board: pd.DataFrame, measure: str) -> pd.DataFrame:
 
 
 def budget_table(results: Results) -> pd.DataFrame:
-    """Return evidence recall by context budget: name, then the columns of `budget_curve`."""
-    curves = [budget_curve(result.scores).assign(name=result.name) for result in results]
+    """Return evidence recall by context budget, over the questions that decide: name, then the columns
+    of `budget_curve`.
+    """
+    deciding = _deciding_ids(results)
+    curves = []
+    for result in results:
+        scores = result.scores[result.scores["query_id"].isin(deciding)]
+        curves.append(budget_curve(scores).assign(name=result.name))
     return pd.concat(curves, ignore_index=True)
 
 
@@ -187,9 +204,15 @@ def _scored_arms(results: Results, board: pd.DataFrame, measure: str) -> pd.Data
 
 
 def _scores_by_label(results: Results, arms: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return label -> scores, in the order of the rows of `_scored_arms`."""
-    labels = map(str, arms.index)
-    return {label: results[name].scores for label, name in zip(labels, arms["name"], strict=True)}
+    """Return label -> scores of the questions that decide, in the order of the rows of
+    `_scored_arms`.
+    """
+    deciding = _deciding_ids(results)
+    scores_by_label = {}
+    for label, name in zip(map(str, arms.index), arms["name"], strict=True):
+        scores = results[name].scores
+        scores_by_label[label] = scores[scores["query_id"].isin(deciding)]
+    return scores_by_label
 
 
 def worst_questions(result: Result, *, rows: int = 6) -> pd.DataFrame:

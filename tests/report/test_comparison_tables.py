@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -227,3 +229,31 @@ def test_robustness_has_two_panels_and_none_without_rows() -> None:
     assert figure is not None
     assert [axes.get_xlabel()[:4] for axes in figure.axes] == ["kept", "corr"]
     assert plots.robustness_intervals(pd.DataFrame()) is None
+
+
+def test_questions_that_do_not_decide_are_in_no_table() -> None:
+    """15 questions of people and 5 drafts, on which the other one is much worse."""
+    verdicts = {}
+    for number, query_id in enumerate(QUESTIONS):
+        verdicts[query_id] = {"origin": "people" if number < 15 else "draft"}
+    drafts = [query_id for query_id, verdict in verdicts.items() if verdict["origin"] == "draft"]
+    lost = dict.fromkeys(drafts, 0.0)
+    curve = {f"span_recall@{budget}tok": at(0.5)[MEASURE] for budget in (250, 500, 1000, 2000)}
+    curve_lost = {name: at(0.5, **lost)[MEASURE] for name in curve}
+    arms = [
+        replace(result("a", at(0.5) | curve), verdicts=verdicts),
+        replace(
+            result("b", at(0.5, q3=0.9, **lost) | curve_lost, retriever="dense:minilm"),
+            verdicts=verdicts,
+        ),
+    ]
+    results = Results(arms, baseline="a")
+    board = results.leaderboard(MEASURE)
+    assert len(report.values_by_question(results, MEASURE)) == 15
+    assert report.disagreements(results, board, MEASURE).index.tolist() == ["q3"]
+    gains = report.question_gains(results, board, MEASURE, "a")
+    assert gains[["better", "worse"]].to_numpy().tolist() == [[1, 0]]
+    assert report.budget_table(results)["mean"].eq(0.5).all()
+    costs = board.assign(search_ms=[1.0, 2.0])
+    [sentence], _ = report.choices_by_cost(results, costs, MEASURE, 0.02)
+    assert "over 15 queries" in sentence
