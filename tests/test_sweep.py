@@ -23,6 +23,7 @@ from rich.console import Console
 from ragbench.errors import ConfigError, RagbenchError, SweepError
 from ragbench.evaluation import FILES, load_results
 from ragbench.files import STAGING
+from ragbench.report import conclusion_markdown
 from ragbench.sweep import plan, processes, read_grid, sweep, verify
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.grid import chosen
@@ -526,6 +527,9 @@ def test_a_sweep_runs_compares_and_is_skipped_the_next_time(
     expected = [*result.finished, *(f"{name}.ipynb" for name in result.finished)]
     expected += ["comparison.ipynb", "leaderboard.csv", "leaderboard.md", "sweep.json"]
     assert visible(folder) == sorted(expected)
+    conclusion = load_results(folder).conclude()
+    board_text = (folder / "leaderboard.md").read_text(encoding="utf-8")
+    assert board_text.startswith(conclusion_markdown(conclusion))
     for name in result.finished:
         assert sorted(p.name for p in (folder / name).iterdir()) == sorted(
             [*FILES, "verdicts.json"]

@@ -475,16 +475,23 @@ def _notes_on_comparison(results: Results, baseline: str) -> list[str]:
 def _leaderboard_texts(
     board: Path, results: Results, table: pd.DataFrame, baseline: str
 ) -> dict[Path, str]:
-    """Return the texts of leaderboard.csv and leaderboard.md, the latter with the reasons of a race."""
+    """Return the texts of leaderboard.csv and leaderboard.md, the latter with the conclusion before its
+    table and the reasons of a race after it.
+    """
+    from ragbench.report import conclusion_markdown
+
     measure = results.deciding().measure
     compared = None
     if len(results) > 1:
         compared = results.compare(baseline, measures=[measure])
     texts = _board_texts(board, table, measure, compared)
+    markdown = board.with_suffix(".md")
+    conclusion = results.conclude()
+    texts[markdown] = f"{conclusion_markdown(conclusion)}\n{texts[markdown]}"
     if results.race:
         reasons = results.race.table["reason"].items()
         lines = "".join(f"- {name}: {reason}\n" for name, reason in reasons)
-        texts[board.with_suffix(".md")] += f"\nBy the race:\n\n{lines}"
+        texts[markdown] += f"\nBy the race:\n\n{lines}"
     return texts
 
 
