@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 
 from ragbench.errors import ComparisonError, check_known, printable
-from ragbench.evaluation.data_changes import data_changes
 from ragbench.evaluation.parameters import OMITTED
 from ragbench.evaluation.records import questions_cost
 from ragbench.evaluation.result import Result
@@ -146,24 +145,6 @@ def _advice(results: Sequence[Result]) -> str:
             "run all with one Python"
         )
     return "run the older ones again with --force"
-
-
-def check_same_data(results: Sequence[Result]) -> None:
-    """Refuse results on different data, where one table of questions or documents shows all.
-
-    Raises:
-        ComparisonError: as `check_shared_questions`, or the fingerprints of the datasets differ.
-    """
-    check_shared_questions(results)
-    first = results[0]
-    for result in results[1:]:
-        if result.dataset["fingerprint"] != first.dataset["fingerprint"]:
-            changes = data_changes(first.config, result.config)
-            what = f" ({changes})" if changes else ""
-            raise ComparisonError(
-                f"{first.name} and {result.name} were measured on different data{what}: "
-                f"{_advice([first, result])}"
-            )
 
 
 def questions_of_all(results: Sequence[Result]) -> frozenset[str]:

@@ -10,7 +10,7 @@ import pytest
 import ragbench as rb
 from ragbench.errors import ComparisonError
 from ragbench.evaluation import Results, new_result
-from ragbench.evaluation.configurations import check_same_data, questions_of_all
+from ragbench.evaluation.configurations import questions_of_all
 from ragbench.evaluation.data_changes import config_of, data_changes
 from ragbench.types import Case, Document
 
@@ -96,10 +96,3 @@ def test_results_without_a_question_in_common_are_refused() -> None:
         ComparisonError, match=r"2 different datasets .* without a question in common"
     ):
         Results([result("a", dataset(), 0.5), result("b", other, 0.5)]).conclude()
-
-
-def test_what_shows_all_questions_together_needs_the_same_data() -> None:
-    pair = [result("a", dataset(), 0.5), result("b", dataset(texts={"d1": "x"}), 0.5)]
-    with pytest.raises(ComparisonError, match=r"on different data \(1 document changed \(d1\)\)"):
-        check_same_data(pair)
-    check_same_data(pair[:1])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
@@ -21,9 +21,11 @@ from ragbench.errors import ConfigError, DataError, visible
 from ragbench.evaluation import CAUSES, Result, Results
 from ragbench.evaluation.configurations import (
     baseline_name,
-    check_same_data,
+    check_shared_questions,
     configurations,
+    questions_of_all,
 )
+from ragbench.evaluation.data_changes import data_changes
 from ragbench.files import write_durably
 from ragbench.report.documents import data_of
 from ragbench.report.explorer.contents import (
@@ -58,16 +60,17 @@ def explore(
     with people who may read them.
 
     Args:
-        results: one result; or several on the same data, as from `load_results`, of which two are
-            shown.
+        results: one result; or several, as from `load_results`, of which two are shown: of results on
+            different data the questions that both have.
         baseline: the first (A), a name or a result; "" is the baseline of `Results.compare`.
         contender: the second (B), a name or a result; "" is the best of the others by `measure`.
             `explore(a, b)` shows the result a as A and b as B.
         measure: the measure by which the two are compared first; "" is the one that ranks the
             leaderboard.
-        dataset: the questions with their labels, and the documents. None loads what the result
+        dataset: the questions with their labels, and the documents. None loads what a shown result
             names, if it is here and its fingerprint is the same; without it there are no texts of
-            chunks and no gold evidence, and the explorer shows a note.
+            chunks and no gold evidence, and the explorer shows a note. Nor are there texts of the
+            other result's chunks in documents that differ.
 
     >>> explorer = explore(load_results("results/quickstart"))  # doctest: +SKIP
     >>> explorer.write("explore.html")  # doctest: +SKIP
@@ -75,14 +78,14 @@ def explore(
 
     Raises:
         ConfigError: an unknown name or measure.
-        ComparisonError: the results are of different data.
+        ComparisonError: the results have no question in common.
         DataError: no question is scored.
     """
     if isinstance(results, Result) and isinstance(baseline, Result) and not contender:
         baseline, contender = results, baseline
     compared = _compared(results, baseline, contender)
     baseline, contender = _name(baseline), _name(contender)
-    check_same_data(compared)
+    check_shared_questions(compared)
     main = compared.deciding(measure).measure
     sides = _sides(compared, baseline, contender, main)
     conclusion = []
@@ -90,7 +93,9 @@ def explore(
         # a pair that the user chose of several is concluded by itself
         decided = sides if contender else compared
         conclusion = conclusion_of(decided, sides[0].name, measure)
-    data, notes = data_of(sides[0], dataset)
+    data, notes, source = _data_of_sides(sides, dataset)
+    shared = questions_of_all(sides)
+    query_ids = [query_id for query_id in source.queries if query_id in shared]
     texts = Texts(data)
     label = configurations(compared).set_index("name")["label"]
     side_heads = []
@@ -100,7 +105,8 @@ def explore(
         side_heads.append(
             {"name": result.name, "label": label[result.name], "checked": doubtful is not None}
         )
-        answers_of_sides.append(side_of(result, texts, doubtful or {}))
+        changed = _changed_documents(result, source, data)
+        answers_of_sides.append(side_of(result, texts, doubtful or {}, changed))
     head: dict[str, Any] = {"testset": f"{data.name} selection", "split": data.split}
     if data.name == "pydoc" and data.corpus:
         head["corpus"] = "pydoc"  # the only one whose documents are found from any folder
@@ -108,8 +114,8 @@ def explore(
         "sides": side_heads,
         "conclusion": conclusion,
         "measures": measures_of(compared, sides, main),
-        "scores": scores_of(sides),
-        "questions": _questions(sides[0], data, texts, answers_of_sides),
+        "scores": scores_of(sides, query_ids),
+        "questions": _questions(source, query_ids, data, texts, answers_of_sides),
         "documents": texts.pieces(),
         "causes": CAUSES,
         "head": json_line(head),
@@ -133,17 +139,54 @@ def _sides(compared: Results, baseline: str, contender: str, measure: str) -> Re
     return Results([compared[first], compared[contender]])
 
 
+def _data_of_sides(sides: Results, dataset: Dataset | None) -> tuple[Dataset, list[str], Result]:
+    """Return the data that are shown, what a reader must know, and the result that was measured on
+    them: the first side, unless only the data of the second are at hand.
+    """
+    source = sides[0]
+    if dataset is not None:
+        source = next((side for side in sides if side.is_of(dataset)), source)
+    data, notes = data_of(source, dataset)
+    changes = ""
+    if len(sides) == 2:
+        first, second = sides
+        if first.dataset["fingerprint"] != second.dataset["fingerprint"]:
+            changes = data_changes(first.config, second.config) or "which changes is not known"
+            if dataset is None and notes:
+                other, other_notes = data_of(second, None)
+                if not other_notes:
+                    data, notes, source = other, other_notes, second
+    if changes:
+        notes = [f"A and B have different data ({changes}): shown is what both were asked.", *notes]
+    return data, notes, source
+
+
+def _changed_documents(result: Result, source: Result, data: Dataset) -> Collection[str]:
+    """Return the documents of `source` whose texts `result` did not see, as far as is known; all, if
+    the corpora differ and either result keeps no digest of each document.
+    """
+    if result.dataset.get("corpus") == source.dataset.get("corpus"):
+        return ()
+    seen = result.config.get("document_digests")
+    shown = source.config.get("document_digests")
+    if seen is None or shown is None:
+        return frozenset(data.corpus)
+    return frozenset(doc_id for doc_id in data.corpus if seen.get(doc_id) != shown.get(doc_id))
+
+
 def _questions(
     first: Result,
+    query_ids: Sequence[str],
     data: Dataset,
     texts: Texts,
     answers_of_sides: Sequence[Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
-    """Return each question of the first side with its labels, and for each side its answer or {}."""
+    """Return each of these questions with its labels, and for each side its answer or {}."""
     cases = data.case_of
     categories = {case.query_id: case.category for case in first.cases}
     questions = []
-    for query_id, text in first.queries.items():
+    for query_id in query_ids:
+        text = first.queries[query_id]
         case = cases[query_id]
         evidence = [texts.place(span.doc_id, span.start, span.end) for span in case.evidence]
         questions.append(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -38,10 +38,15 @@ class Texts:
         """Return the place of these characters; of a document that is not at hand it has no text."""
         return self._add(doc_id, self._full.get(doc_id, ""), start, end)
 
-    def context(self, context_id: str, passage: Passage | None) -> dict[str, Any]:
-        """Return the id of a context and, where its text is known, its place."""
+    def context(
+        self, context_id: str, passage: Passage | None, changed: Collection[str] = ()
+    ) -> dict[str, Any]:
+        """Return the id of a context and, where its text is known, its place; in the documents
+        `changed` it is not known.
+        """
         about: dict[str, Any] = {"id": masked_id(context_id)}
-        if located := locate(context_id, passage, self._full):
+        located = locate(context_id, passage, self._full)
+        if located and located[0] not in changed:
             return {**about, "place": self.place(*located)}
         if passage is not None:  # not word for word in a document: nothing can be highlighted in it
             text = masked(passage.text)
@@ -74,9 +79,14 @@ class Texts:
 
 
 def side_of(
-    result: Result, texts: Texts, doubtful: Mapping[str, list[list[str]]]
+    result: Result,
+    texts: Texts,
+    doubtful: Mapping[str, list[list[str]]],
+    changed: Collection[str] = (),
 ) -> dict[str, dict[str, Any]]:
-    """Return query_id -> answer, contexts and verdicts of one result, without empty fields."""
+    """Return query_id -> answer, contexts and verdicts of one result, without empty fields; `changed`
+    are the documents whose texts this result did not see.
+    """
     sides = {}
     for case in result.cases:
         answer = result.answer_of[case.query_id]
@@ -91,7 +101,7 @@ def side_of(
             "reasons": list(case.reasons),
             "cause": why.get("cause", ""),
             "why": why.get("evidence", ""),
-            "contexts": [texts.context(each, passages.get(each)) for each in ids],
+            "contexts": [texts.context(each, passages.get(each), changed) for each in ids],
             "cut": [*map(masked_id, answer.cut)],
             "claims": doubtful.get(case.query_id, []),
         }
@@ -203,10 +213,10 @@ def _sentence(row: Mapping[Hashable, Any], labels: Sequence[str]) -> str:
     )
 
 
-def scores_of(sides: Results) -> dict[str, list[list[float | None]]]:
-    """Return measure -> for each side the values in the order of its questions; None = unscored."""
+def scores_of(sides: Results, query_ids: Sequence[str]) -> dict[str, list[list[float | None]]]:
+    """Return measure -> for each side the values of these questions; None = unscored."""
     names = list(dict.fromkeys(name for side in sides for name in side.scores["measure"]))
-    tables = [side.wide.reindex(columns=names) for side in sides]
+    tables = [side.wide.reindex(index=query_ids, columns=names) for side in sides]
     return {name: [_plain_values(table[name]) for table in tables] for name in names}
 
 

@@ -13,12 +13,12 @@ import pytest
 from typer.testing import CliRunner
 
 from ragbench.cli import app
-from ragbench.errors import ConfigError, DataError, DataWarning
+from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning
 from ragbench.evaluation import Results, save
 from ragbench.report.explorer import explore
 from ragbench.testsets.forms import load_testset, save_testset
 from ragbench.testsets.loader import load_dataset
-from ragbench.types import Answer, Dataset, Passage
+from ragbench.types import Answer, Case, Dataset, Document, Passage
 from tests.report.explorer.conftest import HOSTILE, TOWER, made
 
 
@@ -253,3 +253,60 @@ def test_one_result_and_the_name_of_another_is_refused(results: Results, dataset
         explore(results, "a", "a", dataset=dataset)
     with pytest.raises(ConfigError, match="a side is a list"):
         explore(results["a"], [results["b"]], dataset=dataset)  # type: ignore[arg-type]
+
+
+def edited(dataset: Dataset, text: str = TOWER) -> Dataset:
+    """The data a day later: a question more, another question in place of q3, maybe other documents."""
+    first, second, _ = dataset.cases
+    cases = [Case("q0", "Is it tall?"), second, first, Case("q3", "Who painted it?")]
+    corpus = {"tower": Document("tower", text), "bridge": Document("bridge", "A bridge.")}
+    qrels = {"q0": {}, "q1": {"tower": 1}, "q2": {}, "q3": {}}
+    return Dataset("tower", "test", corpus, cases, qrels)
+
+
+def test_results_on_different_questions_show_what_both_were_asked(
+    results: Results, dataset: Dataset
+) -> None:
+    later = edited(dataset)
+    context = f"tower#0-{len(TOWER)}"
+    answers = [Answer("q2", "330 m.", contexts=(context,)), Answer("q1", "1889.")]
+    new = made("new", later, [0.1, 0.8, 0.6, 0.2], answers)
+    explorer = explore([results[0], new], "a", "new", dataset=dataset)
+    data = explorer.data
+    assert [question["id"] for question in data["questions"]] == ["q1", "q2"]
+    assert data["scores"]["nDCG@10"] == [[1.0, 0.0], [0.6, 0.8]]
+    assert data["measures"][0]["counts"] == [1, 1, 0]
+    [note] = data["notes"]
+    assert "1 question added (q0), 1 question changed (q3)" in note
+    assert note.endswith("shown is what both were asked.")
+    of_new = data["questions"][1]["sides"][1]
+    assert of_new["contexts"] == [{"id": context, "place": [0, 0, len(TOWER)]}]
+
+
+@pytest.mark.parametrize("at_hand", ["first", "second"])
+def test_contexts_of_changed_documents_have_no_text(
+    results: Results, dataset: Dataset, at_hand: str
+) -> None:
+    later = edited(dataset, text=f"{TOWER} News.")
+    context = f"tower#0-{len(TOWER)}"
+    passage = Passage("p1", "opened in 1889", "tower")
+    answers = [
+        Answer("q2", "330 m.", contexts=(context,)),
+        Answer("q1", "1889.", passages=(passage,)),
+    ]
+    new = made("new", later, [0.1, 0.8, 0.6, 0.2], answers)
+    shown = explore([results[0], new], "a", "new", dataset=dataset if at_hand == "first" else later)
+    questions = {question["id"]: question["sides"] for question in shown.data["questions"]}
+    old_context = questions["q1"][0]["contexts"][0]
+    new_context = questions["q2"][1]["contexts"][0]
+    assert ("place" in old_context) == (at_hand == "first")
+    assert ("place" in new_context) == (at_hand == "second"), "its offsets are of the other text"
+    [note] = shown.data["notes"]
+    assert "1 document changed (tower)" in note
+    assert "place" in questions["q1"][1]["contexts"][0], "the passage brings its text"
+
+
+def test_results_without_a_common_question_are_refused(results: Results) -> None:
+    other = Dataset("bridge", "test", {}, [Case("q1", "Is it open?")], {"q1": {}})
+    with pytest.raises(ComparisonError, match="without a question in common"):
+        explore([results[0], made("other", other, [0.5], [])])
