@@ -90,7 +90,8 @@ def _check_criteria(job: Job) -> None:
     if criteria_digest(spec_of(job.configuration), job.cwd) != expected:
         raise SweepError(
             f"the criteria {job.configuration.get('criteria')!r} are not those with which the sweep "
-            "began; run the sweep again, and give each worker the same files"
+            "began; run the sweep again, in a new session if you edited a module, and give each "
+            "worker the same files"
         )
 
 

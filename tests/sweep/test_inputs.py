@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -153,3 +154,61 @@ def test_each_name_of_a_list_is_a_path_of_its_own(tmp_path: Path) -> None:
         'prompt = "Be short, mine.toml"': 'prompt = "Be short, mine.toml"',
     }.items():
         assert in_place(written, here, there) == moved
+
+
+JUDGED = """
+dataset: str = ""
+judge: str = ""
+criteria: str = ""
+number: int = 0
+edited: str = ""  # the file that the first run changes
+results_dir: str = ""
+"""
+RUN_JUDGED = """
+from dataclasses import replace
+from pathlib import Path
+import ragbench as rb
+
+data = rb.load_dataset(dataset)
+if edited and number == 1:
+    path = Path(edited)
+    path.write_text(path.read_text().replace("of words", "of letters"))
+answers = [rb.types.Answer(q, "Naps" * number, outcome="success") for q in data.queries]
+result = rb.evaluate(data, answers, judge=judge, criteria=criteria)
+parameters = {"dataset": dataset, "judge": judge, "criteria": criteria, "number": number, "edited": edited}
+rb.save(replace(result, config={**result.config, "parameters": parameters}), results_dir)
+"""
+POLITE = "[politeness]\nquestion = 'Is it polite?'\n"
+MINE = '''
+import json
+
+def judge(prompt):
+    return json.dumps({"politeness": {"reason": "r", "verdict": "yes" if "NapsNaps" in prompt else "no"}})
+
+def brevity(case, answer, contexts):
+    """The inverse number of words."""
+    return 1 / len(answer.text)
+'''
+
+
+def test_own_criteria_of_a_sweep_have_the_numbers_of_the_library(folder: Path) -> None:
+    (folder / "crit").mkdir()
+    (folder / "crit" / "mine.toml").write_text(POLITE)
+    (folder / "mine_of_sweep.py").write_text(MINE)
+    write_notebook(folder / "evaluate.ipynb", JUDGED, RUN_JUDGED)
+    path = folder / "grid.toml"
+    fixed = 'dataset = "tests.yaml"\njudge = "mine_of_sweep:judge"\nedited = "mine_of_sweep.py"\n'
+    criteria = 'criteria = "crit/mine.toml, mine_of_sweep:brevity"\n'
+    path.write_text(f"[fixed]\n{fixed}{criteria}[axes]\nnumber = [1, 2]\n")
+    result = sweep(path, jobs=1, out=folder / "results")
+    [(_, error)] = result.failed.items()
+    assert "are not those with which the sweep began" in error
+    [run] = load_results(result.folder)
+    assert (run.mean("llm_politeness"), run.mean("llm_brevity")) == (0.0, 0.25)
+    sys.modules.pop("mine_of_sweep", None)  # as in a new session
+    again = sweep(path, jobs=1, out=folder / "results")
+    means = {
+        each.parameters["number"]: (each.mean("llm_politeness"), each.mean("llm_brevity"))
+        for each in load_results(again.folder)
+    }
+    assert means == {1: (0.0, 0.25), 2: (1.0, 0.125)}

@@ -216,7 +216,7 @@ def _sentence(row: Mapping[Hashable, Any], labels: Sequence[str]) -> str:
 def scores_of(sides: Results, query_ids: Sequence[str]) -> dict[str, list[list[float | None]]]:
     """Return measure -> for each side the values of these questions; None = unscored."""
     names = list(dict.fromkeys(name for side in sides for name in side.scores["measure"]))
-    tables = [side.wide.reindex(index=query_ids, columns=names) for side in sides]
+    tables = [side.wide.reindex(index=list(query_ids), columns=names) for side in sides]
     return {name: [_plain_values(table[name]) for table in tables] for name in names}
 
 

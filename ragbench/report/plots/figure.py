@@ -102,8 +102,9 @@ class NotebookFigure(Figure):
 
     A notebook shows it as a PNG of 256 colours, which is half the size at no difference to the eye:
     executed notebooks are kept and shared. Its ground is transparent and its ink grey, for light and
-    dark pages; its alternative text says what is drawn. Its texts are questions and ids of any dataset,
-    so "$" is a dollar in them and never the begin of a formula.
+    dark pages. Its alternative text says what is drawn: reports and published notebooks give it to the
+    image; JupyterLab 4.6 keeps it with the output and does not. Its texts are questions and ids of any
+    dataset, so "$" is a dollar in them and never the begin of a formula.
     """
 
     def draw(self, renderer: RendererBase) -> None:
