@@ -10,6 +10,14 @@ from .chunking_claims import (
     rank_chunkings,
 )
 from .chunking_pairs import compare_chunkings, load_chunkings
+from .chunking_scores import (
+    best_chunkings,
+    join_documents_by_title,
+    list_chunkings,
+    mean_evidence,
+    score_chunkings,
+    with_evidence,
+)
 from .collections import load_collection
 from .drafts import (
     agreement_of_drafts,
@@ -51,6 +59,7 @@ from .techniques import (
 
 __all__ = [
     "agreement_of_drafts",
+    "best_chunkings",
     "choose_the_best",
     "claim_fractions",
     "claims_by_document",
@@ -68,15 +77,18 @@ __all__ = [
     "drafts_table",
     "error_rates_findings",
     "explained_variance",
+    "join_documents_by_title",
     "judge_findings",
     "label_curves",
     "label_until_decided",
     "labels_saved",
+    "list_chunkings",
     "load_arms",
     "load_chunkings",
     "load_collection",
     "load_rankings",
     "load_score_matrices",
+    "mean_evidence",
     "model_matrix",
     "model_verdicts",
     "pair_differences",
@@ -94,8 +106,10 @@ __all__ = [
     "rank_chunkings",
     "save_figure",
     "score_arms",
+    "score_chunkings",
     "summarise_decisions",
     "techniques_findings",
     "transfer",
+    "with_evidence",
     "write_table",
 ]

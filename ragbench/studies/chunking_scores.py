@@ -1,0 +1,152 @@
+"""Scores of every chunking of one collection, by every retriever."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import pandas as pd
+
+from ragbench.metrics import score_spans
+from ragbench.retrieval import chunk, make_retriever, retrieve
+from ragbench.studies.chunking_pairs import BUDGETS, CHUNKING, SIZES
+from ragbench.types import Dataset, Span
+
+RETRIEVERS = ("bm25", "dense:wordllama", "hybrid:wordllama")
+"""Retrievers that search every chunking."""
+
+_SLOW_RETRIEVER = "dense:minilm"
+_MEASURES = [
+    *(f"span_recall@{k}" for k in (1, 3, 5, 10)),
+    "span_precision@5",
+    "span_iou@5",
+    "span_precision_omega",
+    "span_recall@250tok",
+    *(f"span_recall@{tokens}tok" for tokens in BUDGETS),
+]
+
+
+class Chunking(NamedTuple):
+    """A chunker with its size and overlap in tokens."""
+
+    chunker: str
+    size: int
+    overlap: int
+
+
+def list_chunkings(*, published: bool) -> list[Chunking]:
+    """List the chunkings of the study: four chunkers, five sizes, fixed and recursive ones also with an
+    overlap of a quarter.
+
+    Args:
+        published: add the sizes and overlaps of Smith and Troynikov (2024).
+    """
+    chunkings = []
+    for chunker in ("fixed", "recursive"):
+        for size in SIZES:
+            chunkings += [Chunking(chunker, size, 0), Chunking(chunker, size, size // 4)]
+    for chunker in ("sentence", "markdown"):
+        chunkings += [Chunking(chunker, size, 0) for size in SIZES]
+    if published:
+        for chunker in ("fixed", "recursive"):
+            for size, overlap in ((800, 400), (400, 200), (400, 0), (200, 0)):
+                chunkings.append(Chunking(chunker, size, overlap))
+    return chunkings
+
+
+def _is_searched_by_the_slow_retriever(chunking: Chunking) -> bool:
+    if chunking.chunker in ("fixed", "recursive"):
+        return chunking.overlap == 0 and chunking.size in SIZES and chunking.size >= 128
+    return chunking.size == 1024
+
+
+def join_documents_by_title(data: Dataset) -> Dataset:
+    """Join the documents that have the same title, a title and then its texts, and move gold spans along.
+
+    Returns:
+        A dataset whose documents are named by their title.
+    """
+    texts: dict[str, str] = {}
+    places = {}  # document id -> title, characters between the text in it and in the joined text
+    for document in data.corpus.values():
+        before = texts.get(document.title, document.title)
+        start = len(before) + len("\n\n")
+        places[document.doc_id] = document.title, start - document.full_text.index(document.text)
+        texts[document.title] = f"{before}\n\n{document.text}"
+    cases = {}
+    for case in data:
+        evidence = []
+        for span in case.evidence:
+            title, shift = places[span.doc_id]
+            evidence.append(Span(title, span.start + shift, span.end + shift))
+        cases[case.query_id] = replace(case, evidence=tuple(evidence))
+    return Dataset.from_dicts(texts, cases)
+
+
+def with_evidence(data: Dataset, sample: int = 0) -> Dataset:
+    """Select the questions that have gold evidence.
+
+    Args:
+        data: questions and documents.
+        sample: at most so many questions, evenly drawn; 0 means all.
+    """
+    selected = data.select([case.query_id for case in data if case.evidence])
+    return selected.sample(sample) if sample else selected
+
+
+def score_chunkings(data: Dataset, chunkings: Sequence[Chunking], tokenizer: str) -> pd.DataFrame:
+    """Search every chunking by every retriever, and score the evidence that was found.
+
+    `dense:minilm` is slow. It searches ten chunkings, which were chosen before the first run: fixed and
+    recursive from 128 tokens on without overlap, sentence and Markdown of 1,024.
+
+    Args:
+        data: questions with gold evidence.
+        chunkings: as `list_chunkings` returns them.
+        tokenizer: of the sizes and the budgets.
+
+    Returns:
+        A row per question, chunking and retriever: query_id, a column per measure (float32, four digits),
+        document (of the first gold span), retriever, chunker, size, overlap.
+    """
+    documents = {case.query_id: case.evidence[0].doc_id for case in data}
+    document_of = pd.Series(documents, name="document")
+    parts = []
+    for chunking in chunkings:
+        chunks = chunk(
+            data,
+            chunking.chunker,
+            chunk_size=chunking.size,
+            chunk_overlap=chunking.overlap,
+            tokenizer=tokenizer,
+        )
+        names = list(RETRIEVERS)
+        if _is_searched_by_the_slow_retriever(chunking):
+            names.append(_SLOW_RETRIEVER)
+        for name in names:
+            run = retrieve(make_retriever(name, chunks), data.queries, chunks)
+            scores = score_spans(data, run, chunks, tokenizer=tokenizer)
+            wide = scores.pivot(index="query_id", columns="measure", values="value")[_MEASURES]
+            rows = wide.astype("float32").round(4).join(document_of).reset_index()
+            parts.append(rows.assign(retriever=name, **chunking._asdict()))
+    return pd.concat(parts)
+
+
+def mean_evidence(scores: pd.DataFrame) -> pd.DataFrame:
+    """Compute mean evidence recall at k = 5 and at 500 tokens: chunkings down, retrievers across."""
+    columns = ["span_recall@5", "span_recall@500tok"]
+    return scores.pivot_table(index=CHUNKING, columns="retriever", values=columns)
+
+
+def best_chunkings(means: pd.DataFrame) -> str:
+    """Write which chunking holds most evidence, a line for each retriever."""
+    lines = []
+    for retriever in means["span_recall@5"]:
+        at_k = " ".join(map(str, means["span_recall@5", retriever].idxmax()))
+        at_budget = " ".join(map(str, means["span_recall@500tok", retriever].idxmax()))
+        lines.append(
+            f"- {retriever}: most evidence in 5 chunks by {at_k}, in 500 tokens by {at_budget} "
+            "(size, overlap)."
+        )
+    return "\n".join(["## Key findings", "", *lines])
