@@ -336,7 +336,8 @@ def locked(
     """
     from filelock import FileLock, Timeout
 
-    file.parent.mkdir(parents=True, exist_ok=True)
+    if not file.parent.is_dir():
+        file.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(file)
     deadline = time.monotonic() + timeout_s
     while True:

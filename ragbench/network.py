@@ -19,6 +19,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from ragbench.errors import FailureKind, RagbenchError
+from ragbench.threads import run_in_thread
 
 MAX_REPLY_MB = 50.0
 _CHECK_S = 0.5
@@ -122,7 +123,7 @@ class Bounds:
             arrived.set()
 
         request.extensions |= {"trace": trace, "arrived": arrived, "late": late}
-        threading.Thread(target=work, daemon=True).start()
+        run_in_thread(work)
         if _arrives(arrived, wait_s):
             wait_s = max_s
             with suppress(TimeoutError):

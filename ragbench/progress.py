@@ -9,8 +9,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
+
+from ragbench.threads import run_in_thread
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -20,8 +23,8 @@ class ThreadedCalls(Generic[T, R]):
     """Calls with many items in threads, at most `at_once` at a time; iterating yields (item, outcome) as
     the calls end.
 
-    An outcome is the value that the call returned, or the exception that it raised. Each call has
-    its own daemon thread: a call that hangs does not keep the process alive. `meanwhile` is called
+    An outcome is the value that the call returned, or the exception that it raised. Threads are daemon
+    threads, called `name`: a call that hangs does not keep the process alive. `meanwhile` is called
     every now and then while no call ends.
 
     >>> sorted(ThreadedCalls([1, 2], lambda number: number + 1, at_once=2, name="doctest"))
@@ -48,11 +51,8 @@ class ThreadedCalls(Generic[T, R]):
     def __iter__(self) -> Iterator[tuple[T, R | BaseException]]:
         while self._waiting or self._n_running:
             while self._waiting and self._n_running < self._at_once:
-                item = self._waiting.pop()
                 self._n_running += 1
-                threading.Thread(
-                    target=self._work, args=(item,), name=self._name, daemon=True
-                ).start()
+                run_in_thread(partial(self._work, self._waiting.pop()))
             # A wait without end cannot be interrupted on every system.
             try:
                 outcome = self._outcomes.get(timeout=0.2)
@@ -69,6 +69,7 @@ class ThreadedCalls(Generic[T, R]):
         return waiting
 
     def _work(self, item: T) -> None:
+        threading.current_thread().name = self._name
         try:
             self._outcomes.put((item, self._call(item)))
         except BaseException as exc:  # Ctrl-C and exit belong to the thread that iterates

@@ -29,7 +29,7 @@ FLOORS = {
     -2: ["store"],
     -3: ["network", "progress", "registry"],
     -4: ["extension", "language"],
-    -5: ["files", "lazy", "types"],
+    -5: ["files", "lazy", "threads", "types"],
     -6: ["array_types", "errors"],
 }
 FLOOR_OF = {module: floor for floor, modules in FLOORS.items() for module in modules}

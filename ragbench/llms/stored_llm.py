@@ -239,8 +239,8 @@ class StoredLLM:
         """Send a request after the budget has reserved its highest possible cost, and settle the
         actual one.
         """
-        bound = bound_of(request)
-        if self.settings.max_cost is None or not bound:
+        bound = 0.0 if self.settings.max_cost is None else bound_of(request)
+        if not bound:
             reply: Reply = self.client.send(request, timeout_s)
             return reply
         reservation = self._reserve(request, bound, timeout_s, stop)

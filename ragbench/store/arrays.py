@@ -70,7 +70,8 @@ def cache_folder() -> Path:
     """
     folder = _folder()
     # Prompts, documents and answers are private; a folder that the user named may be shared.
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not folder.is_dir():  # asked for several times per request
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not os.environ.get("RAGBENCH_CACHE_DIR"):
         with suppress(OSError):
             folder.chmod(0o700)
