@@ -14,13 +14,12 @@ from typing import Annotated, Any
 
 import typer
 
-from ragbench import evaluation, llms, service
+from ragbench import evaluation, llms, service, systems
 from ragbench.cli.console import shown
 from ragbench.cli.options import Corpus, Force, Requests, TestSetName, Yes, print_plan
 from ragbench.errors import ConfigError, DataError, ModelError, printable, unknown
 from ragbench.files import expanded, read_json
 from ragbench.report import page
-from ragbench.systems import Pipeline
 from ragbench.types import Case, Dataset
 
 RESULTS = Path("results", "eval")
@@ -153,7 +152,7 @@ def _print_requests(
         checked = evaluation.check_evaluation(data, spec)
         asked: Any = system
         if pipeline_settings:
-            asked = Pipeline(checked.dataset, system, **pipeline_settings)
+            asked = systems.Pipeline(checked.dataset, system, **pipeline_settings)
         evaluation.ask_all(checked.dataset, asked, checked.spec, criteria=checked.criteria)
     print_plan(plan, str(spec.judge))
 

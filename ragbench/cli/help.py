@@ -123,18 +123,55 @@ class Commands(typer.Typer):
 
         def add(function: Function) -> Function:
             doc = inspect.getdoc(function) or ""
+            signature = inspect.signature(function)
+            takes_json = "as_json" in signature.parameters
+
+            def with_all() -> Callable[..., Any]:
+                options = with_options(function)
+                return options if takes_json or not ends else with_json(options)
+
+            takes_spec = any(
+                each.kind is each.VAR_KEYWORD for each in signature.parameters.values()
+            )
             command = self.command(
                 name or function.__name__.removesuffix("_command").replace("_", "-"),
-                cls=Command,
+                cls=_late(with_all) if takes_spec else Command,
                 help=joined(doc),
                 epilog=doc[doc.rfind("Example: ") :],
             )
-            takes_json = "as_json" in inspect.signature(function).parameters
-            options = with_options(function)
-            command(options if takes_json or not ends else with_json(options))
+            command(_no_options if takes_spec else with_all())
             return function
 
         return add
+
+
+def _late(with_all: Callable[[], Callable[..., Any]]) -> type[Command]:
+    """Return the class of a command whose options are made when they are first asked for: the fields of
+    `EvaluationSpec`, which takes pydantic, are not needed by other commands and their help.
+    """
+
+    class LateCommand(Command):
+        _params: list[Any] | None = None
+
+        @property
+        def params(self) -> list[Any]:
+            if self._params is None:
+                alone = typer.Typer(add_completion=False)
+                alone.command()(with_all())
+                complete = typer.main.get_command(alone)
+                self._params = complete.params
+                self.callback = complete.callback
+            return self._params
+
+        @params.setter
+        def params(self, _: object) -> None:
+            """Ignore the options of the stand-in."""
+
+    return LateCommand
+
+
+def _no_options() -> None:
+    """Stand in for a command until its options are made."""
 
 
 def with_options(function: Callable[..., Any]) -> Callable[..., Any]:

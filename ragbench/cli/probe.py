@@ -15,7 +15,6 @@ from ragbench.cli.console import command, shown
 from ragbench.cli.options import Corpus, Force
 from ragbench.errors import ConfigError, FailureKind, printable
 from ragbench.files import write_durably
-from ragbench.llms.failures import environment_keys, scrubbed
 from ragbench.types import Answer, Dataset
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ def _print_reply(reply: Reply, seconds: float) -> None:
     shown_events = [*reply.events[:3], *reply.events[3:][-1:]]
     for event in shown_events:
         text = pretty_repr(event, max_width=100, max_length=3, max_string=70)
-        typer.echo(scrubbed(text, environment_keys()))
+        typer.echo(_without_keys(text))
 
 
 def _print_matches(answer: Answer, data: Dataset) -> None:
@@ -226,4 +225,14 @@ def _print_answer(answer: Answer | None, proposal: Mapping[str, Any]) -> None:
             f"contexts  {paths.get('contexts', ''):<20} {len(answer.contexts)}\n"
             f"{pretty_repr(answer.passages[:3], max_width=100, max_string=60)}"
         )
-        typer.echo(scrubbed(text, environment_keys()))
+        typer.echo(_without_keys(text))
+
+
+def _without_keys(text: str) -> str:
+    """Return a text without the keys of the environment."""
+    from ragbench.llms.failures import (
+        environment_keys,
+        scrubbed,
+    )  # loads pydantic, which help lacks
+
+    return scrubbed(text, environment_keys())

@@ -10,7 +10,6 @@ import typer
 from ragbench.cli.compare import print_decision
 from ragbench.cli.console import command, shown
 from ragbench.cli.options import Requests, Yes, dollars, print_plan
-from ragbench.llms.prices import BATCH_PRICE
 
 if TYPE_CHECKING:
     from ragbench.sweep import SweepPlan, SweepResult
@@ -157,6 +156,8 @@ def _print_plan(plan: SweepPlan, requests: Requests) -> None:
     )
     print_plan(plan)
     if any(model.to_send for model in plan.models):
+        from ragbench.llms.prices import BATCH_PRICE  # loads pydantic, which help lacks
+
         typer.echo(f"With --batch: {dollars(plan.models, BATCH_PRICE)}")
         if requests.max_cost is not None:
             typer.echo(f"Maximum: ${requests.max_cost:.2f}, of which ${plan.spent:.4f} are spent")

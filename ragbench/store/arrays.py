@@ -33,15 +33,15 @@ from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from ragbench.files import STAGING, clear_staging, locked, staged
 from ragbench.types import grouped
 
-Arrays = dict[str, npt.NDArray[Any]]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Arrays: TypeAlias = "dict[str, npt.NDArray[Any]]"
 
 T = TypeVar("T")
 
@@ -112,6 +112,7 @@ def arrays(kind: str, key: str) -> Iterator[Arrays]:
     arrays belong to the caller, who may change them after the block.
 
     >>> import numpy as np
+    >>> import numpy as np
     >>> key = digest("squares", "4", str(np.random.default_rng().integers(2**60)))
     >>> for _ in range(2):
     ...     with arrays("doctest", key) as entry:
@@ -138,6 +139,8 @@ def arrays(kind: str, key: str) -> Iterator[Arrays]:
         yield entry
         # a larger one would push out all others and then itself
         if entry and sum(array.nbytes for array in entry.values()) <= limit:
+            import numpy as np
+
             _write(path, lambda new: np.savez(new, allow_pickle=False, **entry), limit)
 
 
@@ -150,6 +153,7 @@ def kept(kind: str, key: str, build: Callable[[Path], object], read: Callable[[P
     again. Where nothing can be kept it is built in a temporary folder, which goes with this
     process.
 
+    >>> import numpy as np
     >>> key = digest("note", str(np.random.default_rng().integers(2**60)))
     >>> [kept("doctest", key, lambda path: path.write_text("kept"), Path.read_text) for _ in range(2)]
     ['kept', 'kept']
@@ -185,6 +189,7 @@ def bypassed() -> Iterator[None]:
     """Keep this thread, inside, from reading and writing entries: for measuring how long something
     really takes.
 
+    >>> import numpy as np
     >>> with bypassed(), arrays("doctest", digest("read past the store")) as entry:
     ...     entry["squares"] = np.arange(2) ** 2
     >>> with arrays("doctest", digest("read past the store")) as entry:
@@ -279,6 +284,8 @@ def _limit_bytes() -> int:
 
 def _read(path: Path) -> Arrays:
     """Return the entry; nothing when there is none that can be believed."""
+    import numpy as np  # which a command that computes nothing lacks
+
     try:
         # Each member is read to its end, which is when zipfile compares the CRC.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:

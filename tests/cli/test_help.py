@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -102,3 +104,24 @@ def test_the_shell_completes_commands_and_names() -> None:
         }
         done = runner.invoke(app, [], env=completing, prog_name="ragbench")
         assert done.output.split() == [expected]
+
+
+@pytest.mark.parametrize(
+    ("line", "unneeded"),
+    [
+        ("--help", {"numpy", "pandas", "pydantic", "httpx", "scipy", "ragbench.evaluation.spec"}),
+        ("sweep --help", {"numpy", "pandas", "httpx", "scipy", "ragbench.evaluation.spec"}),
+        ("list", {"numpy", "pandas", "httpx", "scipy", "ragbench.evaluation.spec"}),
+        ("eval --help", {"numpy", "pandas", "httpx", "scipy", "ragbench.systems.pipeline"}),
+    ],
+)
+def test_help_loads_nothing_that_computes(line: str, unneeded: set[str]) -> None:
+    """Typer itself loads pydantic for a command, so only the first one can do without."""
+    code = (
+        "import sys\nfrom ragbench.cli import app\n"
+        f"sys.argv = ['ragbench', *{line.split()!r}]\n"
+        "try:\n    app()\nexcept SystemExit as ending:\n    assert not ending.code\n"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not unneeded & {*run.stderr.split()}
