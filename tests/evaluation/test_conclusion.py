@@ -18,7 +18,7 @@ import ragbench as rb
 from ragbench import report
 from ragbench.cli import app
 from ragbench.evaluation import Result, Results
-from ragbench.evaluation.decision import Conclusion
+from ragbench.evaluation.decision import Arm, Conclusion, DecidingQuestions, next_step_of
 from ragbench.report.several import results_html, results_json, results_markdown
 
 N = 40
@@ -316,3 +316,32 @@ def test_the_best_of_many_is_expected_to_gain_less_than_was_observed() -> None:
     assert better.expected == pytest.approx(better.difference, abs=0.02)
     line = f"Observed {better.difference:+.3f}; expected on new questions about "
     assert any(sentence.startswith(line) for sentence in conclusion.evidence)
+
+
+@pytest.mark.parametrize(
+    ("n", "n_more", "difference", "action"),
+    [
+        (50, 1, 0.05, "ask"),
+        (50, 999, 0.05, "ask"),
+        (50, 1000, 0.05, "keep"),
+        (200, 1999, 0.05, "ask"),
+        (200, 2000, 0.05, "keep"),
+        (50, 100, -0.05, "keep"),
+        (50, None, 0.05, "keep"),
+    ],
+)
+def test_questions_are_asked_for_only_where_they_can_be_written(
+    n: int, n_more: int | None, difference: float, action: str
+) -> None:
+    """At most ten times as many as there are, or 1,000, and only for a gain."""
+    n_to_decide = None if n_more is None else n + n_more
+    leading = Arm(
+        "b", "b", 0.5, "undecided", difference=difference, n=n, ties=5, n_to_decide=n_to_decide
+    )
+    deciding = DecidingQuestions("nDCG@10", "", frozenset(), n, n, {}, {"people": n}, "")
+    kind, step = next_step_of(leading, Arm("a", "a", 0.45), deciding)
+    assert kind == action
+    if kind == "ask":
+        assert step == f"ask about {n_more:,} more questions; until then keep a"
+    else:
+        assert step == "keep the baseline, a"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError
 from ragbench.evaluation import Targets, load_targets, verdict
+from ragbench.evaluation.records import MeasureResult
+from ragbench.evaluation.rows import compare_with_target
 from ragbench.evaluation.targets import check_gates_measured, check_reachable
 from ragbench.metrics.overall import THRESHOLDS, WEIGHTS
 
@@ -265,3 +268,33 @@ def test_what_the_user_named_is_no_default_and_stays() -> None:
     left = targets.without(["nDCG@5", "R@5"])
     assert left.measures["nDCG@5"] == 0.5
     assert "R@5" not in left.measures
+
+
+@pytest.mark.parametrize(
+    ("rate", "n_scored", "by_default", "named"),
+    [
+        (0.85, 20, "missed", "missed"),  # 17 passed, 3 failed, 5 not decided: 22 of 25
+        (0.9, 20, "passed", "passed"),  # 23 of 25
+        (0.75, 8, "passed", "missed"),  # 6 passed, 2 failed, 17 not decided: 23 of 25
+        (0.88, 25, "missed", "missed"),
+    ],
+)
+def test_undecided_questions_are_no_reason_to_miss_the_default_pass_rate(
+    rate: float, n_scored: int, by_default: str, named: str
+) -> None:
+    row = MeasureResult("pass_rate", "overall", rate, rate - 0.1, rate + 0.1, n_scored, 25)
+    defaults = load_targets()
+    assert compare_with_target(row, defaults).verdict == by_default
+    own = replace(defaults, defaults=frozenset())
+    assert compare_with_target(row, own).verdict == named
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "sure"), [(0.7, 0.8, True), (0.85, 0.95, False), (0.92, 0.99, True)]
+)
+def test_a_verdict_is_sure_where_the_whole_interval_is_on_one_side(
+    low: float, high: float, sure: bool
+) -> None:
+    targets = replace(load_targets(), measures={"R@5": 0.9}, defaults=frozenset())
+    row = MeasureResult("R@5", "retrieval", (low + high) / 2, low, high, 25, 25)
+    assert compare_with_target(row, targets).sure is sure
