@@ -74,7 +74,7 @@ def _number_in(text: str, decimal_comma: bool) -> float | None:
 
 
 def id_of(cell: Any) -> str:
-    """Return an id as text: 3, 3.0 and "3" are the same one; "" where there is none.
+    """Return an id as text: 3, 3.0 and "3" are the same one; "" without one.
 
     >>> id_of(3), id_of(3.0), id_of(" q7 "), id_of(None)
     ('3', '3', 'q7', '')
@@ -90,7 +90,7 @@ def id_of(cell: Any) -> str:
 
 def question_of(cell: Any) -> str:
     """Return the question in a cell: its text, the last message of a user, or the fields of an input
-    as JSON; "" where there is none.
+    as JSON; "" without one.
 
     >>> question_of({"question": "Who?"}), question_of([{"role": "user", "content": "Why?"}])
     ('Who?', 'Why?')
@@ -120,7 +120,7 @@ def _question_of_fields(fields: Mapping[Any, Any]) -> str:
 
 
 def _question_of_messages(messages: list[Any]) -> str:
-    """Return the content of the last message of a user; the list as JSON where there is none."""
+    """Return the content of the last message of a user; the list as JSON without one."""
     for message in reversed(messages):
         if isinstance(message, Mapping) and message.get("role", "user") == "user":
             content = message.get("content")

@@ -120,7 +120,7 @@ def compare(
 
     Of results in memory and of tidy scores (query_id, measure, value) it returns the frame of
     `ragbench.statistics.compare`, a row per measure. Of files and of all other tables it returns the
-    `Conclusion`: the decision, what it rests on, and one next step. A table has a row per question (a
+    `Conclusion`: the decision, its evidence, and one next step. A table has a row per question (a
     column per measure) or per question and measure; files of ragas, DeepEval, promptfoo, Inspect,
     MLflow, lm-evaluation-harness and others are read as they are (see `ragbench.foreign`).
 
@@ -134,7 +134,7 @@ def compare(
         measure: the one that decides, as in `assert_not_worse` and the command.
         alpha: the probability of a wrong decision.
         margin: a difference that does not matter, as a fraction of the measure's range.
-        not_possible, questions: those of `ragbench.statistics.compare`, for results and tidy scores.
+        not_possible, questions: as for `ragbench.statistics.compare`, for results and tidy scores.
         bounds: measure -> (low, high), of measures of other tools that are not known.
         lower, higher: names of measures of which a lower, or a higher value is better.
         labels: people's verdicts on some questions (see `ragbench.foreign.labelled_difference`).
@@ -147,7 +147,7 @@ def compare(
 
     Raises:
         ComparisonError: no question or no measure in common, or one system alone.
-        ConfigError: a measure that is not there, bounds that do not hold the values, or what is no table.
+        ConfigError: a measure that is not there, bounds that do not hold the values, or an object that is not a table.
         DataError: a file or a table without scores of questions.
     """
     if unknown:
@@ -252,7 +252,7 @@ def conclude(sources: Sequence[Any], *, names: Sequence[str] = (), **options: An
     Args:
         sources: as `compare` takes them; of a directory without results its files with scores.
         names: of the sources, as far as they have any.
-        options: those of `ragbench.foreign.conclude_tables`.
+        options: as for `ragbench.foreign.conclude_tables`.
 
     Raises:
         ConfigError: options for tables of other tools, and only results of ragbench.

@@ -71,7 +71,7 @@ def task_of_inspect_log(path: Path) -> tuple[str, str]:
         else:
             return "", ""
     except (zipfile.BadZipFile, OSError, KeyError, ValueError, DataError):
-        return "", ""  # reading its scores says what is wrong
+        return "", ""  # reading its scores reports the problem
     about = header.get("eval") if isinstance(header, Mapping) else None
     if not isinstance(about, Mapping) or not is_inspect_log({"samples": [], **header}):
         return "", ""

@@ -170,7 +170,7 @@ def _n_known(names: Mapping[str, Any]) -> int:
 
 
 def _flattened(record: Record) -> tuple[dict[str, Any], list[str]]:
-    """Return a record with its nested scores as columns of their own, and their names."""
+    """Return a record with its nested scores as separate columns, and their names."""
     flat: dict[str, Any] = {}
     scores: dict[str, Any] = {}
     for name, value in record.items():
@@ -181,7 +181,7 @@ def _flattened(record: Record) -> tuple[dict[str, Any], list[str]]:
                 scores.setdefault(measure, score)
         else:
             flat[str(name)] = value
-    for part in ("run", "example"):  # of an experiment: the answer, and what was asked
+    for part in ("run", "example"):  # of an experiment: the answer, and the question
         inner = flat.get(part)
         if isinstance(inner, Mapping):
             flat = {**inner, **{key: value for key, value in flat.items() if key != part}}
@@ -220,7 +220,7 @@ def _name_in(item: Mapping[str, Any]) -> str:
 
 
 def _score_in(item: Mapping[str, Any]) -> float:
-    """Return the score in a record of one score; NaN where it failed or has none."""
+    """Return the score in a record of one score; NaN if it failed or has none."""
     by_field = {column_name(name): value for name, value in item.items()}
     if not is_blank(by_field.get("error")):
         return math.nan
@@ -307,7 +307,7 @@ def _rows_of_promptfoo(value: Any) -> list[Scored]:
         case = row.get("testCase")
         if not isinstance(case, Mapping):
             case = {}
-        # the text alone: a test that is repeated has a number of its own each time
+        # the text alone: a test that is repeated has another number each time
         query_id = ""
         variables = row.get("vars") or case.get("vars")
         question = question_of(variables)

@@ -50,17 +50,17 @@ class PairedTables:
         """Return system -> query_id, measure, value, with a row for every question and measure."""
         frames = {}
         for system, values in self.values.items():
-            rows = [
-                (question, measure, self._value(values, measure, question))
-                for measure in measures
-                for question in self.texts
-            ]
+            rows = []
+            for measure in measures:
+                for question in self.texts:
+                    rows.append((question, measure, self._value(values, measure, question)))
             frames[system] = pd.DataFrame(rows, columns=["query_id", "measure", "value"])
         return frames
 
     def _value(
         self, values: Mapping[str, Mapping[str, float]], measure: str, question: str
     ) -> float:
+        """Return a value of a system; NaN without one, and for a question that changed."""
         if question in self.changed:
             return math.nan
         return values.get(measure, {}).get(question, math.nan)
@@ -69,10 +69,11 @@ class PairedTables:
         """Return system -> the questions that every system was asked, and of which this one has no score."""
         asked = {*self.texts} - self.changed
         asked.difference_update(*self.absent.values())
-        return {
-            name: frozenset(asked - values.get(measure, {}).keys())
-            for name, values in self.values.items()
-        }
+        missing = {}
+        for name, values in self.values.items():
+            scored = values.get(measure, {}).keys()
+            missing[name] = frozenset(asked - scored)
+        return missing
 
     def with_failures(self, measure: str, value: float) -> PairedTables:
         """Return these tables with a value in the place of each missing score of a measure."""
@@ -83,18 +84,21 @@ class PairedTables:
         return replace(self, values=filled)
 
     def left_out(self, measure: str) -> dict[str, int]:
-        """Return why questions do not count by a measure -> their number; each counts once."""
-        questions: dict[str, list[str]] = {}
+        """Return why questions do not count by a measure, with the first of them -> their number; each
+        question counts once.
+        """
+        questions_of: dict[str, list[str]] = {}
         for question in self.texts:
             reason = self._reason(question, measure)
             if reason:
-                questions.setdefault(reason, []).append(question)
-        return {
-            f"{reason} ({self.named(found)})": len(found) for reason, found in questions.items()
-        }
+                questions_of.setdefault(reason, []).append(question)
+        counts = {}
+        for reason, questions in questions_of.items():
+            counts[f"{reason} ({self.named(questions)})"] = len(questions)
+        return counts
 
     def _reason(self, question: str, measure: str) -> str:
-        """Return why a question does not count; "" where it does."""
+        """Return why a question does not count; "" if it does."""
         without = [name for name, absent in self.absent.items() if question in absent]
         if without:
             with_it = [name for name in self.values if name not in without]
@@ -111,31 +115,36 @@ class PairedTables:
     def named(self, questions: Sequence[str]) -> str:
         """Return the first questions, and how many there are besides."""
         texts = [printable(abridged(question, 40)) for question in questions[:_MAX_NAMED]]
-        more = len(questions) - len(texts)
-        return ", ".join([*texts, f"and {more} more"] if more else texts)
+        n_more = len(questions) - len(texts)
+        if n_more:
+            texts.append(f"and {n_more} more")
+        return ", ".join(texts)
 
 
 def paired_tables(tables: Sequence[ScoreTable]) -> PairedTables:
     """Pair the questions of tables: by id where most pairs agree on it, else by text.
 
     Ids that number the rows of a file do not survive another order: ids decide only if the texts
-    of the questions, where both tables have them, agree too. Of an id with other words the question
-    changed, and is not compared. Where no two texts agree (prompts that differ by system), ids decide
-    alone.
+    of the questions, if both tables have them, agree too. If the words under an id differ, the
+    question changed, and is not compared. If no two texts agree (prompts that differ by system), ids
+    decide alone.
 
     Raises:
         ComparisonError: the tables have no question in common.
     """
     first, *others = tables
-    n_by_id = n_by_text = n_ids = 0
+    n_ids = 0  # that two tables share
+    n_by_id = 0  # of these, the ids whose texts agree as far as there are any
+    n_by_text = 0
     ids, texts = _identities(first)
     for other in others:
         other_ids, other_texts = _identities(other)
-        shared = ids.keys() & other_ids.keys()
-        n_ids += len(shared)
-        n_by_id += sum(
-            not ids[name] or not other_ids[name] or ids[name] == other_ids[name] for name in shared
-        )
+        for query_id in ids.keys() & other_ids.keys():
+            n_ids += 1
+            text = ids[query_id]
+            other_text = other_ids[query_id]
+            if not text or not other_text or text == other_text:
+                n_by_id += 1
         n_by_text += len(texts & other_texts)
     if not n_ids and not n_by_text:
         raise ComparisonError(_nothing_in_common(first, others[0]))
@@ -159,11 +168,12 @@ def _identities(table: ScoreTable) -> tuple[dict[str, str], set[str]]:
 
 
 def _nothing_in_common(first: ScoreTable, second: ScoreTable) -> str:
+    """Return the text of an error about two tables, with the first questions of both."""
     parts = []
     for table in (first, second):
-        questions = dict.fromkeys(row.query_id or row.question for row in table.rows)
-        few = ", ".join(repr(abridged(printable(each), 40)) for each in [*questions][:_MAX_NAMED])
-        parts.append(f"{table.name} has {len(questions)} such as {few}")
+        questions = list(dict.fromkeys(row.query_id or row.question for row in table.rows))
+        examples = [repr(abridged(printable(each), 40)) for each in questions[:_MAX_NAMED]]
+        parts.append(f"{table.name} has {len(questions)} such as {', '.join(examples)}")
     return (
         f"{first.name} and {second.name} have no question in common, neither by id nor by text: "
         f"{'; '.join(parts)}"
@@ -180,25 +190,26 @@ def with_the_same_measures(tables: Sequence[ScoreTable]) -> list[ScoreTable]:
             name_of.setdefault(_canonical(name), name)
     renamed = []
     for table in tables:
-        own = {_canonical(name) for name in table.measures}
-        rows = table.rows
-        if len(own) == len(table.measures):  # no two of its measures are the same
-            rows = tuple(
-                row._replace(
-                    scores={name_of[_canonical(name)]: v for name, v in row.scores.items()}
-                )
-                for row in rows
-            )
-        renamed.append(replace(table, rows=rows))
+        different = {_canonical(name) for name in table.measures}
+        if len(different) < len(table.measures):  # two of its measures are the same
+            renamed.append(table)
+            continue
+        rows = []
+        for row in table.rows:
+            scores = {name_of[_canonical(name)]: value for name, value in row.scores.items()}
+            rows.append(row._replace(scores=scores))
+        renamed.append(replace(table, rows=tuple(rows)))
     return renamed
 
 
 def _canonical(name: str) -> str:
+    """Return ragbench's name of a measure; the name itself for an unknown measure."""
     measure = find_measure(name)
     return measure.name if measure else name
 
 
 def _joined(tables: Sequence[ScoreTable], by: str, texts_differ: bool) -> PairedTables:
+    """Return the scores of all tables by question; `by` and `texts_differ` as in `PairedTables`."""
     texts: dict[str, str] = {}
     key_of_text: dict[str, str] = {}
     values: dict[str, dict[str, dict[str, float]]] = {}
@@ -206,7 +217,7 @@ def _joined(tables: Sequence[ScoreTable], by: str, texts_differ: bool) -> Paired
     changed: set[str] = set()
     runs: dict[str, int] = {}
     for table in tables:
-        found: dict[str, dict[str, list[float]]] = {name: {} for name in table.measures}
+        runs_of: dict[str, dict[str, list[float]]] = {name: {} for name in table.measures}
         asked[table.name] = set()
         for row in table.rows:
             text = folded_words(row.question)
@@ -222,12 +233,14 @@ def _joined(tables: Sequence[ScoreTable], by: str, texts_differ: bool) -> Paired
             texts[key] = texts.get(key) or row.question
             asked[table.name].add(key)
             for name, value in row.scores.items():
-                found[name].setdefault(key, []).append(value)
-        runs[table.name] = max(
-            (len(each) for part in found.values() for each in part.values()), default=0
-        )
-        values[table.name] = {name: _means(part) for name, part in found.items()}
-    if texts_differ:  # they are no texts of questions
+                runs_of[name].setdefault(key, []).append(value)
+        runs[table.name] = 0
+        values[table.name] = {}
+        for name, runs_of_questions in runs_of.items():
+            values[table.name][name] = _means(runs_of_questions)
+            for runs_of_question in runs_of_questions.values():
+                runs[table.name] = max(runs[table.name], len(runs_of_question))
+    if texts_differ:  # they are not texts of questions
         texts = dict.fromkeys(texts, "")
     absent = {name: frozenset(texts.keys() - keys) for name, keys in asked.items()}
     return PairedTables(values, by, texts, absent, frozenset(changed), runs, texts_differ)

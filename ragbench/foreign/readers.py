@@ -48,7 +48,7 @@ def load_scores(source: Any, name: str = "") -> list[ScoreTable]:
     Args:
         source: a path; a DataFrame, a list of dicts, {question id: score}; or an object with
             `scores` in ragbench's form, such as a result.
-        name: what the system is called; "" means by its file.
+        name: of the system; "" means by its file.
 
     Raises:
         DataError: it cannot be read, or holds no scores; the message names the columns.
@@ -299,7 +299,7 @@ def _rows_of_csv(text: str, path: Path) -> tuple[list[Scored], tuple[str, ...]]:
 
 
 def named_apart(tables: Sequence[ScoreTable]) -> list[ScoreTable]:
-    """Return the tables with names of their own: of tables with one name each is called by its place."""
+    """Return the tables with different names: tables of the same name are called by their places."""
     names = [table.name for table in tables]
     named = []
     for table in tables:

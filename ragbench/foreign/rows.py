@@ -150,8 +150,10 @@ def listed(names: Iterable[str]) -> str:
     "'id', 'score'"
     """
     texts = [repr(abridged(printable(str(name)), 40)) for name in names]
-    more = [f"and {len(texts) - _MAX_NAMES} more"] if len(texts) > _MAX_NAMES else []
-    return ", ".join([*texts[:_MAX_NAMES], *more]) or "none"
+    if len(texts) > _MAX_NAMES:
+        n_more = len(texts) - _MAX_NAMES
+        texts = [*texts[:_MAX_NAMES], f"and {n_more} more"]
+    return ", ".join(texts) or "none"
 
 
 def with_reliable_ids(rows: Sequence[Scored]) -> list[Scored]:
@@ -169,7 +171,7 @@ def with_reliable_ids(rows: Sequence[Scored]) -> list[Scored]:
 
 
 class _Columns:
-    """Which column of a table holds what; "" where none does."""
+    """The columns of a table by their meaning; "" if no column has it."""
 
     def __init__(self, records: Sequence[Record], measures: Collection[str] = ()) -> None:
         self.names = [*dict.fromkeys(str(name) for record in records for name in record)]
@@ -180,22 +182,26 @@ class _Columns:
         self.known_measures = [name for name in self.names if name in measures]
         # of MLflow, next to them are texts and expectations
         self.of_mlflow = [name for name in self.names if name.endswith(("/value", "/score"))]
-        self.ids = [name for field in IDS if (name := self._filled(field))]
-        self.question = next((n for field in fields.QUESTIONS if (n := self._filled(field))), "")
-        if not self.question:
-            self.question = next((name for name in self.names if _is_input(name)), "")
+        self.ids = self._filled_columns(IDS)
+        inputs = [name for name in self.names if _is_input(name)]
+        self.question = next(iter([*self._filled_columns(fields.QUESTIONS), *inputs]), "")
         self.errors = [self.by_field[field] for field in ERRORS if field in self.by_field]
         self.status = self.by_field.get("status", "")
-        self.value = next((n for field in VALUES if (n := self._filled(field))), "")
+        self.value = next(iter(self._filled_columns(VALUES)), "")
         self.measure = self._measure_column()
         self.systems = self._system_columns()
 
     def _filled(self, field: str) -> str:
-        """Return the column of this name that holds anything."""
+        """Return the column of this name; "" without one, or if all its cells are empty."""
         name = self.by_field.get(field, "")
         if name and any(not is_blank(record.get(name)) for record in self.records):
             return name
         return ""
+
+    def _filled_columns(self, names: Iterable[str]) -> list[str]:
+        """Return the columns of these names that are not empty, in the order of the names."""
+        columns = [self._filled(name) for name in names]
+        return [column for column in columns if column]
 
     def _measure_column(self) -> str:
         """Return the column with names of measures, next to one with their values."""
@@ -251,14 +257,17 @@ class _Columns:
         return True
 
     def identity(self, record: Record) -> tuple[str, str]:
-        """Return the id and the question of a row."""
-        query_id = next((text for name in self.ids if (text := id_of(record.get(name)))), "")
+        """Return the id and the question of a row; "" without one."""
+        query_id = ""
+        for name in self.ids:
+            query_id = query_id or id_of(record.get(name))
         question = question_of(record.get(self.question)) if self.question else ""
         return query_id, question
 
     def system(self, record: Record) -> str:
-        """Return the system that a row is of."""
-        return ", ".join(filter(None, (id_of(record.get(name)) for name in self.systems)))
+        """Return the system of a row; "" if no column names one."""
+        names = [id_of(record.get(column)) for column in self.systems]
+        return ", ".join(name for name in names if name)
 
     def failed(self, record: Record) -> bool:
         """Return True if a row is of an answer that the tool could not get or score."""
@@ -276,6 +285,7 @@ def _is_input(name: str) -> bool:
 def _long_rows(
     records: Sequence[Record], columns: _Columns, decimal_comma: bool, source: str
 ) -> list[Scored]:
+    """Return the scores of a table with a row per question and measure."""
     rows = []
     values: dict[str, list[Any]] = {}
     for record in records:
@@ -296,6 +306,7 @@ def _long_rows(
 def _wide_rows(
     records: Sequence[Record], columns: _Columns, decimal_comma: bool, source: str
 ) -> list[Scored]:
+    """Return the scores of a table with a row per question and a column per measure."""
     numbers: dict[str, list[float]] = {}
     for name in dict.fromkeys([*columns.known_measures, *columns.names]):
         if columns.is_measure(name) and name not in columns.systems:
@@ -315,11 +326,10 @@ def _wide_rows(
 
 def _warn_of_texts(cells: Sequence[Any], decimal_comma: bool, where: str) -> None:
     """Warn of texts in a column of numbers, which count as missing."""
-    texts = [
-        cell
-        for cell in cells
-        if isinstance(cell, str) and number_of(cell, decimal_comma=decimal_comma) is None
-    ]
+    texts = []
+    for cell in cells:
+        if isinstance(cell, str) and number_of(cell, decimal_comma=decimal_comma) is None:
+            texts.append(cell)
     warn(where, "missing because the cell holds no number", texts)
 
 
@@ -328,16 +338,16 @@ def _numbers(cells: Sequence[Any], decimal_comma: bool) -> list[float]:
     cells hold numbers.
     """
     values = []
-    n_texts = n_numbers = 0
+    n_texts = 0
+    n_numbers = 0
     for cell in cells:
-        number = (
-            None
-            if isinstance(cell, Mapping | list)
-            else number_of(cell, decimal_comma=decimal_comma)
-        )
+        number = None
+        if not isinstance(cell, Mapping | list):
+            number = number_of(cell, decimal_comma=decimal_comma)
         if number is None:
             n_texts += 1
+            number = math.nan
         elif not math.isnan(number):
             n_numbers += 1
-        values.append(math.nan if number is None else number)
+        values.append(number)
     return values if n_numbers and n_numbers >= n_texts else []

@@ -55,7 +55,7 @@ _AMOUNTS = (
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The bounds and the direction of a measure; `assumed` states what the values alone tell."""
+    """The bounds and the direction of a measure; `assumed` states the part that is guessed from the values."""
 
     measure: str
     bounds: Bounds
@@ -74,7 +74,7 @@ class Scale:
 
     @property
     def worst(self) -> float | None:
-        """Return the worst possible value; None where there is none."""
+        """Return the worst possible value; None without one."""
         low, high = self.bounds
         return low if self.higher_is_better else high
 
@@ -105,7 +105,7 @@ def scale_of(
     Args:
         measure: its name in the files.
         values: all values of all systems, NaN where one is missing.
-        bounds: measure -> smallest and largest value, as declared; None where there is none.
+        bounds: measure -> smallest and largest value, as declared; None without any.
         lower, higher: measures of which a lower, or a higher value is better, as declared.
 
     >>> scale_of("score", [0.0, 1.0, 0.5], bounds={}).bounds

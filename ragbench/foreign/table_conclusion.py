@@ -72,7 +72,7 @@ def conclude_tables(
 
     Args:
         sources: files or objects as `load_scores` takes them; each is a system, or has a column of
-            systems. The first is what the others are compared with.
+            systems. The others are compared with the first.
         names: of the sources; () means by their files, else A, B, C.
         baseline: the system that the others are compared with; "" means the first.
         measure: what decides; "" means a ranking measure that ragbench knows, else the first measure
@@ -132,7 +132,7 @@ def conclude_tables(
 
 
 def _tables(sources: Sequence[Any], names: Sequence[str]) -> list[ScoreTable]:
-    """Return the tables of all sources, with names of their own."""
+    """Return the tables of all sources, with different names."""
     tables: list[ScoreTable] = []
     for number, source in enumerate(sources):
         name = names[number] if number < len(names) else ""
@@ -346,7 +346,7 @@ def _others(paired: PairedTables, deciding: str) -> list[str]:
 
 
 def _notes(paired: PairedTables, scale: Scale) -> list[str]:
-    """State how questions were paired, and what was assumed."""
+    """State how questions were paired, and the assumptions about the measure."""
     notes = []
     words = {"id": "their ids", "text": "their text"}[paired.by]
     sentence = f"Questions are paired by {words}"

@@ -16,7 +16,7 @@ _ALL = ("all", "all_queries", "amean")
 
 
 def is_trec_output(text: str) -> bool:
-    """Return True if the lines of a text are those of trec_eval or ir_measures: three fields, the last a
+    """Return True if a text has the lines of trec_eval or ir_measures: three fields, the last a
     number (a name, for the run).
     """
     lines = [line.split() for line in text.splitlines()[:50] if line.strip()]
