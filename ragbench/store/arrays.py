@@ -82,7 +82,7 @@ def digest(*parts: str | bytes, stream: Iterable[str | bytes] = ()) -> str:
     """Return the SHA-256 of the parts as 64 hex digits. Each part counts with its length, so no two
     lists of parts are confused.
 
-    Those of `stream` follow the others, one at a time, for what does not fit in memory.
+    The items of `stream` are hashed last, one at a time, so that they need not fit in memory.
 
     A string counts as its UTF-8 bytes; a lone surrogate (broken JSON escapes bring them) is hashed,
     not refused.
@@ -102,7 +102,7 @@ def digest(*parts: str | bytes, stream: Iterable[str | bytes] = ()) -> str:
 
 @contextmanager
 def arrays(kind: str, key: str) -> Iterator[Arrays]:
-    """Give named arrays as they are on the disk; where there are none, an empty dict, whose arrays
+    """Yield named arrays from the disk; if none are stored, an empty dict, whose arrays
     at the end of the block are kept.
 
     `kind` names the family ("embeddings", "bm25"; nothing is kept for "") and `key` is the `digest`
@@ -148,7 +148,7 @@ def kept(kind: str, key: str, build: Callable[[Path], object], read: Callable[[P
     """Return what `read` makes of a file or folder that `build` writes at a path, kept as an entry
     of `arrays` is.
 
-    For what is mapped into memory rather than read as a whole; `<cache
+    For data that is mapped into memory rather than read as a whole; `<cache
     folder>/arrays/<kind>/<key>.kept` is its place. One that `read` cannot read (it raises) is built
     again. Where nothing can be kept it is built in a temporary folder, which goes with this
     process.
@@ -204,11 +204,11 @@ def bypassed() -> Iterator[None]:
 
 
 def check_environment() -> None:
-    """Refuse environment variables that are not what they should be, before they stop a run in its
+    """Refuse invalid environment variables, before they stop a run in its
     middle.
 
     Raises:
-        ValueError: naming the variable, its value and what was expected.
+        ValueError: naming the variable, its value and the expected form.
     """
     _limit_bytes()
     _folder()
@@ -238,9 +238,9 @@ def _counts(entries: Sequence[_Entry]) -> dict[str, int]:
 
 
 def clear() -> int:
-    """Delete all entries and give their number. Downloads stay.
+    """Delete all entries and return their number. Downloads stay.
 
-    An entry that another process reads at this moment is read to its end; what another process is
+    An entry that another process reads at this moment is read to its end; an entry that one is
     writing stays.
     """
     root = _folder() / "arrays"
@@ -283,7 +283,7 @@ def _limit_bytes() -> int:
 
 
 def _read(path: Path) -> Arrays:
-    """Return the entry; nothing when there is none that can be believed."""
+    """Return the arrays of an entry; {} if there is none, or a damaged one."""
     import numpy as np  # which a command that computes nothing lacks
 
     try:
@@ -292,7 +292,7 @@ def _read(path: Path) -> Arrays:
             entry = {name: stored[name] for name in stored.files}
     except Exception:
         # No file; or a flipped bit can surface as nearly any exception (BadZipFile, EOFError, a shape that asks
-        # for all memory, "encrypted"): what cannot be read as it was written is computed again.
+        # for all memory, "encrypted"): an entry that cannot be read is computed again.
         return {}
     with suppress(OSError):
         os.utime(path)  # used now: the last to be evicted

@@ -1,8 +1,8 @@
-"""What a budget has spent, kept where the replies are, so that all processes of a sweep share one
+"""The spending of budgets, kept next to the replies, so that all processes of a sweep share one
 account.
 
 Before a request is sent, the most that it can cost is reserved; when the reply is there, the
-reservation is settled with what it did cost. A reservation that is never settled (its process was
+reservation is settled at the actual cost. A reservation that is never settled (its process was
 killed: the request may have been paid) counts until the same request is answered. So the sum never
 passes the maximum.
 """
@@ -24,7 +24,7 @@ WHERE budget = ?
 
 
 class Spending(NamedTuple):
-    """US dollars: `settled` is gone, `open` reserved by requests on their way, `lost` by those of
+    """US dollars: `settled` is spent, `open` reserved by requests on their way, `lost` by requests of
     ended processes and of batches, for which no other request waits.
     """
 
@@ -34,7 +34,7 @@ class Spending(NamedTuple):
 
     @property
     def lost_in_words(self) -> str:
-        """Return the end of a sentence on what is spent."""
+        """Return the end of a sentence on the spending; "" if nothing is lost."""
         if not self.lost:
             return ""
         return (
@@ -48,7 +48,7 @@ def reserve(
 ) -> int | None:
     """Reserve `bound` dollars for a request (by its key) that takes at most `lasts_s` seconds.
 
-    Gives the reservation's number; 0 when it would fit once the requests now on their way have
+    Returns the reservation's number; 0 when it would fit once the requests now on their way have
     turned out cheaper than their bounds (ask again later); None when it cannot fit any more.
     """
 
@@ -68,9 +68,9 @@ def reserve(
 
 
 def settle(reservation: int, actual: float, *, answered: bool = False) -> None:
-    """Replace the bound by what the request did cost; 0 when the server refused it.
+    """Replace the bound by the actual cost of the request; 0 when the server refused it.
 
-    With `answered` what other processes had reserved for the same request, and never settled, is
+    With `answered`, a reservation of other processes for the same request that was never settled is
     released.
     """
 
@@ -87,7 +87,7 @@ def settle(reservation: int, actual: float, *, answered: bool = False) -> None:
 
 
 def spent(budget: str) -> Spending:
-    """Return what the budget has spent so far.
+    """Return the spending of a budget so far.
 
     >>> spent("no such budget")
     Spending(settled=0.0, open=0.0, lost=0.0)

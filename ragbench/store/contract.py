@@ -1,4 +1,4 @@
-"""What the local and the shared database of replies have in common: tables, statements, errors."""
+"""The tables, statements and errors of both the local and the shared database of replies."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Where replies and spending are kept: a SQLite file, or the PostgreSQL database that
+"""The database of replies and spending: a SQLite file, or the PostgreSQL database that
 RAGBENCH_DATABASE names.
 
 The database is for processes on many machines (`ragbench.store.shared`). The file is opened once
@@ -72,7 +72,7 @@ def is_shared() -> bool:
 
 
 def exists() -> bool:
-    """Return True if there may be replies or spending: where there is no file yet, none is made to
+    """Return True if there may be replies or spending: if no file exists yet, none is made to
     look.
     """
     return is_shared() or path().exists()
@@ -99,7 +99,7 @@ def read(work: Callable[[Execute], Result], *, local: bool = False) -> Result:
 
 
 def rows(query: str, values: Sequence[Any] = (), *, local: bool = False) -> list[tuple[Any, ...]]:
-    """Return what a query finds."""
+    """Return the rows that a query selects."""
     return read(lambda execute: execute(query, values), local=local)
 
 
@@ -118,9 +118,8 @@ def write(
         try:
             result = work(execute)
         except BaseException:
-            with suppress(
-                sqlite3.Error
-            ):  # a damaged file cannot always roll back; the first error is the one to see
+            # a damaged file cannot always roll back; the first error is the one to see
+            with suppress(sqlite3.Error):
                 execute("ROLLBACK")
             raise
         execute("COMMIT")
@@ -165,10 +164,8 @@ class _Database:
             try:
                 try:
                     return work(self._statements())
-                except (
-                    sqlite3.DatabaseError,
-                    UnicodeDecodeError,
-                ) as exc:  # the latter for damaged names of columns
+                except (sqlite3.DatabaseError, UnicodeDecodeError) as exc:
+                    # UnicodeDecodeError for damaged names of columns
                     if not _is_damage(exc):
                         raise
                     self._set_aside(exc)
@@ -187,11 +184,13 @@ class _Database:
         return lambda query, values=(): connection.execute(query, values).fetchall()
 
     def _connected(self) -> sqlite3.Connection:
+        """Return a connection to the file that is at the path now, opened again if it was replaced."""
         # Another process may have renamed a damaged file, or the cache was deleted: a process that
-        # kept writing to the old file would store replies where they are not looked for.
-        if self._connection is not None and (now := _inode(self._file)) != self._inode:
+        # kept writing to the old file would store replies where no other process looks for them.
+        inode = _inode(self._file)
+        if self._connection is not None and inode != self._inode:
             self._close()
-            if now == -1:
+            if inode == -1:
                 warnings.warn(
                     f"the reply store {self._file} was deleted: replies must be paid for again, "
                     "and what budgets had spent is forgotten",
@@ -199,9 +198,8 @@ class _Database:
                     stacklevel=2,
                 )
         if self._connection is None:
-            with locked(
-                self._file.with_suffix(".lock"), timeout_s=_BUSY_S
-            ):  # two processes that create the file at once would collide
+            # two processes that create the file at once would collide
+            with locked(self._file.with_suffix(".lock"), timeout_s=_BUSY_S):
                 self._connection = _connect(self._file)
                 self._inode = _inode(self._file)
         return self._connection
@@ -239,7 +237,7 @@ class _Database:
 
 
 def _connect(file: Path) -> sqlite3.Connection:
-    # Prompts, documents and answers are private; SQLite gives its other files the same
+    # Prompts, documents and answers are private; SQLite's other files get the same
     # permissions.
     os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
     file.chmod(0o600)
@@ -271,10 +269,10 @@ def _connect(file: Path) -> sqlite3.Connection:
 
 
 def _is_damage(exc: Exception) -> bool:
+    """Return True if an error means that the file is damaged."""
     code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
-    if (
-        code == sqlite3.SQLITE_ERROR
-    ):  # our statements are right: what is missing was damaged in the schema
+    if code == sqlite3.SQLITE_ERROR:
+        # our statements are right: a missing table or column was damaged in the schema
         return _DAMAGED_SCHEMA.match(str(exc)) is not None
     return code in _DAMAGED or isinstance(exc, UnicodeDecodeError)
 
@@ -311,7 +309,7 @@ def _salvage(damaged: Path, into: sqlite3.Connection) -> tuple[int, str]:
     """Take over the replies, spending and batches that can still be read, from the first row on and
     from the last one back.
 
-    Gives the number of replies, and a warning where the account of budgets is not whole.
+    Return the number of replies, and a warning if the account of budgets is not whole.
     """
     saved = 0
     account = (

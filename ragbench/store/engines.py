@@ -24,7 +24,7 @@ _CONNECT_S = 10
 
 
 def database_url(database: str = "") -> URL:
-    """Return what is named, else RAGBENCH_DATABASE, else a file in the user's data folder (which
+    """Return the URL of the named database, else RAGBENCH_DATABASE, else a file in the user's data folder (which
     `cache clear` leaves).
 
     >>> database_url("postgresql://reader@db.example.com/runs").drivername, database_url("runs.sqlite").database

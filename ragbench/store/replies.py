@@ -1,8 +1,8 @@
 """Replies of language models, kept under everything that they depend on, so that none is ever paid
 for twice.
 
-A reply is stored before anybody uses it. Its key is the SHA-256 of provider, model, origin, system
-prompt, prompt, parameters, schema and sample index. `origin` distinguishes what has the same name:
+A reply is stored before it is used. Its key is the SHA-256 of provider, model, origin, system
+prompt, prompt, parameters, schema and sample index. `origin` distinguishes models of the same name:
 the base URL of an OpenAI-compatible server (there every model may be called "default"). It is empty
 for Anthropic and Ollama, where the name names the model and the server's address is where this
 machine happens to find it. So that a copy of the store is a cassette which a colleague can play
@@ -103,8 +103,8 @@ class Request:
 
 
 class Reply(NamedTuple):
-    """What came back. `served` is the model as the server calls it, `latency_s` how long the server
-    took.
+    """The reply to a request. `served` is the model as the server calls it, `latency_s` how long the
+    server took.
 
     `finish` is "stop", "length" (cut at max_tokens) or "refusal".
     """
@@ -123,7 +123,7 @@ def lookup(request: Request) -> Reply | None:
 
 
 def lookup_many(requests: Sequence[Request], *, any_origin: bool = False) -> list[Reply | None]:
-    """Return the stored reply of each request, None where there is none.
+    """Return the stored reply of each request; None for a request without one.
 
     With `any_origin` a reply from another origin counts too, unless there are several: then it is
     None.
@@ -132,40 +132,44 @@ def lookup_many(requests: Sequence[Request], *, any_origin: bool = False) -> lis
         return [None] * len(requests)
     if database.is_shared():
         _move_spooled()
-    exact, portable = _found([request.key for request in requests], "key"), {}
+    exact = _found([request.key for request in requests], "key")
+    portable: Mapping[str, Sequence[Reply]] = {}
     if any_origin:
         others = [request.portable for request in requests if request.key not in exact]
         portable = _found(others, "portable")
-    either = (exact.get(each.key) or portable.get(each.portable, []) for each in requests)
-    # The last of several origins would depend on who wrote first: what is ambiguous is not found.
-    return [rows[0] if len(rows) == 1 else None for rows in either]
+    replies: list[Reply | None] = []
+    for request in requests:
+        found = exact.get(request.key) or portable.get(request.portable, [])
+        # The last of several origins would depend on who wrote first: an ambiguous reply is not found.
+        replies.append(found[0] if len(found) == 1 else None)
+    return replies
 
 
 def store(request: Request, reply: Reply) -> Reply:
-    """Keep the reply and give the one that is in the store: the first, when another process was
-    faster.
+    """Keep a reply and return the one that is in the store: the first, if another process was faster.
 
-    It is durable when this returns. Those of other threads that come while one is written share
-    the next transaction. What a shared database does not take is kept in the file of this machine,
-    from which the next lookup moves it over.
+    It is durable when this returns. Replies of other threads that come while one is written share
+    the next transaction. Replies that a shared database does not take are kept in the file of this
+    machine, from which the next lookup moves them over.
     """
     waiting, joining, writing = _batch(os.getpid())
     outcome = Future[Reply]()
     with joining:
         waiting.append((request, reply, outcome))
     with writing:
-        if not outcome.done():
-            with joining:
-                # in one order, or two processes would wait for each other's rows
-                together = sorted(waiting, key=lambda each: each[0].key)
-                waiting.clear()
-            try:
-                kept = _kept([each[:2] for each in together])
-                for (*_, each), stored in zip(together, kept, strict=True):
-                    each.set_result(stored)
-            except BaseException as exc:
-                for *_, each in together:
-                    each.set_exception(exc)
+        if outcome.done():  # the thread before wrote this one, too
+            return outcome.result()
+        with joining:
+            # in one order, or two processes would wait for each other's rows
+            together = sorted(waiting, key=lambda each: each[0].key)
+            waiting.clear()
+        try:
+            kept = _kept([(each, its_reply) for each, its_reply, _ in together])
+            for (_, _, its_outcome), stored in zip(together, kept, strict=True):
+                its_outcome.set_result(stored)
+        except BaseException as exc:
+            for _, _, its_outcome in together:
+                its_outcome.set_exception(exc)
     return outcome.result()
 
 
@@ -174,14 +178,14 @@ _Waiting = list[tuple[Request, Reply, Future[Reply]]]
 
 @lru_cache(maxsize=2)
 def _batch(process: int) -> tuple[_Waiting, threading.Lock, threading.Lock]:
-    """Return the replies of a process that wait to be written, the lock of those who add one, and
-    that of who writes.
+    """Return the replies of a process that wait to be written, the lock to add one, and the lock to
+    write them.
     """
     return [], threading.Lock(), threading.Lock()
 
 
 def _kept(batch: Sequence[tuple[Request, Reply]]) -> list[Reply]:
-    """Write replies and return what is kept; those that the shared database does not take go into
+    """Write replies and return the kept ones; replies that the shared database does not take go into
     the file of this machine.
     """
     try:
@@ -232,22 +236,29 @@ def _move_spooled() -> None:
 
 
 def _keep(execute: Execute, batch: Sequence[tuple[Request, Reply]]) -> list[Reply]:
-    """Insert replies by one statement, but for those that are there; return what is kept."""
-    values = [_row(*each) for each in batch]
-    marks = f"({','.join('?' * len(values[0]))})"
+    """Insert replies by one statement, and return for each the one that is kept: a reply to the same
+    request that is in the store stays.
+    """
+    rows = [_row(request, reply) for request, reply in batch]
+    marks = f"({','.join('?' * len(rows[0]))})"
     query = (
         f"INSERT INTO reply VALUES {','.join([marks] * len(batch))} "  # nosec B608: question marks
         "ON CONFLICT (key) DO NOTHING RETURNING key"
     )
-    new = {key: True for (key,) in execute(query, [value for row in values for value in row])}
-    return [
-        reply if new.pop(request.key, False) else _older(execute, request, reply)
-        for request, reply in batch
-    ]
+    values = [value for row in rows for value in row]
+    inserted = {key for (key,) in execute(query, values)}
+    kept = []
+    for request, reply in batch:
+        if request.key in inserted:
+            inserted.remove(request.key)  # a second reply to this request was not inserted
+            kept.append(reply)
+        else:
+            kept.append(_older(execute, request, reply))
+    return kept
 
 
 def _older(execute: Execute, request: Request, reply: Reply) -> Reply:
-    """Return the reply that is there; a damaged one is replaced."""
+    """Return the reply to a request that is in the store; a damaged one is replaced by `reply`."""
     query = f"SELECT {_REPLY}, checksum FROM reply WHERE key = ?"  # nosec B608: our columns
     [(*fields, checksum)] = execute(query, (request.key,))
     if checksum == _checksum(request.key, Reply(*fields)):
@@ -258,8 +269,8 @@ def _older(execute: Execute, request: Request, reply: Reply) -> Reply:
 
 @contextmanager
 def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
-    """Hold the right to send the request with this key; others that ask for the same wait here, in
-    any process.
+    """Hold the right to send the request with this key; threads of any process that would send the
+    same request wait here.
 
     The system gives the right back when its holder dies. Ends the wait with InterruptedError when
     `stop` is set.
@@ -312,7 +323,7 @@ def info() -> dict[str, Any]:
 
 
 def clear() -> int:
-    """Delete the replies and give their number. What budgets have spent stays on record."""
+    """Delete the replies and return their number. Spent budgets stay on record."""
     if not database.exists():
         return 0
 

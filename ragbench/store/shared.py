@@ -185,7 +185,7 @@ class SharedDatabase:
         return connection
 
     def _locked(self, connection: sqlalchemy.Connection, key: str) -> bool:
-        """Return True if the database gives the lock of a key; a lost connection is forgotten."""
+        """Return True if the database grants the lock of a key; a lost connection is forgotten."""
         query = "SELECT pg_try_advisory_lock(%s)"
         try:
             return bool(connection.exec_driver_sql(query, (_number(key),)).scalar())

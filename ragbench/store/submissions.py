@@ -1,7 +1,7 @@
 """Batches of requests that providers work on, kept where the replies are until theirs are stored.
 
 A batch is written before it is submitted, and its id as soon as there is one: a process that is
-killed in between leaves what the next one recognises the batch by, instead of paying for it again.
+killed in between leaves a tag by which the next one recognises the batch, instead of paying again.
 """
 
 import json
@@ -15,7 +15,7 @@ from ragbench.store.replies import Request
 class Batch(NamedTuple):
     """Requests to one model (`account` is its name and origin) at one provider.
 
-    `id` is the provider's, "" until it is known; `reservation` that of the budget, 0 without one.
+    `id` is the provider's, "" until it is known; `reservation` is the budget's number, 0 without one.
     """
 
     tag: str
