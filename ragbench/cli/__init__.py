@@ -1,4 +1,4 @@
-"""The command `ragbench`. What a command needs is imported when it is called, so that --help is
+"""The command `ragbench`. The imports of a command run when it is called, so that --help is
 instant.
 """
 

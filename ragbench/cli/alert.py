@@ -30,8 +30,8 @@ def add(
     """Add a rule, or replace the same one. One message is sent when a breach begins (type failure), one
     when it is over (success), and reminders between (warning).
 
-    A threshold is crossed where the whole interval is beyond it; drift, where a headline measure or
-    one with a target got worse; failed, where a run missed a target of its user or a job broke off.
+    A threshold is crossed if the whole interval is beyond it; drift, if a headline measure or
+    one with a target got worse; failed, if a run missed a target of its user or a job broke off.
 
     Args:
         rule: 'MEASURE<0.8', 'MEASURE>0.2', drift or failed.
@@ -65,10 +65,8 @@ def list_alerts(*, limit: AtLeast0 = 10, database: Database = "", as_json: Json 
 
     Example: ragbench alert list
     """
-    rules, raised = (
-        service.alerts(database=database),
-        service.raised_alerts(limit=limit, database=database),
-    )
+    rules = service.alerts(database=database)
+    raised = service.raised_alerts(limit=limit, database=database)
     rules = rules.assign(
         id=rules["id"].str[:10],
         rule=rules["rule"].where(rules["point"] == 0, rules["rule"] + " --point"),
@@ -77,9 +75,14 @@ def list_alerts(*, limit: AtLeast0 = 10, database: Database = "", as_json: Json 
     )
     columns = "id rule series client_id to last".split()
     print_table(rules, columns, {"last": "raised, last (UTC)"}, as_json=as_json)
-    for row in raised.to_dict("records") if not as_json else ():
-        title, error = row["text"].partition("\n")[0], f" ({row['error']})" if row["error"] else ""
-        typer.echo(f"{row['made_at'][:16]}  {row['rule_id'][:10]}  {row['state']}{error}  {title}")
+    if as_json:
+        return
+    for row in raised.to_dict("records"):
+        title = row["text"].partition("\n")[0]
+        state = row["state"]
+        if row["error"]:
+            state += f" ({row['error']})"
+        typer.echo(f"{row['made_at'][:16]}  {row['rule_id'][:10]}  {state}  {title}")
 
 
 @alert_app.register("test")

@@ -84,7 +84,8 @@ def audit_command(
             return 0
         llms.check_servers(judge)
         records = {}
-        failed, unscored = False, False
+        failed = False
+        unscored = False
         for criterion in chosen:
             audit, agreement = ask(criterion)
             path = save_card(name, criterion, audit, agreement)

@@ -1,4 +1,4 @@
-"""`ragbench cache`: what is kept on disk between runs."""
+"""`ragbench cache`: the data kept on disk between runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def info() -> None:
 
 @cache_app.register()
 def clear(*, replies: bool = False) -> None:
-    """Delete what is computed again when needed. Replies of language models stay, unless --replies
+    """Delete the data that is computed again when needed. Replies of language models stay, unless --replies
     is given.
 
     Args:

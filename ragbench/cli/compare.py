@@ -27,7 +27,7 @@ def compare_command(
     database: Database = "",
     as_json: Json = False,
 ) -> int:
-    """Compare results with the first, or those of a sweep with its baseline: the decision, and the
+    """Compare results with the first, or the results of a sweep with its baseline: the decision, and the
     table of the comparison notebook.
 
     Results of other tools are read as they are: a table (CSV, TSV, JSON, JSON Lines, parquet, xlsx) with a row

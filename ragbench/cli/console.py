@@ -100,7 +100,7 @@ def print_table(
     """Print columns of a frame under their headings, one line per row; times to the minute. As
     JSON: `print_json`.
 
-    Columns are as wide as what they hold; the last one is cut by no terminal. Those without a heading
+    Columns are as wide as their cells; the last one is cut by no terminal. Those without a heading
     have their name: "client" of client_id, "made (UTC)" of made_at.
     """
     if as_json:

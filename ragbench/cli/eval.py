@@ -65,7 +65,7 @@ def eval_command(
         test_set: A test-set file, a folder, or a dataset's name.
         corpus: The documents: a folder, a corpus.jsonl or a dataset's name.
         auto_generate_datasets: Evaluate the newest data set in testsets/; one that is older than 7
-            days, or missing, is generated first from --docs, or what was sent to the server:
+            days, or missing, is generated first from --docs, or the documents sent to the server:
             EVALUATION_DEFAULT_SAMPLE_SIZE pairs, by the model of RAG_EVAL_PROVIDER.
         split: Of a dataset that has several: train, dev, test.
         query: Ask this one question instead of a test set's.
@@ -81,12 +81,12 @@ def eval_command(
 
     Judge:
         judge_provider: The judge's provider: anthropic, ollama, openai.
-        judge_model: The judge's model; default: that of its provider.
+        judge_model: The judge's model; default: its provider's model.
 
     Output:
         output: Folder, or a file ending in .json, .md, .html, .xml (JUnit) or .jsonl (traces as
             OTLP JSON); default: a new folder in results/eval.
-        force: Replace what is there.
+        force: Replace existing files.
         verbose: Print the whole report.
         as_json: Print the report as JSON, and nothing else.
 
@@ -271,7 +271,7 @@ def _note_changes(result: evaluation.Result, path: Path) -> None:
         try:
             config = read_json(config_path, "")
         except DataError:
-            continue  # what is damaged is reported where it is read
+            continue  # a damaged file is reported by the code that reads it
         if not isinstance(config, dict) or config_path.parent == path:
             continue
         if _what_is_asked(config) != _what_is_asked(result.config):

@@ -28,7 +28,7 @@ def fresh_testset(documents: str, requests: Requests) -> tuple[Path, str]:
     without a provider they are known-item questions.
 
     Args:
-        documents: as `--docs`; "" = what was sent to the server, or lies in `documents/`.
+        documents: as `--docs`; "" = the documents sent to the server, or in `documents/`.
 
     Raises:
         ConfigError: there are no documents, or the sample size is not a number.

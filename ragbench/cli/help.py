@@ -60,7 +60,7 @@ def joined(text: str) -> str:
     """Return the paragraphs of a docstring before its options, each in one line, so that the
     terminal alone decides where lines end.
 
-    The exit status is a paragraph of its own.
+    The exit status is a separate paragraph.
 
     >>> joined("One line,\\nand another.\\n\\nNext. Exit status: 0 done.\\n\\nArgs:\\n    n: Three.")
     'One line, and another.\\n\\nNext.\\n\\nExit status: 0 done.'
@@ -86,7 +86,7 @@ _WITHOUT_VALUE = {"--judge": "env", "--race": "auto"}
 
 
 class Command(_ShortTypes, TyperCommand):
-    """A command whose errors are printed in one line each; what it returns is its exit status."""
+    """A command whose errors are printed in one line each; it returns its exit status."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         completed = []

@@ -50,9 +50,11 @@ def _newest(
         print_json(runs)
         return
     if runs.empty:
-        which = f" of {series or client}" if series or client else ""
+        subject = "No run"
+        if series or client:
+            subject += f" of {series or client}"
         advice = "`ragbench history import results/` adds earlier ones."
-        typer.echo(f"No run{which} is recorded yet. {advice}")
+        typer.echo(f"{subject} is recorded yet. {advice}")
         return
     runs = runs.assign(
         run=runs["run"].str[:10],
@@ -67,7 +69,7 @@ history_app.callback()(with_options(_newest))
 
 @history_app.register()
 def show(run: str, *, database: Database = "", as_json: Json = False) -> None:
-    """Show one run: what it was, its measures, where its files are.
+    """Show one run: its settings, its measures, the place of its files.
 
     Args:
         run: The beginning of a run's id.
@@ -108,9 +110,10 @@ def trend(
     Example: ragbench history trend nDCG@10 --series nightly
     """
     runs = service.trend(measure, series=series, client=client, database=database)
-    runs["note"] = [
-        "; ".join(filter(None, texts)) for texts in zip(runs["changed"], runs["note"], strict=True)
-    ]
+    notes = []
+    for texts in zip(runs["changed"], runs["note"], strict=True):
+        notes.append("; ".join(filter(None, texts)))
+    runs["note"] = notes
     runs["made_at"] = runs["made_at"].map(str)
     if as_json:
         print_json(runs)
@@ -118,13 +121,14 @@ def trend(
     for (name, configuration), part in runs.groupby(["series", "configuration"], sort=False):
         typer.echo(f"{name}, {configuration}" if configuration != name else name)
         _print_means(part, "made_at", state="state", note="changed")
-        for made_at, moved in part.loc[part["moved"] != "", ["made_at", "moved"]].to_numpy():
+        alarms = part[part["moved"] != ""]
+        for made_at, moved in zip(alarms["made_at"], alarms["moved"], strict=True):
             typer.echo(f"Noticed {made_at[:16]}; the questions that moved most: {moved}")
 
 
 @history_app.register("import")
 def import_folder(folder: Path, *, client: str = "", database: Database = "") -> int:
-    """Add earlier results; what is known already is left as it is.
+    """Add earlier results; recorded runs are left unchanged.
 
     Exit status: 0 done, 1 a folder could not be read.
 
@@ -142,7 +146,9 @@ def import_folder(folder: Path, *, client: str = "", database: Database = "") ->
 
 
 def _passed(run: pd.Series) -> str:
-    """Return if a run met its targets, and how many of its questions passed."""
+    """Return whether a run met its targets and how many of its questions passed, as a text; "" if
+    neither is known.
+    """
     import pandas as pd
 
     from ragbench.evaluation.formats import passed_text
@@ -150,9 +156,10 @@ def _passed(run: pd.Series) -> str:
     parts = []
     if not pd.isna(run["passed"]):
         parts.append("passed" if run["passed"] else "FAILED")
-    passed, decided = run["questions_passed"], run["questions_decided"]
-    if not (pd.isna(passed) or pd.isna(decided)):
-        parts.append(passed_text(int(passed), int(decided), int(run["questions"])))
+    n_passed = run["questions_passed"]
+    n_decided = run["questions_decided"]
+    if not pd.isna(n_passed) and not pd.isna(n_decided):
+        parts.append(passed_text(int(n_passed), int(n_decided), int(run["questions"])))
     return ": ".join(parts)
 
 

@@ -20,7 +20,7 @@ def add(name: str, *, client: str = "", role: str = "reader", database: Database
     """Make a key and print it, this once: only its SHA-256 is stored.
 
     Args:
-        name: What the key is called.
+        name: Name of the key.
         client: Whose data it opens; '*' = everyone's.
         role: reader, runner (also starts evaluations), admin (also schedules, alerts, keys).
 

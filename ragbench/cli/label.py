@@ -49,7 +49,7 @@ def label_command(
 
     Each verdict is in the sheet before the next answer is shown; Ctrl-C ends, and the same command
     continues. Without a terminal it draws the next questions into the sheet, to be filled in with
-    the notebook label.ipynb or a spreadsheet, and prints what is known.
+    the notebook label.ipynb or a spreadsheet, and prints the estimate so far.
 
     Args:
         results: Folders of two results, or of one for its mean; or runs of the history.

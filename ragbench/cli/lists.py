@@ -14,7 +14,7 @@ from ragbench.cli.options import Json
 from ragbench.errors import check_known
 from ragbench.extension import FORM
 
-Names = dict[str, str]  # name -> what it is
+Names = dict[str, str]  # name -> its description
 
 
 def _datasets() -> Names:

@@ -27,7 +27,7 @@ Corpus = Annotated[
     str, typer.Option("--docs", help="The documents: a folder, a corpus.jsonl or a dataset's name.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 Database = Annotated[
     str,
     typer.Option(
@@ -71,7 +71,7 @@ Yes = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Requests:
-    """What a command may send to language models.
+    """The requests that a command may send to language models.
 
     Requests:
         dry_run: Show requests and cost; send and write nothing.
@@ -114,7 +114,7 @@ class Requests:
 
 
 def results_at(names: Sequence[str | Path], database: str = "") -> evaluation.Results:
-    """Return the results that names mean; the baseline is that of the first name, else its first
+    """Return the results that names mean; the baseline is the one of the first name, else its first
     result.
 
     Args:
@@ -163,7 +163,7 @@ def _is_single_result(path: Path) -> bool:
 
 
 def print_plan(plan: llms.DryRun | SweepPlan, judge: str = "") -> None:
-    """Print what a dry run has counted: the questions to systems, whose price is not known; the
+    """Print the counts of a dry run: the questions to systems, whose price is not known; the
     requests to each model, with the address that they go to; the total cost.
     """
     for system, n_questions in plan.questions.items():

@@ -207,7 +207,7 @@ def _ask_system(name: str, question: str, data: Dataset) -> Probed:
 
 
 def _print_answer(answer: Answer | None, proposal: Mapping[str, Any]) -> None:
-    """Print what was recognised."""
+    """Print the recognised parts of an answer, and their paths (`proposal`)."""
     if answer is None:
         typer.echo(
             "Neither an answer nor contexts were recognised; write [reply] with the paths of "

@@ -22,7 +22,7 @@ def publish_command(
     question.
 
     The pages load nothing from elsewhere and can be put on any web server or opened from the disk.
-    They hold what the notebooks show, also texts of documents: mind whom you give them to.
+    They hold everything that the notebooks show, also texts of documents: take care who gets them.
 
     Args:
         results: Folder of a sweep or a study.

@@ -35,7 +35,7 @@ def add(
     An option that the command does not have is an error now, not when the schedule is due.
 
     Args:
-        name: What the schedule is called; also its runs in the history.
+        name: Name of the schedule, and of its runs in the history.
         cron: As in crontab; left out: EVALUATION_SCHEDULE_CRON, else 0 2 * * *.
         command: eval, sweep, testset generate or testset draft, with options.
         zone: Of the times, such as Europe/Vienna.
@@ -61,7 +61,7 @@ def _check_command(ctx: typer.Context, command: list[str]) -> None:
         name = words.pop(0)
         found = context.command.get_command(context, name)
         if found is None:
-            return  # `add_schedule` names what a schedule may run
+            return  # `add_schedule` lists the commands that a schedule may run
         if hasattr(found, "get_command"):
             context = type(context)(found, info_name=name, parent=context)
         else:
@@ -92,7 +92,7 @@ def pause(name: str, *, resume: bool = False, client: str = "", database: Databa
     """Pause a schedule, or resume it.
 
     Args:
-        name: What the schedule is called.
+        name: Name of the schedule.
         resume: Resume it.
         client: Whose it is.
 
@@ -106,7 +106,7 @@ def remove(name: str, *, client: str = "", database: Database = "") -> None:
     """Remove a schedule and its jobs; its runs stay in the history.
 
     Args:
-        name: What the schedule is called.
+        name: Name of the schedule.
         client: Whose it is.
 
     Example: ragbench schedule remove nightly

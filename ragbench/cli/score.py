@@ -46,14 +46,16 @@ def score_command(
     from ragbench.metrics.retrieval import one_of_each, parse_measures
     from ragbench.testsets.loader import load_dataset
 
-    names = [path.name.removesuffix(".gz").rpartition(".")[0] or path.name for path in runs]
-    if len(set(names)) < len(names):
-        names = [str(path) for path in runs]
+    names = _names_of_runs(runs)
     first = baseline or names[0]
     check_known("run", names, first)
     # A comma in parentheses is part of a name.
-    named = [str(name) for name in parse_measures(re.split(r",(?![^()]*\))", measure))]
-    judged = [name.replace("nDCG", "Judged") for name in named if name.startswith("nDCG")]
+    named_measures = [str(name) for name in parse_measures(re.split(r",(?![^()]*\))", measure))]
+    added_measures = []
+    for name in named_measures:
+        fraction_judged = name.replace("nDCG", "Judged")
+        if name.startswith("nDCG") and fraction_judged not in named_measures:
+            added_measures.append(fraction_judged)
     rankings = {name: metrics.read_run(path) for name, path in zip(names, runs, strict=True)}
     if Path(qrels).is_file():
         labels = metrics.read_qrels(qrels)
@@ -61,21 +63,34 @@ def score_command(
         data = load_dataset(qrels, split)
         labels = one_of_each(data, data.qrels)
         rankings = {name: one_of_each(data, run) for name, run in rankings.items()}
-    scored = list(dict.fromkeys([*named, *judged]))
-    scores = {name: metrics.score_run(labels, run, scored) for name, run in rankings.items()}
-    means = _means(scores, {*judged} - {*named})
-    others = statistics.compare_all(scores, first, measures=named) if len(scores) > 1 else None
+    all_measures = list(dict.fromkeys([*named_measures, *added_measures]))
+    scores = {name: metrics.score_run(labels, run, all_measures) for name, run in rankings.items()}
+    means = _means(scores, set(added_measures))
+    comparison = None
+    if len(scores) > 1:
+        comparison = statistics.compare_all(scores, first, measures=named_measures)
     if as_json:
-        differences = [] if others is None else _records(others)
+        differences = [] if comparison is None else _records(comparison)
         print_json({"means": _records(means), "baseline": first, "differences": differences})
         return
     typer.echo(means.round(4).to_string(index=False))
-    for name in sorted({*judged} & {*means["measure"]} - {*named}):
-        typer.echo(f"{name} is below 1: what has no judgement counts as not relevant.")
-    if others is not None:
-        typer.echo(f"\nDifferences from {first}, paired by query; {named[0]} decides:")
+    for name in sorted({*added_measures} & {*means["measure"]}):
+        typer.echo(f"{name} is below 1: documents without a judgement count as not relevant.")
+    if comparison is not None:
+        typer.echo(f"\nDifferences from {first}, paired by query; {named_measures[0]} decides:")
         columns = "name measure difference ci_low ci_high p_value p_adjusted decision n".split()
-        typer.echo(others[columns].round(4).to_string(index=False))
+        typer.echo(comparison[columns].round(4).to_string(index=False))
+
+
+def _names_of_runs(paths: list[Path]) -> list[str]:
+    """Return the names of files without their endings; their paths if two names are the same."""
+    names = []
+    for path in paths:
+        stem, _, _ = path.name.removesuffix(".gz").rpartition(".")
+        names.append(stem or path.name)
+    if len(set(names)) < len(names):
+        return [str(path) for path in paths]
+    return names
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -51,7 +51,7 @@ def serve_command(
         job_memory: Megabytes that one may use, on Linux; 0 = any.
         grace: Seconds that jobs have to finish when it is stopped.
         lease: Seconds until the jobs of a dead server are taken over.
-        behind_proxy: Addresses of proxies, with commas: what they forward about the caller is true.
+        behind_proxy: Addresses of trusted proxies, with commas: their headers about the caller are believed.
 
     Example: ragbench serve --root my-evaluation
     """

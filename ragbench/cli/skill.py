@@ -1,4 +1,4 @@
-"""`ragbench skill`: what a coding agent needs to know to use ragbench and to read its conclusions."""
+"""`ragbench skill`: instructions for coding agents on using ragbench and reading its conclusions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def skill_command(folder: Path | None = None, *, force: bool = False) -> None:
 
     Args:
         folder: Where agents look for skills; the copy is FOLDER/ragbench.
-        force: Replace what is there.
+        force: Replace existing files.
 
     Example: ragbench skill .claude/skills
     """

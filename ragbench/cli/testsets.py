@@ -264,7 +264,7 @@ def merge(
         if not named:
             named = _documents_named(source, corpus, output)
             named_documents = other.corpus
-    if named_documents.keys() != dataset.corpus.keys():  # one set has documents of its own
+    if named_documents.keys() != dataset.corpus.keys():  # one set has other documents
         named = ""
     saved = save_testset(dataset, output, form, corpus=named, force=force)
     typer.echo(f"{len(dataset.cases)} cases in {shown(saved)} ({form}): {', '.join(counts)}")
@@ -276,7 +276,7 @@ _LISTED_TWINS = 5
 
 
 def _load(source: str, corpus: str) -> Dataset:
-    """Return a test set with these documents, or with its own where it holds them."""
+    """Return a test set with these documents, or with its own if it holds any."""
     from ragbench.testsets.forms import is_testset
     from ragbench.testsets.loader import load_dataset
 
@@ -363,7 +363,7 @@ def _with_outcomes(dataset: Dataset, no_answer: str) -> Dataset:
 
 
 def _has_label(dataset: Dataset, case: Case) -> bool:
-    """Return True if anything says what a right answer is, or where it is."""
+    """Return True if a case states a right answer, or a place that holds one."""
     return bool(
         case.reference_answer
         or case.gold_facts
@@ -380,7 +380,7 @@ def _has_label(dataset: Dataset, case: Case) -> bool:
 def validate(
     path: Annotated[Path, typer.Argument(metavar="TESTSET")], *, corpus: Corpus = ""
 ) -> int:
-    """List every problem of a test set: file, line, field, value, and what was expected.
+    """List every problem of a test set: file, line, field, value, and the expected form.
 
     With --docs its labels are compared with the documents: evidence, sections, names of
     documents. Gold facts that no labelled passage holds are named; they may be right in other
@@ -432,10 +432,10 @@ def draft(
     Args:
         docs: Your documents: a folder of .md, .rst, .txt, .html, .pdf and .docx files, a
             corpus.jsonl, or a dataset's name.
-        output: A .yaml file; where it is there, the drafts are added to it.
+        output: A .yaml file; if it exists, the drafts are added to it.
         limit: Questions at most.
         seed: Of the choice.
-        name: Of the test set; default: that of the documents.
+        name: Of the test set; default: the name of the documents.
 
     Example: ragbench testset draft --docs docs --output drafts.yaml
     """

@@ -35,7 +35,7 @@ def tune_command(
     Args:
         judge: anthropic:<model>, ollama:<model>, openai:<model>, env, or package.module:attribute.
         labels: Label sheets by people (`ragbench label`), with 30 or more labels by this criterion.
-        criterion: What is judged: correctness, or one with levels of your own, as for eval.
+        criterion: The judged criterion: correctness, or one with your own levels, as for eval.
         wording: Another wording of the question, in addition to a strict and a lenient one.
         n_examples: Labelled answers that a candidate with examples shows.
         max_requests: Refuse to begin if it takes more.
