@@ -79,7 +79,7 @@ class ClaudeLine(BaseModel):
 
 
 class Claude(Reader):
-    """One model of Anthropic's. What it turns out not to take is left out from then on."""
+    """One model of Anthropic's. A parameter that it refuses is left out from then on."""
 
     def __init__(self, model: str, key: str, base_url: str | None) -> None:
         super().__init__(f"anthropic:{model}", (key,))
@@ -230,7 +230,7 @@ class Claude(Reader):
                 parts.append(block.text or "")
             elif block.type == "tool_use" and block.name == _TOOL:
                 parts.append(json.dumps(block.input, ensure_ascii=False))
-        # The three are disjoint parts of what was read; all of them are paid for.
+        # The three are disjoint parts of the input; all of them are paid for.
         read = (
             usage.input_tokens + usage.cache_creation_input_tokens + usage.cache_read_input_tokens
         )

@@ -105,7 +105,7 @@ def generate_many(
                     completions[other] = completions[pair]
                 bar.update(1 + len(not_sent))
     finally:
-        stop.set()  # what a thread still receives after Ctrl-C goes to the store
+        stop.set()  # a reply that a thread receives after Ctrl-C goes to the store
     in_order = []
     for pair in pairs:
         in_order.append(completions[pair])

@@ -1,6 +1,6 @@
 """Requests by the batch interfaces of providers: answered within a day, at half the price.
 
-What is submitted is in the store before it leaves, so that a command which was stopped continues
+A batch is in the store before it is submitted, so that a command which was stopped continues
 with the batches that it has paid for.
 """
 

@@ -127,7 +127,7 @@ class DryRun:
 
 @contextmanager
 def dry_run() -> Iterator[DryRun]:
-    """Run the code inside without sending anything, and count what it would send.
+    """Run the code inside without sending anything, and count its requests.
 
     Also systems under test that are not ragbench's own (services, functions) are not asked. It
     holds for all threads of this process. What comes out of the code are stand-ins, of no use for

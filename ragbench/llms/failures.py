@@ -94,7 +94,7 @@ class RequestError(ModelError):
 
 
 def unreadable(name: str, body: str) -> RequestError:
-    """Return the failure of a reply that is not what the provider's interface promises: half a
+    """Return the failure of a reply of another form than the provider's interface promises: half a
     body, a proxy's error page. The same request would be paid for again and end alike.
     """
     return RequestError(
@@ -106,7 +106,7 @@ def unreadable(name: str, body: str) -> RequestError:
 
 
 class Reader:
-    """Reads what one provider replies; `clean` leaves its secrets out."""
+    """Reads the replies of one provider; `clean` leaves its secrets out."""
 
     def __init__(self, name: str, secrets: tuple[str, ...]) -> None:
         self.name = name
@@ -169,7 +169,7 @@ class Reader:
     def failure_of(
         self, exc: Exception, address: str, timeout_s: float, way_out: str
     ) -> RequestError:
-        """Return what an error of httpx, of httpx2 (its successor) or of our bounds on replies means.
+        """Return the failure behind an error of httpx, of httpx2 (its successor) or of our bounds on replies.
 
         - A reply out of bounds: it may have been paid for. Asked again it would be the same, unless
           it was late. A redirect to another host (REFUSED) was not paid for, and ends the run.
@@ -183,7 +183,7 @@ class Reader:
                 return RequestError(reason, exc.failure, stop=True)
             tries = 2 if exc.failure is FailureKind.TIMEOUT else 1
             return RequestError(reason, exc.failure, tries=tries, paid=True)
-        # by name, as httpx and httpx2 have classes of their own
+        # by name, as httpx and httpx2 have different classes
         class_names = {class_.__name__ for class_ in type(exc).__mro__}
         if class_names & {"ConnectError", "ConnectTimeout"}:
             return RequestError(
@@ -212,7 +212,7 @@ def scrubbed(text: str, secrets: Iterable[str]) -> str:
     queries write it.
 
     A key of fewer than 6 characters ("1", "none", as local servers take them) is a word, and stays.
-    Replies are never passed through this function: what a system said is not changed.
+    Replies are never passed through this function: a system's words are not changed.
 
     >>> scrubbed("Incorrect API key: sk-123", ["sk-123"]), scrubbed("404: no page 1", ["1"])
     ('Incorrect API key: ***', '404: no page 1')

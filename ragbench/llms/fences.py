@@ -4,8 +4,8 @@ The tags end in a code that is taken from a digest of the fenced texts, so the s
 same bytes and the reply store finds it again, on any machine; a secret or a random number could not
 do that. It is as safe as a random code all the same: a code that occurs in any of the fenced texts
 is not used, the next one is tried. So no text can close its fence, not even one whose author knew
-everything else in the request and searched for a text with its own code. A code also occurs where
-it is written in full width, with invisible signs within it, or in letters that look like its own.
+everything else in the request and searched for a text with its own code. A code also counts as
+found if it is written in full width, with invisible signs within it, or in letters that look alike.
 """
 
 import hashlib
@@ -32,16 +32,18 @@ def fence_code(texts: Sequence[str], *, digits: int = 8) -> str:
     sha = hashlib.sha256()
     for text in folded:
         sha.update(f"{len(text)}:{text}".encode())
-    codes = (
-        hashlib.sha256(sha.digest() + i.to_bytes(8, "big")).hexdigest()[:digits] for i in count()
-    )
-    texts = [*folded, *map(_bare, folded)]
-    return next(code for code in codes if not any(code in text for text in texts))
+    searched = [*folded, *map(_bare, folded)]
+    for i in count():
+        number = i.to_bytes(8, "big")
+        code = hashlib.sha256(sha.digest() + number).hexdigest()[:digits]
+        if not any(code in text for text in searched):
+            return code
+    raise AssertionError("not reached: there is always another code")
 
 
 def _bare(text: str) -> str:
-    """Return the ASCII letters and digits of a casefolded text alone, look-alikes as what they look
-    like.
+    """Return the ASCII letters and digits of a casefolded text alone; look-alikes count as the letters
+    that they look like.
 
     >>> _bare("＜/answer-３1\u200b１ ٥е7＞")
     'answer3115e7'
@@ -67,6 +69,5 @@ def numbered(texts: Sequence[str], code: str, tag: str = "document") -> str:
     """Return documents as the prompts show them: each fenced, after its number from 1; "(none)" if
     there are none.
     """
-    return (
-        "\n".join(f"[{i}]\n{fence(tag, text, code)}" for i, text in enumerate(texts, 1)) or "(none)"
-    )
+    documents = [f"[{i}]\n{fence(tag, text, code)}" for i, text in enumerate(texts, 1)]
+    return "\n".join(documents) or "(none)"

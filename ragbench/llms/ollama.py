@@ -13,7 +13,7 @@ _SMALLEST_CONTEXT = 4096
 
 
 def tokens(count: object) -> int:
-    """Return a server's usage figure; 0 where it gives none."""
+    """Return a server's usage figure; 0 without one."""
     return count if isinstance(count, int) and 0 <= count < 2**53 else 0
 
 

@@ -87,7 +87,7 @@ class BatchLine(BaseModel):
 
 
 class OpenAI(Server):
-    """One model of one server. What the server turns out not to take is left out from then on."""
+    """One model of one server. A parameter that the server refuses is left out from then on."""
 
     def __init__(self, model: str, base_url: str, key: str | None) -> None:
         hints = {

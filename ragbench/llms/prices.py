@@ -58,7 +58,7 @@ class Price(NamedTuple):
         return (input_tokens * self.input + output_tokens * self.output) / 1e6
 
     def has_usage(self, input_tokens: int, output_tokens: int) -> bool:
-        """Return True if a reply states what is paid for; no request is empty."""
+        """Return True if a reply states its paid tokens or searches; no request is empty."""
         return bool(output_tokens if self.search else input_tokens)
 
 

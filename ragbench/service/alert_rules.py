@@ -1,13 +1,13 @@
 """Alerts: rules about runs, checked when a run is recorded and by `run_due`.
 
 Alerts come in episodes: one message when a breach begins, a reminder after every `remind_days`, and
-one when it is over. An episode is that of one configuration in a series, or of one schedule. A
+one when it is over. An episode belongs to one configuration in a series, or to one schedule. A
 breach of a whole interval is over once the mean is back at the limit, so that noise around the limit
 is one episode. Drift is compared within an epoch; another epoch begins without an episode.
 
 An alert is a row, written in the transaction that records its run. The process that takes the row
 over sends it: one that dies before leaves it to the next one; one that dies while it sends leaves
-it in the state "sending", and it is not sent again. What a target refused is tried again by
+it in the state "sending", and it is not sent again. A message that a target refused is tried again by
 `run_due` for a day, at the targets that did not get it.
 """
 
@@ -84,7 +84,7 @@ def add_alert(
         to: references to environment variables that hold addresses in apprise's form, such as
             "${SLACK_URL}"; none = a line in the log, which is written in any case.
         series: the evaluation, sweep or schedule; "" = every evaluation, and no sweep.
-        client: whose runs; "*" = those of every client.
+        client: whose runs; "*" = the runs of every client.
         point: the mean alone decides.
         remind_days: days after which a breach that goes on is told again; 0 = never.
 
@@ -117,10 +117,10 @@ def add_alert(
 
 
 def check_targets(to: Sequence[str]) -> None:
-    """Refuse what is not a reference to an environment variable.
+    """Refuse targets that are not references to environment variables.
 
     Raises:
-        ConfigError: naming how many; what was written may hold a password.
+        ConfigError: naming how many; the refused texts may hold a password.
     """
     if bad := [target for target in to if not _TARGET.fullmatch(target)]:
         raise ConfigError(
@@ -141,7 +141,7 @@ def replace_threshold(
     """Add the rule that the pass rate is at least `limit`, in place of those for it that a series
     has, and the rule "failed" for a job that cannot run.
 
-    They are sent `to` these targets; none = to those of the rules that they replace.
+    They are sent `to` these targets; none = to the targets of the rules that they replace.
 
     Raises:
         ConfigError, DataError: as `add_alert`.
@@ -206,7 +206,7 @@ def raised_alerts(*, limit: int = 20, database: str = "") -> pd.DataFrame:
 
 
 def remove_alert(rule: str, *, database: str = "") -> None:
-    """Remove a rule, by itself or by the beginning of its id; what it raised stays listed.
+    """Remove a rule, by itself or by the beginning of its id; its earlier alerts stay listed.
 
     Raises:
         ConfigError: no rule, or several, are meant.
@@ -597,7 +597,7 @@ def _send(target: str, text: str, notify_type: str = "info") -> str:
 
 @contextmanager
 def _silenced() -> Iterator[None]:
-    """Suppress every log and warning of apprise and what it sends with."""
+    """Suppress every log and warning of apprise and of the packages with which it sends."""
     names = ("apprise", "urllib3", "urllib3.connectionpool", "requests")
     loggers = [logger for logger in map(logging.getLogger, names) if not logger.disabled]
     try:

@@ -72,7 +72,7 @@ def create_app(
     Args:
         root: test sets, systems and results are files below it.
         database: a file or URL; "" = RAGBENCH_DATABASE, else a file in the user's data folder.
-        admin_key: one that opens everything until this process ends; "" = only those of `ragbench
+        admin_key: a key that opens everything until this process ends; "" = only the keys of `ragbench
             key`.
         queue: what works at jobs while the server runs; None = one job at a time.
     """
@@ -111,7 +111,7 @@ def create_app(
 
 
 async def _refused(request: Request, exc: Exception) -> JSONResponse:
-    """Answer an error of the library: what was requested cannot be done, or the database cannot be
+    """Answer an error of the library: the request cannot be done, or the database cannot be
     used.
     """
     if isinstance(exc.__cause__, (SQLAlchemyError, OSError)):
@@ -126,7 +126,7 @@ async def _refused(request: Request, exc: Exception) -> JSONResponse:
 
 
 def _invalid(request: Request, exc: RequestValidationError) -> JSONResponse:
-    """Answer what a route cannot take: in one sentence, without the values that were sent."""
+    """Answer an invalid request in one sentence, without the values that were sent."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
     is_json = kind == "application/json" or kind.endswith("+json")
     body_errors = [error["type"] for error in exc.errors() if error["loc"] == ("body",)]

@@ -31,7 +31,7 @@ class Body(BaseModel):
 
 
 class CriterionBody(Body):
-    """A criterion of the client: what a judge decides about each answer, as the measure
+    """A criterion of the client: a question that a judge decides for each answer, as the measure
     `llm_<name>`.
     """
 

@@ -15,7 +15,7 @@ _NEWEST = 7
 def known_trends(
     measures: Iterable[str], *, series: str = "", client: str | None = None, database: str = ""
 ) -> dict[str, pd.DataFrame]:
-    """Return measure -> `trend`, of the measures that any run has; the options are those of `trend`."""
+    """Return measure -> `trend`, for measures that any run has; the options are passed to `trend`."""
     trends = {}
     for measure in dict.fromkeys(measures):
         with suppress(ConfigError):
@@ -24,17 +24,17 @@ def known_trends(
 
 
 def drift_sentences(drifts: Mapping[str, Mapping[str, Drift]]) -> list[str]:
-    """Return what can be said of each measure over time, in sentences of Markdown.
+    """Return a sentence of Markdown on each measure and epoch that changed, or has enough runs to
+    notice a change.
 
     Args:
         drifts: measure -> the id of the newest run of each epoch -> its drift, as from `drifts`.
     """
-    sentences = [
-        f"**{measure}**: {drift.text}"
-        for measure, epochs in drifts.items()
-        for drift in epochs.values()
-        if drift.changes or drift.notice
-    ]
+    sentences = []
+    for measure, epochs in drifts.items():
+        for drift in epochs.values():
+            if drift.changes or drift.notice:
+                sentences.append(f"**{measure}**: {drift.text}")
     return sentences or ["too few runs of any configuration"]
 
 

@@ -114,23 +114,32 @@ class EvaluationBody(Body):
     config: ConfigBody = Field(default_factory=lambda: ConfigBody.model_validate({}))
 
     def run(self) -> RunBody:
-        """Return the same as a body of /api/v1/runs."""
+        """Return this evaluation as a body of /api/v1/runs."""
         config = self.config
-        limits = {
-            "semantic": config.minSemanticSimilarity,
-            "keyword": config.minKeywordMatch,
-            "expected_document": config.minCitationAccuracy,
-            f"{'llm_' * config.useLlmAsJudge}hallucination": config.maxHallucinationRate,
-        }
-        used = {"semantic": config.useSemanticEvaluation, "keyword": config.useKeywordEvaluation}
-        unused = dict.fromkeys((part for part, is_used in used.items() if not is_used), 0)
+        hallucination = "llm_hallucination" if config.useLlmAsJudge else "hallucination"
+        thresholds = without_none(
+            {
+                "semantic": config.minSemanticSimilarity,
+                "keyword": config.minKeywordMatch,
+                "expected_document": config.minCitationAccuracy,
+                hallucination: config.maxHallucinationRate,
+            }
+        )
+        weights: dict[str, float] = {}
+        for part, is_used in (
+            ("semantic", config.useSemanticEvaluation),
+            ("keyword", config.useKeywordEvaluation),
+        ):
+            if not is_used:
+                thresholds[part] = 0
+                weights[part] = 0
         fields = {
             "dataset": CASES,
             "series": self.name,
             "preset": "phase4",
             "criteria": ["faithfulness"],
-            "thresholds": without_none(limits) | unused,
-            "weights": unused,
+            "thresholds": thresholds,
+            "weights": weights,
             "judge": config.useLlmAsJudge,
             "categories": [self.category] if self.category else [],
         }
@@ -152,7 +161,7 @@ def _case(line: str) -> Json:
 
 
 def _line(record: Json) -> str:
-    """Return the line of a case, which a test set may have; what is empty is left out."""
+    """Return the line of a case, which a test set may have; empty fields are left out."""
     fields = {name: value for name, value in record.items() if value and name != "id"}
     line = {"query_id": record["id"], **fields}
     record_entry(line)
@@ -165,7 +174,7 @@ def list_cases(
     category: str = "",
     limit: Annotated[int, Query(ge=1, le=sent_items.MAX_ITEMS)] = sent_items.MAX_ITEMS,
 ) -> list[Json]:
-    """List the test cases: those of the data set `test-cases`, in the order in which they came."""
+    """List the test cases of the data set `test-cases`, in the order in which they came."""
     lines = sent_items.lines(
         session, sent_items.CASE, limit=sent_items.MAX_ITEMS if category else limit
     )
@@ -376,7 +385,7 @@ def _metrics(row: Json, means: Json, response_ms: float | None) -> Json:
 
 
 def _spent(row: Json, response_ms: float | None) -> Json:
-    """Return what the answers of a run took: time, and US dollars, null where they are not known."""
+    """Return the time and the US dollars that the answers of a run took; None if they are not known."""
     cost = row["cost_usd"]
     return {
         "averageResponseTimeMs": response_ms,

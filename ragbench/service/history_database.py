@@ -67,13 +67,13 @@ def connected(database: str = "", *, write: bool = False) -> Iterator[Connection
 
 
 def read_rows(database: str, query: Select[Any] | CompoundSelect[Any]) -> Sequence[Row[Any]]:
-    """Return the rows of a query, in a transaction of its own."""
+    """Return the rows of a query, in a separate transaction."""
     with connected(database) as connection:
         return connection.execute(query).all()
 
 
 def read_frame(database: str, query: Select[Any]) -> pd.DataFrame:
-    """Return the rows of a query as a frame, in a transaction of its own."""
+    """Return the rows of a query as a frame, in a separate transaction."""
     with connected(database) as connection:
         return pd.read_sql(query, connection)
 
@@ -97,7 +97,7 @@ def chosen_row(what: str, text: str, rows: Sequence[Row[Any]]) -> Row[Any]:
 
 
 def write(database: str, statement: Executable) -> int:
-    """Change rows, in a transaction of its own; return how many."""
+    """Change rows, in a separate transaction; return how many."""
     with connected(database, write=True) as connection:
         return connection.execute(statement).rowcount
 
@@ -106,7 +106,7 @@ _ready: set[Engine] = set()
 
 
 def _create_tables(engine: Engine, name: str) -> None:
-    """Create the tables of an empty database, once; refuse those of another version."""
+    """Create the tables of an empty database, once; refuse tables of another version."""
     is_file = engine.dialect.name == "sqlite"
     if engine in _ready and not (is_file and not Path(str(engine.url.database)).exists()):
         return

@@ -83,7 +83,7 @@ def run_command(
 
 
 def _with_defaults(command: Sequence[str]) -> list[str]:
-    """Return a command with the sizes that the environment sets, where it names none itself."""
+    """Return a command with the sizes that the environment sets, unless it names its own."""
     command = list(command)
     names = {word.partition("=")[0] for word in command}
     n_questions = os.environ.get("EVALUATION_DEFAULT_SAMPLE_SIZE")
@@ -101,7 +101,7 @@ def _with_defaults(command: Sequence[str]) -> list[str]:
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
-    """End a child and what it started."""
+    """End a child and all processes that it started."""
     with suppress(ProcessLookupError):
         if hasattr(os, "killpg"):
             os.killpg(child.pid, signal.SIGKILL)

@@ -3,7 +3,7 @@
 A worker renews its claim of a job while it works, and its result is committed only while it still
 holds the job. Another worker claims a job that it has seen without a renewal for a minute by its own
 count of seconds, so that no clock that jumps, and no difference between two, repeats a running job.
-Sweeps record what they finish by themselves; the configurations that a dead worker had finished are
+Sweeps record finished runs by themselves; the configurations that a dead worker had finished are
 the same runs to the next one. A command that is requested once is a schedule without times.
 """
 

@@ -1,4 +1,4 @@
-"""Runs into the database: what a sweep or an evaluation finished, and the folders of earlier ones.
+"""Runs into the database: finished sweeps and evaluations, and the folders of earlier ones.
 
 The files are the truth: everything in the database can be made again from the folders of results,
 and is then equal but for the time of recording and the numbers of runs and datasets.
@@ -39,7 +39,7 @@ _DECIDING = (
 
 
 class ImportCounts(NamedTuple):
-    """What an import did: runs that were added, runs that were known, and folder -> why it could
+    """The outcome of an import: runs that were added, runs that were known, and folder -> why it could
     not be read.
     """
 
@@ -120,7 +120,7 @@ def number_of_dataset(
     pairs: str,
     is_read: bool = False,
 ) -> int:
-    """Return the number of a dataset, which is added where it is not known.
+    """Return the number of a dataset, which is added unless it is known.
 
     Args:
         created_at, created_by: of a dataset that is added: when, and by which key or command.
@@ -293,7 +293,7 @@ def _scores(run_id: str, result: Result, values: pd.DataFrame) -> list[Json]:
             score[field] = getattr(row, field) if row else None
         mean = row.value if row else None
         if measure in values:
-            # The numbers of a measure with values per question are those of its recorded values,
+            # The numbers of a measure with values per question are computed from its recorded values,
             # which comparisons read; a result may also lack the row.
             column = values[measure]
             score["case_values"] = column.to_numpy().tobytes()

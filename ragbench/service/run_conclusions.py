@@ -41,7 +41,7 @@ def of_sweep(session: Session, series: str) -> tuple[Conclusion | None, str]:
 
 
 def of_runs(session: Session, before: str, after: str) -> tuple[Conclusion | None, str]:
-    """Return the conclusion of two runs, the earlier one as the baseline; None with the reason where
+    """Return the conclusion of two runs, the earlier one as the baseline; None with the reason if
     they cannot be compared.
     """
     results = []

@@ -260,7 +260,7 @@ def run_due(
 
     Args:
         now: the time, for tests.
-        work: does a job; the default runs its command in a process of its own.
+        work: does a job; the default runs its command in a separate process.
         lease_s: seconds after which a silent worker is taken for dead.
 
     Raises:

@@ -36,10 +36,10 @@ def write_sent(connection: Connection, client: str, folder: Path) -> None:
 def clients_with_documents(
     connection: Connection, root: Path, folders: Mapping[str, Path]
 ) -> dict[str, Path]:
-    """Return client -> folder of those who sent documents or have a folder `documents/`; the files of
-    what they sent are written.
+    """Return client -> folder of clients who sent documents or have a folder `documents/`; the files of
+    sent documents are written.
 
-    `folders` are those of the clients that have one; "" is the client of the commands, in `root`.
+    `folders` are the folders of clients; "" is the client of the commands, in `root`.
     """
     query = select(item.c.client_id).where(item.c.kind == DOCUMENT).distinct()
     sent = {client: _folder(root, client) for client in connection.execute(query).scalars()}

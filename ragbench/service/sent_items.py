@@ -18,7 +18,7 @@ MAX_ITEMS = 100_000
 
 
 def lines(session: Session, kind: str, item_id: str = "", limit: int | None = None) -> list[str]:
-    """Return the records of a client in the order in which they came, or that of one id."""
+    """Return the records of a client in the order in which they came, or the one of this id."""
     query = select(item.c.record).where(*_of(session, kind, item_id))
     query = query.order_by(item.c.number).limit(limit)
     return [row.record for row in read_rows(session.database, query)]
@@ -41,7 +41,7 @@ def add(session: Session, kind: str, item_id: str, record: str) -> bool:
 
 
 def change(session: Session, kind: str, item_id: str, new: Callable[[str], str]) -> str:
-    """Replace a record by what `new` makes of it, and return that; 404 where there is none."""
+    """Replace a record by `new(record)`, and return the new one; 404 without such a record."""
     [same] = _of(session, kind, item_id)
     with connected(session.database, write=True) as connection:
         query = select(item.c.record).where(same).with_for_update()
@@ -57,7 +57,7 @@ def remove(session: Session, kind: str, item_id: str = "") -> int:
 
 
 def export(session: Session) -> None:
-    """Write the files of a client that hold the records of now, where they hold others."""
+    """Write the files of a client with the present records, unless they hold these already."""
     with connected(session.database) as connection:
         write_sent(connection, session.owner, session.folder.sent)
 

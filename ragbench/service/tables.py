@@ -1,6 +1,6 @@
 """The tables, the same on SQLite, PostgreSQL and MySQL.
 
-Ids are hashes of what a row holds, so that importing twice adds nothing and databases can be
+Ids are hashes of the contents of a row, so that importing twice adds nothing and databases can be
 merged. Times are ISO 8601 in UTC. Strings with an index have at most 190 characters, which is what
 MySQL's indexes hold; text of any length is LONGTEXT there. Tables of another version are refused; a
 migration from this one on finds it in `alembic_version`.
@@ -123,7 +123,7 @@ score = _table(
     *_filled(n_scored=Integer, n=Integer),
     # float64 per question of the case_set, little-endian; NaN = unscored
     Column("case_values", BYTES),
-    Column("target", Double),  # NULL where there is none
+    Column("target", Double),  # NULL without a target
 )
 run_number = _table(
     "run_number",
@@ -180,7 +180,7 @@ alert = _table(
     *_filled(
         rule_id=ID,  # stays when the rule is removed
         subject=ID,  # the run or the job
-        kind=String(16),  # breach, reminder, recovery: what it says of its episode
+        kind=String(16),  # breach, reminder or recovery of an episode
         made_at=TIME,
         text=LONG,
         state=String(16),  # waiting, sending, sent, logged, failed
@@ -211,7 +211,7 @@ session = _table(
     ),
 )
 item = _table(
-    "item",  # what a client sent: a case of /evaluation/test-cases, a document of /ingest
+    "item",  # sent by a client: a case of /evaluation/test-cases, a document of /ingest
     Column("number", Integer, primary_key=True),  # in the order in which they came
     Column("id", ID, nullable=False, unique=True),
     *_filled(
@@ -282,5 +282,5 @@ def _create_views(metadata: MetaData, connection: Connection, **options: Any) ->
 
 
 def series_of(schedule: Row[Any]) -> str:
-    """Return what the runs of a schedule are called over time."""
+    """Return the series of a schedule's runs."""
     return str(json.loads(schedule.options).get("series") or schedule.name)

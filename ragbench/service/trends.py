@@ -219,7 +219,7 @@ def _state(
 ) -> State:
     """Return whether a measure ("" = none) moved in an epoch.
 
-    `n_runs` and `last_recorded` only renew what is cached once the epoch has another run.
+    `n_runs` and `last_recorded` only renew the cached state once the epoch has another run.
     """
     if not measure:
         return State("steady", "nothing scored")

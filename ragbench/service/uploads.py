@@ -1,4 +1,4 @@
-"""Test sets that requests send: one at a time of each client, each read by a process of its own."""
+"""Test sets that requests send: one at a time of each client, each read by a separate process."""
 
 import json
 import logging

@@ -61,7 +61,7 @@ class Queue:
         self._wake.release()
 
     def stop(self) -> None:
-        """Take no job any more; what is not finished in time goes back to the queue."""
+        """Take no job any more; a job that is not finished in time goes back to the queue."""
         self._stopping.set()
         for _ in range(self.workers):
             self._wake.release()

@@ -1,1 +1,1 @@
-"""The dashboard: pages that are rendered here, without a script of their own."""
+"""The dashboard: pages that are rendered here, without a script in them."""

@@ -199,7 +199,7 @@ def compare(who: Visitor, a: str = "", b: str = "") -> HTMLResponse:
 
 @router.get("/schedules")
 def list_schedules(who: Visitor, follow: bool = False) -> HTMLResponse:
-    """Show what runs, what will run, and what was alerted.
+    """Show the jobs that run, the schedules, and the alerts.
 
     Following, it is loaded again every few seconds while a job is under way, and has no form that
     this would empty.
@@ -215,7 +215,7 @@ def _schedules(
     problem: str = "",
     form: Mapping[str, str] = MappingProxyType({}),
 ) -> HTMLResponse:
-    """Show the schedules, with the form as it was sent and what is wrong with it."""
+    """Show the schedules, with the form as it was sent and its errors."""
     jobs, rules = api.list_jobs(who), api.list_alerts(who)
     alerts = raised_alerts(limit=200, database=who.database)
     if who.client is not None:
