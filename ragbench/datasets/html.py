@@ -38,9 +38,9 @@ def text_of_html(page: bytes) -> str:
     for tag in soup("pre"):
         tag.replace_with(f"\n\n```\n{tag.get_text().strip(chr(10))}\n```\n\n")
     for tag in soup(_HEADINGS):
-        tag.replace_with(
-            f"\n\n{'#' * int(tag.name[1])} {' '.join(tag.get_text(' ').split()).rstrip(' ¶#')}\n\n"
-        )
+        level = int(tag.name[1])
+        heading = " ".join(tag.get_text(" ").split()).rstrip(" ¶#")
+        tag.replace_with(f"\n\n{'#' * level} {heading}\n\n")
     for tag in soup("br"):
         tag.replace_with("\n")
     for tag in soup("li"):
@@ -50,11 +50,13 @@ def text_of_html(page: bytes) -> str:
     for tag in soup(_BLOCKS):
         tag.insert_before("\n\n")
         tag.insert_after("\n\n")
-    parts = re.split(r"(?ms)(^```\n.*?^```$)", soup.get_text())
-    parts = [
-        part
-        if part.startswith("```")
-        else _SPACES.sub(lambda match: "\n\n" if match[0].count("\n") > 1 else "\n", part)
-        for part in parts
-    ]
+    parts = []
+    for part in re.split(r"(?ms)(^```\n.*?^```$)", soup.get_text()):
+        is_code = part.startswith("```")
+        parts.append(part if is_code else _SPACES.sub(_line_break, part))
     return "".join(parts).strip()
+
+
+def _line_break(space: re.Match[str]) -> str:
+    """Return the line breaks that replace white space: a blank line for several, else one."""
+    return "\n\n" if space[0].count("\n") > 1 else "\n"

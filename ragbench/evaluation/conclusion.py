@@ -76,20 +76,23 @@ def conclusion_of(
     base = next(arm for arm in arms if arm.name == baseline)
     others = [arm for arm in arms if arm.name != baseline]
     leading = leading_arm(others, deciding.measure)
-    by_race = list[str]()
+    by_race: list[str] = []
     if race and dropped_baseline in race.stopped and dropped_baseline not in by_name:
-        base = choice = arms[
-            0
-        ]  # no survivor is the user's baseline, so none is compared with another
-        leading, others = None, []
+        # no survivor is the user's baseline, so none is compared with another
+        leading = None
+        others = []
+        base = arms[0]
+        choice = base
         decision, by_race = _dropped_by(race, dropped_baseline)
         headline = (
             f"Change to {choice.label}: your baseline, {dropped_baseline}, was dropped by the race "
             f"after {race.stopped[dropped_baseline]} questions"
         )
-        action, next_step = "switch", f"switch to {choice.label}"
+        action = "switch"
+        next_step = f"switch to {choice.label}"
     elif leading is None:
-        decision, choice = "not possible", base
+        decision = "not possible"
+        choice = base
         headline, (action, next_step) = _one_arm(by_name[baseline], base)
     else:
         decision = leading.decision

@@ -129,36 +129,31 @@ def chunk(
         for pieces in _cut_by_function(dataset.corpus.values(), name, size, overlap):
             chunks.extend(pieces)
         return chunks
-    load_tokenizer(tokenizer)  # a wrong name is an error even where there is nothing to cut
+    load_tokenizer(tokenizer)  # a wrong name is an error even if there is nothing to cut
     model = _semantic_model(embedder, dataset) if name == "semantic" else None
 
-    n_long = n_short = 0
+    n_long = 0
+    n_short = 0
     for documents in in_groups(dataset.corpus.values()):
         texts = [document.full_text for document in documents]
         all_offsets = token_offsets(texts, tokenizer)
-        is_long = [len(offsets) > size for offsets in all_offsets]
         similarities: Iterator[FloatArray] = iter(())
         if model is not None:
-            long_texts = [text for text, long in zip(texts, is_long, strict=True) if long]
+            long_texts = []
+            for text, offsets in zip(texts, all_offsets, strict=True):
+                if len(offsets) > size:
+                    long_texts.append(text)
             similarities = _similarities(long_texts, model)
-        for document, text, offsets, long in zip(
-            documents, texts, all_offsets, is_long, strict=True
-        ):
-            if not long:
+        for document, text, offsets in zip(documents, texts, all_offsets, strict=True):
+            if len(offsets) > size:
+                n_long += 1
+                between = next(similarities) if model is not None else None
+                windows = _windows(text, offsets, name, size, overlap, between)
+                chunks.extend(_cut(document.doc_id, text, offsets, windows))
+            else:
                 pieces = _whole(document)
                 n_short += len(pieces)
                 chunks.extend(pieces)
-                continue
-            n_long += 1
-            borders = Borders(text, offsets, with_headings=name == "markdown")
-            if name == "semantic":
-                windows = split_weakest_first(borders, next(similarities), size - overlap)
-            else:
-                kinds = [*borders.headings, *_KINDS.get(name, ["tokens"])]
-                windows = split(borders, 0, len(offsets), kinds, size - overlap)
-            if overlap:
-                windows = extend(windows, borders, name, size, overlap)
-            chunks.extend(_cut(document.doc_id, text, offsets, windows))
     n_filled = n_long + n_short
     if n_filled >= _SHORT_LEAST_DOCUMENTS and n_short > _SHORT_SHARE * n_filled:
         warnings.warn(
@@ -169,6 +164,32 @@ def chunk(
             stacklevel=3,
         )
     return chunks
+
+
+def _windows(
+    text: str,
+    offsets: Offsets,
+    name: str,
+    size: int,
+    overlap: int,
+    similarities: FloatArray | None,
+) -> list[Window]:
+    """Return the chunks of a text that is longer than one chunk, as ranges of its tokens.
+
+    Args:
+        offsets: of its tokens, as from `token_offsets`.
+        name: of the chunker.
+        similarities: at each border between sentences, for "semantic"; else None.
+    """
+    borders = Borders(text, offsets, with_headings=name == "markdown")
+    if similarities is not None:
+        windows = split_weakest_first(borders, similarities, size - overlap)
+    else:
+        kinds = [*borders.headings, *_KINDS.get(name, ["tokens"])]
+        windows = split(borders, 0, len(offsets), kinds, size - overlap)
+    if overlap:
+        windows = extend(windows, borders, name, size, overlap)
+    return windows
 
 
 def check_chunker(chunker: str | Callable[..., Any]) -> str | Callable[..., Any]:

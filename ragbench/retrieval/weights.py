@@ -170,13 +170,12 @@ def model_files(folder: Path) -> list[Path]:
 
 
 def digest_of_files(folder: Path, files: Iterable[Path]) -> str:
+    """Return one SHA-256 of the contents of files and of their paths relative to a folder."""
     parts: list[str] = []
     for path in sorted(files):
         with path.open("rb") as file:
-            parts += [
-                path.relative_to(folder).as_posix(),
-                hashlib.file_digest(file, "sha256").hexdigest(),
-            ]
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        parts += [path.relative_to(folder).as_posix(), content]
     return store.digest(*parts)
 
 

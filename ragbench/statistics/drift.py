@@ -442,6 +442,7 @@ def _change(values: pd.DataFrame, kept: Ints, effects: Floats) -> tuple[Change, 
 
 
 def _paired_change(values: pd.DataFrame, pair: _Pair) -> Change:
+    """Return the change between the two runs of a pair; `values` has a row for each run."""
     before = values.iloc[pair.before].astype(float)
     after = values.iloc[pair.run].astype(float)
     since = values.index[pair.run]

@@ -120,15 +120,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker, check the options, and begin to record the tests of this run."""
     config.addinivalue_line(
         "markers",
         f"ragbench({', '.join(f'{name}=...' for name in _MARKER)}): what ragbench's fixtures "
         "give to a test",
     )
     report = config.getoption("--ragbench-report")
-    if Path(report).suffix == ".xml":
-        config.option.xmlpath, config.option.ragbench_report, report = report, "", ""
-    if Path(report).suffix not in ("", ".json", ".md", ".html"):
+    if Path(report).suffix == ".xml":  # pytest writes it itself
+        config.option.xmlpath = report
+        config.option.ragbench_report = ""
+    elif Path(report).suffix not in ("", ".json", ".md", ".html"):
         raise pytest.UsageError(
             f"--ragbench-report is {report}; expected a folder or a file .json, .md, .html or .xml"
         )
