@@ -94,3 +94,21 @@ def test_first_scores_and_a_first_evaluation_against_importing_pandas(tmp_path: 
     )
     assert scores < 1.6 * pandas
     assert warm < 16 * pandas
+
+
+@pytest.mark.benchmark
+def test_help_against_importing_what_draws_it(tmp_path: Path) -> None:
+    plain = "import typer.rich_utils"
+    lines = {"--help": 2.5, "list": 2.5, "sweep --help": 3.5}
+    for line, bound in lines.items():
+        command = (
+            f"import sys; sys.argv = ['ragbench', *{line.split()!r}]\n"
+            "from ragbench.cli import app; app()"
+        )
+        rounds = [(cpu_seconds(plain, tmp_path), cpu_seconds(command, tmp_path)) for _ in range(5)]
+        theirs, ours = (min(times) for times in zip(*rounds, strict=True))
+        print(
+            f"\nragbench {line}: {ours:.2f} CPU s, {plain} {theirs:.2f}: ratio "
+            f"{ours / theirs:.1f}, goal 2"
+        )
+        assert ours < bound * theirs

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from contextvars import ContextVar
 
@@ -53,11 +55,18 @@ def test_a_thread_without_work_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not threads._idle(os.getpid())
 
 
+FORK = """
+import os
+from ragbench.progress import ThreadedCalls
+list(ThreadedCalls([1, 2], lambda number: number, at_once=2, name="parent"))
+child = os.fork()
+outcomes = list(ThreadedCalls([3], lambda number: number + 1, at_once=1, name="child"))
+assert outcomes == [(3, 4)]
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_fork_begins_threads_of_its_own() -> None:
-    list(ThreadedCalls([1, 2], lambda number: number, at_once=2, name="parent"))
-    child = os.fork()
-    if child == 0:
-        outcomes = list(ThreadedCalls([3], lambda number: number + 1, at_once=1, name="child"))
-        os._exit(0 if outcomes == [(3, 4)] else 1)
-    assert os.waitpid(child, 0)[1] == 0
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], check=True, timeout=120)
