@@ -16,9 +16,13 @@ from typer.testing import CliRunner
 
 import ragbench as rb
 from ragbench.cli import app
+from ragbench.evaluation.parameters import DRAWS
 from ragbench.registry import BUDGETS, KS, measure_of
 from ragbench.service.bodies import RunBody
 from ragbench.service.folders import Folder
+from ragbench.studies import score_arms
+from ragbench.sweep.grid import read_grid
+from ragbench.sweep.race import answer_round
 from ragbench.systems import HttpSystem, Pipeline
 from ragbench.testsets.writer import save_dataset
 from ragbench.types import Case, Dataset, Document
@@ -169,6 +173,66 @@ def test_a_system_by_http_has_the_same_numbers(
     evaluated = rb.evaluate(data, HttpSystem(url, body={"query": "{query}"})).scores
     notebook = notebook_scores(system=str(tmp_path / "service.toml"), limit=10)
     assert differences(notebook, evaluated) == ([], len(notebook))
+
+
+ARMS = (
+    {"fusion": "weights:0.7"},
+    {"index_text": "headings"},
+    {"diversity": "mmr:0.5"},
+    {"expand": "parent"},
+)
+"""One arm for each step that techniques.toml changes."""
+
+
+def few(data: Dataset) -> Dataset:
+    """Return six questions of pydoc with the documents that hold their evidence."""
+    query_ids = [case.query_id for case in data.cases if case.evidence][:6]
+    data = data.select(query_ids)
+    names = {span.doc_id for case in data.cases for span in case.evidence}
+    return replace(data, corpus={name: data.corpus[name] for name in names}, qrels={})
+
+
+@pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
+def test_an_arm_is_one_number_in_notebook_sweep_race_evaluate_and_study(
+    data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure = "span_recall@500tok"
+    testset = str(save_dataset(few(data), tmp_path / "few"))
+    fixed: dict[str, Any] = {"dataset": testset, "perspectives": "retrieval", "llm": "none"}
+    fixed |= {"retriever": "hybrid:wordllama", "chunker": "recursive", "chunk_size": 64}
+    lines = ["[fixed]", *(f"{name} = {value!r}" for name, value in fixed.items())]
+    for arm in ARMS:
+        lines += ["[[run]]", *(f"{name} = {value!r}" for name, value in arm.items())]
+    (tmp_path / "arms.toml").write_text("\n".join(lines))
+    monkeypatch.chdir(tmp_path)
+    swept = rb.sweep(tmp_path / "arms.toml", jobs=1)
+    assert len(swept.finished) == len(ARMS)
+    runs = read_grid(tmp_path / "arms.toml").runs
+    loaded = rb.load_dataset(testset)
+    study = score_arms(loaded, tmp_path / "arms.toml").groupby("arm", sort=False)
+    options = {name: fixed[name] for name in ("chunker", "chunk_size", "llm")}
+    means = set()
+    for (name, parameters), arm, (_, of_study) in zip(runs.items(), ARMS, study, strict=True):
+        racing = {"race_measure": measure, DRAWS: len(loaded), "results_dir": str(tmp_path / name)}
+        pipeline = Pipeline(loaded, "hybrid:wordllama", **options, **arm)
+        surfaces = {
+            "evaluate": rb.evaluate(loaded, pipeline, perspectives="retrieval").scores,
+            "notebook": notebook_scores(**parameters),
+            "sweep": rb.load_result(tmp_path / "results" / "arms" / name).scores,
+            "race": answer_round({**parameters, **racing}).scores,
+        }
+        values = {
+            surface: scores[scores["measure"] == measure].set_index("query_id")["value"]
+            for surface, scores in surfaces.items()
+        }
+        evaluated = values["evaluate"]
+        assert len(evaluated) == len(loaded)
+        for surface in ("notebook", "sweep", "race"):
+            assert (values[surface] - evaluated).abs().max() <= 1e-6, (arm, surface)
+        rounded = of_study.set_index("query_id")[measure].astype(float)
+        assert (rounded - evaluated).abs().max() <= 5e-5, arm
+        means.add(round(float(evaluated.mean()), 6))
+    assert len(means) > 1, "the arms are searches of their own"
 
 
 def test_labels_of_chunks_do_not_change_the_scores_of_documents(data: Dataset) -> None:
