@@ -50,6 +50,7 @@ from .score_matrices import load_score_matrices
 from .techniques import (
     compare_arms,
     costs,
+    differences_by_collection,
     load_arms,
     score_arms,
     summarise_decisions,
@@ -73,6 +74,7 @@ __all__ = [
     "costs",
     "count_claims",
     "decide_all",
+    "differences_by_collection",
     "drafts_findings",
     "drafts_table",
     "error_rates_findings",

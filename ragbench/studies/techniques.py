@@ -4,21 +4,35 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from ragbench.errors import DataWarning
-from ragbench.evaluation import evaluate, spec_of, system_of
+from ragbench.errors import ConfigError, DataWarning
+from ragbench.evaluation import system_of
+from ragbench.metrics import score_spans
+from ragbench.retrieval.steps.index_text import index_texts
 from ragbench.statistics import compare_all
 from ragbench.studies.collections import stored_files
 from ragbench.sweep.grid import read_grid
-from ragbench.types import Dataset
+from ragbench.systems import Pipeline
+from ragbench.text import count_tokens
+from ragbench.types import Chunk, Dataset, Run
+
+BUDGETS = (500, 1000, 2000)
+"""Tokens that are handed over."""
+
+N_PASSAGES = 5
+"""Passages that are handed over where no budget ends them."""
 
 MEASURES = ("span_recall@500tok", "span_recall@1000tok", "span_recall@2000tok", "span_recall@5")
 """Evidence found in an equal number of tokens, the first of which decides, and in five chunks."""
+
+N_SAMPLES = 200
+"""Samples of questions for the spread of Kendall's tau."""
 
 BASELINE = "plain hybrid"
 """The arm that the others are compared with: the first of the grid."""
@@ -49,22 +63,52 @@ def score_arms(data: Dataset, grid: str | Path = "techniques") -> pd.DataFrame:
         grid: a grid of `evaluate.ipynb`, by default notebooks/techniques.toml.
 
     Returns:
-        Columns arm, query_id, the `MEASURES`, and `chunks` and `tokens`: of the index of that arm.
+        Columns arm, query_id, the `MEASURES`, and what the arm costs: `chunks` and `tokens` of its
+        index (titles and headings before a chunk included), and `handed_over`, the mean number of
+        tokens in the best five passages of a question.
+
+    Raises:
+        ConfigError: the grid names a system, which has no index to measure.
     """
+    evidence_of = {span.doc_id for case in data.cases for span in case.evidence}
     parts = []
     for parameters in read_grid(grid).runs.values():
-        parameters = {**parameters, "results_dir": ""}
         with warnings.catch_warnings():  # minilm reads 256 tokens; said in the study's limits
             warnings.simplefilter("ignore", DataWarning)
-            system = system_of(parameters, data)
-            result = evaluate(data, system, spec_of(parameters), parameters=parameters)
-        wide = result.scores.pivot(index="query_id", columns="measure", values="value")
+            pipeline = system_of(parameters, data)
+            if not isinstance(pipeline, Pipeline):
+                raise ConfigError(
+                    f"{grid} names the system {pipeline!r}; expected a grid of ragbench's own pipeline"
+                )
+            run = pipeline.retrieve(data.queries)
+        passages = pipeline.passages(evidence_of)
+        scores = score_spans(data, run, passages, ks=[N_PASSAGES], budgets=BUDGETS)
+        wide = scores.pivot(index="query_id", columns="measure", values="value")
         part = wide[list(MEASURES)].astype("float32").round(4).reset_index()
         part.insert(0, "arm", arm_name(parameters))
-        part["chunks"] = int(result.facts["chunks"])
-        part["tokens"] = round(result.facts["chunks"] * result.facts["tokens_mean"])
+        part["chunks"] = len(pipeline.chunks)
+        part["tokens"] = _tokens_of_index(pipeline, data, parameters.get("index_text", ""))
+        part["handed_over"] = _tokens_handed_over(run, passages)
         parts.append(part)
     return pd.concat(parts, ignore_index=True)
+
+
+def _tokens_of_index(pipeline: Pipeline, data: Dataset, index_text: str) -> int:
+    """Count the tokens of all texts that are indexed."""
+    indexed = pipeline.chunks
+    if index_text:
+        indexed, _ = index_texts(pipeline.chunks, data.corpus, index_text)
+    return sum(count_tokens([chunk.text for chunk in indexed]))
+
+
+def _tokens_handed_over(run: Run, passages: Sequence[Chunk]) -> float:
+    """Compute the mean number of tokens in the best passages of a question."""
+    best = [list(scores)[:N_PASSAGES] for scores in run.values()]
+    handed_over = set().union(*best)
+    texts = {each.chunk_id: each.text for each in passages if each.chunk_id in handed_over}
+    size_of = dict(zip(texts, count_tokens(list(texts.values())), strict=True))
+    totals = [sum(size_of[passage_id] for passage_id in ids) for ids in best]
+    return round(sum(totals) / len(totals), 1)
 
 
 def load_arms(folder: str | Path) -> dict[str, pd.DataFrame]:
@@ -99,28 +143,47 @@ def compare_arms(arms: Mapping[str, pd.DataFrame], measure: str = MEASURES[0]) -
     return pd.concat(tables, ignore_index=True)[columns]
 
 
+def differences_by_collection(comparison: pd.DataFrame) -> pd.DataFrame:
+    """Write the difference of each arm on each collection, with its safe interval and its decision:
+    a row for each arm, a column for each collection, best mean difference first.
+    """
+    shown = [
+        f"{row['difference']:+.3f} [{row['ci_low']:+.3f}, {row['ci_high']:+.3f}] {row['decision']}"
+        for _, row in comparison.iterrows()
+    ]
+    table = comparison.assign(shown=shown).pivot(index="arm", columns="collection", values="shown")
+    means = comparison.groupby("arm")["difference"].mean().astype(float)
+    return table.loc[means.sort_values(ascending=False, kind="stable").index]
+
+
 def transfer(arms: Mapping[str, pd.DataFrame], measure: str = MEASURES[0]) -> pd.DataFrame:
     """Compute, for each ordered pair of collections, how well one chooses for the other.
 
     Returns:
         Columns chosen_on, used_on, `tau` (Kendall's tau-b between the two rankings of all arms),
-        `best` (the best arm of the first collection), `its_rank` on the second, and `gain`: its
-        difference from the plain hybrid search there.
+        `tau_low` and `tau_high`: the middle 95 % of the taus of 200 pairs of samples of questions,
+        drawn with replacement; `best` (the best arm of the first collection), `its_rank` on the
+        second, and `gain`: its difference from the plain hybrid search there.
     """
     from scipy.stats import kendalltau
 
-    means = pd.DataFrame(
-        {name: table.groupby("arm", sort=False)[measure].mean() for name, table in arms.items()}
-    ).astype(float)
+    matrices = {
+        name: table.pivot(index="query_id", columns="arm", values=measure).astype(float)
+        for name, table in arms.items()
+    }
+    means = pd.DataFrame({name: matrix.mean() for name, matrix in matrices.items()})
     rows = []
     for first, second in itertools.permutations(means.columns, 2):
         best = str(means[first].idxmax())
         ranks = means[second].rank(ascending=False, method="min").to_dict()
         values = means[second].to_dict()
+        low, high = _spread_of_tau(*(matrices[name] for name in sorted((first, second))))
         row = {
             "chosen_on": first,
             "used_on": second,
             "tau": float(kendalltau(means[first], means[second]).statistic),
+            "tau_low": low,
+            "tau_high": high,
             "best": best,
             "its_rank": int(ranks[best]),
             "gain": values[best] - values[BASELINE],
@@ -129,16 +192,38 @@ def transfer(arms: Mapping[str, pd.DataFrame], measure: str = MEASURES[0]) -> pd
     return pd.DataFrame(rows)
 
 
+def _spread_of_tau(first: pd.DataFrame, second: pd.DataFrame) -> tuple[float, float]:
+    """Return the ends of the middle 95 % of Kendall's tau between two rankings of arms by samples of
+    the questions.
+    """
+    from scipy.stats import kendalltau
+
+    rng = np.random.default_rng(0)
+    taus = []
+    for _ in range(N_SAMPLES):
+        sampled = []
+        for matrix in (first, second):
+            chosen = rng.integers(0, len(matrix), len(matrix))
+            sampled.append(matrix.iloc[chosen].mean())
+        taus.append(kendalltau(*sampled).statistic)
+    low, high = np.nanquantile(taus, [0.025, 0.975])
+    return float(low), float(high)
+
+
 def costs(arms: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Compute the size of each arm's index relative to the plain hybrid search: columns collection,
-    arm, chunks, tokens, tokens_ratio.
+    """Compute what each arm costs, and how many times as much as the plain hybrid search.
+
+    Returns:
+        Columns arm, chunks, tokens, handed_over (as `score_arms`), tokens_ratio, handed_over_ratio,
+        collection.
     """
     tables = []
     for name, table in arms.items():
-        index = table.groupby("arm", sort=False)[["chunks", "tokens"]].first()
-        plain = index["tokens"].to_dict()[BASELINE]
-        index["tokens_ratio"] = index["tokens"] / plain
-        tables.append(index.reset_index().assign(collection=name))
+        cost = table.groupby("arm", sort=False)[["chunks", "tokens", "handed_over"]].first()
+        for column in ("tokens", "handed_over"):
+            plain = cost[column].to_dict()[BASELINE]
+            cost[f"{column}_ratio"] = cost[column] / plain
+        tables.append(cost.reset_index().assign(collection=name))
     return pd.concat(tables, ignore_index=True)
 
 

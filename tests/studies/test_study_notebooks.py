@@ -31,7 +31,9 @@ def arms() -> pd.DataFrame:
     parts = []
     for arm, gain in ((techniques.BASELINE, 0.0), ("retriever bm25", -0.2), ("expand parent", 0.1)):
         scores = [0.2 + gain, 0.6 + gain] * 10
-        part = pd.DataFrame({"arm": arm, "query_id": range(20), "chunks": 5, "tokens": 100})
+        part = pd.DataFrame(
+            {"arm": arm, "query_id": range(20), "chunks": 5, "tokens": 100, "handed_over": 50.0}
+        )
         parts.append(part.assign(**dict.fromkeys(techniques.MEASURES, scores)))
     return pd.concat(parts, ignore_index=True)
 

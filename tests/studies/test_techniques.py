@@ -19,7 +19,9 @@ def arms(**values: list[float]) -> pd.DataFrame:
         part = pd.DataFrame({"query_id": range(len(scores)), study.MEASURES[0]: scores})
         tokens = 200 if name == "more" else 100
         parts.append(
-            part.assign(arm=name.replace("plain", study.BASELINE), chunks=1, tokens=tokens)
+            part.assign(
+                arm=name.replace("plain", study.BASELINE), chunks=1, tokens=tokens, handed_over=50.0
+            )
         )
     return pd.concat(parts, ignore_index=True)
 
@@ -42,6 +44,10 @@ def test_arms_are_compared_with_the_plain_search_as_the_library_does_it() -> Non
     assert rows["more"]["difference"] == pytest.approx(0.4)
     assert rows["more"]["decision"] == "better"
     assert rows["same"]["decision"] != "better"
+    shown = study.differences_by_collection(comparison)["toy"].to_dict()
+    assert list(shown) == ["more", "same"]
+    assert shown["more"].startswith("+0.400 [")
+    assert shown["more"].endswith("] better")
     counts = study.summarise_decisions(comparison)
     assert counts.index[0] == "more"
     assert counts.loc["more", "better"] == 1
@@ -55,6 +61,7 @@ def test_the_best_arm_of_one_collection_is_looked_up_on_the_other() -> None:
     assert row["tau"] == pytest.approx(-1)
     assert (row["best"], row["its_rank"]) == ("more", 3)
     assert row["gain"] == pytest.approx(-0.1)
+    assert row["tau_low"] == row["tau_high"] == pytest.approx(-1), "all questions say the same"
     lines = study.techniques_findings(
         study.compare_arms({"a": first, "b": second}), table.reset_index()
     )
@@ -63,8 +70,9 @@ def test_the_best_arm_of_one_collection_is_looked_up_on_the_other() -> None:
 
 def test_cost_is_relative_to_the_plain_search() -> None:
     table = arms(plain=[0.1] * 3, more=[0.2] * 3)
-    ratios = study.costs({"toy": table}).set_index("arm")["tokens_ratio"]
-    assert ratios.to_dict() == {study.BASELINE: 1.0, "more": 2.0}
+    costs = study.costs({"toy": table}).set_index("arm")
+    assert costs["tokens_ratio"].to_dict() == {study.BASELINE: 1.0, "more": 2.0}
+    assert costs["handed_over_ratio"].tolist() == [1.0, 1.0]
 
 
 def test_arms_are_scored_on_a_collection(tmp_path: Path) -> None:
@@ -81,3 +89,5 @@ def test_arms_are_scored_on_a_collection(tmp_path: Path) -> None:
     assert table["arm"].tolist() == ["retriever bm25", "retriever bm25, expand window:1"]
     assert table["span_recall@500tok"].tolist() == [1.0, 1.0]
     assert table["chunks"].tolist() == [2, 2]
+    assert table["tokens"].tolist() == [14, 14]  # the full stop is a token
+    assert table["handed_over"].tolist() == [7.0, 7.0]  # one of the two shares no word
