@@ -207,8 +207,9 @@ def _print_requests_to(model: llms.ModelPlan) -> None:
 
 def dollars(models: Sequence[llms.ModelPlan], discount: float = 1.0) -> str:
     """Return what requests cost, in words."""
-    if any(model.cost is None or model.max_cost is None for model in models):
-        return "unknown: no table of prices has a model; name one in RAGBENCH_PRICES"
+    unpriced = [each.model for each in models if each.cost is None or each.max_cost is None]
+    if unpriced:
+        return f"unknown: {', '.join(unpriced)} has no price; name a table of prices in RAGBENCH_PRICES"
     cost = discount * sum(model.cost or 0 for model in models)
     longest = discount * sum(model.max_cost or 0 for model in models)
     return f"about ${cost:.4f}, ${longest:.4f} with the longest replies"

@@ -30,6 +30,7 @@ from ragbench.evaluation.decision import (
     rest_sentences,
     with_expected,
 )
+from ragbench.evaluation.records import total_cost
 from ragbench.evaluation.result import Result
 from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import MIN_QUESTIONS, compare, with_interval
@@ -154,6 +155,7 @@ def _arms(
             "mean": known_number(values.mean()) if len(values) else None,
             "latency_p50_ms": amounts["latency_p50_ms"],
             "cost_per_1000_usd": amounts["cost_per_1000_usd"],
+            "index_cost_usd": total_cost(result.costs, "index"),
         }
         row = rows.get(result.name)
         if row is None:

@@ -39,8 +39,10 @@ class Arm:
     margin", "likely better", "likely worse", "undecided"; "" for the baseline itself. `reason`
     states why nothing is possible. `expected` is what the difference is expected to be on new
     questions, None where that is not estimated. `loss_rate_to_overturn` and `n_to_decide` are those
-    of `ragbench.compare`. Means and differences are over the `n` questions that both have; `n_independent` of these are
-    neither repeated nor later turns of a conversation.
+    of `ragbench.compare`. Means and differences are over the `n` questions that both have;
+    `n_independent` of these are neither repeated nor later turns of a conversation.
+    `index_cost_usd` is paid once, for what a language model wrote for the index;
+    `cost_per_1000_usd` for the questions. Both are None where a price is unknown.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Arm:
     mde: float | None = None
     latency_p50_ms: float | None = None
     cost_per_1000_usd: float | None = None
+    index_cost_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,10 +299,14 @@ def _to_make_it_possible(deciding: DecidingQuestions) -> tuple[str, str]:
 
 
 def _cheaper(arm: Arm, base: Arm) -> bool:
-    """Return True if an arm costs less: in dollars where both have a price that differs, else in time."""
-    costs = (arm.cost_per_1000_usd, base.cost_per_1000_usd)
-    if costs[0] is not None and costs[1] is not None and costs[0] != costs[1]:
-        return costs[0] < costs[1]
+    """Return True if an arm costs less: in dollars per question where both have a price that differs,
+    else in dollars for the index, else in time.
+    """
+    of_questions = (arm.cost_per_1000_usd, base.cost_per_1000_usd)
+    of_index = (arm.index_cost_usd, base.index_cost_usd)
+    for cost, base_cost in (of_questions, of_index):
+        if cost is not None and base_cost is not None and cost != base_cost:
+            return cost < base_cost
     times = (arm.latency_p50_ms, base.latency_p50_ms)
     return times[0] is not None and times[1] is not None and times[0] < times[1]
 
@@ -311,6 +318,8 @@ def _price(arm: Arm) -> str:
         texts.append(f"{arm.latency_p50_ms:,.0f} ms per question (p50)")
     if arm.cost_per_1000_usd:  # what costs nothing needs no mention
         texts.append(f"{arm.cost_per_1000_usd:,.2f} dollars per 1,000 questions")
+    if arm.index_cost_usd:
+        texts.append(f"{arm.index_cost_usd:,.4f} dollars for the index")
     return f" ({', '.join(texts)})" if texts else ""
 
 

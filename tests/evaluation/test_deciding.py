@@ -13,7 +13,7 @@ import pytest
 from ragbench.evaluation import Result, Results
 from ragbench.evaluation.deciding import deciding_questions
 from ragbench.evaluation.decision import Conclusion, DecidingQuestions
-from ragbench.evaluation.records import Latency
+from ragbench.evaluation.records import Cost, Latency
 from ragbench.statistics.race import Race
 from ragbench.testsets.known_items import KNOWN_ITEM
 
@@ -196,6 +196,21 @@ def test_of_two_that_are_as_good_the_cheaper_one_is_chosen(
     )
     assert (conclusion.decision, conclusion.choice) == ("within the margin", choice)
     assert conclusion.next_step.startswith(f"choose by cost: {choice} costs less")
+
+
+def test_of_two_that_answer_at_one_price_the_cheaper_index_is_chosen() -> None:
+    """A model wrote texts for the index of the faster one, which each question has for nothing."""
+    arms = []
+    for name, column, p50, usd in (
+        ("base", BASE, 90.0, 0.0),
+        ("other", BASE + 0.1 * NOISE, 20.0, 0.5),
+    ):
+        total = Latency("total", N, p50, p50, p50, p50)
+        written = Cost("index", "openai:m", 30, 0, 9000, 600, usd)
+        arms.append(ranked(name, column, facts=costing(1.0), latency=(total,), costs=(written,)))
+    conclusion = concluded(*arms, margin=0.2)
+    assert (conclusion.decision, conclusion.choice) == ("within the margin", "base")
+    assert any("0.5000 dollars for the index" in line for line in conclusion.evidence)
 
 
 @pytest.mark.parametrize(("base_ms", "ms", "choice"), [(90.0, 20.0, "other"), (20.0, 90.0, "base")])

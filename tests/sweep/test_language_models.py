@@ -381,7 +381,7 @@ def test_the_cost_of_a_plan_without_a_price_is_unknown(
     monkeypatch.delenv("RAGBENCH_PRICES")
     grid = write_grid(tmp_path / "notebooks", "[fixed]\nlimit = 2")
     done = runner.invoke(app, ["sweep", str(grid), "--dry-run"])
-    assert "unknown: no table of prices has a model" in done.output
+    assert "has no price; name a table of prices in RAGBENCH_PRICES" in done.output
     assert "$" not in done.output
     refused = runner.invoke(app, ["sweep", str(grid), "--dry-run", "--max-cost", "1"])
     assert refused.exit_code == 2
