@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 import ragbench as rb
 from ragbench.cli import app
 from ragbench.evaluation.checksums import accept_changes
-from ragbench.studies import best_of_many, error_rates
+from ragbench.studies import best_of_many, error_rates, techniques
 from ragbench.studies.score_matrices import load_score_matrices
 from tests.committed import committed_files
 
@@ -203,7 +203,8 @@ def table_of(study: str, name: str, **parameters: Any) -> pd.DataFrame:
     for config in (ROOT / "results" / study).glob("*/config.json"):
         run = json.loads(config.read_text(encoding="utf-8"))["parameters"]
         if all(run[key] == value for key, value in parameters.items()):
-            return pd.read_csv(config.parent / name)
+            path = config.parent / name
+            return pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
     raise AssertionError(study)
 
 
@@ -218,6 +219,85 @@ def test_the_page_on_the_best_of_many_has_the_numbers_of_its_study() -> None:
     for row in means.to_dict("records"):
         numbers = " | ".join(f"{row[column]:+.3f}" for column in columns)
         assert f"| {row['questions']} | {row['arms']} | {numbers} |" in page_of("study_best")
+
+
+def test_the_page_on_techniques_has_the_numbers_of_its_study() -> None:
+    comparison = pd.read_csv(ROOT / "results" / "study_techniques" / "comparison.csv")
+    page = page_of("study_techniques")
+    marks = {"worse": " **worse**", "within the margin": " =", "undecided": ""}
+    for arm, rows in comparison.groupby("arm"):
+        cells = [
+            f"{row['difference']:+.3f} [{row['ci_low']:+.2f}, {row['ci_high']:+.2f}]"
+            f"{marks[row['decision']]}"
+            for _, row in rows.sort_values("collection").iterrows()
+        ]
+        assert f"| {arm} | {' | '.join(cells)} |" in page
+    counts = comparison["decision"].value_counts().to_dict()
+    assert counts == {"undecided": 73, "within the margin": 24, "worse": 23}
+    is_expanded = comparison["arm"].str.startswith("expand")
+    assert (is_expanded & (comparison["decision"] == "worse")).sum() == 14
+    taus = pd.read_csv(ROOT / "results" / "study_techniques" / "transfer.csv")
+    for row in taus.query("chosen_on < used_on").to_dict("records"):
+        tau = f"{row['tau']:+.2f} [{row['tau_low']:+.2f}, {row['tau_high']:+.2f}]"
+        assert f"| {row['chosen_on']}, {row['used_on']} | {tau} |" in page
+
+
+def test_ten_expansions_are_better_in_five_passages() -> None:
+    arms = techniques.load_arms(ROOT / "results" / "study_techniques")
+    few = {name: arms[name] for name in ("chunking", "pydoc")}
+    in_five = techniques.compare_arms(few, "span_recall@5")
+    better = in_five[in_five["decision"] == "better"]
+    expanded = better[better["arm"].str.startswith("expand")]
+    assert len(expanded) == 10
+    comparison = pd.read_csv(ROOT / "results" / "study_techniques" / "comparison.csv")
+    at_500 = expanded[["collection", "arm"]].merge(comparison)
+    assert (at_500["decision"] == "worse").sum() == 9
+
+
+def test_differences_of_the_techniques_by_hand() -> None:
+    """The mean difference of two arms from the plain search, on each collection."""
+    arms = techniques.load_arms(ROOT / "results" / "study_techniques")
+    kept = pd.read_csv(ROOT / "results" / "study_techniques" / "comparison.csv")
+    differences = kept.set_index(["collection", "arm"])["difference"].to_dict()
+    for collection, table in arms.items():
+        scores = table.assign(value=table["span_recall@500tok"].astype(float))
+        wide = scores.pivot(index="query_id", columns="arm", values="value")
+        for arm in ("fusion weights:0.7", "expand window:2"):
+            gain = float(np.mean(wide[arm].to_numpy() - wide["plain hybrid"].to_numpy()))
+            assert differences[collection, arm] == pytest.approx(gain, abs=1e-6)
+
+
+def test_the_page_on_drafts_has_the_numbers_of_its_study() -> None:
+    table = pd.read_csv(ROOT / "results" / "study_drafts" / "agreement.csv")
+    for row in table.to_dict("records"):
+        tau = f"{row['tau']:+.2f} [{row['tau_low']:+.2f}, {row['tau_high']:+.2f}]"
+        gain = row["regret_of_any"] - row["regret"]
+        cells = f"| {row['kind']} | {tau} | {row['regret']:.3f} | {row['regret_of_any']:.3f} |"
+        gains = f" {gain:+.3f} [{row['gain_low']:+.3f}, {row['gain_high']:+.3f}] |"
+        assert f"| {row['collection']} {cells}{gains}" in page_of("study_drafts")
+
+
+def test_the_agreement_of_drafts_by_hand() -> None:
+    """Kendall's tau-b and the regret of one collection, by plain loops over pairs."""
+    scores = table_of("study_drafts", "scores.parquet", collection="pydoc")
+    means = scores.assign(value=scores["value"].astype(float)).pivot_table(
+        index=["retriever", "chunker", "size"], columns="questions", values="value"
+    )
+    people = means["people"].tolist()
+    drafts = means["sentence"].tolist()
+    agreeing = n_people = n_drafts = 0
+    for i in range(len(people)):
+        for j in range(i):
+            signs = np.sign(people[i] - people[j]), np.sign(drafts[i] - drafts[j])
+            agreeing += signs[0] * signs[1]
+            n_people += signs[0] != 0
+            n_drafts += signs[1] != 0
+    kept = pd.read_csv(ROOT / "results" / "study_drafts" / "agreement.csv")
+    row = kept.query("collection == 'pydoc' and kind == 'sentence'")
+    assert len(people) == 36
+    assert row["tau"].item() == pytest.approx(agreeing / np.sqrt(n_people * n_drafts), abs=1e-6)
+    chosen = [p for p, d in zip(people, drafts, strict=True) if d == max(drafts)]
+    assert row["regret"].item() == pytest.approx(max(people) - np.mean(chosen), abs=1e-6)
 
 
 def test_the_page_on_tests_has_the_numbers_of_its_study() -> None:

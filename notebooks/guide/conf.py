@@ -87,7 +87,15 @@ def add_colab(app: Any, name: str, text: list[str]) -> None:
 
 def write_gallery(folder: Path) -> None:
     """Publish every committed sweep and study."""
-    for results in ("quickstart", "chunking", "judges", "study_best", "study_tests"):
+    studies = (
+        "chunking",
+        "judges",
+        "study_best",
+        "study_tests",
+        "study_techniques",
+        "study_drafts",
+    )
+    for results in ("quickstart", *studies):
         publish(HERE.parents[1] / "results" / results, folder / results, force=True)
 
 

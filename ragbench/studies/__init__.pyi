@@ -23,8 +23,10 @@ from .drafts import (
     agreement_of_drafts,
     drafts_findings,
     drafts_table,
-    load_rankings,
+    load_draft_scores,
     rank_by_questions,
+    score_by_questions,
+    spread_of_agreement,
 )
 from .error_rates import compute_error_rates, decide_all, error_rates_findings
 from .figures import (
@@ -88,7 +90,7 @@ __all__ = [
     "load_arms",
     "load_chunkings",
     "load_collection",
-    "load_rankings",
+    "load_draft_scores",
     "load_score_matrices",
     "mean_evidence",
     "model_matrix",
@@ -109,6 +111,8 @@ __all__ = [
     "save_figure",
     "score_arms",
     "score_chunkings",
+    "score_by_questions",
+    "spread_of_agreement",
     "summarise_decisions",
     "techniques_findings",
     "transfer",

@@ -7,6 +7,7 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from ragbench.errors import DataError, DataWarning
@@ -20,7 +21,9 @@ RETRIEVERS = ("bm25", "dense:wordllama", "hybrid:wordllama")
 CHUNKERS = ("fixed", "recursive", "sentence")
 SIZES = (64, 128, 256, 512)
 MEASURE = "span_recall@500tok"
+CONFIGURATION = ["retriever", "chunker", "size"]
 N_DRAFTS = 100
+N_SAMPLES = 200
 PEOPLE = "people"
 """The column of the questions of the collection itself."""
 
@@ -55,28 +58,44 @@ def with_paragraph(case: Case, data: Dataset) -> Case:
     return replace(case, evidence=(Span(span.doc_id, start, end),))
 
 
-def rank_by_questions(data: Dataset) -> pd.DataFrame:
+def score_by_questions(data: Dataset) -> pd.DataFrame:
     """Score 36 configurations by the collection's own questions and by drafts of each kind.
 
     Returns:
-        Columns retriever, chunker, size, then the mean of `span_recall@500tok` over each set of
-        questions: "people" (those of the collection), and each kind of draft.
+        Columns retriever, chunker, size; questions, "people" (those of the collection) or a kind of
+        draft; query_id; value, `span_recall@500tok` with four digits after the point.
     """
     with warnings.catch_warnings():  # fewer drafts than asked for, where documents are few
         warnings.simplefilter("ignore", DataWarning)
         sets = {PEOPLE: data, **drafted_sets(data)}
-    rows = []
+    parts = []
     for chunker, size in itertools.product(CHUNKERS, SIZES):
         chunks = chunk(data, chunker, chunk_size=size)
         for retriever in RETRIEVERS:
             index = make_retriever(retriever, chunks)
-            row: dict[str, object] = {"retriever": retriever, "chunker": chunker, "size": size}
             for name, questions in sets.items():
                 run = index.search(questions.queries, 100)
                 scores = score_spans(questions, run, chunks, ks=[5], budgets=[500])
-                row[name] = scores.loc[scores["measure"] == MEASURE, "value"].mean()
-            rows.append(row)
-    return pd.DataFrame(rows)
+                part = scores.loc[scores["measure"] == MEASURE, ["query_id", "value"]]
+                part = part.assign(retriever=retriever, chunker=chunker, size=size, questions=name)
+                parts.append(part)
+    table = pd.concat(parts, ignore_index=True)
+    table["value"] = table["value"].astype("float32").round(4)
+    return table[[*CONFIGURATION, "questions", "query_id", "value"]]
+
+
+def rank_by_questions(scores: pd.DataFrame) -> pd.DataFrame:
+    """Compute the mean of each configuration over each set of questions.
+
+    Returns:
+        Columns retriever, chunker, size, then "people" and each kind of draft.
+    """
+    sets = [PEOPLE, *(name for name in scores["questions"].unique() if name != PEOPLE)]
+    values = scores.assign(value=scores["value"].astype(float))
+    means = values.pivot_table(
+        index=CONFIGURATION, columns="questions", values="value", aggfunc="mean", sort=False
+    )
+    return means[sets].rename_axis(columns=None).reset_index()
 
 
 def agreement_of_drafts(ranking: pd.DataFrame) -> pd.DataFrame:
@@ -88,40 +107,94 @@ def agreement_of_drafts(ranking: pd.DataFrame) -> pd.DataFrame:
         drafts choose loses to the best one by people's questions (the mean of those that tie);
         `regret_of_any`, how much a configuration drawn at random loses.
     """
-    from scipy.stats import kendalltau
-
     people = ranking[PEOPLE]
     by_retriever = ranking.groupby("retriever").mean(numeric_only=True)
     rows = []
     for kind in ranking.columns[4:]:
-        is_chosen = ranking[kind] == ranking[kind].max()
         row = {
             "kind": kind,
-            "tau": kendalltau(ranking[kind], people).statistic,
-            "tau_retrievers": kendalltau(by_retriever[kind], by_retriever[PEOPLE]).statistic,
-            "regret": people.max() - people[is_chosen].mean(),
+            "tau": _tau(ranking[kind], people),
+            "tau_retrievers": _tau(by_retriever[kind], by_retriever[PEOPLE]),
+            "regret": _regret(ranking[kind], people),
             "regret_of_any": people.max() - people.mean(),
         }
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def load_rankings(folder: str | Path) -> dict[str, pd.DataFrame]:
+def _tau(one: pd.Series, other: pd.Series) -> float:
+    from scipy.stats import kendalltau
+
+    return float(kendalltau(one, other).statistic)
+
+
+def _regret(by_drafts: pd.Series, by_people: pd.Series) -> float:
+    is_chosen = by_drafts == by_drafts.max()
+    return float(by_people.max() - by_people[is_chosen].mean())
+
+
+def spread_of_agreement(scores: pd.DataFrame) -> pd.DataFrame:
+    """Compute how much the agreement depends on the questions: its values for 200 samples of people's
+    questions and of drafts, drawn with replacement.
+
+    Returns:
+        A row for each kind: `tau_low` and `tau_high`, `gain_low` and `gain_high`: the middle 95 % of
+        the taus, and of the gains of the chosen configuration over one drawn at random
+        (`regret_of_any` - `regret`).
+    """
+    matrices = {
+        str(name): part.pivot(index="query_id", columns=CONFIGURATION, values="value").astype(float)
+        for name, part in scores.groupby("questions", sort=False)
+    }
+    rows = []
+    for kind in [name for name in matrices if name != PEOPLE]:
+        rng = np.random.default_rng(0)
+        taus = []
+        gains = []
+        for _ in range(N_SAMPLES):
+            people = _sampled_means(matrices[PEOPLE], rng)
+            drafts = _sampled_means(matrices[kind], rng)
+            taus.append(_tau(drafts, people))
+            gains.append(people.max() - people.mean() - _regret(drafts, people))
+        tau_low, tau_high = np.nanquantile(taus, [0.025, 0.975])
+        gain_low, gain_high = np.quantile(gains, [0.025, 0.975])
+        row = {
+            "kind": kind,
+            "tau_low": tau_low,
+            "tau_high": tau_high,
+            "gain_low": gain_low,
+            "gain_high": gain_high,
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _sampled_means(matrix: pd.DataFrame, rng: np.random.Generator) -> pd.Series:
+    """Return the mean of each configuration over questions drawn with replacement."""
+    return matrix.iloc[rng.integers(0, len(matrix), len(matrix))].mean()
+
+
+def load_draft_scores(folder: str | Path) -> dict[str, pd.DataFrame]:
     """Load what `ragbench sweep notebooks/study_drafts.toml` wrote, by collection.
 
     Raises:
         DataError: the folder holds none.
     """
-    paths = stored_files(folder, "ranking.csv", "notebooks/study_drafts.toml")
-    return {name: pd.read_csv(path) for name, path in paths.items()}
+    paths = stored_files(folder, "scores.parquet", "notebooks/study_drafts.toml")
+    return {name: pd.read_parquet(path) for name, path in paths.items()}
 
 
-def drafts_table(rankings: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Compute `agreement_of_drafts` of every collection, one below the other, with `collection`."""
+def drafts_table(scores: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """Compute `agreement_of_drafts` and `spread_of_agreement` of every collection, one below the
+    other, with `collection` and `questions`, the number of people's questions.
+    """
     tables = []
-    for name, ranking in rankings.items():
-        table = agreement_of_drafts(ranking.dropna(axis=1))
+    for name, of_collection in scores.items():
+        agreement = agreement_of_drafts(rank_by_questions(of_collection))
+        table = agreement.merge(spread_of_agreement(of_collection), on="kind")
+        is_of_people = of_collection["questions"] == PEOPLE
         table.insert(0, "collection", name)
+        table.insert(1, "questions", of_collection.loc[is_of_people, "query_id"].nunique())
         tables.append(table)
     return pd.concat(tables, ignore_index=True)
 
@@ -130,11 +203,17 @@ def drafts_findings(table: pd.DataFrame) -> list[str]:
     """Write what the agreement shows, a sentence for each kind of draft."""
     lines = []
     for kind, rows in table.groupby("kind", sort=False):
-        taus = ", ".join(f"{row['collection']} {row['tau']:+.2f}" for _, row in rows.iterrows())
-        n_worse = int((rows["regret"] > rows["regret_of_any"]).sum())
+        taus = ", ".join(
+            f"{row['collection']} {row['tau']:+.2f} [{row['tau_low']:+.2f}, {row['tau_high']:+.2f}]"
+            for _, row in rows.iterrows()
+        )
+        n_better = int((rows["gain_low"] > 0).sum())
+        n_worse = int((rows["gain_high"] < 0).sum())
+        n_open = len(rows) - n_better - n_worse
         lines.append(
-            f"Drafts of the kind {kind}: Kendall's tau with people's questions is {taus}; the chosen "
-            f"configuration loses {rows['regret'].mean():.3f} on average to the best one, and is worse "
-            f"than one drawn at random on {n_worse} of {len(rows)} collections."
+            f"Drafts of the kind {kind}: Kendall's tau with the collection's questions is {taus}. The "
+            f"chosen configuration loses {rows['regret'].mean():.3f} on average to the best one. Of "
+            f"{len(rows)} collections it is better than one drawn at random on {n_better}, worse on "
+            f"{n_worse}, and either may be on {n_open}."
         )
     return lines

@@ -103,7 +103,7 @@ def plot_arms(comparison: pd.DataFrame) -> Figure:
     axes.set_yticks(range(len(order)), order.index)
     axes.set_ylim(-0.7, len(order) - 0.3)
     axes.set_xlabel("difference in evidence found in 500 tokens, from the plain hybrid search")
-    axes.legend(loc="lower right", frameon=False)
+    axes.legend(loc="center left", frameon=False)
     return figure
 
 
@@ -119,8 +119,8 @@ def _plot_differences(
 
 
 def plot_drafts(rankings: dict[str, pd.DataFrame], kinds: tuple[str, ...]) -> Figure:
-    """Draw the mean of each configuration by drafts against that by people's questions: a panel for
-    each collection, a colour for each kind of draft.
+    """Draw the mean of each configuration by drafts against its mean by the collection's own questions:
+    a panel for each collection, a colour for each kind of draft.
     """
     figure, panels = new_figure(13, 3.1, columns=len(rankings))
     colours = (VERMILLION, BLUE, GREEN)
@@ -128,7 +128,7 @@ def plot_drafts(rankings: dict[str, pd.DataFrame], kinds: tuple[str, ...]) -> Fi
         for kind, colour in zip(kinds, colours, strict=False):
             if kind in ranking:
                 axes.scatter(ranking["people"], ranking[kind], s=14, color=colour, label=kind)
-        axes.set(title=name, xlabel="by people's questions")
+        axes.set(title=name, xlabel="by its own questions")
     panels[0].set_ylabel("by drafts")
     handles: dict[str, Artist] = {}
     for axes in panels:

@@ -256,13 +256,15 @@ def techniques_findings(comparison: pd.DataFrame, transferred: pd.DataFrame) -> 
         for _, row in better.iterrows()
     )
     tau = transferred["tau"]
-    gain = transferred["gain"]
-    n_loses = int((gain < 0).sum())
+    decisions = comparison[["collection", "arm", "decision"]]
+    keys = {"left_on": ["used_on", "best"], "right_on": ["collection", "arm"]}
+    used = transferred.merge(decisions, how="left", **keys)["decision"]
+    n_better, n_worse = int((used == "better").sum()), int((used == "worse").sum())
     return [
         f"Of {decided.sum()} comparisons with the plain hybrid search: {counts}.",
         f"Better by the safe tier: {gains or 'none'}.",
         f"The rankings of two collections agree with a Kendall's tau of {tau.min():.2f} to "
         f"{tau.max():.2f} (median {tau.median():.2f}).",
-        f"The best arm of one collection gains {gain.mean():+.3f} on average on another one, and is "
-        f"worse than the plain hybrid search there in {n_loses} of {len(gain)} cases.",
+        f"The best arm of one collection, used on another one, is better than the plain hybrid search "
+        f"there in {n_better} of {len(used)} cases, and worse in {n_worse}, by the safe tier.",
     ]

@@ -62,7 +62,11 @@ def test_configurations_are_ranked_by_people_and_by_drafts(monkeypatch: pytest.M
     monkeypatch.setattr(study, "SIZES", (64, 256))
     data = rb.load_dataset("pydoc")
     data = data.select([case.query_id for case in data.cases if case.evidence][:10])
-    table = study.rank_by_questions(data)
+    scores = study.score_by_questions(data)
+    table = study.rank_by_questions(scores)
     assert table[["retriever", "size"]].to_numpy().tolist() == [["bm25", 64], ["bm25", 256]]
     assert {"people", "heading", "sentence", "paragraph"} <= set(table)
+    spread = study.spread_of_agreement(scores).set_index("kind")
+    assert set(spread.index) == {"heading", "sentence", "paragraph"}
+    assert (spread["tau_low"] <= spread["tau_high"]).all()
     assert (table["sentence"] > table["people"]).all()  # drafts repeat the words of their passage

@@ -38,10 +38,15 @@ def arms() -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def ranking() -> pd.DataFrame:
-    names = {"retriever": ["a", "a", "b", "b"], "chunker": "fixed", "size": [1, 2, 1, 2]}
+def draft_scores() -> pd.DataFrame:
     values = {"people": [0.1, 0.2, 0.3, 0.4], "sentence": [0.5, 0.6, 0.9, 0.8]}
-    return pd.DataFrame({**names, **values})
+    rows = [
+        (retriever, "fixed", size, questions, query_id, values[questions][number])
+        for number, (retriever, size) in enumerate([("a", 1), ("a", 2), ("b", 1), ("b", 2)])
+        for questions in values
+        for query_id in ("q1", "q2")
+    ]
+    return pd.DataFrame(rows, columns=[*drafts.CONFIGURATION, "questions", "query_id", "value"])
 
 
 def write_run(folder: Path, collection: str, *, join_titles: bool = False) -> None:
@@ -90,11 +95,11 @@ def test_techniques(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("quiet")
 def test_drafts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(studies, "load_collection", lambda *_, **__: pd.Series(dtype=float))
-    monkeypatch.setattr(studies, "rank_by_questions", lambda data: ranking())
+    monkeypatch.setattr(studies, "score_by_questions", lambda data: draft_scores())
     write_run(tmp_path / "first", "pydoc")
     write_run(tmp_path / "second", "../data/clapnq")
     for folder in ("first", "second"):
         run_cells("study_drafts", results_dir=str(tmp_path / folder))
     names = run_cells("study_drafts_findings", sweep_dir=str(tmp_path))
     assert names["agreement"]["tau"].tolist() == pytest.approx([2 / 3, 2 / 3])
-    assert list(drafts.load_rankings(tmp_path)) == ["clapnq", "pydoc"]
+    assert list(drafts.load_draft_scores(tmp_path)) == ["clapnq", "pydoc"]
