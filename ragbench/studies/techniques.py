@@ -95,7 +95,7 @@ def score_arms(data: Dataset, grid: str | Path = "techniques") -> pd.DataFrame:
 
 def _tokens_of_index(pipeline: Pipeline, data: Dataset, index_text: str) -> int:
     """Count the tokens of all texts that are indexed."""
-    indexed = pipeline.chunks
+    indexed: Sequence[Chunk] = pipeline.chunks
     if index_text:
         indexed, _ = index_texts(pipeline.chunks, data.corpus, index_text)
     return sum(count_tokens([chunk.text for chunk in indexed]))
@@ -256,9 +256,9 @@ def techniques_findings(comparison: pd.DataFrame, transferred: pd.DataFrame) -> 
         for _, row in better.iterrows()
     )
     tau = transferred["tau"]
-    decisions = comparison[["collection", "arm", "decision"]]
-    keys = {"left_on": ["used_on", "best"], "right_on": ["collection", "arm"]}
-    used = transferred.merge(decisions, how="left", **keys)["decision"]
+    decisions = comparison.rename(columns={"collection": "used_on", "arm": "best"})
+    columns = ["used_on", "best"]
+    used = transferred.merge(decisions[[*columns, "decision"]], how="left", on=columns)["decision"]
     n_better, n_worse = int((used == "better").sum()), int((used == "worse").sum())
     return [
         f"Of {decided.sum()} comparisons with the plain hybrid search: {counts}.",

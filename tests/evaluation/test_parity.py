@@ -175,7 +175,7 @@ def test_a_system_by_http_has_the_same_numbers(
     assert differences(notebook, evaluated) == ([], len(notebook))
 
 
-ARMS = (
+ARMS: tuple[dict[str, Any], ...] = (
     {"fusion": "weights:0.7"},
     {"index_text": "headings"},
     {"diversity": "mmr:0.5"},
