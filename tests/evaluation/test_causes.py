@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import DataError
 from ragbench.evaluation import CAUSES, diagnose
-from ragbench.evaluation.causes import DISPUTED
+from ragbench.evaluation.causes import DISPUTED, _Reach
 from ragbench.report import count_causes
 from ragbench.types import (
     Answer,
@@ -522,3 +522,14 @@ def test_two_answers_to_one_question_are_refused() -> None:
 def test_a_label_is_in_doubt_below_half_of_the_facts(facts: float, cause: str) -> None:
     judged = {"llm_correctness": 1.0, "gold_fact_coverage": facts, "pass_rate": 1.0}
     assert cause_of(case(), GOOD, run={"q": {"rail#0": 1.0}}, **judged) == cause
+
+
+@pytest.mark.parametrize(
+    ("fraction", "documents", "holds"),
+    [(0.8, 0, True), (0.799, 0, False), (1.0, 0, True), (0.1, 3, True), (0.0, 3, False)],
+)
+def test_four_fifths_of_the_evidence_or_any_document_is_enough(
+    fraction: float, documents: int, holds: bool
+) -> None:
+    reach = _Reach(1.0, 1.0, 1.0, 1.0, 1.0, documents=documents)
+    assert reach.holds(fraction) is holds
