@@ -228,11 +228,15 @@ class Machines:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             self.port = taken.getsockname()[1]
-        self.start("scheduler", "--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard")
+        self.start_scheduler()
+
+    def start_scheduler(self) -> None:
+        port = str(self.port)
+        self.start("scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard")
 
     def start(self, name: str, *arguments: str, **variables: str) -> None:
         own = self.folder / name
-        (own / "tmp").mkdir(parents=True)
+        (own / "tmp").mkdir(parents=True, exist_ok=True)
         kind = name if name == "scheduler" else "worker"
         with (own / "log").open("wb") as log:
             self.processes[name] = subprocess.Popen(
@@ -273,20 +277,10 @@ class Machines:
             return len(client.scheduler_info()["workers"])
 
 
-@pytest.mark.simulation
-def test_machines_that_share_no_folder_give_the_same_bytes_and_pay_once(
-    tmp_path: Path,
-    new_database: Callable[[str], str],  # noqa: F811
-    wire: Any,
-    loopback: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def write_paid_grid(folder: Path, axes: str) -> Path:
+    """A grid whose runs ask two paid models about two questions, with its dataset next to it."""
     grid_text = '[fixed]\ndataset = "../data/set"\njudge = "openai:j"\ncriteria = "relevance"\n'
-    path = language_models.write_grid(
-        tmp_path / "notebooks",
-        grid_text + '[axes]\nprompt = ["cited", "plain"]\nk = [1, 2]\nchunk_size = [64, 128]',
-    )
-    data = tmp_path / "data" / "set"
+    data = folder / "data" / "set"
     (data / "qrels").mkdir(parents=True)
     texts = [
         f"Document {i} is about {word} and nothing else."
@@ -302,6 +296,20 @@ def test_machines_that_share_no_folder_give_the_same_bytes_and_pay_once(
     ]
     (data / "queries.jsonl").write_text("\n".join(questions) + "\n")
     (data / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td0\t1\nq1\td2\t1\n")
+    return language_models.write_grid(folder / "notebooks", f"{grid_text}[axes]\n{axes}")
+
+
+@pytest.mark.simulation
+def test_machines_that_share_no_folder_give_the_same_bytes_and_pay_once(
+    tmp_path: Path,
+    new_database: Callable[[str], str],  # noqa: F811
+    wire: Any,
+    loopback: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = write_paid_grid(
+        tmp_path, 'prompt = ["cited", "plain"]\nk = [1, 2]\nchunk_size = [64, 128]'
+    )
 
     def answered(asked: Any) -> Any:
         if len(server.asked) == 6 and far:
@@ -356,3 +364,64 @@ def test_machines_that_share_no_folder_give_the_same_bytes_and_pay_once(
     assert len(twice) <= 1
     account = budget.on_account(Settings(), result.folder)
     assert budget.spent(account) == pytest.approx(0.018 * len(paid), abs=0.018 * len(twice) + 1e-9)
+
+
+@pytest.mark.simulation
+def test_a_killed_scheduler_is_an_error_and_the_same_command_buys_no_reply_again(
+    tmp_path: Path,
+    new_database: Callable[[str], str],  # noqa: F811
+    wire: Any,
+    loopback: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    arrived: list[Any] = []
+    is_killed = False
+
+    def answered(asked: Any) -> Any:
+        nonlocal is_killed
+        with server.lock:
+            kills = not is_killed and len(server.asked) >= 3
+            is_killed = is_killed or kills
+        if kills:
+            machines.stop("scheduler")
+        time.sleep(0.5)
+        arrived.append(asked)
+        return language_models.reply_to(asked, wire)
+
+    path, out = (
+        write_paid_grid(tmp_path, 'prompt = ["cited", "plain"]\nk = [1, 2]'),
+        tmp_path / "far",
+    )
+    server = loopback(answered)
+    language_models.settings(monkeypatch, tmp_path / "cache", server.url, tmp_path)
+    database = new_database("postgresql")
+    monkeypatch.setenv("RAGBENCH_DATABASE", database)
+    machines = Machines(tmp_path / "machines", database)
+    address = f"dask://127.0.0.1:{machines.port}"
+    workers = ("a", "b")
+    try:
+        for name in workers:
+            machines.add(name)
+        assert wait_until(lambda: machines.workers() == 2, 300)
+        with pytest.raises(SweepError, match=r"is lost \(.*; the same command continues with"):
+            sweep(path, out=out, executor=address, max_cost=1000)
+        # Workers without a scheduler end, and with them their runs.
+        ends = [machines.processes[name] for name in workers]
+        assert wait_until(lambda: all(process.poll() is not None for process in ends), 120)
+        before = len(server.asked)
+        print(f"\n{before} requests before the workers ended, {len(arrived)} were replied to")
+        machines.start_scheduler()
+        for name in workers:
+            machines.add(name)
+        assert wait_until(lambda: machines.workers() == 2, 300)
+        result = sweep(path, out=out, executor=address, max_cost=1000)
+    finally:
+        machines.stop()
+    assert not result.failed, result.failed
+    assert len(result.finished) == 4
+    asked = collections.Counter(language_models.prompts_of(server))
+    twice = {prompt for prompt, times in asked.items() if times > 1}
+    print(f"{len(asked)} prompts, of which {len(twice)} were sent again")
+    assert before < len(asked)  # it did not just finish
+    last = set(language_models.prompts_of(server)[before - 2 : before])
+    assert twice <= last  # at most what was on its way of two workers
