@@ -41,9 +41,8 @@ _INVISIBLE = regex.compile(
     "|[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7]"
 )
 _SAME_LETTER = str.maketrans("أإآٱىیک", "ااااييك")  # forms of alef, yeh and kaf
-_THOUSANDS = regex.compile(
-    r"(?<=(?<!\d)\d{1,3}(?:[\xa0\u2007-\u2009\u202f]\d{3})*)[\xa0\u2007-\u2009\u202f](?=\d{3}(?!\d))"
-)
+_THOUSANDS = regex.compile(r"(?<!\d)\d{1,3}(?:[\xa0\u2007-\u2009\u202f]\d{3}(?!\d))+")
+_GAP = re.compile("[\xa0\u2007-\u2009\u202f]")
 _DIGIT = regex.compile(r"[\p{Nd}--0-9]", regex.V1)
 UNSPACED = regex.compile(rf"{SIGN}", regex.V1)
 _SIGNS = regex.compile(rf"{SIGN}|\p{{Hangul}}", regex.V1)
@@ -81,7 +80,8 @@ def normal(text: str) -> str:
     """
     if text.isascii():
         return text
-    plain = str(_INVISIBLE.sub("", unicodedata.normalize("NFKC", _THOUSANDS.sub("", text))))
+    joined = _THOUSANDS.sub(lambda number: _GAP.sub("", number[0]), text)
+    plain = str(_INVISIBLE.sub("", unicodedata.normalize("NFKC", joined)))
     return plain.translate(_SAME_LETTER)
 
 
@@ -138,7 +138,8 @@ def n_words(text: str) -> float:
     return float(len(WORD.findall(text)) - len(unspaced) / 2 - n_south_east_asian / 6)
 
 
-_COMMA = re.compile(r"(?<![\d.,])(?:\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d+,\d+)(?![\d.,]*\d)")
+# Possessive, since a digit that is given back is one that must not follow.
+_COMMA = re.compile(r"(?<![\d.,])(?:\d{1,3}(?:\.\d{3})++(?:,\d+)?+|\d+,\d++)(?![\d.,]*\d)")
 _SWAPPED = str.maketrans(".,", ",.")
 
 NONE = "none"

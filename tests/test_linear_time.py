@@ -7,6 +7,7 @@ the square of its length takes hours for one such document.
 
 from __future__ import annotations
 
+import gc
 import io
 import random
 import string
@@ -85,7 +86,11 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "digits": _repeat("7"),
     "grouped digits": _repeat("777,"),
     "spaced digits": _repeat("7 "),
+    "thousands": _repeat("7.77"),
+    "pairs of digits": _repeat("10,20,"),
+    "groups of digits": _repeat("777\xa0"),
     "citations": _repeat("[1]"),
+    "introductions": _repeat("says: "),
     "tags": _repeat("<b>"),
     "thoughts": _repeat("<think>"),
     "objects": _repeat('{"a":'),
@@ -109,11 +114,15 @@ _BY_DEFAULT = (
     "spaces",
     "punctuation",
     "dots",
+    "thousands",
+    "pairs of digits",
+    "groups of digits",
+    "introductions",
     "a line break per character",
     "combining marks",
     "CJK",
 )
-"""The others are tried with the megabyte, by `pytest -m benchmark`."""
+"""The others are tried with longer texts by `pytest -m benchmark`."""
 
 
 def _document(text: str) -> Document:
@@ -197,6 +206,9 @@ READERS: dict[str, Callable[[str], object]] = {
     "reply: fence": without_fence,
     "reply: objects": _json,
     "reply: verdict": lambda text: read_verdicts(text, [BUILT_IN["correctness"]]),
+    "reply: verdict after a text": lambda text: read_verdicts(
+        f'{text}\n{{"correctness": {{"reason": "", "verdict": true}}}}', [BUILT_IN["correctness"]]
+    ),
     "reply: relevance": lambda text: read_verdicts(text, [BUILT_IN["relevance"]]),
     "reply: citations": lambda text: parse_citations(text, ["d"]),
     "reply: without citations": lambda text: without_citations(text, ["d"]),
@@ -230,24 +242,60 @@ READERS: dict[str, Callable[[str], object]] = {
 }
 
 
-def _cpu_s(read: Callable[[str], object], texts: Sequence[str]) -> float:
-    """The least CPU time of one of these texts."""
-    times = []
-    for text in texts:
+_DOUBLINGS = 3
+_LIMIT = 2.5
+"""The factor by which the time may grow with each doubling: 2 is linear, 4 is a square."""
+
+
+def _cpu_s(read: Callable[[str], object], text: str) -> float:
+    """The CPU time of one text, without the search for garbage of other tests."""
+    gc.disable()
+    try:
         start = time.process_time()
         read(text)
-        times.append(time.process_time() - start)
-    return min(times)
+        return time.process_time() - start
+    finally:
+        gc.enable()
 
 
-def _ratio(read: Callable[[str], object], shape: Callable[[int], str], n: int) -> float:
-    """The CPU time at 2n characters over that at n; at least 10 ms count, which a clock resolves.
+def _growth(
+    read: Callable[[str], object], shape: Callable[[int], str], *, cpu_s: float, longest: int
+) -> float:
+    """The factor by which CPU time grows with each doubling of a text, over the last three doublings:
+    a machine that is busy changes it by a few percent, not the ratio of two times.
 
-    No text comes twice: results for recent texts are kept.
+    The text is doubled until it takes `cpu_s`, or has `longest` characters. A square is one at every
+    length, so growth above the limit counts only if longer texts show it, too: the splitter of
+    sentences reads windows of 30,000 characters. At least 1 ms counts, which a clock resolves.
     """
-    fresh = _RANDOM.sample(range(n // 50), 4)
-    short = _cpu_s(read, [shape(n + more) for more in fresh[:2]])
-    return _cpu_s(read, [shape(2 * n + more) for more in fresh[2:]]) / max(short, 0.01)
+    times: list[float] = []
+    n = 1_000
+    while True:
+        more = _RANDOM.randrange(n // 50)  # no text comes twice: recent results are kept
+        times.append(_cpu_s(read, shape(n + more)))
+        if len(times) > _DOUBLINGS:
+            ratio = times[-1] / max(times[-1 - _DOUBLINGS], 0.001)
+            growth: float = ratio ** (1 / _DOUBLINGS)
+            takes_long = times[-1] >= cpu_s
+            if n >= longest or times[-1] >= 20 * cpu_s or (takes_long and growth <= _LIMIT):
+                return growth
+        n *= 2
+
+
+def _slow_shapes(
+    read: Callable[[str], object], shapes: Sequence[str], *, cpu_s: float, longest: int
+) -> dict[str, float]:
+    """The texts whose time grows by more than the limit, twice in a row."""
+    read("A first text.")  # loads what is loaded once
+    slow = {}
+    for name in shapes:
+        for _ in range(2):
+            growth = _growth(read, SHAPES[name], cpu_s=cpu_s, longest=longest)
+            if growth <= _LIMIT:
+                break
+        else:
+            slow[name] = round(growth, 1)
+    return slow
 
 
 @pytest.fixture
@@ -259,45 +307,40 @@ def _no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
 @pytest.mark.parametrize("reader", READERS)
 def test_time_grows_with_the_length(reader: str) -> None:
-    read = READERS[reader]
-    read("A first text.")  # loads what is loaded once
-    slow = {}
-    for name in _BY_DEFAULT:
-        ratio = _ratio(read, SHAPES[name], 4_000)
-        if ratio > 2.5:
-            # a square is one at every length; the splitter of sentences reads windows of 30,000
-            ratio = _ratio(read, SHAPES[name], 60_000)
-        if ratio > 2.5:
-            slow[name] = round(ratio, 1)
-    assert slow == {}
+    assert _slow_shapes(READERS[reader], _BY_DEFAULT, cpu_s=0.02, longest=64_000) == {}
 
 
 @pytest.mark.benchmark
 @pytest.mark.usefixtures("_no_cache")
 @pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
-@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("reader", READERS)
-def test_a_megabyte_takes_no_square(reader: str, shape: str) -> None:
-    read = READERS[reader]
-    read("A first text.")
-    ratio = _ratio(read, SHAPES[shape], 500_000)
-    print(f"{reader}, {shape}: {ratio:.2f}")
-    assert ratio <= 2.5
+def test_time_grows_with_the_length_up_to_a_megabyte(reader: str) -> None:
+    """A megabyte where that takes less than 0.05 s, else what is read in that time."""
+    assert _slow_shapes(READERS[reader], [*SHAPES], cpu_s=0.05, longest=1_000_000) == {}
+
+
+def test_a_square_is_found_and_a_bounded_window_is_none() -> None:
+    def square(text: str) -> object:
+        return [sum(map(ord, text)) for _ in text[::10]]
+
+    def windows(text: str) -> object:
+        return [square(text[start : start + 2_000]) for start in range(0, len(text), 2_000)]
+
+    assert list(_slow_shapes(square, ["one word"], cpu_s=0.01, longest=64_000)) == ["one word"]
+    assert _slow_shapes(windows, ["one word"], cpu_s=0.01, longest=64_000) == {}
 
 
 @pytest.mark.skipif(not find_spec("pypdfium2"), reason="needs the extra `documents`")
-@pytest.mark.parametrize("shape", ["one word", "base64", "one sentence", "punctuation", "spaces"])
-def test_a_pdf_of_one_line_is_read_in_linear_time(shape: str) -> None:
+def test_a_pdf_of_one_line_is_read_in_linear_time() -> None:
     def read(content: str) -> str:
         return text_of_pdf(_pdf(content))
 
-    read("A first text.")
-    assert _ratio(read, SHAPES[shape], 4_000) <= 2.5
+    shapes = ["one word", "base64", "one sentence", "punctuation", "spaces"]
+    assert _slow_shapes(read, shapes, cpu_s=0.02, longest=64_000) == {}
 
 
 @pytest.mark.skipif(not find_spec("docx"), reason="needs the extra `documents`")
-@pytest.mark.parametrize("shape", ["one word", "base64", "one sentence", "punctuation", "CJK"])
-def test_a_docx_of_one_paragraph_is_read_in_linear_time(shape: str) -> None:
+def test_a_docx_of_one_paragraph_is_read_in_linear_time() -> None:
     import docx
 
     def read(content: str) -> str:
@@ -307,5 +350,5 @@ def test_a_docx_of_one_paragraph_is_read_in_linear_time(shape: str) -> None:
         document.save(file)
         return text_of_docx(file.getvalue())
 
-    read("A first text.")
-    assert _ratio(read, SHAPES[shape], 4_000) <= 2.5
+    shapes = ["one word", "base64", "one sentence", "punctuation", "CJK"]
+    assert _slow_shapes(read, shapes, cpu_s=0.02, longest=64_000) == {}

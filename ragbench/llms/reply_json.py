@@ -156,9 +156,16 @@ def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-_QUOTES = re.compile(
-    r"(?i)\b(?:says|reads|states|contain(?:s|ed)|quot\w+|plant\w+|inject\w+|embedded)\b[^.\n]*:\s*\Z"
+_QUOTING = re.compile(
+    r"(?i)\b(?:says|reads|states|contain(?:s|ed)|quot\w+|plant\w+|inject\w+|embedded)\b"
 )
+
+
+def _introduces_quotation(text: str) -> bool:
+    """Return True if a text ends with "it says:" and the like, in its last sentence."""
+    before = text.rstrip()
+    last_sentence = before[max(before.rfind("."), before.rfind("\n")) + 1 :]
+    return last_sentence.endswith(":") and _QUOTING.search(last_sentence) is not None
 
 
 def stated(text: str, spans: Sequence[tuple[int, int]]) -> list[bool]:
@@ -182,7 +189,7 @@ def stated(text: str, spans: Sequence[tuple[int, int]]) -> list[bool]:
     for i in range(len(spans)):
         is_at_begin = begins_with_lines and i < n_before
         is_at_end = ends_with_lines and i >= len(spans) - n_after
-        is_quoted = _QUOTES.search(around[i]) is not None
+        is_quoted = _introduces_quotation(around[i])
         are_stated.append((is_at_begin or is_at_end) and not is_quoted)
     return are_stated
 

@@ -38,7 +38,7 @@ from ragbench.registry import Measure
 from ragbench.retrieval.embedders import knows, load_embedder
 from ragbench.types import Answer, Chunk, Dataset, Embedder, Judgement
 
-_GROUPED = r"\d{1,3}(?:,\d{3})+(?!\d)|\d{1,2}(?:,\d{2})+,\d{3}(?!\d)"  # also as in India
+_GROUPED = r"\d{1,3}(?:,\d{3})+(?!\d)|\d{1,2}(?:,\d{2}){1,8},\d{3}(?!\d)"  # also as in India
 _NUMBER = rf"(?:(?<!\w)[-\u2212])?(?:(?:{_GROUPED})(?:\.\d+)*|\d+(?:\.\d+)*)"
 _APOSTROPHE = re.compile(r"(?<=\d)['’](?=\d{3}(?!\d))")  # between thousands, as in Switzerland
 _SPACE = re.compile(r"(?<=\d) (?=\d{3}(?!\d))")

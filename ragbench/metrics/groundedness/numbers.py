@@ -87,7 +87,7 @@ _INLINE = re.compile(r"(?<![\w(])\(?(\d{1,2})\)(?=\s)")
 # "B2", "covid-19", "3.11.2" are names; "mid-1990" and "1.000.000" are not
 _LABEL = re.compile(
     r"(?<=[A-Za-z])(?<!\d[eE])(?<!\bmid)(?<!\bpre)(?<!\bpost)(?<!\bearly)(?<!\blate)[-_]?\d[\w.-]*"
-    r"|\b(?!\d{1,3}(?:\.\d{3})+\b)[vV]?\d+(?:\.\d+){2,}\b"
+    r"|\b(?!\d{1,3}\.\d{3}\b)[vV]?\d+(?:\.\d+){2,}\b"
 )
 # the sign between the ends of a range is no minus, and no space: "570 576" would be one number
 _RANGE = re.compile(r"(?<=\d)\s?(?:[-–—]|\bto\b)\s?(?=[$€£]?\d)")
