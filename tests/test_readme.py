@@ -163,3 +163,14 @@ def test_each_sentence_about_what_is_trusted_names_its_test() -> None:
     bullets = re.findall(r"^- .*?(?=^- |\n\n|\Z)", held, re.S | re.M)
     sentences = [part for each in bullets for part in re.split(r"(?<=\))[.;,]\s", each)]
     assert [text for text in sentences if text.strip() and "`test_" not in text] == []
+
+
+def test_as_many_tests_attack_as_the_page_counts() -> None:
+    page = PAGES[ROOT / "notebooks/guide/security.md"]
+    rows = re.findall(r"^\| [^|]+ \| (\d+) \| ([^|]+) \|$", page, re.M)
+    assert len(rows) > 10
+    for counted, files in rows:
+        names = re.findall(r"`([\w/.]+)`", files)
+        sources = [(ROOT / "tests" / name).read_text(encoding="utf-8") for name in names]
+        tests = re.findall(r"^def test_", "\n".join(sources), re.M)
+        assert len(tests) >= int(counted), files
