@@ -17,7 +17,15 @@ from functools import cached_property
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
-from ragbench.errors import DataError, FailureKind, abridged, check_known, made_by, suggesting
+from ragbench.errors import (
+    DataError,
+    FailureKind,
+    Suggesting,
+    abridged,
+    check_known,
+    made_by,
+    suggesting,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -245,6 +253,7 @@ class DatasetSource:
 
 
 @suggesting(
+    "dataset.to_frame()",
     questions="dataset.cases, or dataset.queries for their texts",
     filter="dataset.select(query_ids)",
     df="dataset.to_frame()",
@@ -254,9 +263,18 @@ class DatasetSource:
     documents="dataset.corpus",
     labels="dataset.qrels",
     relevance="dataset.qrels",
+    **dict.fromkeys(
+        ["from_list", "from_records", "from_pandas", "from_df"],
+        "rb.Dataset.from_dicts(corpus, queries, qrels) or from_frames; rb.evaluate(rows) takes rows with "
+        "answers as they are",
+    ),
+    **dict.fromkeys(
+        ["from_csv", "from_json", "from_file", "load", "from_hf", "from_beir", "read_csv"],
+        "rb.load_dataset(path or name)",
+    ),
 )
 @dataclass(frozen=True, eq=False)
-class Dataset:
+class Dataset(metaclass=Suggesting):
     """A corpus, the questions of one split, and the documents that are relevant to them.
 
     `qrels` may judge documents outside the corpus: they still count in the ideal ranking, as in

@@ -147,6 +147,16 @@ def evaluated() -> rb.Result:
     return rb.evaluate(data(), retriever="bm25", perspectives="retrieval")
 
 
+def numbered_rows(score: float) -> pd.DataFrame:
+    """Scores of 12 questions that are numbered from 0."""
+    return pd.DataFrame({"id": range(12), "score": score})
+
+
+def concluded() -> Any:
+    """The conclusion of two systems, "old" and "new"."""
+    return rb.compare({"old": numbered_rows(0.1), "new": numbered_rows(0.6)})
+
+
 WORKS: dict[str, Callable[[], Any]] = {
     "a retriever by keyword": lambda: "bm25" in evaluated().name,
     "to_pandas": lambda: list(evaluated().to_pandas()["query_id"]) == ["q1", "q2"],
@@ -356,6 +366,23 @@ WORKS: dict[str, Callable[[], Any]] = {
         .answer("q1", "How long do cats sleep?")
         .text
     ),
+    "the mean of scores": lambda: (
+        rb.score_run(QRELS, {"q1": {"cats": 1.0}, "q2": {}}).mean()["nDCG@10"] == 0.5
+        and retrieved().scores.mean()["nDCG@10"] == 1.0
+    ),
+    "a measure of scores": lambda: (
+        rb.score_run(QRELS, {"q1": {"cats": 1.0}, "q2": {}})["ndcg@10"].to_dict()
+        == {"q1": 1.0, "q2": 0.0}
+    ),
+    "a field of a conclusion": lambda: concluded()["decision"] == concluded().decision == "better",
+    "an arm of a conclusion": lambda: (
+        concluded()["new"] == concluded().arms["new"] == concluded().arms[0]
+        and concluded().to_dict()["arms"][0]["name"] == "new"
+    ),
+    "tables indexed by question": lambda: (
+        rb.compare(numbered_rows(0.1).set_index("id"), numbered_rows(0.6).set_index("id")).decision
+        == "better"
+    ),
     "answers of a function as model": lambda: rb.generate_answers(
         data(), run(), chunks(), lambda prompt: "Yes."
     ),
@@ -484,6 +511,31 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.compare(frame(0.5), frame(1.0), names=["a", "b"]),  # type: ignore[call-overload]
         "compare has no option 'names'; name systems as in compare({'old': a, 'new': b})",
     ),
+    "a run before its judgements": (
+        lambda: rb.score_run({"q1": {"cats": 1.0, "tax": 0.5}}, QRELS),  # type: ignore[arg-type]
+        "score_run(qrels, run) takes judgements first",
+    ),
+    "another tool's measures": (
+        lambda: rb.score_run(QRELS, run(), metrics=["map"]),  # type: ignore[call-arg]
+        "score_run has no option 'metrics'; did you mean 'measures'?",
+    ),
+    "judgements and a run to evaluate": (
+        lambda: rb.evaluate(qrels=QRELS, run=run()),  # type: ignore[call-arg]
+        "evaluate has no option 'qrels'; use rb.score_run(qrels, run, measures)",
+    ),
+    "data by another name": (
+        lambda: rb.evaluate(data=data()),  # type: ignore[call-arg]
+        "evaluate has no option 'data'; did you mean 'dataset'?",
+    ),
+    "numbers without questions": (
+        lambda: rb.compare(np.array([0.1, 0.2]), np.array([0.3, 0.4])),
+        "expected {question id: score} or pandas.Series(scores, index=question_ids)",
+    ),
+    "an unknown field of a conclusion": (
+        lambda: concluded()["decisoin"],
+        "did you mean 'decision'?",
+    ),
+    "an unknown arm": (lambda: concluded().arms["B"], "unknown configuration 'B'. Known: new, old"),
     "an embedder of one row": (
         lambda: rb.retrieval.Dense(chunks(), lambda texts: [1.0]),
         "one row of numbers",
@@ -545,6 +597,38 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
     "the corpus of a dataset": (lambda: data().corpuss, "did you mean 'corpus'?"),  # type: ignore[attr-defined]
     "the question of a case": (lambda: data()[0].question, "use case.text"),
     "the id of a chunk": (lambda: chunks()[0].id, "use chunk.chunk_id"),  # type: ignore[attr-defined]
+    "pandas on a result": (
+        lambda: retrieved().sort_values("nDCG@10"),
+        "Result has no attribute 'sort_values'; use result.to_frame().sort_values",
+    ),
+    "columns of a result": (lambda: retrieved().columns, "use result.to_frame().columns"),
+    "pandas on a dataset": (
+        lambda: data().to_csv("x.csv"),  # type: ignore[attr-defined]
+        "use dataset.to_frame().to_csv",
+    ),
+    "pandas on a conclusion": (
+        lambda: concluded().to_csv("x.csv"),
+        "use pandas.DataFrame(conclusion.arms).to_csv",
+    ),
+    "a dataset from a file": (
+        lambda: rb.Dataset.from_csv("x.csv"),  # type: ignore[attr-defined]
+        "Dataset has no attribute 'from_csv'; use rb.load_dataset(path or name)",
+    ),
+    "a misspelt constructor": (
+        lambda: rb.Dataset.from_dict(CORPUS),  # type: ignore[attr-defined]
+        "Dataset has no attribute 'from_dict'; did you mean 'from_dicts'?",
+    ),
+    "a measure in other case": (lambda: retrieved().NDCG, "use result['nDCG@10']"),
+    "a word of a longer name": (
+        lambda: rb.paired_bootstrap,  # type: ignore[attr-defined]
+        "module 'ragbench' has no attribute 'paired_bootstrap'; use rb.compare(a, b)",
+    ),
+    "a word of a class": (lambda: rb.SingleTurnSample, "use rb.evaluate(rows)"),  # type: ignore[attr-defined]
+    "a name of the root": (lambda: rb.metrics.compare, "use rb.compare"),  # type: ignore[attr-defined]
+    "a name that the root explains": (
+        lambda: rb.metrics.faithfulness,  # type: ignore[attr-defined]
+        "which measures llm_faithfulness",
+    ),
     "the decisions of a conclusion": (
         lambda: rb.compare({"q1": 1.0}, {"q1": 0.5}).decisions,
         "Conclusion has no attribute 'decisions'; did you mean 'decision'?",

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import pandas as pd
 
-from ragbench.errors import suggesting
+from ragbench.errors import check_known, suggesting
 from ragbench.registry import higher_is_better, meaning_of
 from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import MIN_QUESTIONS, with_interval
@@ -89,7 +89,31 @@ class DecidingQuestions:
     not_possible: str = ""
 
 
+class Arms(tuple[Arm, ...]):
+    """Configurations, by their place or their name.
+
+    >>> arms = Arms([Arm("old", "old", 0.5), Arm("new", "new", 0.7)])
+    >>> arms["new"].mean, arms[0].name
+    (0.7, 'old')
+    """
+
+    __slots__ = ()
+
+    def __getitem__(self, at: Any) -> Any:
+        """Return a configuration, or several of a slice.
+
+        Raises:
+            ConfigError: no configuration has this name.
+        """
+        if not isinstance(at, str):
+            return super().__getitem__(at)
+        by_name = {arm.name: arm for arm in self}
+        check_known("configuration", by_name, at)
+        return by_name[at]
+
+
 @suggesting(
+    "pandas.DataFrame(conclusion.arms)",
     winner="conclusion.choice",
     best="conclusion.choice",
     **dict.fromkeys(
@@ -104,6 +128,7 @@ class DecidingQuestions:
     difference="the difference of one of conclusion.arms",
     text="str(conclusion)",
     to_json="conclusion.to_dict()",
+    to_markdown="str(conclusion), or the command `ragbench compare A B --markdown`",
     is_better="conclusion.decision",
 )
 @dataclass(frozen=True, slots=True)
@@ -134,6 +159,22 @@ class Conclusion:
     composition: Mapping[str, int]
     margin: float
     arms: tuple[Arm, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arms", Arms(self.arms))
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a field by its name, as in the JSON of a conclusion, or the arm of this name.
+
+        Raises:
+            ConfigError: there is neither.
+        """
+        names = [field.name for field in fields(self)]
+        if name in names:
+            return getattr(self, name)
+        by_name = {arm.name: arm for arm in self.arms}
+        check_known("field or configuration", [*by_name, *names], name)
+        return by_name[name]
 
     @property
     def lines(self) -> tuple[str, ...]:

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import pandas as pd
 
-from ragbench.errors import ConfigError, DataError, MissingExtraError, check_known
+from ragbench.errors import (
+    ConfigError,
+    DataError,
+    MissingExtraError,
+    check_known,
+    explaining_calls,
+)
 from ragbench.evaluation import case_verdicts, diagnose
 from ragbench.evaluation import perspectives as views
 from ragbench.evaluation.comparison import check_comparable, compare_results
@@ -64,6 +70,16 @@ if TYPE_CHECKING:
     from ragbench.evaluation.options import PipelineOptions
 
 
+@explaining_calls(
+    data="dataset",
+    testset="dataset",
+    rows="dataset",
+    questions="dataset",
+    corpus="rb.evaluate((corpus, queries, qrels), system)",
+    queries="rb.evaluate((corpus, queries, qrels), system)",
+    qrels="rb.score_run(qrels, run, measures), or rb.evaluate((corpus, queries, qrels), system)",
+    run="rb.score_run(qrels, run, measures)",
+)
 def evaluate(
     dataset: Any,
     system: SystemLike | list[str] | Mapping[str, SystemLike] = "",

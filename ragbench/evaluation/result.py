@@ -20,7 +20,7 @@ import pandas as pd
 
 from ragbench.datasets.records import testset_record
 from ragbench.datasets.safety import load_safety_samples
-from ragbench.errors import printable, suggesting
+from ragbench.errors import Suggesting, printable, suggesting
 from ragbench.evaluation.checksums import EDITED
 from ragbench.evaluation.data_changes import digests_of
 from ragbench.evaluation.formats import passed_text, shortened
@@ -37,6 +37,7 @@ from ragbench.evaluation.spec import select_suite
 from ragbench.metrics.pipeline import outcome_of
 from ragbench.metrics.rates import wilson_interval
 from ragbench.metrics.safety.leakage import masked, masked_id
+from ragbench.metrics.tidy import TidyScores
 from ragbench.registry import (
     BRIEF,
     higher_is_better,
@@ -108,12 +109,12 @@ def judge_failures(judgements: Sequence[Judgement]) -> JudgeFailures:
 
 
 @suggesting(
+    "result.to_frame()",
     plot="rb.write_report(result, 'report.html'), or rb.explore(result)",
     summary="result.measures, or print(result)",
     metrics="result.measures",
     report="rb.write_report(result, 'report.html')",
     save="rb.save(result, folder)",
-    to_csv="result.to_frame().to_csv(path)",
     compare="rb.compare(other, result)",
     leaderboard="rb.load_results(folder).leaderboard()",
     conclude="rb.load_results(folder).conclude()",
@@ -127,9 +128,14 @@ def judge_failures(judgements: Sequence[Judgement]) -> JudgeFailures:
     ndcg="result['nDCG@10']",
     recall="result['R@5']",
     accuracy="result.measures",
+    pass_rate="result.counts, of which passed, failed and undecided",
+    passed_rate="result.counts, of which passed, failed and undecided",
+    metric="result['nDCG@10']",
+    from_csv="rb.load_result(folder), or rb.compare('a.csv', 'b.csv') of files of other tools",
+    load="rb.load_result(folder)",
 )
 @dataclass(frozen=True, eq=False)
-class Result(Decisions):
+class Result(Decisions, metaclass=Suggesting):
     """One system's results on one dataset: what `evaluate` returns, `save` writes and `load_result`
     reads.
 
@@ -154,6 +160,9 @@ class Result(Decisions):
     diagnosis: pd.DataFrame | None = None
     output: SystemOutput | None = None
     folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scores", TidyScores(self.scores))
 
     @property
     def parameters(self) -> Mapping[str, Any]:

@@ -41,6 +41,7 @@ _RANKS = {"rank_equal_k": "span_recall@5", "rank_equal_budget": "span_recall@500
 
 
 @suggesting(
+    "results.leaderboard()",
     plot="rb.write_report(results, 'report.html')",
     report="rb.write_report(results, 'report.html')",
     save="rb.save(result, folder) for each result",

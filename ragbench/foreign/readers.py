@@ -73,10 +73,23 @@ def load_scores(source: Any, name: str = "") -> list[ScoreTable]:
         records = list(source)
         columns = tuple(dict.fromkeys(str(key) for row in records for key in row))
         return _tables(rows_of_json(records, name), columns, name)
+    if _is_of_numbers(source):
+        raise ConfigError(
+            f"{name} is {type(source).__name__} of numbers without questions, which could be paired by their "
+            "order alone; expected {question id: score} or pandas.Series(scores, index=question_ids)"
+        )
     raise ConfigError(
         f"{name} is {type(source).__name__}, from which no scores of questions can be read; expected a "
         "file, a DataFrame, a list of dicts or {question id: score}"
     )
+
+
+def _is_of_numbers(source: Any) -> bool:
+    """Return True for a list or an array of numbers."""
+    try:
+        return len(source) > 0 and all(isinstance(float(each), float) for each in source)
+    except (TypeError, ValueError):
+        return False
 
 
 def _frame_type() -> type[pd.DataFrame]:
@@ -139,9 +152,11 @@ def _rows_of_frame(frame: pd.DataFrame, name: str) -> list[Scored]:
 
     if frame.empty:
         raise DataError(f"{name} has no rows")
-    if not isinstance(frame.index, pd.RangeIndex):
-        named = frame.index.names == [None]
-        frame = frame.reset_index(names="query_id") if named else frame.reset_index()
+    is_named = frame.index.names != [None]
+    if is_named:
+        frame = frame.reset_index()
+    elif not isinstance(frame.index, pd.RangeIndex):
+        frame = frame.reset_index(names="query_id")
     if frame.columns.has_duplicates:
         twice = frame.columns[frame.columns.duplicated()][0]
         raise DataError(f"{name} has two columns {str(twice)!r}; give each a name of its own")

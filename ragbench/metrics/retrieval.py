@@ -33,7 +33,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragbench.array_types import Bools, Floats, Ints
-from ragbench.errors import ConfigError, DataError, DataWarning, unknown_chunk
+from ragbench.errors import ConfigError, DataError, DataWarning, explaining_calls, unknown_chunk
 from ragbench.metrics.dict_runs import JudgedRanks, falling, ranks_of_dicts, single_precision
 from ragbench.metrics.tidy import tidy
 from ragbench.metrics.trec import refuse_duplicates, to_frame
@@ -326,6 +326,7 @@ _SHARED = 0.5
 _GRADES = (0, 1, 2, 3, 4)  # of nearly all judgements
 
 
+@explaining_calls(metrics="measures", metric="measures", results="run", ground_truth="qrels")
 def score_run(
     qrels: Qrels | pd.DataFrame | str | Path,
     run: Run | pd.DataFrame | str | Path,
@@ -367,13 +368,13 @@ def score_run(
         table = _table(ranks, parsed)
         if np.nansum(table) > 0:  # else a warning may be due
             return tidy([*cast(Qrels, qrels)], names, table)
-    judged, ranked = to_frame(qrels, int), to_frame(run, float)
     if _are_all(qrels, float) and _are_all(run, int):
         raise DataError(
             "the grades are numbers with a point and the scores are whole numbers; "
             "score_run(qrels, run) takes judgements first: were the two given the other way round? "
             "If not, make the grades whole with int()"
         )
+    judged, ranked = to_frame(qrels, int), to_frame(run, float)
     doc_ids = ranked["doc_id"].unique()
     if not all(map(str.isascii, doc_ids)):
         same = same_form(doc_ids, set(judged["doc_id"]))

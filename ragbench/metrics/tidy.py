@@ -9,7 +9,38 @@ import pandas as pd
 
 from ragbench.errors import DataError
 from ragbench.language import Language, detect_language
+from ragbench.registry import find_measure
 from ragbench.types import Answer, Case, Chunk, Dataset, chunks_by_id
+
+
+class TidyScores(pd.DataFrame):
+    """The columns query_id, measure, value, where `scores.mean()` is the mean by measure, and
+    `scores["nDCG@10"]` are the values of a measure by question.
+
+    >>> scores = TidyScores({"query_id": ["q1", "q2"], "measure": "RR", "value": [1.0, 0.5]})
+    >>> scores.mean().to_dict(), scores["rr"].to_dict()
+    ({'RR': 0.75}, {'q1': 1.0, 'q2': 0.5})
+    """
+
+    def copy(self, deep: bool = True) -> "TidyScores":
+        """Return a copy, also with these names of measures."""
+        return TidyScores(super().copy(deep))
+
+    def mean(self, *args: Any, **options: Any) -> Any:
+        """Return measure -> mean of its values that are not NaN; with arguments as any DataFrame."""
+        if args or options:
+            return super().mean(*args, **options)
+        return pd.DataFrame(self).groupby("measure", sort=False)["value"].mean()
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return query_id -> value for the name of a measure; else as any DataFrame."""
+        measure = None
+        if isinstance(key, str) and key not in self.columns:
+            measure = find_measure(key)
+        if measure is None:
+            return super().__getitem__(key)
+        rows = pd.DataFrame(self)
+        return rows[rows["measure"] == measure.name].set_index("query_id")["value"]
 
 
 def tidy(query_ids: Sequence[str], measures: Sequence[str], values: Any) -> pd.DataFrame:
@@ -21,7 +52,7 @@ def tidy(query_ids: Sequence[str], measures: Sequence[str], values: Any) -> pd.D
     0       q1      RR    1.0
     1       q2      RR    0.5
     """
-    return pd.DataFrame(
+    return TidyScores(
         {
             "query_id": pd.Index(list(query_ids), dtype="str").take(
                 np.tile(np.arange(len(query_ids)), len(measures))

@@ -245,7 +245,7 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
         table(NEW),
         "no measure in common: A has f1; B has score",
     ),
-    "a list of numbers": (OLD, NEW, "A is list, from which no scores of questions can be read"),
+    "a list of numbers": (OLD, NEW, "A is list of numbers without questions"),
     "a number": (5, table(NEW), "A is int"),
     "one system": (table(OLD), None, "A is one system; give a second file, or"),
 }
