@@ -512,7 +512,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         "compare has no option 'names'; name systems as in compare({'old': a, 'new': b})",
     ),
     "a run before its judgements": (
-        lambda: rb.score_run({"q1": {"cats": 1.0, "tax": 0.5}}, QRELS),  # type: ignore[arg-type]
+        lambda: rb.score_run({"q1": {"cats": 1.0, "tax": 0.5}}, QRELS),  # type: ignore[arg-type, dict-item]
         "score_run(qrels, run) takes judgements first",
     ),
     "another tool's measures": (

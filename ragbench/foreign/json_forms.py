@@ -23,6 +23,7 @@ from ragbench.foreign.rows import (
     scored_rows,
     with_reliable_ids,
 )
+from ragbench.foreign.scales import is_known_measure
 from ragbench.registry import find_measure
 from ragbench.testsets.fields import LISTS, QUESTIONS, column_name, read_cell
 
@@ -38,6 +39,18 @@ _SCORES = (
     "feedback_stats feedback_results evaluation evaluations evaluation_results eval evals assessments "
     "results annotations grades"
 ).split()
+_MEANS = "metrics scores results means mean summary averages average aggregate aggregates".split()
+_SUMMARIES = {
+    "lm-evaluation-harness": (
+        {"results", "configs"},
+        "run it with --log_samples, and compare its samples_*.jsonl",
+    ),
+    "MTEB": (
+        {"mteb_version", "scores"},
+        "run it with a prediction folder, and score these runs with rb.score_run(qrels, run)",
+    ),
+}
+"""Summaries of tools: the fields of one, and what to compare instead."""
 _NAMES = ("assessment_name", "key", *MEASURES)
 _NUMBERS = ("score", "value", "number_value", "numeric_value")
 _AMOUNTS = (*_NUMBERS, "passed", "pass", "success", "correct")
@@ -58,8 +71,10 @@ def rows_of_json(value: Any, source: str) -> list[Scored]:
                 return with_reliable_ids(read(part))
     per_query = [part for part in wrapped if _is_field(part, value, _PER_QUERY)]
     lists = [part for part in wrapped if _is_field(part, value, _LISTS)]
+    if not per_query:
+        _refuse_means(value, source)
     for part in (*per_query, value, *lists):
-        records = _records(part)
+        records = _records(part, source)
         if records:
             return rows_of_records(records, source)
     found = listed(value) if isinstance(value, Mapping) else type(value).__name__
@@ -90,7 +105,36 @@ def rows_of_records(
     return scored_rows(flat_records, source, measures=measures, decimal_comma=decimal_comma)
 
 
-def _records(value: Any) -> list[Record] | None:
+def _refuse_means(value: Any, source: str) -> None:
+    """Raise DataError for a summary of another tool, or where each measure has one value."""
+    if not isinstance(value, Mapping):
+        return
+    for tool, (names, instead) in _SUMMARIES.items():
+        if names <= value.keys():
+            raise DataError(
+                f"{source} is a summary of {tool} without scores of questions; {instead}"
+            )
+    means = {name: part for name, part in value.items() if name in _MEANS}
+    means = {"": value, **means}
+    for part in means.values():
+        if isinstance(part, Mapping) and _are_means(part):
+            raise DataError(
+                f"{source} has one value of each measure, no scores of questions; found {listed(part)}; "
+                "write the scores of each question to a file"
+            )
+
+
+def _are_means(part: Mapping[str, Any]) -> bool:
+    """Return True for measure -> number, and for measure -> measure at a depth -> number."""
+    if not part or not all(map(is_known_measure, part)):
+        return False
+    values = list(part.values())
+    if all(isinstance(each, Mapping) and each for each in values):
+        return all(is_known_measure(name) for each in values for name in each)
+    return all(isinstance(each, int | float) for each in values)
+
+
+def _records(value: Any, source: str) -> list[Record] | None:
     """Return the records in a JSON value: a list, a list in a field, or the rows of a table; None
     without any.
     """
@@ -115,7 +159,7 @@ def _records(value: Any) -> list[Record] | None:
     if all(isinstance(part, list) for part in parts) and len({*map(len, parts)}) == 1:
         return [dict(zip(value, row, strict=True)) for row in zip(*parts, strict=True)]
     if all(isinstance(part, Mapping) for part in parts):
-        return _records_of_tables(value)
+        return _records_of_tables(value, source)
     if all(isinstance(part, int | float) or part is None for part in parts):
         return [{"query_id": name, "score": part} for name, part in value.items()]
     return None
@@ -126,14 +170,14 @@ def _are_records(rows: list[Any]) -> bool:
     return bool(rows) and all(isinstance(row, Mapping) for row in rows)
 
 
-def _records_of_tables(table: Mapping[str, Mapping[str, Any]]) -> list[Record]:
+def _records_of_tables(table: Mapping[str, Mapping[str, Any]], source: str) -> list[Record]:
     """Return the rows of {column: {row: cell}}, as pandas writes it, or of {row: {column: cell}}, as
     pytrec_eval does: columns have names of measures, ids or questions, or are fewer.
     """
     inner = dict.fromkeys(str(name) for part in table.values() for name in part)
     if _is_run(table):
         raise DataError(
-            f"{abridged(printable(str(next(iter(inner)))), 40)!r} is in one row alone, as in a run of "
+            f"{source}: {abridged(printable(str(next(iter(inner)))), 40)!r} is in one row alone, as in a run of "
             "documents; score runs with rb.score_run(qrels, run), and compare these scores"
         )
     n_known_inner = _n_known(inner)

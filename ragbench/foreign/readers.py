@@ -16,7 +16,12 @@ from ragbench.files import JsonLineError, parse_json_or_lines
 from ragbench.foreign.inspect_logs import read_inspect_archive, rows_of_inspect_log
 from ragbench.foreign.json_forms import rows_of_json, rows_of_records
 from ragbench.foreign.rows import Scored, ScoreTable, listed, scored_rows
-from ragbench.foreign.text_forms import is_trec_output, rows_of_junit, rows_of_trec_output
+from ragbench.foreign.text_forms import (
+    is_trec_output,
+    refuse_trec_files,
+    rows_of_junit,
+    rows_of_trec_output,
+)
 from ragbench.testsets.fields import is_missing
 
 if TYPE_CHECKING:
@@ -39,6 +44,7 @@ SUFFIXES = (
 """How the names of files with scores end; what a file holds is told by its content."""
 
 _HEAD = 20_000  # characters
+_BINARY = (b"%PDF", b"\x89PNG", b"\x80")  # and all files with a zero byte
 _MAX_BYTES = 2_000_000_000  # of a decompressed file
 
 
@@ -191,6 +197,7 @@ def _read(path: Path) -> tuple[list[Scored], tuple[str, ...]]:
         return rows_of_json(value, source), columns
     if is_trec_output(text):
         return rows_of_trec_output(text, source), ()
+    refuse_trec_files(text, source)
     return _rows_of_csv(text, path)
 
 
@@ -215,6 +222,12 @@ def _content(path: Path) -> bytes:
 
 def _text(content: bytes, path: Path) -> str:
     """Return the text of a file in UTF-8, or in UTF-16 with its mark, as Excel writes it."""
+    has_mark = content[:2] in (b"\xff\xfe", b"\xfe\xff")
+    if not has_mark and (b"\0" in content[:_HEAD] or content.startswith(_BINARY)):
+        raise DataError(
+            f"{path} is no text: it starts with {content[:16]!r}; expected a table (CSV, JSON in UTF-8), "
+            "parquet or xlsx"
+        )
     encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     try:
         return content.decode(encoding)

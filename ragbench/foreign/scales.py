@@ -153,6 +153,15 @@ def is_amount(measure: str) -> bool:
     return any(part in _AMOUNTS for part in column_name(measure).split("_"))
 
 
+def is_known_measure(name: str) -> bool:
+    """Return True for the name of a measure that ragbench or another tool has.
+
+    >>> [is_known_measure(name) for name in ("faithfulness", "NDCG@10", "Recall@5", "recall", "q1", "France")]
+    [True, True, True, True, False, False]
+    """
+    return _known_bounds(name) is not None or _AT_A_DEPTH.fullmatch(f"{_plain(name)}@1") is not None
+
+
 def bounds_from(text: str) -> tuple[str, Bounds]:
     """Return the measure and the bounds in a declaration.
 

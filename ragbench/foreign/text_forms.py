@@ -34,6 +34,21 @@ def _is_number(text: str) -> bool:
     return True
 
 
+def refuse_trec_files(text: str, source: str) -> None:
+    """Raise DataError for a run or judgements of TREC, which are no scores yet."""
+    lines = [line.split() for line in text.splitlines()[:50] if line.strip()]
+    kinds = {
+        6: "a run of documents (query Q0 document rank score name)",
+        4: "judgements of documents",
+    }
+    for n_fields, kind in kinds.items():
+        if lines and all(len(line) == n_fields and line[1] in ("0", "Q0", "q0") for line in lines):
+            raise DataError(
+                f"{source} is {kind}, no scores of questions; score runs with `ragbench score QRELS RUN RUN`, "
+                "which compares them, too"
+            )
+
+
 def rows_of_trec_output(text: str, source: str) -> list[Scored]:
     """Return the scores in `measure query value` of trec_eval -q, or `query measure value` of
     ir_measures -q; the means over all queries are left out.
@@ -82,6 +97,10 @@ def rows_of_junit(content: bytes, source: str) -> list[Scored]:
     Raises:
         DataError: not such a report.
     """
+    if content.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):
+        raise DataError(
+            f"{source} is an HTML page; expected a table (CSV, JSON), or a report of JUnit in XML"
+        )
     if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
         raise DataError(f"{source} declares entities, which no report of JUnit has")
     try:

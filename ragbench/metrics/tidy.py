@@ -22,9 +22,8 @@ class TidyScores(pd.DataFrame):
     ({'RR': 0.75}, {'q1': 1.0, 'q2': 0.5})
     """
 
-    def copy(self, deep: bool = True) -> "TidyScores":
-        """Return a copy, also with these names of measures."""
-        return TidyScores(super().copy(deep))
+    def __deepcopy__(self, memo: Any = None) -> "TidyScores":
+        return TidyScores(self.copy())
 
     def mean(self, *args: Any, **options: Any) -> Any:
         """Return measure -> mean of its values that are not NaN; with arguments as any DataFrame."""
