@@ -124,11 +124,10 @@ class Commands(typer.Typer):
         def add(function: Function) -> Function:
             doc = inspect.getdoc(function) or ""
             signature = inspect.signature(function)
-            takes_json = "as_json" in signature.parameters
 
             def with_all() -> Callable[..., Any]:
                 options = with_options(function)
-                return options if takes_json or not ends else with_json(options)
+                return with_json(options) if ends else options
 
             takes_spec = any(
                 each.kind is each.VAR_KEYWORD for each in signature.parameters.values()
@@ -202,12 +201,16 @@ def _declare(command: Callable[..., Any], parameters: list[inspect.Parameter]) -
 
 
 def with_json(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a command with an option --json, which prints the exit status and the lines of the
-    output as one JSON object, and asks nothing.
+    """Return a command with an option --json: its own, or one that prints the exit status and the lines
+    of the output as one JSON object, and asks nothing. A dry run always prints these.
     """
+    signature = inspect.signature(function)
+    has_own = "as_json" in signature.parameters
 
     @functools.wraps(function)
     def command(as_json: bool, **values: Any) -> Any:
+        if has_own and not values.get("dry_run"):
+            return function(as_json=as_json, **values)
         if not as_json:
             return function(**values)
         ending: typer.Exit | None = None
@@ -227,6 +230,8 @@ def with_json(function: Callable[..., Any]) -> Callable[..., Any]:
             raise ending
         return status
 
+    if has_own:
+        return command
     option = inspect.Parameter(
         "as_json",
         inspect.Parameter.KEYWORD_ONLY,

@@ -22,7 +22,7 @@ class TidyScores(pd.DataFrame):
     ({'RR': 0.75}, {'q1': 1.0, 'q2': 0.5})
     """
 
-    def __deepcopy__(self, memo: Any = None) -> "TidyScores":  # type: ignore[misc]
+    def __deepcopy__(self, memo: Any = None) -> "TidyScores":
         return TidyScores(self.copy())
 
     def mean(self, *args: Any, **options: Any) -> Any:
