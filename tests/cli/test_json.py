@@ -40,7 +40,7 @@ LEAVES.pop("serve")  # runs until it is stopped
 def has_lines(name: str) -> bool:
     """Return True if --json of a command is that of all commands: its status and its lines."""
     [option] = [param for param in LEAVES[name].params if "--json" in param.opts]
-    return option.help == "Print status and lines as JSON."
+    return str(option.help) == "Print status and lines as JSON."
 
 
 def test_every_form_that_is_not_lines_is_documented() -> None:
