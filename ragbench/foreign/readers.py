@@ -18,8 +18,10 @@ from ragbench.foreign.json_forms import rows_of_json, rows_of_records
 from ragbench.foreign.rows import Scored, ScoreTable, listed, scored_rows
 from ragbench.foreign.text_forms import (
     is_trec_output,
+    promptfoo_groups,
     refuse_trec_files,
     rows_of_junit,
+    rows_of_promptfoo_table,
     rows_of_trec_output,
 )
 from ragbench.testsets.fields import is_missing
@@ -297,7 +299,7 @@ def _rows_of_csv(text: str, path: Path) -> tuple[list[Scored], tuple[str, ...]]:
     reader = csv.reader(
         io.StringIO(text.lstrip("\r\n"), newline=""), delimiter=separator, strict=True
     )
-    records = []
+    rows = []
     names: list[str] = []
     limit = csv.field_size_limit(_MAX_BYTES)  # a cell may hold long contexts
     try:
@@ -310,20 +312,24 @@ def _rows_of_csv(text: str, path: Path) -> tuple[list[Scored], tuple[str, ...]]:
                     f"{path}, line {reader.line_num} has {len(cells)} cells, the header {len(names)}: "
                     f"{listed(names)}"
                 )
-            records.append(dict(zip(names, cells, strict=True)))
+            rows.append(cells)
     except csv.Error as exc:
         raise DataError(
             f"{path}, line {reader.line_num} is not valid CSV: {exc}; its columns are {listed(names)}"
         ) from exc
     finally:
         csv.field_size_limit(limit)
+    groups = promptfoo_groups(names)
+    if groups and rows:
+        return rows_of_promptfoo_table(names, rows, groups), tuple(dict.fromkeys(names))
     if len({*names}) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"{path} has two columns {twice!r}; give each a name of its own")
-    if not records:
+    if not rows:
         raise DataError(f"{path} has no rows below its columns {listed(names)}")
-    rows = rows_of_records(records, str(path), decimal_comma=separator == ";")
-    return rows, tuple(names)
+    records = [dict(zip(names, cells, strict=True)) for cells in rows]
+    scored = rows_of_records(records, str(path), decimal_comma=separator == ";")
+    return scored, tuple(names)
 
 
 def named_apart(tables: Sequence[ScoreTable]) -> list[ScoreTable]:

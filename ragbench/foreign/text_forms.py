@@ -1,16 +1,19 @@
 """Text files with scores that are no tables: the output of trec_eval and ir_measures per query, and
-reports of JUnit, as pytest writes them.
+reports of JUnit, as pytest writes them; and the table of promptfoo, whose columns repeat.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 from xml.etree import ElementTree
 
 from ragbench.errors import DataError, abridged, printable
-from ragbench.foreign.cells import number_of
+from ragbench.foreign.cells import number_of, question_of
 from ragbench.foreign.rows import Scored
 from ragbench.registry import find_measure
+from ragbench.testsets.fields import read_cell
 
 _ALL = ("all", "all_queries", "amean")
 
@@ -88,6 +91,65 @@ def rows_of_trec_output(text: str, source: str) -> list[Scored]:
 
 def _n_measures(names: list[str]) -> int:
     return sum(find_measure(name) is not None or name.startswith("num_") for name in names)
+
+
+def promptfoo_groups(names: Sequence[str]) -> list[range]:
+    """Return the columns of each prompt in the table of promptfoo: its replies, Status, Score and others; []
+    for another table.
+    """
+    starts = [place - 1 for place, name in enumerate(names) if place and name == "Status"]
+    if not starts:
+        return []
+    ends = [*starts[1:], len(names)]
+    groups = [range(start, end) for start, end in zip(starts, ends, strict=True)]
+    is_promptfoo = all(
+        {"Score", "Named Scores"} <= {*names[each.start : each.stop]} for each in groups
+    )
+    return groups if is_promptfoo else []
+
+
+def rows_of_promptfoo_table(
+    names: Sequence[str], rows: Iterable[Sequence[str]], groups: Sequence[range]
+) -> list[Scored]:
+    """Read the table of promptfoo: a row per test, and for each prompt (and provider) columns of the same
+    names. A status ERROR has score 0 in the file, and is missing here.
+    """
+    variables = range(groups[0].start)
+    systems = _prompt_names([names[group.start] for group in groups])
+    scored = []
+    for cells in rows:
+        values = {names[place]: cells[place] for place in variables}
+        description = values.pop("Description", "") if len(values) > 1 else ""
+        question = question_of(values) if any(values.values()) else description
+        for system, group in zip(systems, groups, strict=True):
+            part = {names[place]: cells[place] for place in group}
+            if part["Status"]:
+                scored.append(Scored("", question, _promptfoo_scores(part), system))
+    return scored
+
+
+def _prompt_names(headers: Sequence[str]) -> list[str]:
+    """Return a name for each prompt; those that are equal as far as they are shown get a number."""
+    texts = [abridged(printable(header), 60) for header in headers]
+    if len(texts) == 1:
+        return [""]
+    names = []
+    for place, text in enumerate(texts):
+        names.append(f"{text}, prompt {place}" if texts.count(text) > 1 else text)
+    return names
+
+
+def _promptfoo_scores(part: Mapping[str, str]) -> dict[str, float]:
+    named = read_cell(part["Named Scores"].strip())
+    cells: dict[str, Any] = {"score": part["Score"], "pass": part["Status"]}
+    if isinstance(named, Mapping):
+        cells |= {name: cell for name, cell in named.items() if name not in cells}
+    numbers = {name: number_of(cell) for name, cell in cells.items()}
+    is_error = part["Status"].casefold() == "error"
+    return {
+        printable(str(name)): math.nan if number is None or is_error else number
+        for name, number in numbers.items()
+    }
 
 
 def rows_of_junit(content: bytes, source: str) -> list[Scored]:

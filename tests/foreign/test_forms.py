@@ -127,6 +127,22 @@ def promptfoo_json(path: Path, scores: Scores) -> Path:
     return written(path.with_suffix(".json"), {"evalId": path.stem, "results": {"results": rows}})
 
 
+def promptfoo_csv(path: Path, scores: Scores) -> Path:
+    """`promptfoo eval -o output.csv`, of promptfoo 0.121: a score has two places there."""
+    rows = []
+    for name, score in numbered(scores):
+        status = "ERROR" if score is None else "PASS" if score else "FAIL"
+        score_text = "0.00" if score is None else f"{score:.2f}"
+        named = json.dumps({"has": score or 0})
+        rows.append(
+            [QUESTIONS[name], "hills", "A fern.", status, score_text, named, "0.00", "", ""]
+        )
+    columns = ["question", "topic", "[echo] {{question}}", "Status", "Score", "Named Scores"]
+    frame = pd.DataFrame(rows, columns=[*columns, "Metric: has", "Grader Reason", "Comment"])
+    frame.to_csv(path.with_suffix(".csv"), index=False)
+    return path.with_suffix(".csv")
+
+
 def promptfoo_described(path: Path, scores: Scores) -> Path:
     """Tests without variables, in a file of an earlier version."""
     rows = [
@@ -456,6 +472,7 @@ FORMS: list[Callable[[Path, Scores], Any]] = [
     deepeval_json,
     deepeval_latest,
     deepeval_results,
+    promptfoo_csv,
     promptfoo_described,
     per_query_json,
     promptfoo_json,
@@ -636,6 +653,29 @@ def test_one_file_with_a_column_of_systems_is_a_leaderboard() -> None:
         "small": "better",
         "tiny": "",
     }
+
+
+def test_a_table_of_promptfoo_with_several_prompts_is_a_leaderboard(tmp_path: Path) -> None:
+    """The table of promptfoo 0.121.20 with two prompts: columns of the same names for each."""
+    before, after = scores_of("A"), scores_of("B")
+    names = [name for name in QUESTIONS if name in before and name in after]
+    group = ["Status", "Score", "Named Scores", "Grader Reason", "Comment"]
+    lines = [["topic", "hill", "[echo] Say {{hill}}", *group, "[echo] Sing {{hill}}", *group]]
+    for name in names:
+        cells = ["plants", QUESTIONS[name]]
+        for score in (before[name], after[name]):
+            status = "ERROR" if math.isnan(score) else "PASS"
+            text = "0.00" if math.isnan(score) else f"{score:.2f}"
+            cells += ["A fern.", status, text, "", "fine", ""]
+        lines.append(cells)
+    path = tmp_path / "output.csv"
+    pd.DataFrame(lines[1:], columns=lines[0]).to_csv(path, index=False)
+    conclusion = rb.compare(path)
+    n, difference = expected(before, after)
+    arm = conclusion.arms["[echo] Sing {{hill}}"]
+    assert (conclusion.baseline, conclusion.measure) == ("[echo] Say {{hill}}", "score")
+    assert arm.n == n
+    assert arm.difference == pytest.approx(difference, abs=1e-12)
 
 
 def test_many_files_are_a_leaderboard_with_names_of_their_own(tmp_path: Path) -> None:
