@@ -15,6 +15,7 @@ from ragbench.evaluation.configurations import configurations, only, per_questio
 from ragbench.evaluation.data_changes import data_changes
 from ragbench.evaluation.decision import (
     Arm,
+    Arms,
     Conclusion,
     DecidingQuestions,
     arm_of,
@@ -129,7 +130,7 @@ def conclusion_of(
         left_out=dict(deciding.left_out),
         composition=dict(deciding.composition),
         margin=margin,
-        arms=tuple(arms),
+        arms=Arms(arms),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Any, SupportsIndex, overload
 
 import pandas as pd
 
@@ -99,7 +99,11 @@ class Arms(tuple[Arm, ...]):
 
     __slots__ = ()
 
-    def __getitem__(self, at: Any) -> Any:
+    @overload
+    def __getitem__(self, at: SupportsIndex | str, /) -> Arm: ...
+    @overload
+    def __getitem__(self, at: slice, /) -> tuple[Arm, ...]: ...
+    def __getitem__(self, at: Any, /) -> Any:
         """Return a configuration, or several of a slice.
 
         Raises:
@@ -158,10 +162,7 @@ class Conclusion:
     left_out: Mapping[str, int]
     composition: Mapping[str, int]
     margin: float
-    arms: tuple[Arm, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "arms", Arms(self.arms))
+    arms: Arms
 
     def __getitem__(self, name: str) -> Any:
         """Return a field by its name, as in the JSON of a conclusion, or the arm of this name.

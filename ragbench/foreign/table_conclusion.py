@@ -13,6 +13,7 @@ from ragbench.errors import ComparisonError, ConfigError, check_known, plural
 from ragbench.evaluation.decision import (
     ORDER,
     Arm,
+    Arms,
     Conclusion,
     DecidingQuestions,
     arm_of,
@@ -427,7 +428,7 @@ def _conclusion(
         left_out=dict(deciding.left_out),
         composition={},
         margin=margin,
-        arms=tuple(arms),
+        arms=Arms(arms),
     )
 
 

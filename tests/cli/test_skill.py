@@ -17,9 +17,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import ragbench as rb
 from ragbench.cli import app
 from ragbench.cli.skill import FOLDER
 from ragbench.evaluation import Arm, Conclusion
+from ragbench.testsets.writer import save_dataset
 
 SKILL = (FOLDER / "SKILL.md").read_text(encoding="utf-8")
 REFERENCES = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.rglob("*.md")}
@@ -198,3 +200,64 @@ def test_a_test_set_is_validated_and_drafts_are_not_people(tmp_path: Path) -> No
     status, output = run("testset", "validate", str(drafts), "--docs", str(docs), "--json")
     assert json.loads(output)["status"] == status == 0
     assert "Questions that a model or a draft wrote test that everything runs" in SKILL
+
+
+def test_runs_of_a_retriever_lead_to_the_difference_of_the_measure_that_decides(
+    tmp_path: Path,
+) -> None:
+    """Is the new embedder better? There are runs and judgements."""
+    [command] = [text for task, text in TASKS.items() if "score runs of a retriever" in task]
+    assert command == "score qrels.txt old.run new.run --json"
+    queries = range(30)
+    (tmp_path / "qrels.txt").write_text("".join(f"q{i} 0 d{i} 1\n" for i in queries))
+    for name, is_first in (("old", lambda i: i % 3 == 0), ("new", lambda i: i % 5 > 0)):
+        lines = [
+            f"q{i} Q0 {doc} {rank} {9 - rank} {name}\n"
+            for i in queries
+            for rank, doc in enumerate([f"d{i}", "x"] if is_first(i) else ["x", f"d{i}"], 1)
+        ]
+        (tmp_path / f"{name}.run").write_text("".join(lines))
+    words = [str(tmp_path / word) if "." in word else word for word in command.split()]
+    status, output = run(*words)
+    first = json.loads(output)["differences"][0]
+    assert (status, first["decision"], first["n"]) == (0, "better", 30)
+    assert first["ci_low"] > 0
+
+
+def test_a_judge_is_trusted_by_people_alone(tmp_path: Path) -> None:
+    """Can the judge be trusted? The call draws answers for people, and no agent labels them."""
+    [command] = [text for task, text in TASKS.items() if "can the judge be trusted" in task]
+    assert "which people continue" in SKILL
+    cases = [rb.Case(f"q{i}", f"What is {i}?", reference_answer=f"It is {i}.") for i in range(12)]
+    corpus = {f"d{i}": rb.Document(f"d{i}", f"It is {i}.") for i in range(12)}
+    qrels = {f"q{i}": {f"d{i}": 1} for i in range(12)}
+    data = rb.Dataset("numbers", "test", corpus, cases, qrels)
+    save_dataset(data, tmp_path / "numbers")
+    data = rb.load_dataset(tmp_path / "numbers")
+    for name, answer in (("a", "It is 3."), ("b", "It is 4.")):
+        rb.save(rb.evaluate(data, lambda question, answer=answer: answer), tmp_path / name)
+    folders = [str(tmp_path / name) for name in ("a", "b")]
+    words = [word for word in command.split() if not word.startswith("results/")]
+    options = ["--sheet", str(tmp_path / "labels.csv"), "--test-set", str(tmp_path / "numbers")]
+    status, output = run(*words, *folders, *options)
+    content = json.loads(output)
+    assert (status, content["n_labelled"], content["decision"]) == (0, 0, "undecided")
+    assert content["n_pending"] > 0
+
+
+def test_what_is_compared_with_a_baseline_that_it_does_not_fit_is_said(tmp_path: Path) -> None:
+    """Is it better? The files are of other questions, and means of them would be no comparison."""
+    for name, ids in (("old", range(20)), ("new", range(15, 35))):
+        pd.DataFrame({"id": ids, "faithfulness": 0.5}).to_csv(tmp_path / f"{name}.csv", index=False)
+    status, output = run("compare", str(tmp_path / "old.csv"), str(tmp_path / "new.csv"), "--json")
+    conclusion = json.loads(output)
+    assert (status, conclusion["decision"], conclusion["n"]) == (0, "not possible", 5)
+    assert any("alone" in reason for reason in conclusion["left_out"])
+    assert "the files do not fit" in SKILL
+
+
+def test_names_lead_to_the_list(tmp_path: Path) -> None:
+    """Which measures are there? Their names come from the command, not from memory."""
+    [command] = [text for task, text in TASKS.items() if "what names are accepted" in task]
+    names = json.loads(run(*command.split())[1])["names"]
+    assert "nDCG@{k}" in names
