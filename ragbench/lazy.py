@@ -51,12 +51,13 @@ def _hint(package: str, name: str) -> str:
             return f"; use {calls[name.casefold()]}"
     if package != _ROOT and name in _names_of.get(_ROOT, ()):
         return f"; use rb.{name}"
-    near = nearest(name, _names_of[package])
+    near = nearest(name, _names_of[package], cutoff=0.8)
     if near:
         return f"; did you mean {near!r}?"
     words = [word.casefold() for word in _WORD.findall(name)]
     for calls in tables:
-        for word in words:
-            if word in calls:
-                return f"; use {calls[word]}"
-    return ""
+        for key, call in calls.items():
+            if key in words or (len(key) > 5 and key in name.casefold()):
+                return f"; use {call}"
+    near = nearest(name, _names_of[package])
+    return f"; did you mean {near!r}?" if near else ""

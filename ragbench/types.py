@@ -263,6 +263,13 @@ class DatasetSource:
     documents="dataset.corpus",
     labels="dataset.qrels",
     relevance="dataset.qrels",
+    train_test_split="dataset.sample(n), or dataset.select(query_ids)",
+    features="list(dataset.to_frame())",
+    **dict.fromkeys(["map", "apply"], "a loop over dataset.cases"),
+    **dict.fromkeys(
+        ["add", "append"], "dataclasses.replace(dataset, cases=[*dataset.cases, case])"
+    ),
+    from_parquet="rb.Dataset.from_frames(corpus, queries, qrels)",
     **dict.fromkeys(
         ["from_list", "from_records", "from_pandas", "from_df"],
         "rb.Dataset.from_dicts(corpus, queries, qrels) or from_frames; rb.evaluate(rows) takes rows with "

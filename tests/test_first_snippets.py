@@ -531,6 +531,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.compare(np.array([0.1, 0.2]), np.array([0.3, 0.4])),
         "expected {question id: score} or pandas.Series(scores, index=question_ids)",
     ),
+    "a test by name": (
+        lambda: rb.compare(numbered_rows(0.1), numbered_rows(0.6), test="wilcoxon"),  # type: ignore[call-overload]
+        "compare has no option 'test'; one paired test of the mean decides",
+    ),
     "an unknown field of a conclusion": (
         lambda: concluded()["decisoin"],
         "did you mean 'decision'?",
@@ -623,6 +627,20 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.paired_bootstrap,  # type: ignore[attr-defined]
         "module 'ragbench' has no attribute 'paired_bootstrap'; use rb.compare(a, b)",
     ),
+    "a class with a word in it": (lambda: rb.LLMTestCase, "use rb.evaluate(rows)"),  # type: ignore[attr-defined]
+    "a function of another package": (
+        lambda: rb.evaluate_retrieval,  # type: ignore[attr-defined]
+        "use rb.evaluate(data, system), or rb.score_run(qrels, run)",
+    ),
+    "the interval of an arm": (
+        lambda: concluded().arms["new"].ci,
+        "use arm.ci_low and arm.ci_high",
+    ),
+    "the interval of a conclusion": (
+        lambda: concluded().confidence_interval,
+        "use arm.ci_low and arm.ci_high of one of conclusion.arms",
+    ),
+    "a printed result": (lambda: retrieved().show(), "use print(result)"),
     "a word of a class": (lambda: rb.SingleTurnSample, "use rb.evaluate(rows)"),  # type: ignore[attr-defined]
     "a name of the root": (lambda: rb.metrics.compare, "use rb.compare"),  # type: ignore[attr-defined]
     "a name that the root explains": (

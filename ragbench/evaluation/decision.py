@@ -30,7 +30,12 @@ DRAFTS_ALONE = (
 _MANY = 1_000_000  # questions; more are never asked
 
 
-@suggesting()
+@suggesting(
+    **dict.fromkeys(["ci", "interval", "confidence_interval"], "arm.ci_low and arm.ci_high"),
+    **dict.fromkeys(["p", "pvalue", "p_value"], "arm.p_adjusted, or arm.decision"),
+    significant="arm.decision in ('better', 'worse')",
+    score="arm.mean",
+)
 @dataclass(frozen=True, slots=True)
 class Arm:
     """One configuration next to the baseline, by the ranking measure.
@@ -118,6 +123,13 @@ class Arms(tuple[Arm, ...]):
 
 @suggesting(
     "pandas.DataFrame(conclusion.arms)",
+    **dict.fromkeys(["report", "print", "show"], "print(conclusion)"),
+    **dict.fromkeys(
+        ["confidence_interval", "interval", "ci_low", "ci_high"],
+        "arm.ci_low and arm.ci_high of one of conclusion.arms",
+    ),
+    effect_size="the difference of one of conclusion.arms",
+    contender="conclusion.arms['name']",
     winner="conclusion.choice",
     best="conclusion.choice",
     **dict.fromkeys(

@@ -47,8 +47,22 @@ _INSTEAD = {
         ["names", "labels_of_runs", "systems"], "name systems as in compare({'old': a, 'new': b})."
     ),
     **dict.fromkeys(
-        ["on", "by", "key", "id", "id_column", "question_column"],
+        [
+            "on",
+            "by",
+            "key",
+            "id",
+            "id_col",
+            "id_column",
+            "question_col",
+            "question_column",
+            "index",
+        ],
         "questions are paired by id, else by text; call the column 'id' or 'question'.",
+    ),
+    **dict.fromkeys(
+        ["test", "method", "statistic", "alternative", "paired", "n_bootstrap", "bootstrap"],
+        "one paired test of the mean decides, see conclusion.decision.",
     ),
     "baseline_name": "the first is the baseline.",
 }
