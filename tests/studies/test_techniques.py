@@ -54,13 +54,13 @@ def test_arms_are_compared_with_the_plain_search_as_the_library_does_it() -> Non
 
 
 def test_the_best_arm_of_one_collection_is_looked_up_on_the_other() -> None:
-    first = arms(plain=[0.2] * 10, more=[0.3] * 10, less=[0.1] * 10)
-    second = arms(plain=[0.2] * 10, more=[0.1] * 10, less=[0.3] * 10)
+    first = arms(plain=[0.5] * 40, more=[0.9] * 40, less=[0.1] * 40)
+    second = arms(plain=[0.5] * 40, more=[0.1] * 40, less=[0.9] * 40)
     table = study.transfer({"a": first, "b": second}).set_index(["chosen_on", "used_on"])
     row = table.to_dict("index")[("a", "b")]
     assert row["tau"] == pytest.approx(-1)
     assert (row["best"], row["its_rank"]) == ("more", 3)
-    assert row["gain"] == pytest.approx(-0.1)
+    assert row["gain"] == pytest.approx(-0.4)
     assert row["tau_low"] == row["tau_high"] == pytest.approx(-1), "all questions say the same"
     lines = study.techniques_findings(
         study.compare_arms({"a": first, "b": second}), table.reset_index()
