@@ -25,6 +25,12 @@ import nbformat
 import pytest
 from hypothesis import settings
 
+from tests.benchmark_table import (  # noqa: F401 (found here by pytest)
+    benchmark,
+    pytest_pyfunc_call,
+    pytest_terminal_summary,
+)
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
