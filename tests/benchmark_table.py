@@ -11,7 +11,9 @@ from importlib import metadata
 
 import pytest
 
-_PROPERTY = "benchmark"  # reports carry properties to the process that prints, with pytest-xdist too
+_PROPERTY = (
+    "benchmark"  # reports carry properties to the process that prints, with pytest-xdist too
+)
 _COLUMNS = ("work", "peer", "ratio", "goal", "held")
 
 

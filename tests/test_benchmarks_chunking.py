@@ -1,5 +1,5 @@
-"""How fast a sweep over chunkings is, compared with another package on the same work; and what it
-measures.
+"""How fast a sweep over chunkings is, compared with another package on the same work (`pytest -m
+benchmark`); and what it measures (`pytest -m simulation -s`).
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ import csv
 import json
 import time
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -18,8 +17,7 @@ from ragbench.retrieval import BM25
 from ragbench.retrieval.chunkers import chunk
 from ragbench.testsets.loader import load_dataset
 from ragbench.types import Dataset, Document
-
-pytestmark = pytest.mark.benchmark
+from tests.benchmark_table import Benchmark
 
 SIZES = (128, 256, 512)
 DEPTH = 50
@@ -30,12 +28,16 @@ def dataset(shared_data: Path) -> Dataset:
     return load_dataset(shared_data / "chunking")
 
 
-def test_chunk_sweep_compared_with_context_grid(dataset: Dataset, shared_data: Path) -> None:
+@pytest.mark.benchmark
+def test_chunk_sweep_compared_with_context_grid(
+    dataset: Dataset, shared_data: Path, benchmark: Benchmark
+) -> None:
     """Chunking, indexing, search and span scores of three recursive chunkings, with nothing kept
     from before.
     """
-    reason = "needs the package to compare with: pip install -e '.[benchmark]'"
-    contextgrid = pytest.importorskip("contextgrid", reason=reason)
+    work = "CPU of three recursive chunkings, from chunks to span scores"
+    peer = benchmark.peer(work, "context-grid")
+    contextgrid = pytest.importorskip("contextgrid")
 
     lines = (shared_data / "chunking" / "questions.jsonl").read_text(encoding="utf-8").splitlines()
     questions = [json.loads(line) for line in lines]
@@ -60,8 +62,7 @@ def test_chunk_sweep_compared_with_context_grid(dataset: Dataset, shared_data: P
         replace(few, corpus=small)
     )  # what is imported on first use belongs to neither side's work
 
-    parts = _sweep(dataset)
-    ours = sum(parts.values())
+    ours = _sweep(dataset)
 
     start = time.process_time()
     lab = contextgrid.Lab(corpus=texts)
@@ -75,52 +76,40 @@ def test_chunk_sweep_compared_with_context_grid(dataset: Dataset, shared_data: P
     theirs = time.process_time() - start
     assert len(list(results)) == len(SIZES)
 
-    detail = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in parts.items())
-    print(
-        f"\nchunk sweep: context-grid {theirs:.2f} s, ragbench {ours:.2f} s ({detail}): "
-        f"{theirs / ours:.1f} times faster"
-    )
-    assert theirs >= 6 * ours
+    benchmark.record(work, peer, ours / theirs, at_most=1 / 6)
 
 
-def _sweep(dataset: Dataset) -> dict[str, float]:
-    """CPU seconds per stage, which other processes do not change."""
-    parts = dict.fromkeys(("chunks", "index", "search", "scores"), 0.0)
+def _sweep(dataset: Dataset) -> float:
+    """CPU seconds, which other processes do not change."""
+    start = time.process_time()
     for size in SIZES:
-        times = [time.process_time()]
         chunks = chunk(dataset, "recursive", chunk_size=size)
-        times.append(time.process_time())
-        retriever = BM25(chunks)
-        times.append(time.process_time())
-        run = retriever.search(dataset.queries, k=DEPTH)
-        times.append(time.process_time())
+        run = BM25(chunks).search(dataset.queries, k=DEPTH)
         frame = score_spans(dataset, run, chunks)
-        times.append(time.process_time())
         assert frame["query_id"].nunique() == len(dataset.cases)
-        for stage, (began, ended) in zip(parts, pairwise(times), strict=True):
-            parts[stage] += ended - began
-    return parts
+    return time.process_time() - start
 
 
-def test_span_scores_do_not_grow_as_chunks_times_spans(dataset: Dataset) -> None:
+@pytest.mark.benchmark
+def test_span_scores_do_not_grow_as_chunks_times_spans(
+    dataset: Dataset, benchmark: Benchmark
+) -> None:
     """Chunks of 16 tokens are 32 times as many as chunks of 512."""
-    seconds = {}
+    seconds = []
     for size in (512, 16):
         chunks = chunk(dataset, "fixed", chunk_size=size)
         run = BM25(chunks).search(dataset.queries, k=DEPTH)
         score_spans(dataset, run, chunks)
         start = time.process_time()
         score_spans(dataset, run, chunks)
-        seconds[len(chunks)] = time.process_time() - start
-    print(
-        "\nspan scores of 472 questions x 50 results:",
-        {n: f"{value:.2f} s" for n, value in seconds.items()},
-    )
-    few, many = seconds.values()
-    assert many < 8 * few
-    assert many < 2
+        seconds.append(time.process_time() - start)
+    few, many = seconds
+    work = "CPU of span scores of 472 questions, chunks of 16 tokens"
+    benchmark.record(work, "chunks of 512", many / few, at_most=8)
+    benchmark.record(work, "-", many, at_most=2, unit="CPU s")
 
 
+@pytest.mark.simulation
 def test_chunking_at_equal_k_and_at_equal_budget(dataset: Dataset, shared_data: Path) -> None:
     """No bound: what the chunkers give on the published questions, next to published figures of
     similar chunkers.

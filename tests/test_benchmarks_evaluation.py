@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.benchmark_table import Benchmark
+
 
 def cpu_seconds(command: list[str], folder: Path, cache: Path) -> float:
     """Run a command and return its CPU seconds, those of its children included."""
@@ -27,7 +29,9 @@ def cpu_seconds(command: list[str], folder: Path, cache: Path) -> float:
 
 
 @pytest.mark.benchmark
-def test_the_smoke_suite_takes_few_times_the_imports_of_pandas_and_scipy(tmp_path: Path) -> None:
+def test_the_smoke_suite_takes_few_times_the_imports_of_pandas_and_scipy(
+    tmp_path: Path, benchmark: Benchmark
+) -> None:
     """CPU seconds of the command, with an empty cache and with its own, next to a fixed import."""
     command = [sys.executable, "-m", "ragbench", "eval", "--suite", "smoke"]
     imports = [sys.executable, "-c", "import pandas, scipy.stats"]
@@ -39,14 +43,11 @@ def test_the_smoke_suite_takes_few_times_the_imports_of_pandas_and_scipy(tmp_pat
         cold.append(cpu_seconds(command, tmp_path, tmp_path / f"cache-{i}"))
         warm.append(cpu_seconds(command, tmp_path, tmp_path / f"cache-{i}"))
     base = min(plain)
-    print(
-        f"\nragbench eval --suite smoke: cold {min(cold):.1f} CPU s, warm {min(warm):.1f}; "
-        f"{min(cold) / base:.1f} and {min(warm) / base:.1f} times importing pandas and scipy.stats "
-        f"({base:.2f}); goals 6.2 and 2.5 times"
-    )
     assert len(list((tmp_path / "results" / "eval").iterdir())) == 7
-    assert min(cold) < 7 * base
-    assert min(warm) < 3 * base
+    work = "CPU of ragbench eval --suite smoke"
+    peer = f"importing {benchmark.peer(work, 'pandas', 'scipy')}"
+    benchmark.record(f"{work}, cold", peer, min(cold) / base, at_most=6.2, bound=7)
+    benchmark.record(f"{work}, warm", peer, min(warm) / base, at_most=1.8, bound=3)
 
 
 SCORE = """
@@ -95,7 +96,9 @@ print(json.dumps({"seconds": seconds, "claims": claims, "scores": scores.to_csv(
 
 
 @pytest.mark.benchmark
-def test_groundedness_is_twice_as_fast_as_with_torch_and_kept(tmp_path: Path) -> None:
+def test_groundedness_is_twice_as_fast_as_with_torch_and_kept(
+    tmp_path: Path, benchmark: Benchmark
+) -> None:
     def score(*how: str) -> dict[str, Any]:
         environment = {
             **os.environ,
@@ -111,15 +114,13 @@ def test_groundedness_is_twice_as_fast_as_with_torch_and_kept(tmp_path: Path) ->
         return found
 
     before, cold, again = score("torch"), score(), score()
-    print(
-        f"\nscore_groundedness, pydoc: {cold['seconds']:.1f} CPU s, with "
-        f"torch {before['seconds']:.1f}: ratio {cold['seconds'] / before['seconds']:.2f}; in a "
-        f"second process {again['seconds']:.2f}"
-    )
     assert again["scores"] == cold["scores"]
-    assert again["seconds"] < 1.0
     assert cold["claims"] == pytest.approx(before["claims"], abs=1e-4, nan_ok=True)
-    assert cold["seconds"] <= before["seconds"] / 2
+    work = "CPU of score_groundedness, pydoc"
+    peer = benchmark.peer(work, "transformers", "torch")
+    benchmark.record(work, peer, cold["seconds"] / before["seconds"], at_most=0.5)
+    kept = again["seconds"]
+    benchmark.record(f"{work}, in a second process", "-", kept, at_most=1, unit="CPU s")
 
 
 READ = """
@@ -147,13 +148,16 @@ print(json.dumps([*ms, peak]))
 
 @pytest.mark.benchmark
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes on Linux only")
-def test_reading_results_is_linear_and_a_few_times_plain_pandas(tmp_path: Path) -> None:
+def test_reading_results_is_linear_and_a_few_times_plain_pandas(
+    tmp_path: Path, benchmark: Benchmark
+) -> None:
     """100 and 400 saved results to leaderboard and comparison, next to `read_csv` of their scores:
     CPU milliseconds of a result, and megabytes.
     """
     source = Path(__file__).parents[1] / "results" / "quickstart"
     folders = sorted(path for path in source.iterdir() if path.is_dir())
-    total, ratio, peaks = {}, {}, {}
+    ratio: dict[int, float] = {}
+    peaks: dict[int, float] = {}
     for count in (100, 400):
         for i in range(count):
             target = tmp_path / str(count) / f"{folders[i % len(folders)].name}-{i}"
@@ -163,19 +167,13 @@ def test_reading_results_is_linear_and_a_few_times_plain_pandas(tmp_path: Path) 
         )
         assert done.returncode == 0, done.stderr
         load, board, compare, plain, peaks[count] = json.loads(done.stdout)
-        total[count] = load + board + compare
-        ratio[count] = total[count] / plain
-        print(
-            f"\n{count} results, ms of each: load {load:.1f}, leaderboard {board:.1f}, compare "
-            f"{compare:.1f}, together {total[count]:.1f} (goal 15), {ratio[count]:.1f} times "
-            f"pandas' read_csv of the scores ({plain:.2f}); peak {peaks[count]:.0f} MB"
-        )
+        ratio[count] = (load + board + compare) / plain
+        work = f"CPU of reading and comparing {count} results"
+        peer = f"read_csv of the scores, {benchmark.peer(work, 'pandas')}"
+        benchmark.record(work, peer, ratio[count], at_most=18)
+    growth = ratio[400] / ratio[100]
+    benchmark.record("CPU of one result among 400", "one among 100", growth, at_most=1.4)
     each = (peaks[400] - peaks[100]) / 300
-    print(
-        f"a further result takes {each:.2f} MB (goal 0.40): 1,000 take {peaks[400] + 600 * each:.0f} "
-        "(goal 600)"
-    )
-    assert ratio[400] < 1.4 * ratio[100], "no worse than linear"
-    assert max(ratio.values()) < 18
-    assert each < 0.4
-    assert peaks[400] + 600 * each < 600
+    benchmark.record("memory of a further result", "-", each, at_most=0.4, unit="MB")
+    most = peaks[400] + 600 * each
+    benchmark.record("memory of 1,000 results, from 400", "-", most, at_most=600, unit="MB")

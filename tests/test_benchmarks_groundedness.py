@@ -21,6 +21,7 @@ import pytest
 from ragbench.metrics.groundedness import claim_support, claim_supports, evidence
 from ragbench.metrics.groundedness import words as reader
 from ragbench.store import bypassed
+from tests.benchmark_table import Benchmark
 from tests.fitting import claim_support as fitting
 from tests.fitting.claim_support import overlap
 
@@ -94,7 +95,10 @@ SCORES: dict[str, Callable[[list[Pair]], list[float]]] = {
 
 @pytest.mark.benchmark
 def test_own_passage_against_another(
-    human: list[tuple[str, str]], passages: dict[str, str], nearest: list[str]
+    human: list[tuple[str, str]],
+    passages: dict[str, str],
+    nearest: list[str],
+    benchmark: Benchmark,
 ) -> None:
     shuffled = [own for _, own in human]
     random.Random(1).shuffle(shuffled)
@@ -108,27 +112,27 @@ def test_own_passage_against_another(
     hard: list[Pair] = [
         (answer, [passages[other]]) for (answer, _), other in zip(human, nearest, strict=True)
     ]
-    print(f"\nAUC, {len(good)} human answers of CLAPNQ        random passage   nearest by BM25")
-    found = {}
-    for name, scores in SCORES.items():
-        (easy, values), (difficult, _) = auc(scores, good, random_pairs), auc(scores, good, hard)
-        found[name] = easy, difficult
-        own = values[: len(good)]
-        share = sum(value >= 0.5 for value in own) / len(own)
-        print(
-            f"{name:<40}{easy:>12.4f}{difficult:>18.4f}   own: mean {sum(own) / len(own):.3f}, "
-            f">= 0.5 {share:.3f}"
-        )
-    assert found["minilm"][0] >= 0.95
-    assert found["minilm"][1] >= 0.95
-    # some nearest passages belong to the same article and hold the answer too: no score can reach 1
-    # there
-    assert found["minilm"][1] >= found["n-gram overlap"][1] - 0.005
+    # Some nearest passages belong to the same article and hold the answer too: no score can reach 1
+    # there.
+    for others, pairs in (("a random passage", random_pairs), ("the nearest other", hard)):
+        found = {name: auc(scores, good, pairs)[0] for name, scores in SCORES.items()}
+        _record(benchmark, f"AUC of the own passage against {others}, clapnq", found)
+
+
+def _record(benchmark: Benchmark, work: str, found: dict[str, float]) -> None:
+    for name, value in found.items():
+        goal = 0.95 if name == "minilm" else None
+        benchmark.record(f"{work}, {name}", "-", value, at_least=goal)
+    ahead = found["minilm"] - found["n-gram overlap"]
+    benchmark.record(f"{work}, minilm minus its peer", "n-gram overlap", ahead, at_least=-0.005)
 
 
 @pytest.mark.benchmark
 def test_own_passage_among_nineteen_others(
-    human: list[tuple[str, str]], passages: dict[str, str], nearest: list[str]
+    human: list[tuple[str, str]],
+    passages: dict[str, str],
+    nearest: list[str],
+    benchmark: Benchmark,
 ) -> None:
     """Long contexts: the own passage is among nineteen others, or the nearest other one takes its
     place.
@@ -146,16 +150,11 @@ def test_own_passage_among_nineteen_others(
         good.append((answer, [*others[:place], passages[own], *others[place:]]))
         bad.append((answer, [*others[:place], passages[near], *others[place:]]))
     found = {name: auc(scores, good, bad)[0] for name, scores in SCORES.items()}
-    print(
-        "\nAUC among 20 passages:",
-        "  ".join(f"{name} {value:.4f}" for name, value in found.items()),
-    )
-    assert found["minilm"] >= 0.95
-    assert found["minilm"] >= found["n-gram overlap"] - 0.005
+    _record(benchmark, "AUC of the own passage among 20, clapnq", found)
 
 
 @pytest.mark.benchmark
-def test_what_minilm_costs_and_what_it_adds() -> None:
+def test_what_minilm_costs_and_what_it_adds(benchmark: Benchmark) -> None:
     """CPU of a pair by words alone and with minilm, and the AUC of both: an answer's own passage against
     the most similar other one.
 
@@ -175,9 +174,6 @@ def test_what_minilm_costs_and_what_it_adds() -> None:
         return values, 1000 * (time.process_time() - start) / len(pairs)
 
     claim_support("Warm.", ["It was warm."])
-    print(
-        "\nsource           pairs   lexical ms   minilm ms   ratio   AUC lexical   minilm   difference"
-    )
     for source in fitting.collections():
         good: list[Pair] = [(answer, [source.passages[own]]) for answer, own in source.answers]
         bad: list[Pair] = [
@@ -188,13 +184,12 @@ def test_what_minilm_costs_and_what_it_adds() -> None:
             scored([*good, *bad], model) for model in ("lexical", "minilm")
         )
         aucs = [fitting.auc(values, len(good)) for values in (lexical, minilm)]
-        low, high = fitting.difference_interval(minilm, lexical, len(good))
-        print(
-            f"{source.name:<17}{len(good) + len(bad):>5}{fast:>13.1f}{slow:>12.1f}{slow / fast:>8.1f}"
-            f"{aucs[0]:>14.4f}{aucs[1]:>9.4f}{aucs[1] - aucs[0]:>+10.4f} [{low:+.4f}, {high:+.4f}]"
-        )
-        assert fast < slow
-        assert aucs[1] >= aucs[0] - 0.001
+        peer = "claim_support by words alone"
+        work = f"claim_support by minilm, {source.name}"
+        benchmark.record(f"CPU of {work}", peer, slow / fast)
+        benchmark.record(f"AUC of {work}", "-", aucs[1])
+        ahead = aucs[1] - aucs[0]
+        benchmark.record("the same minus its peer's", peer, ahead, at_least=-0.001)
 
 
 NAVIGATION = (
@@ -208,7 +203,7 @@ NAVIGATION = (
 
 @pytest.mark.benchmark
 def test_a_sentence_among_ten_web_pages(
-    human: list[tuple[str, str]], passages: dict[str, str]
+    human: list[tuple[str, str]], passages: dict[str, str], benchmark: Benchmark
 ) -> None:
     """Ten pages of four passages and navigation: the 40 nearest by BM25, with the own passage or
     without it.
@@ -243,18 +238,18 @@ def test_a_sentence_among_ten_web_pages(
                 )
             )
     scored = {name: auc(scores, good, bad)[0] for name, scores in SCORES.items()}
-    print(
-        "\nAUC among ten web pages:",
-        "  ".join(f"{name} {value:.4f}" for name, value in scored.items()),
-    )
-    assert scored["minilm"] >= scored["n-gram overlap"]
+    for name, value in scored.items():
+        benchmark.record(f"AUC of a sentence among ten web pages, {name}", "-", value)
+    ahead = scored["minilm"] - scored["n-gram overlap"]
+    benchmark.record("minilm minus its peer", "n-gram overlap", ahead, at_least=0)
 
 
 @pytest.mark.benchmark
-def test_time_of_one_answer(human: list[tuple[str, str]], passages: dict[str, str]) -> None:
+def test_time_of_one_answer(
+    human: list[tuple[str, str]], passages: dict[str, str], benchmark: Benchmark
+) -> None:
     claim_support("Warm.", ["It is warm."])
     texts = list(passages.values())
-    print()
     for words, bound in ((1_000, 1.0), (10_000, 2.0)):
         spent = []
         for number, (answer, own) in enumerate(human[:15]):
@@ -267,5 +262,5 @@ def test_time_of_one_answer(human: list[tuple[str, str]], passages: dict[str, st
             claim_support(sentence, page)
             spent.append(time.perf_counter() - start)
         median = sorted(spent)[len(spent) // 2]
-        print(f"one sentence, {words} words of context: median {median * 1000:.0f} ms")
-        assert median < bound
+        work = f"claim_support of a sentence, {words:,} words of context"
+        benchmark.record(work, "-", median, at_most=bound, unit="s")

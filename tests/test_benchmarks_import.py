@@ -1,4 +1,4 @@
-"""`pytest -m benchmark -s tests/test_benchmarks_import.py`: importing ragbench, scoring a first run
+"""`pytest -m benchmark tests/test_benchmarks_import.py`: importing ragbench, scoring a first run
 and a first evaluation against importing pandas.
 """
 
@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from tests.benchmark_table import Benchmark
 
 
 def seconds(module: str) -> float:
@@ -27,7 +29,7 @@ def seconds(module: str) -> float:
 
 
 @pytest.mark.benchmark
-def test_import_takes_less_than_a_third_of_pandas() -> None:
+def test_import_takes_less_than_a_third_of_pandas(benchmark: Benchmark) -> None:
     for module in ("ragbench", "pandas"):
         seconds(module)  # the files are in memory from here on
     pairs = []
@@ -35,11 +37,9 @@ def test_import_takes_less_than_a_third_of_pandas() -> None:
         pairs.append((seconds("ragbench"), seconds("pandas")))
         time.sleep(0.05)
     ours, theirs = (statistics.median(times) for times in zip(*pairs, strict=True))
-    print(
-        f"\nimport ragbench {ours * 1000:.1f} ms, import pandas {theirs * 1000:.1f} ms: "
-        f"ratio {ours / theirs:.3f}"
-    )
-    assert ours / theirs < 0.3
+    work = "importing ragbench"
+    peer = benchmark.peer(work, "pandas")
+    benchmark.record(work, f"importing {peer}", ours / theirs, at_most=0.3)
 
 
 SCORE = """
@@ -75,29 +75,27 @@ def cpu_seconds(code: str, folder: Path, **environment: str) -> float:
 
 
 @pytest.mark.benchmark
-def test_first_scores_and_a_first_evaluation_against_importing_pandas(tmp_path: Path) -> None:
+def test_first_scores_and_a_first_evaluation_against_importing_pandas(
+    tmp_path: Path, benchmark: Benchmark
+) -> None:
     """Scores are a frame, so pandas is part of both; before: 1.2 and 12 times (warm)."""
     kept = {
         "RAGBENCH_CACHE_DIR": str(tmp_path / "cache"),
         "RAGBENCH_DATABASE": str(tmp_path / "runs.sqlite"),
     }
-    cold = cpu_seconds(EVALUATE, tmp_path, **kept)
+    cpu_seconds(EVALUATE, tmp_path, **kept)
     rounds = [
         [cpu_seconds(code, tmp_path, **kept) for code in ("import pandas", SCORE, EVALUATE)]
         for _ in range(3)
     ]
     pandas, scores, warm = (min(times) for times in zip(*rounds, strict=True))
-    print(
-        f"\nCPU s: import pandas {pandas:.2f}, first scores {scores:.2f} "
-        f"({scores / pandas:.2f} times), evaluation {warm:.2f} ({warm / pandas:.1f}), cold "
-        f"{cold:.2f} ({cold / pandas:.1f})"
-    )
-    assert scores < 1.6 * pandas
-    assert warm < 16 * pandas
+    peer = f"importing {benchmark.peer('first scores', 'pandas')}"
+    benchmark.record("CPU of the first score_run of a process", peer, scores / pandas, at_most=1.6)
+    benchmark.record("CPU of a warm eval --suite smoke", peer, warm / pandas, at_most=16)
 
 
 @pytest.mark.benchmark
-def test_help_against_importing_what_draws_it(tmp_path: Path) -> None:
+def test_help_against_importing_what_draws_it(tmp_path: Path, benchmark: Benchmark) -> None:
     plain = "import typer.rich_utils"
     lines = {"--help": 2.5, "list": 2.5, "sweep --help": 3.5}
     for line, bound in lines.items():
@@ -107,8 +105,6 @@ def test_help_against_importing_what_draws_it(tmp_path: Path) -> None:
         )
         rounds = [(cpu_seconds(plain, tmp_path), cpu_seconds(command, tmp_path)) for _ in range(5)]
         theirs, ours = (min(times) for times in zip(*rounds, strict=True))
-        print(
-            f"\nragbench {line}: {ours:.2f} CPU s, {plain} {theirs:.2f}: ratio "
-            f"{ours / theirs:.1f}, goal 2"
-        )
-        assert ours < bound * theirs
+        work = f"CPU of ragbench {line}"
+        peer = f"importing {benchmark.peer(work, 'typer', 'rich')}"
+        benchmark.record(work, peer, ours / theirs, at_most=2, bound=bound)

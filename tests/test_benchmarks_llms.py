@@ -14,6 +14,7 @@ import pytest
 
 from ragbench import llms
 from ragbench.llms import generate_many
+from tests.benchmark_table import Benchmark
 
 pytestmark = pytest.mark.benchmark
 
@@ -23,7 +24,7 @@ IDEAL_S = REQUESTS * LATENCY_S / CONCURRENCY
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "ollama"])
 def test_400_requests_take_little_more_than_the_server_and_nothing_from_the_store(
-    loopback: Any, wire: Any, llm_environment: Any, provider: str
+    loopback: Any, wire: Any, llm_environment: Any, provider: str, benchmark: Benchmark
 ) -> None:
     server = loopback(
         lambda asked: wire.Answered(getattr(wire, provider)("TRUE"), delay_s=LATENCY_S)
@@ -41,13 +42,15 @@ def test_400_requests_take_little_more_than_the_server_and_nothing_from_the_stor
     second_s = time.perf_counter() - start
     assert all(reply.error is None and not reply.cached for reply in found)
     assert all(reply.cached for reply in again)
-    print(
-        f"\n{provider}: {first_s:.2f} s, {first_s / IDEAL_S:.3f} of the ideal {IDEAL_S:.1f} s; "
-        f"from the store {second_s * 1000:.0f} ms, {first_s / second_s:.0f} times faster"
-    )
     assert len(server.asked) == REQUESTS + 1
-    assert first_s <= 1.15 * IDEAL_S
-    assert first_s >= 50 * second_s
+    work = f"{REQUESTS} requests to {provider}, {CONCURRENCY} at once"
+    benchmark.record(work, "the server's own time", first_s / IDEAL_S, at_most=1.15)
+    benchmark.record(
+        f"{REQUESTS} replies of {provider} from the store",
+        "the first time",
+        second_s / first_s,
+        at_most=0.02,
+    )
 
 
 CLIENT = """
@@ -59,7 +62,7 @@ assert all(reply.error is None for reply in generate_many(load_llm("openai:m"), 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kill -9 is a Unix thing")
 def test_killed_in_the_middle_of_400_paid_requests_only_those_in_flight_are_sent_again(
-    loopback: Any, wire: Any, llm_environment: Any
+    loopback: Any, wire: Any, llm_environment: Any, benchmark: Benchmark
 ) -> None:
     server = loopback(lambda asked: wire.Answered(wire.openai("TRUE"), delay_s=LATENCY_S))
     llm_environment.setenv("RAG_EVAL_OPENAI_BASE_URL", server.url)
@@ -70,14 +73,11 @@ def test_killed_in_the_middle_of_400_paid_requests_only_those_in_flight_are_sent
     process.kill()
     process.wait()
     time.sleep(2 * LATENCY_S)
-    start = time.perf_counter()
     subprocess.run([sys.executable, "-c", CLIENT], check=True)
     counts = collections.Counter(asked.body["messages"][0]["content"] for asked in server.asked)
     twice = sum(count - 1 for count in counts.values())
-    print(
-        f"\nkilled after 200 of 400: {counts.total()} requests in all, {twice} twice (16 were "
-        f"in flight); the second run took {time.perf_counter() - start:.1f} s"
-    )
     assert len(counts) == 400
-    assert twice <= CONCURRENCY
+    benchmark.record(
+        "requests sent twice after a kill at 200 of 400", "-", twice, at_most=CONCURRENCY
+    )
     assert max(counts.values()) <= 2

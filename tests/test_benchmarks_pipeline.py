@@ -8,16 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pytest
 
 from ragbench.generation import generate_answers
 from ragbench.metrics import score_context
-from ragbench.metrics.pipeline import MIN_CONFIDENCE, outcome_of
+from ragbench.metrics.pipeline import outcome_of
 from ragbench.retrieval import BM25, Dense
 from ragbench.retrieval.chunkers import chunk
 from ragbench.testsets.loader import load_dataset
 from ragbench.types import Dataset
+from tests.benchmark_table import Benchmark
 
 pytestmark = pytest.mark.benchmark
 
@@ -57,7 +57,7 @@ def interval(
 
 @pytest.mark.parametrize("retriever", ["bm25", "dense:wordllama"])
 def test_outcomes_tell_unanswerable_questions_from_answerable_ones(
-    dataset: Dataset, retriever: str
+    dataset: Dataset, retriever: str, benchmark: Benchmark
 ) -> None:
     """The extractive baseline on 300 + 300 questions; no border was set on them: 0.5 is the rule's,
     0.25 older.
@@ -71,20 +71,9 @@ def test_outcomes_tell_unanswerable_questions_from_answerable_ones(
     confidence = np.array([answer.confidence or 0.0 for answer in answers])
 
     by_outcome, by_abstaining = (balanced_accuracy(answerable, own) for own in (success, given))
-    accuracy_low, accuracy_high = interval(answerable, success, balanced_accuracy)
+    accuracy_low, _ = interval(answerable, success, balanced_accuracy)
     auc = area(answerable, confidence)
-    auc_low, auc_high = interval(answerable, confidence, area)
-    print(
-        f"\nclapnq, {retriever}, recursive 256, 5 chunks: {answerable.sum()} "
-        f"answerable, {(~answerable).sum()} not"
-    )
-    print(pd.Series([outcome_of(answer) for answer in answers]).value_counts())
-    print(
-        f"outcome 'success' or not: balanced accuracy {by_outcome:.3f} "
-        f"[{accuracy_low:.3f}, {accuracy_high:.3f}]"
-    )
-    print(f"its own abstentions alone: balanced accuracy {by_abstaining:.3f}")
-    print(f"confidence: AUC {auc:.3f} [{auc_low:.3f}, {auc_high:.3f}]")
+    auc_low, _ = interval(answerable, confidence, area)
 
     # A border chosen on one half of the questions, by the best balanced accuracy, and held on the
     # other.
@@ -99,19 +88,18 @@ def test_outcomes_tell_unanswerable_questions_from_answerable_ones(
         )
         kept = given[other] & (confidence[other] >= best)
         held.append(balanced_accuracy(answerable[other], kept))
-        print(
-            f"border {best:.2f} of one half, instead of {MIN_CONFIDENCE}: {held[-1]:.3f} on the "
-            "other"
-        )
 
-    assert accuracy_low > 0.6, "better than chance (0.5), and by more than its own abstentions"
-    assert auc_low > 0.65
-    assert abs(float(np.mean(held)) - by_outcome) < 0.05, (
-        "the rule's own border is about as good as a fitted one"
-    )
+    questions = f"answerable or not, clapnq, {retriever}"
+    work = f"balanced accuracy of the outcome, {questions}"
+    benchmark.record(work, "its own abstentions alone", by_outcome / by_abstaining)
+    benchmark.record(f"{work}, lower end", "-", accuracy_low, at_least=0.6)
+    benchmark.record(f"AUC of the confidence, {questions}", "-", auc)
+    benchmark.record("lower end of the same", "-", auc_low, at_least=0.65)
+    gap = abs(float(np.mean(held)) - by_outcome)
+    benchmark.record(f"distance from a fitted border, {questions}", "-", gap, at_most=0.05)
 
 
-def test_redundant_contexts_are_seen(dataset: Dataset) -> None:
+def test_redundant_contexts_are_seen(dataset: Dataset, benchmark: Benchmark) -> None:
     """The same contexts with and without their best chunk repeated."""
     from dataclasses import replace
 
@@ -121,7 +109,6 @@ def test_redundant_contexts_are_seen(dataset: Dataset) -> None:
     twice = [
         replace(answer, contexts=(answer.contexts[0], *answer.contexts[:4])) for answer in answers
     ]
-    print()
     for measure in ("ngram_redundancy", "tfidf_redundancy", "unique_token_ratio"):
         values = []
         for own in (answers, twice):
@@ -132,6 +119,5 @@ def test_redundant_contexts_are_seen(dataset: Dataset) -> None:
         )
         sign = -1 if measure == "unique_token_ratio" else 1
         auc = area(better, sign * np.concatenate(values))
-        medians = ", ".join(f"{np.median(own):.3f}" for own in values)
-        print(f"{measure}: medians {medians} (as retrieved, best chunk twice); AUC {auc:.3f}")
-        assert auc > 0.7
+        work = f"AUC of {measure}, best chunk twice"
+        benchmark.record(work, "-", auc, at_least=0.7)

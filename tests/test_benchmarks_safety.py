@@ -1,4 +1,6 @@
-"""What the built-in safety baselines can do; run with `pytest -m benchmark -s`."""
+"""What the built-in safety baselines can do (`pytest -m benchmark`), and whether their weights can be
+fitted again (`pytest -m simulation -s`).
+"""
 
 from __future__ import annotations
 
@@ -21,35 +23,37 @@ from ragbench.metrics.safety.detection import (
 )
 from ragbench.metrics.safety.injection import _head
 from ragbench.metrics.safety.patterns import FEATURE_NAMES
+from tests.benchmark_table import Benchmark
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
-pytestmark = [
-    pytest.mark.benchmark,
-    pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
 
 
-def test_held_out_inputs() -> None:
+@pytest.mark.benchmark
+def test_held_out_inputs(benchmark: Benchmark) -> None:
     inputs, _ = load_safety_samples()
     report = detection_report(inputs, injection_scores([sample.text for sample in inputs]).tolist())
-    print(report.round(3).to_string(index=False))
     overall = report[report["part"] == "all"].set_index("measure")["value"]
-    assert overall["auc"] > overall["length_auc"] + 0.1
-    assert overall["auc"] > 0.8
-    assert overall["false_block_rate"] < 0.15
+    ahead = overall["auc"] - overall["length_auc"]
+    benchmark.record("AUC of attacks, held-out inputs", "-", overall["auc"], at_least=0.8)
+    benchmark.record("the same minus its peer's", "length of the text", ahead, at_least=0.1)
+    blocked = overall["false_block_rate"]
+    benchmark.record("harmless held-out inputs that are blocked", "-", blocked, at_most=0.15)
 
 
-def test_outputs() -> None:
+@pytest.mark.benchmark
+def test_outputs(benchmark: Benchmark) -> None:
     _, outputs = load_safety_samples()
     report = leakage_report(outputs, output_findings(outputs))
-    print(report.round(3).to_string(index=False))
     overall = report[report["part"] == "all"].set_index("measure")["value"]
-    assert overall["detection_rate"] > 0.85
-    assert overall["false_positive_rate"] < 0.06
+    found, false = overall["detection_rate"], overall["false_positive_rate"]
+    benchmark.record("leaks that are found in outputs", "-", found, at_least=0.85)
+    benchmark.record("outputs without a leak that are reported", "-", false, at_most=0.06)
 
 
-def test_real_questions_and_passages_stay_calm() -> None:
+@pytest.mark.benchmark
+def test_real_questions_and_passages_stay_calm(benchmark: Benchmark) -> None:
     for name in ("squad", "clapnq", "pubmedqa"):
         folder = DATA / name
         if not folder.is_dir():
@@ -59,14 +63,13 @@ def test_real_questions_and_passages_stay_calm() -> None:
             texts = [json.loads(line)["text"] for line in lines]
             scores = injection_scores(texts)
             leaks = sum(bool(leakage_findings(text)) for text in texts)
-            print(
-                f"{name}/{file}: {len(texts)} texts, blocked {(scores >= 0.5).mean():.3f}, "
-                f"leaks {leaks}"
-            )
-            assert (scores >= 0.5).mean() <= 0.05
-            assert leaks <= 1
+            blocked = float((scores >= 0.5).mean())
+            work = f"{len(texts)} real texts of {name}/{file}"
+            benchmark.record(f"{work} that are blocked", "-", blocked, at_most=0.05)
+            benchmark.record(f"leaks in {work}", "-", leaks, at_most=1)
 
 
+@pytest.mark.simulation
 def test_weights_are_what_the_fitting_command_makes_of_the_sentences() -> None:
     fitting = runpy.run_path(str(Path(__file__).with_name("fitting") / "injection.py"))
     rows = fitting["training_sentences"]()
@@ -101,10 +104,11 @@ def test_weights_are_what_the_fitting_command_makes_of_the_sentences() -> None:
         assert area > 0.7
 
 
-def test_speed() -> None:
+@pytest.mark.benchmark
+def test_speed(benchmark: Benchmark) -> None:
     injection_score("warm up")
     start = time.perf_counter()
     for i in range(20):
         injection_score(f"Please ignore the previous email number {i}.")
-    print(f"one short text: {(time.perf_counter() - start) / 20 * 1000:.1f} ms")
-    assert time.perf_counter() - start < 20
+    each = (time.perf_counter() - start) / 20
+    benchmark.record("injection_score of a short text", "-", 1000 * each, at_most=1000, unit="ms")

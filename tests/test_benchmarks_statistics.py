@@ -1,5 +1,5 @@
-"""Do the statistics keep their promises on real scores? 2,000 experiments each; and how long a
-sweep's take.
+"""Do the statistics keep their promises on real scores? 2,000 experiments each (`pytest -m simulation
+-s`); and how long a sweep's take (`pytest -m benchmark`).
 
 Experiments are drawn from per-query scores of real runs: the 12 configurations of
 results/quickstart, and three retrievers on 1,000 questions of PubMedQA and of SQuAD each. "A/A"
@@ -23,8 +23,7 @@ from ragbench.retrieval import make_retriever, retrieve, to_documents
 from ragbench.retrieval.chunkers import chunk
 from ragbench.statistics import compare, compare_all, summarise
 from ragbench.testsets.loader import load_dataset
-
-pytestmark = pytest.mark.benchmark
+from tests.benchmark_table import Benchmark
 
 Floats = npt.NDArray[np.float64]
 EXPERIMENTS = 2000
@@ -109,6 +108,7 @@ def coverage(table: pd.DataFrame, truth: Floats) -> float:
     return float(((low <= truth + 1e-12) & (high >= truth - 1e-12)).mean())
 
 
+@pytest.mark.simulation
 def test_no_difference_is_called_one_in_twenty_times(real: dict[str, Floats]) -> None:
     """A/A: false positives of at most 0.05 + 0.012, coverage of at least 0.95 - 0.015."""
     rng = np.random.default_rng(0)
@@ -130,6 +130,7 @@ def test_no_difference_is_called_one_in_twenty_times(real: dict[str, Floats]) ->
         assert covered >= 0.935, name
 
 
+@pytest.mark.simulation
 def test_intervals_cover_the_true_difference(real: dict[str, Floats]) -> None:
     """Pairs that do differ: the mean difference over all queries is the truth, of which n are
     drawn.
@@ -146,6 +147,7 @@ def test_intervals_cover_the_true_difference(real: dict[str, Floats]) -> None:
             assert covered >= 0.935, (name, n)
 
 
+@pytest.mark.simulation
 def test_intervals_cover_the_true_mean(real: dict[str, Floats]) -> None:
     rng = np.random.default_rng(2)
     print("\nmeans                 queries  coverage")
@@ -163,6 +165,7 @@ def test_intervals_cover_the_true_mean(real: dict[str, Floats]) -> None:
             assert covered >= 0.935, (name, n)
 
 
+@pytest.mark.simulation
 def test_holm_holds_the_rate_of_families(real: dict[str, Floats]) -> None:
     """2,000 families: any Holm-adjusted p <= 0.05 without a true difference; that is min p <= 0.05
     / tests.
@@ -200,7 +203,8 @@ def test_holm_holds_the_rate_of_families(real: dict[str, Floats]) -> None:
     assert together <= 0.062
 
 
-def test_a_sweep_compares_within_ten_seconds() -> None:
+@pytest.mark.benchmark
+def test_a_sweep_compares_within_ten_seconds(benchmark: Benchmark) -> None:
     """12 configurations x 10 measures x 1,000 queries, compared with scipy's
     bootstrap in a loop.
     """
@@ -228,14 +232,14 @@ def test_a_sweep_compares_within_ten_seconds() -> None:
         )
         scipy.stats.bootstrap((own,), np.mean, n_resamples=10_000, method="BCa", rng=rng)
     theirs = (time.perf_counter() - begun) / few * len(table)
-    print(
-        f"\ncompare_all, {len(table)} comparisons of 1,000 queries: {ours:.2f} "
-        f"s; scipy in a loop {theirs:.0f} s (from {few} of them); ratio {theirs / ours:.0f}"
-    )
-    assert ours < 10
+    work = f"compare_all, {len(table)} comparisons of 1,000 questions"
+    peer = f"scipy.stats.bootstrap in a loop, {benchmark.peer(work, 'scipy')}"
+    benchmark.record(work, peer, ours / theirs)
+    benchmark.record(work, "-", ours, at_most=10, unit="s")
 
 
-def test_200_configurations_cost_three_times_a_matrix_product() -> None:
+@pytest.mark.benchmark
+def test_200_configurations_cost_three_times_a_matrix_product(benchmark: Benchmark) -> None:
     """200 configurations x 10 measures x 1,000 queries, against the product of 10,000 weights of
     each query with the same differences; and at most 400 MB.
     """
@@ -262,9 +266,7 @@ def test_200_configurations_cost_three_times_a_matrix_product() -> None:
     peak = tracemalloc.get_traced_memory()[1] / 1e6
     tracemalloc.stop()
     ratio = min(ours) / min(product)
-    print(
-        f"\ncompare_all of {arms} configurations {min(ours):.2f} CPU s, a matrix product "
-        f"{min(product):.2f}: {ratio:.1f} times; {peak:.0f} MB"
-    )
-    assert ratio < 6
-    assert peak < 400
+    work = f"CPU of compare_all, {arms} configurations, 10 measures, 1,000 questions"
+    peer = f"a matrix product, {benchmark.peer(work, 'numpy')}"
+    benchmark.record(work, peer, ratio, at_most=3, bound=6)
+    benchmark.record("memory of the same", "-", peak, at_most=400, unit="MB")

@@ -1,6 +1,4 @@
-"""`pytest -m benchmark -s tests/test_benchmarks_sweep.py`: what forks save, and what 200 kills
-leave.
-"""
+"""What forks save (`pytest -m benchmark`), and what 200 kills leave (`pytest -m simulation -s`)."""
 
 from __future__ import annotations
 
@@ -24,14 +22,12 @@ from ragbench.sweep import read_grid, sweep
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.job import Job
 from ragbench.sweep.processes import LocalExecutor
+from tests.benchmark_table import Benchmark
 from tests.test_sweep import FORKS, SLOW, alive_in, numbers_of, start_sweep, wait_until, write_grid
 
 _SET_CHILD_SUBREAPER = 36
 
-pytestmark = [
-    pytest.mark.benchmark,
-    pytest.mark.skipif(not FORKS, reason="there are no forks here"),
-]
+pytestmark = pytest.mark.skipif(not FORKS, reason="there are no forks here")
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
@@ -52,7 +48,8 @@ def cpu_seconds(work: Callable[[], object]) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def test_a_trivial_notebook_takes_a_fifth(tmp_path: Path) -> None:
+@pytest.mark.benchmark
+def test_a_trivial_notebook_takes_a_fifth(tmp_path: Path, benchmark: Benchmark) -> None:
     notebook = nbformat.v4.new_notebook()
     parameters = nbformat.v4.new_code_cell("x: int = 1", metadata={"tags": ["parameters"]})
     notebook.cells = [parameters, nbformat.v4.new_code_cell("print(x)")]
@@ -75,11 +72,8 @@ def test_a_trivial_notebook_takes_a_fifth(tmp_path: Path) -> None:
     one_spawned, many_spawned = (cpu_seconds(partial(run, n, fork=False)) for n in (1, 6))
     one, many = (cpu_seconds(partial(run, n, fork=True)) for n in (1, 21))
     spawned, forked = (many_spawned - one_spawned) / 5, (many - one) / 20
-    print(
-        f"\na trivial notebook: spawned {spawned:.2f} CPU s, forked {forked:.2f}: "
-        f"ratio {forked / spawned:.2f} (and {one - forked:.2f} once for the server)"
-    )
-    assert forked <= 0.2 * spawned
+    work = "CPU of a trivial notebook in a fork"
+    benchmark.record(work, "a fresh Python", forked / spawned, at_most=0.2)
 
 
 @pytest.fixture
@@ -93,8 +87,9 @@ def part() -> Iterator[Path]:
     path.unlink()
 
 
+@pytest.mark.benchmark
 def test_the_quickstart_takes_three_quarters_of_spawned_processes(
-    part: Path, tmp_path: Path
+    part: Path, tmp_path: Path, benchmark: Benchmark
 ) -> None:
     """Four notebooks with their comparison, server included, all caches warm; next to a fresh
     Python for each.
@@ -105,36 +100,33 @@ def test_the_quickstart_takes_three_quarters_of_spawned_processes(
     cpu_seconds(lambda: sweep(part, jobs=2, out=tmp_path / "cold"))
     forked = cpu_seconds(lambda: sweep(part, jobs=2, out=tmp_path / "forked"))
     spawned = cpu_seconds(lambda: sweep(part, jobs=2, out=tmp_path / "spawned", fork=False))
-    print(
-        f"\na part of the quickstart: forked {forked:.1f} CPU s, spawned {spawned:.1f}: "
-        f"ratio {forked / spawned:.2f}"
-    )
     made = numbers_of(tmp_path / "forked" / part.stem)
     assert len(made) == 8
     assert made == numbers_of(tmp_path / "spawned" / part.stem)
-    assert forked <= 0.85 * spawned
+    work = "CPU of a warm sweep of four in forks"
+    benchmark.record(work, "a fresh Python for each", forked / spawned, at_most=0.85)
 
 
-def test_dask_takes_little_more_than_jobs(part: Path, tmp_path: Path) -> None:
+@pytest.mark.benchmark
+def test_dask_takes_little_more_than_jobs(part: Path, tmp_path: Path, benchmark: Benchmark) -> None:
     """The same runs on two workers of a Dask cluster here, warm; its imports included."""
-    pytest.importorskip("distributed")
+    work = "CPU of a warm sweep of four on two workers of Dask"
+    workers = benchmark.peer(work, "distributed")
     cpu_seconds(lambda: sweep(part, jobs=2, out=tmp_path / "cold"))
     address = "dask://local?workers=2"
     jobs, by_dask = 0.0, 0.0
     for i in range(2):  # in turn: the machine has other work
         jobs += cpu_seconds(lambda: sweep(part, jobs=2, out=tmp_path / f"jobs-{i}"))  # noqa: B023
         by_dask += cpu_seconds(lambda: sweep(part, out=tmp_path / f"dask-{i}", executor=address))  # noqa: B023
-    print(
-        f"\na part of the quickstart: --jobs 2 {jobs / 2:.1f} CPU s, Dask {by_dask / 2:.1f}: "
-        f"ratio {by_dask / jobs:.2f}"
-    )
     made = numbers_of(tmp_path / "dask-0" / part.stem)
     assert made == numbers_of(tmp_path / "jobs-0" / part.stem)
-    assert by_dask <= 1.2 * jobs
+    peer = f"--jobs 2, without {workers}"
+    benchmark.record(work, peer, by_dask / jobs, at_most=1.2)
 
 
+@pytest.mark.benchmark
 def test_a_warm_configuration_takes_less_than_half_of_papermill(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, benchmark: Benchmark
 ) -> None:
     """The command `ragbench sweep --force` with its comparison, per configuration, at six and at
     twelve of them, next to the command `papermill` on the same notebook; all caches warm for both.
@@ -159,13 +151,13 @@ def test_a_warm_configuration_takes_less_than_half_of_papermill(
     retrievers = ("bm25", "dense:minilm", "hybrid:minilm")
     alone = [cpu_seconds(partial(run, [*papermill, "-p", "retriever", r])) for r in retrievers]
     mean = sum(alone) / len(alone)
-    print(f"\npapermill {mean:.1f} CPU s for a configuration; ragbench sweep, of", end="")
-    for n in (6, 12):
-        print(f" {n}: {per_run[n]:.1f}, ratio {per_run[n] / mean:.2f}", end=";")
-    assert per_run[6] <= 0.5 * mean
-    assert per_run[12] <= 0.45 * mean
+    for n, goal, bound in ((6, 0.3, 0.5), (12, 0.25, 0.45)):
+        work = f"CPU of a warm configuration of {n}, comparison included"
+        peer = benchmark.peer(work, "papermill")
+        benchmark.record(work, peer, per_run[n] / mean, at_most=goal, bound=bound)
 
 
+@pytest.mark.simulation
 def test_200_kills_leave_no_process_and_no_half_result(tmp_path: Path) -> None:
     path = write_grid(
         tmp_path / "notebooks", SLOW.replace("[0.25, 0.5, 1.0]", str([i / 12 for i in range(12)]))

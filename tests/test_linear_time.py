@@ -122,7 +122,7 @@ _BY_DEFAULT = (
     "combining marks",
     "CJK",
 )
-"""The others are tried with longer texts by `pytest -m benchmark`."""
+"""The others are tried with longer texts by `pytest -m simulation`."""
 
 
 def _document(text: str) -> Document:
@@ -310,7 +310,7 @@ def test_time_grows_with_the_length(reader: str) -> None:
     assert _slow_shapes(READERS[reader], _BY_DEFAULT, cpu_s=0.02, longest=64_000) == {}
 
 
-@pytest.mark.benchmark
+@pytest.mark.simulation
 @pytest.mark.usefixtures("_no_cache")
 @pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
 @pytest.mark.parametrize("reader", READERS)

@@ -30,7 +30,7 @@ def test_the_fit_prefers_what_separates_and_the_scale_is_as_promised() -> None:
     assert 1 / (1 + np.exp(-found["constant"] - found["a"] * 3)) == pytest.approx(0.97, abs=0.01)
 
 
-@pytest.mark.benchmark
+@pytest.mark.simulation
 @pytest.mark.skipif(not fitting.DATA.is_dir(), reason=f"{fitting.DATA} is not there")
 def test_the_command_reproduces_the_coefficients_and_ranks_as_well_as_overlap() -> None:
     found = fitting.collections()

@@ -369,13 +369,11 @@ def test_verify_takes_the_answers_of_a_service_as_they_were(arms: Any) -> None:
 
 @pytest.mark.benchmark
 def test_the_same_on_a_real_collection(tmp_path: Path, wire: Any, shared_data: Path) -> None:
-    """Prints the leaderboard of the five arms on PubMedQA."""
     server = wire.Loopback(service(wire, str(shared_data / "pubmedqa")))
     grid = write_arms(tmp_path, str(shared_data / "pubmedqa"), 50, server.url, "pubmedqa")
     result = sweep(grid, out=tmp_path / "results")
     assert dict(result.failed) == {}
     assert len(result.finished) == 5
     assert result.leaderboard is not None
-    print(result.leaderboard.with_suffix(".md").read_text(encoding="utf-8"))
     server.shutdown()
     server.server_close()
