@@ -56,7 +56,7 @@ def test_stored_without_outputs_and_without_a_machines_traces(source: Path) -> N
 def test_opens_with_a_title_and_the_question_it_answers(source: Path) -> None:
     first = nbformat.read(source, as_version=4).cells[0]
     assert first.cell_type == "markdown"
-    titles = ("report.conclusion_markdown", 'title = f"# ', 'title = "# ')
+    titles = ("report.conclusion_markdown", "studies.claims_title", 'title = f"# ', 'title = "# ')
     is_computed = any(title in cell.source for cell in code_cells(source) for title in titles)
     assert first.source.startswith("# ") or is_computed
     assert re.search(r"\*\*.*\?\*\*", first.source, re.DOTALL), "the question is in bold"

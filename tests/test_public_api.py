@@ -183,9 +183,9 @@ def loaded_by(code: str) -> list[str]:
         ("rb.load_dataset", 9),
         ("rb.load_dataset('pydoc')", 11),
         ("rb.compare", 17),
-        ("rb.chunk", 23),
+        ("rb.chunk", 24),
         ("rb.retrieve", 24),
-        ("rb.load_llm", 29),
+        ("rb.load_llm", 30),
     ],
 )
 def test_first_use_is_light(code: str, max_modules: int) -> None:
