@@ -108,52 +108,80 @@ def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
     Evidence is added to the evidence of a case; its reference answer, expected outcome and gold
     facts are replaced where the line has them. Unknown fields of the line become metadata.
     """
-    not_found: list[str] = []  # a query per selected sentence that is in none of its passages
-
-    def evidence_of(line: GoldLine) -> list[Span]:
-        pieces = line.answers or []
-        quotes = [
-            *line.references,
-            *(piece for piece in _short_answers(pieces) if piece.start is not None),
-        ]
-        spans = [_place(quote, line.doc_id, dataset.corpus) for quote in quotes]
-        for sentence in filter(str.strip, _grounded_answer(pieces).selected_sentences):
-            span = _find(sentence, line.passage_ids, dataset.corpus)
-            if span is None:
-                not_found.append(line.query_id)
-            else:
-                spans.append(span)
-        return spans
-
-    def labelled(case: Case) -> Case:
+    cases = []
+    incomplete = []  # queries with a selected sentence that is not in its passage
+    for case in dataset.cases:
         if case.query_id not in gold:
-            return case
+            cases.append(case)
+            continue
         number, line = gold[case.query_id]
-        pieces = line.answers or []
-        aliases = tuple(dict.fromkeys(piece.content or "" for piece in _short_answers(pieces)))
-        first_alias = aliases[0] if aliases else ""
         with located(f"{path}, line {number}"):
-            spans = evidence_of(line)
-        answer = line.answer or _grounded_answer(pieces).answer or first_alias
-        extra = {
-            name: value for name, value in (line.model_extra or {}).items() if value is not None
-        }
-        return replace(
-            case,
-            reference_answer=answer or case.reference_answer,
-            gold_facts=(aliases,) if aliases else case.gold_facts,  # one fact, in several wordings
-            expected_outcome=line.outcome or case.expected_outcome,
-            evidence=tuple(dict.fromkeys((*case.evidence, *spans))),
-            metadata={**case.metadata, **extra},
-        )
-
-    cases = tuple(labelled(case) for case in dataset.cases)
+            quoted = _quoted(line, dataset.corpus)
+            selected, all_found = _selected(line, dataset.corpus)
+        if not all_found:
+            incomplete.append(case.query_id)
+        cases.append(_labelled(case, line, [*quoted, *selected]))
     warn(
         str(path),
         "queries have a selected sentence that is not in its passage; it is left out",
-        dict.fromkeys(not_found),
+        incomplete,
     )
-    return replace(dataset, cases=cases)
+    return replace(dataset, cases=tuple(cases))
+
+
+def _labelled(case: Case, line: GoldLine, spans: Sequence[Span]) -> Case:
+    """Return the case with the labels of its line, and with `spans` added to its evidence.
+
+    The reference answer is the answer of the line, else its first full answer, else its first short
+    answer. Its short answers are one fact, in several wordings.
+    """
+    pieces = line.answers or []
+    wordings = tuple(dict.fromkeys(piece.content or "" for piece in _short_answers(pieces)))
+    answer = line.answer or _grounded_answer(pieces).answer
+    gold_facts = case.gold_facts
+    if wordings:
+        answer = answer or wordings[0]
+        gold_facts = (wordings,)
+    unknown = line.model_extra or {}
+    extra = {name: value for name, value in unknown.items() if value is not None}
+    return replace(
+        case,
+        reference_answer=answer or case.reference_answer,
+        gold_facts=gold_facts,
+        expected_outcome=line.outcome or case.expected_outcome,
+        evidence=tuple(dict.fromkeys((*case.evidence, *spans))),
+        metadata={**case.metadata, **extra},
+    )
+
+
+def _quoted(line: GoldLine, corpus: Mapping[str, Document]) -> list[Span]:
+    """Return the spans of the references of a line, and of its short answers that have an offset.
+
+    Raises:
+        DataError: a quote is incomplete, or its document has another text at its offset.
+    """
+    quotes = list(line.references)
+    for piece in _short_answers(line.answers or []):
+        if piece.start is not None:
+            quotes.append(piece)
+    return [_place(quote, line.doc_id, corpus) for quote in quotes]
+
+
+def _selected(line: GoldLine, corpus: Mapping[str, Document]) -> tuple[list[Span], bool]:
+    """Return the spans of the sentences that were selected from the passages of a line, and whether
+    every sentence was found.
+    """
+    spans = []
+    all_found = True
+    for sentence in _grounded_answer(line.answers or []).selected_sentences:
+        if not sentence.strip():
+            continue
+        span = _find(sentence, line.passage_ids, corpus)
+        if span is None:
+            all_found = False
+        else:
+            spans.append(span)
+    return spans, all_found
 
 
 def _short_answers(pieces: Sequence[Piece]) -> list[Piece]:
