@@ -255,7 +255,10 @@ def with_expected(arms: Sequence[Arm], expected: ExpectedGain | None, measure: s
 
 def leading_arm(others: Sequence[Arm], measure: str) -> Arm | None:
     """Return the arm whose decision matters most: a better one, else one that might be better, else
-    the one that comes nearest to the baseline.
+    the one that comes nearest to the baseline; None without arms.
+
+    The order is `ORDER`, except that an undecided arm with a gain goes before "within the margin".
+    Arms without a decision in `ORDER` go first. Of equals the one with the larger gain leads.
     """
     if not others:
         return None

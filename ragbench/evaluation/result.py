@@ -442,20 +442,25 @@ class Result(Decisions, metaclass=Suggesting):
 
     @property
     def passed(self) -> bool:
-        """Return True if something was measured, also every gate, no target is missed, the judge
-        answered, a document holds some passage of the system, and nothing got worse than in the
-        baseline.
+        """Return True if the evaluation passed. All of these must hold:
+
+        - some measure or safety sample has a value, and so has the measure of every gate;
+        - where retrieval was evaluated, the passages of the system are not foreign to the documents
+          (`PassageMatches.is_foreign`);
+        - the judge did not fail (`judge_failed`);
+        - no target is missed;
+        - nothing got worse than in the baseline, if there is one.
         """
         measured = {row.measure for row in self.rows if row.value is not None}
+        gates = set(self.settings.get("gates", ()))
+        if not self.is_measured or not gates <= measured:
+            return False
         is_ranked = "retrieval" in self.settings.get("perspectives", ())
-        return (
-            self.is_measured
-            and set(self.settings.get("gates", ())) <= measured
-            and not (is_ranked and self.system.get("is_foreign"))
-            and not self.judge_failed
-            and not self.missed
-            and (self.comparison is None or not self.comparison.regressions)
-        )
+        if is_ranked and self.system.get("is_foreign"):
+            return False
+        if self.judge_failed or self.missed:
+            return False
+        return self.comparison is None or not self.comparison.regressions
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per question: what `questions` has, and every measure."""
