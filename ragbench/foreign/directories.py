@@ -26,16 +26,20 @@ class _TaskFile(NamedTuple):
 
 
 def sources_in(folder: Path) -> list[Path | ScoreTable]:
-    """Return the systems in a directory: its files with scores by name; of samples of lm-evaluation-harness,
-    and of files of several tasks, a table for each run, with the questions of all its tasks.
-    Directories of samples in the directory are systems, too.
+    """Return the systems in a directory.
+
+    - Files of samples of lm-evaluation-harness, or files of several tasks: each run is a system. Its
+      table has the questions of all its tasks. Other files next to samples are left out.
+    - Other files with scores: each file is a system; its path is returned, in the order of names.
+    - A directory without such files: the systems in its directories of samples.
 
     Raises:
         DataError: the directory has no file with scores, or one that cannot be read.
     """
     files = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES]
     samples = [path for path in files if _SAMPLES.fullmatch(path.name)]
-    files = samples or files  # lm-evaluation-harness writes a summary next to them
+    if samples:
+        files = samples  # lm-evaluation-harness writes a summary next to them
     if not files:
         inner = [path for path in sorted(folder.iterdir()) if any(path.glob("samples_*.jsonl"))]
         if not inner:
@@ -44,12 +48,16 @@ def sources_in(folder: Path) -> list[Path | ScoreTable]:
                 f"as {', '.join(SUFFIXES[:5])}"
             )
         return [source for path in inner for source in sources_in(path)]
-    by_task = [_task_file(path) for path in files]
-    task_files = [each for each in by_task if each is not None]
-    has_tasks = len(task_files) == len(files) and len({each.task for each in task_files}) > 1
-    if not has_tasks and not samples:
-        return list(files)
-    return _runs_of_tasks(folder, task_files)
+    task_files = []
+    for path in files:
+        task_file = _task_file(path)
+        if task_file is not None:
+            task_files.append(task_file)
+    tasks = {task_file.task for task_file in task_files}
+    are_of_several_tasks = len(task_files) == len(files) and len(tasks) > 1
+    if samples or are_of_several_tasks:
+        return _runs_of_tasks(folder, task_files)
+    return list(files)
 
 
 def _task_file(path: Path) -> _TaskFile | None:
