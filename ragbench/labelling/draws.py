@@ -384,17 +384,14 @@ def _names(results: Sequence[Result]) -> str:
 def _of_documents(
     results: Sequence[Result], labels: Any, measure: str, dataset: Dataset | None
 ) -> pd.Series[float]:
-    """Return question -> the difference of a ranking measure by people's relevance labels, which are
-    the rows of a sheet of documents or a frame with doc_id.
+    """Return question -> the difference of a ranking measure by people's relevance labels.
+
+    `labels` are a frame with query_id, doc_id and value (a grade), or the rows of a sheet of
+    documents, whose labels are added to those of `dataset`.
     """
     labels = pd.DataFrame(labels)
     if "doc_id" in labels:
-        _check_known(labels["query_id"].astype(str).isin(results[0].queries), labels, results)
-        qrels: dict[str, dict[str, int]] = {}
-        for row in labels.sample(frac=1, random_state=0).to_dict("records"):
-            grades = qrels.setdefault(str(row["query_id"]), {})
-            grades[str(row["doc_id"])] = int(row["value"])
-        return _difference(results, measure, qrels)
+        return _difference(results, measure, _grades_of_frame(results, labels))
     if dataset is None:
         raise ConfigError(f"{measure} by a sheet of documents takes the dataset; pass dataset=")
     pools = unjudged(dataset, [result.run for result in results], measure)
@@ -402,9 +399,22 @@ def _of_documents(
     doc_id_of = {source_code(doc_id): doc_id for pool in pools.values() for doc_id in pool}
     is_known = table["configuration"].isin(doc_id_of) & table["query_id"].isin(pools)
     _check_known(is_known, labels, results)
-    doc_ids = table["configuration"].map(doc_id_of)
+    doc_ids = table["configuration"].map(doc_id_of)  # the sheet has the code of a document there
     means = table.groupby(["query_id", doc_ids])["human"].mean()
     all_grades = with_labels(dataset, means.items())
-    labelled = [q for q, pool in pools.items() if pool and {*pool} <= {*all_grades[q]}]
-    drawn_grades = {q: all_grades[q] for q in _in_turn(labelled, table)}
+    labelled = []  # the questions with a label of every ungraded document in their pool
+    for query_id, pool in pools.items():
+        if pool and all(doc_id in all_grades[query_id] for doc_id in pool):
+            labelled.append(query_id)
+    drawn_grades = {query_id: all_grades[query_id] for query_id in _in_turn(labelled, table)}
     return _difference(results, measure, drawn_grades)
+
+
+def _grades_of_frame(results: Sequence[Result], labels: pd.DataFrame) -> Qrels:
+    """Return the grades of a frame of relevance labels, its questions in random order."""
+    _check_known(labels["query_id"].astype(str).isin(results[0].queries), labels, results)
+    grades: Qrels = {}
+    for row in labels.sample(frac=1, random_state=0).to_dict("records"):
+        of_query = grades.setdefault(str(row["query_id"]), {})
+        of_query[str(row["doc_id"])] = int(row["value"])
+    return grades
