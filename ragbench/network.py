@@ -98,15 +98,17 @@ class Bounds:
         """Send a request in a separate thread, and return its response.
 
         A thread, since no time-out limits the look-up of a name, each of its addresses has a whole
-        time-out, and a server may send one byte at a time.
+        time-out, and a server may send one byte at a time. `Bounds` describes the time-outs. The
+        request takes two events to `_check`, which sets "arrived" once the headers are there, and
+        reads no further once "late" is set.
 
         Raises:
             OutOfBoundsError: the headers or the body did not arrive in time.
         """
         timeouts = request.extensions["timeout"]
         begun = time.monotonic()
-        max_s = timeouts["pool"] or threading.TIMEOUT_MAX
-        wait_s = min(max_s, timeouts["connect"] + timeouts["read"])
+        whole_s = timeouts["pool"] or threading.TIMEOUT_MAX
+        headers_s = min(whole_s, timeouts["connect"] + timeouts["read"])
         arrived = threading.Event()  # the headers are there
         late = threading.Event()  # no one waits for the reply
         reply = Future[Any]()
@@ -124,13 +126,15 @@ class Bounds:
 
         request.extensions |= {"trace": trace, "arrived": arrived, "late": late}
         run_in_thread(work)
-        if _arrives(arrived, wait_s):
-            wait_s = max_s
+        exceeded_s = headers_s
+        if _arrives(arrived, headers_s):
+            exceeded_s = whole_s
+            left_s = begun + whole_s - time.monotonic()
             with suppress(TimeoutError):
-                return reply.result(begun + max_s - time.monotonic())
+                return reply.result(left_s)
         late.set()
         reply.add_done_callback(lambda reply: reply.exception() or reply.result().close())
-        message = f"{self._name}: no reply within {wait_s:g} s; raise timeout_s or ask for less"
+        message = f"{self._name}: no reply within {exceeded_s:g} s; raise timeout_s or ask for less"
         raise OutOfBoundsError(message, FailureKind.TIMEOUT)
 
     def _check(self, response: Any) -> None:

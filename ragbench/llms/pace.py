@@ -121,7 +121,14 @@ class Pace:
 
 
 class _Turn:
-    """One request on its way."""
+    """A request that is on its way to the server.
+
+    Its limit is `timeout_s`; with `n_others` requests on their way before it or together with it, the
+    reply may take `allowed_s`. `n_replies` counts the replies to other requests since it was sent;
+    `certainly_begun_at` is the time at which there were so many that the server must have begun it
+    (infinite before). `is_before_cut` is True if it was on its way when the number of requests at a
+    time was last cut: its own time-out then cuts no further.
+    """
 
     def __init__(self, timeout_s: float, n_others: int) -> None:
         self.timeout_s = timeout_s
