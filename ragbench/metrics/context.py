@@ -161,7 +161,8 @@ def ngram_redundancy(texts: Sequence[str]) -> float:
 
     For two texts: the distinct 3-grams of words that both have, divided by the 3-grams of the text
     that has fewer (the overlap coefficient of Szymkiewicz and Simpson), so a text within a longer one
-    gives 1. The result is the mean over all pairs. A text of fewer than three words is one n-gram;
+    gives 1. The result is the mean over all pairs (of a context of more than 200 texts, over the
+    pairs of at most 200 of them, evenly spread). A text of fewer than three words is one n-gram;
     one without words shares nothing. One text: 0. No text: NaN.
 
     >>> ngram_redundancy(["the tower opened in 1889", "it opened in 1889 in Paris"])

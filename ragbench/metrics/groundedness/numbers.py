@@ -276,17 +276,26 @@ def _amounts(match: re.Match[str]) -> list[Number]:
 
 
 def _scaled_value(part: Mapping[str, str]) -> float:
-    """Return the value of a number with its fraction ("two thirds", "and a half"), scales and sign."""
-    value = _value(part["numeral"] or part["n"] or part["word"] or "1")
+    """Return the value of a number with its fraction ("two thirds", "and a half"), scales and sign.
+
+    `part` has the groups of `_AMOUNT`, "" for a group that did not match. A scale is a word
+    ("million", "thousands", "k"), or one character for a power of ten, which `_marked` has put in the
+    place of a scale word of another language.
+    """
+    counted = part["numeral"] or part["n"] or part["word"] or "1"  # "half of" counts one half
+    value: float = _value(counted)
     value /= _PARTS.get(part["part"], 1)
     if part["half"]:
         value += 0.5
-    for power in re.findall("[\ue000-\ue00f]", part["scales"]):
-        value *= 10.0 ** (ord(power) - _MARK)
-    for scale in re.findall("[a-z]+", part["scales"]):
-        value *= _SCALES.get(scale) or _SCALES[scale.removesuffix("s")]
-    signed: float = -value if part["sign"] else value
-    return signed
+    for mark in re.findall("[\ue000-\ue00f]", part["scales"]):
+        power = ord(mark) - _MARK
+        value *= 10.0**power
+    for word in re.findall("[a-z]+", part["scales"]):
+        singular = word if word in _SCALES else word.removesuffix("s")
+        value *= _SCALES[singular]
+    if part["sign"]:
+        return -value
+    return value
 
 
 def _years(part: Mapping[str, str], value: float, is_ordinal: bool) -> tuple[int, int]:
@@ -522,8 +531,11 @@ def _is_same_fraction(one: Number, other: Number) -> bool:
         exact, rounded, written = b, a, one
     decimals = len(str(written.bare).partition(".")[2].rstrip("0"))
     digits = decimals + 2 if written.kind == "share" else max(decimals, 2)
-    step = 10.0**-digits
-    return -step < round(rounded - exact, 12) <= step / 2
+    step = 10.0**-digits  # one in the last digit that was written
+    excess = round(rounded - exact, 12)
+    return (
+        -step < excess <= step / 2
+    )  # cutting takes less than a step, rounding up adds half of one
 
 
 def _part_of_whole(number: Number) -> float:
