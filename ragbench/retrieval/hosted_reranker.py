@@ -157,21 +157,38 @@ class HostedReranker:
         return scores
 
     def send(self, request: Request, timeout_s: float) -> Reply:
-        """Send the texts of one question, once, for a JSON list of their scores."""
+        """Send the texts of one question, once; the text of the reply is a JSON list of their scores.
+
+        The prompt of the request is a JSON list of pairs of the question and a text. Searches that
+        the provider bills are counted as the output tokens of the reply.
+        """
         pairs = json.loads(request.prompt)
-        query, texts = pairs[0][0], [text for _, text in pairs]
-        payload: dict[str, Any] = {"model": request.model, "query": query, "documents": texts}
+        query = pairs[0][0]
+        texts = [text for _, text in pairs]
+        payload: dict[str, Any] = {
+            "model": request.model,
+            "query": query,
+            "documents": texts,
+            self._limit: len(texts),
+        }
         start = time.perf_counter()
-        payload[self._limit] = len(texts)
         ranking = self._server.post("/rerank", payload, timeout_s, _Ranking)
         results = ranking.results or ranking.data
         score_of = {result.index: result.relevance_score for result in results}
-        if sorted(score_of) != [*range(len(texts))] or len(results) != len(texts):
+        is_one_each = len(results) == len(texts) and sorted(score_of) == [*range(len(texts))]
+        if not is_one_each:
             received = f"{len(results)} scores for {len(texts)} texts"
             raise unreadable(self._server.name, received)
         text = json.dumps([score_of[index] for index in range(len(texts))])
-        read = ranking.usage.total_tokens if ranking.usage else 0
+        tokens = ranking.usage.total_tokens if ranking.usage else 0
         billed = ranking.meta.billed_units if ranking.meta else None
         searches = billed.search_units if billed else 0
         seconds = time.perf_counter() - start
-        return Reply(text, ranking.model or request.model, read, searches, seconds, "stop")
+        return Reply(
+            text,
+            ranking.model or request.model,
+            input_tokens=tokens,
+            output_tokens=searches,
+            latency_s=seconds,
+            finish="stop",
+        )
