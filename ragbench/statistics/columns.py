@@ -88,36 +88,39 @@ class _Layout(NamedTuple):
 
     @classmethod
     def of(cls, frame: pd.DataFrame, what: str) -> _Layout:
-        """Find the rows of each measure.
+        """Find the rows of each measure, and their queries.
+
+        A measure with the same queries in the same order as the measure before it shares its index.
 
         Raises:
             DataError: a row lacks its measure or query, or two rows have the same ones.
         """
         try:
-            codes, names = pd.factorize(frame["measure"])
-            queries, ids = pd.factorize(frame["query_id"])
+            measure_codes, names = pd.factorize(frame["measure"])  # -1 where it is missing
+            query_codes, ids = pd.factorize(frame["query_id"])
         except UnicodeEncodeError as exc:
             raise DataError(
                 f"{what}: the id {exc.object!r} holds half of a surrogate pair; write the "
                 "character itself"
             ) from exc
+        is_lacking = (measure_codes < 0) | (query_codes < 0)
+        _check_rows(is_lacking, frame, f"{what}: a row lacks its query_id or measure")
+        pairs = pd.Index(measure_codes * len(ids) + query_codes)  # a number per measure and query
         _check_rows(
-            (codes < 0) | (queries < 0), frame, f"{what}: a row lacks its query_id or measure"
-        )
-        _check_rows(
-            pd.Index(codes * len(ids) + queries).duplicated(),
-            frame,
-            f"{what}: two values; keep one row per query and measure",
+            pairs.duplicated(), frame, f"{what}: two values; keep one row per query and measure"
         )
         layout = cls(frame["measure"], frame["query_id"], {}, {})
-        ends = np.cumsum(np.bincount(codes))
-        rows_of_measures = np.split(np.argsort(codes, kind="stable"), ends[:-1])
-        index = pd.Index(ids)
-        queries_of_index = np.arange(len(ids))
+        rows_by_measure = np.argsort(measure_codes, kind="stable")
+        ends = np.cumsum(np.bincount(measure_codes))
+        rows_of_measures = np.split(rows_by_measure, ends[:-1])
+        all_queries = pd.Index(ids)
+        index = all_queries
+        codes_of_index = np.arange(len(ids))
         for name, rows in zip(names, rows_of_measures, strict=True):
-            if not np.array_equal(queries[rows], queries_of_index):  # else the index is used again
-                queries_of_index = queries[rows]
-                index = pd.Index(ids).take(queries_of_index)
+            codes_of_rows = query_codes[rows]
+            if not np.array_equal(codes_of_rows, codes_of_index):
+                codes_of_index = codes_of_rows
+                index = all_queries.take(codes_of_index)
             layout.rows[str(name)] = rows
             layout.indexes[str(name)] = index
         return layout

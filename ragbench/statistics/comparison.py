@@ -310,10 +310,11 @@ def _decide(
     n_dropped: int,
     not_possible: str,
 ) -> None:
-    """Add the columns of the decision to the rows of a comparison, in place.
+    """Add the columns of the decision to the rows of a comparison, in place; `compare` describes them.
 
-    `pilots` are in the order of the rows. `decides` is the measure that decides; `n_dropped` and
-    `not_possible` as in `compare_all`.
+    Rows of other measures than `decides` have no reason and no decision (""). `pilots` are in the
+    order of the rows. `n_dropped` more p-values of 1 count in the adjustment. `not_possible` is why
+    no decision is possible; "" if one may be.
     """
     for row, pilot in zip(rows, pilots, strict=True):
         row["reason"] = ""
@@ -330,7 +331,7 @@ def _decide(
         for row, p in zip(rows, adjusted, strict=True):
             row[adjusted_column] = p
     for row, pilot in zip(rows, pilots, strict=True):
-        reach = margin * pilot.width
+        reach = margin * pilot.width  # the largest difference that does not matter
         row["n_tests"] = n_tests
         row["decision"] = ""
         if row["measure"] == decides:
