@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,14 +103,18 @@ class SweepFolder:
     def is_finished(
         self, name: str, parameters: Mapping[str, Any], source: Mapping[str, str]
     ) -> bool:
-        """Return True if a whole notebook and all result files, or tables, are there, made from these
-        parameters and this source.
+        """Return True if a run has finished with these parameters and this source: its notebook is
+        whole, and its folder has every file of a result, or config.json and the tables that the
+        notebook wrote in place of a result.
         """
+        folder = self.path / name
+        needed: Sequence[str] = FILES
+        if tables_of(folder):
+            needed = ["config.json"]
         config = self.config(name)
-        files = FILES[:1] if tables_of(self.path / name) else FILES
         return (
             _is_json(self.notebook(name))
-            and all((self.path / name / file).is_file() for file in files)
+            and all((folder / file).is_file() for file in needed)
             and config.get("parameters") == parameters
             and config.get("source") == source
         )

@@ -139,8 +139,11 @@ class Reply(NamedTuple):
     streamed: bool = False
 
     def record(self, paths: ReplyPaths, delta: str = "") -> Any:
-        """Return the record that `read_answer` reads. Of several events, the pieces of the answer at
-        `delta` are joined, and every other part is from the last event that has it.
+        """Return the record that `read_answer` reads.
+
+        Without paths, the only value of a reply that is no stream is the record. Of the events of a
+        stream, the strings at `delta` are joined to the answer, and every other part is from the
+        last event in which it is not empty. `delta` = "" joins nothing.
 
         >>> paths = ReplyPaths(answer="$.data.text", contexts="$.data.hits", context={"text": "body"})
         >>> Reply([{"data": {"text": "Yes.", "hits": [{"id": 7, "body": "So."}]}}]).record(paths)
@@ -160,12 +163,17 @@ class Reply(NamedTuple):
         for event in self.events:
             parts = paths.parts_of(event) if has_paths else event
             if isinstance(parts, Mapping):
-                record |= {part: each for part, each in parts.items() if each or part not in record}
-            pieces += [piece for piece in matches(event, delta) if delta and isinstance(piece, str)]
+                for part, value in parts.items():
+                    if value or part not in record:
+                        record[part] = value
+            if delta:
+                pieces += [piece for piece in matches(event, delta) if isinstance(piece, str)]
         if pieces:
             record["answer"] = "".join(pieces)
-        names = ("answer",) if paths.answer else ("answer", "text", "response", "contexts")
-        if all(record.get(name) is None for name in (*names, "error")):
+        expected = ["answer", "error"]  # one of these must be there
+        if not paths.answer:
+            expected += ["text", "response", "contexts"]  # the usual names of an answer
+        if all(record.get(name) is None for name in expected):
             where = f"delta = {delta!r}" if delta else f"answer = {paths.answer or 'answer'!r}"
             last = abridged(repr(self.events[-1]), 120) if self.events else "no event"
             raise DataError(f"the reply has nothing at {where}; it is {last}")
