@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -94,14 +95,23 @@ def _content(archive: zipfile.ZipFile, path: Path, name: str) -> Any:
 
 
 def _decompressed(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    """Return the bytes of a file compressed by Zstandard, which the zipfile of Python 3.11 cannot read."""
+    """Return the bytes of a file compressed by Zstandard, which the zipfile of Python 3.11 cannot read.
+
+    Before the content stands a local header: 26 bytes, the lengths of the name and of the extra field
+    (two bytes each), the name and the extra field.
+
+    Raises:
+        BadZipFile: the archive is closed.
+        ValueError: the content cannot be decompressed.
+    """
     arrow = require("pyarrow", "large")
     file = archive.fp
     if file is None:
         raise zipfile.BadZipFile("the archive is closed")
     file.seek(info.header_offset + 26)
-    lengths = file.read(4)
-    file.seek(int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little"), 1)
+    name_length = int.from_bytes(file.read(2), "little")
+    extra_length = int.from_bytes(file.read(2), "little")
+    file.seek(name_length + extra_length, os.SEEK_CUR)
     compressed = file.read(info.compress_size)
     try:
         text = arrow.decompress(compressed, decompressed_size=info.file_size, codec="zstd")

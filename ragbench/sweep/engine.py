@@ -114,10 +114,18 @@ class _Cells(PapermillNotebookClient):  # type: ignore[misc]
         self.set_widgets_metadata()
 
     def execute_cell(self, cell: Any, cell_index: int) -> Any:
+        """Execute a cell of code, put its outputs into it, and return it; cells of other kinds, empty
+        cells and cells with the tag to skip are returned as they are.
+
+        Raises:
+            CellExecutionError: the cell failed, and has no tag "raises-exception".
+        """
         tags = cell.metadata.get("tags", [])
         if cell.cell_type != "code" or not cell.source.strip() or self.skip_cells_with_tag in tags:
             return cell
-        cell.metadata["execution"], cell.outputs, self.clear_before_next_output = {}, [], False
+        cell.metadata["execution"] = {}
+        cell.outputs = []
+        self.clear_before_next_output = False
 
         def receive(
             message: dict[str, Any],
@@ -131,10 +139,8 @@ class _Cells(PapermillNotebookClient):  # type: ignore[misc]
         self.kc.iopub_channel.call_handlers = receive
         self.kc.execute(cell.source)  # returns when the cell has ended
         message = self.kc.get_shell_msg()
-        reply, cell.metadata["execution"]["shell.execute_reply"] = (
-            message["content"],
-            timestamp(message),
-        )
+        reply = message["content"]
+        cell.metadata["execution"]["shell.execute_reply"] = timestamp(message)
         if reply["status"] == "error" and "raises-exception" not in tags:
             raise CellExecutionError.from_cell_and_msg(cell, reply)
         return cell

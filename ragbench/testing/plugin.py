@@ -334,24 +334,35 @@ def _described(spec: str) -> tuple[str, Mapping[str, Any]]:
 
 
 def _skip_without(spec: str) -> None:
-    """Skip the test where a system lacks a key or a server."""
-    from ragbench.systems.credentials import from_environment, variables_in
-
+    """Skip the test where a system lacks a key, its model or a server."""
     kind, table = _described(spec)  # load_system reports its other errors
-    needed = [*variables_in(table), *(table.get("env", []) if kind == "mcp" else [])]
-    model = str(table.get("llm" if kind == "pipeline" else "sampling", "") or "extractive")
-    if missing := [name for name in needed if not os.environ.get(name, "").strip()]:
-        reason = f"set {' and '.join(missing)} in the environment"
-    elif not (reason := llms.unavailable(model)):
-        where, _ = from_environment(table.get("url" if kind == "http" else "server", ""), spec)
-        is_url = isinstance(where, str) and where.startswith(("http://", "https://"))
-        reason = (
-            ""
-            if not is_url or llms.listens(where)
-            else "no server takes connections at its address"
-        )
+    reason = _lacking(spec, kind, table)
     if reason:
         pytest.skip(f"the system {spec}: {reason}")
+
+
+def _lacking(spec: str, kind: str, table: Mapping[str, Any]) -> str:
+    """Return why a system cannot be asked here: a variable of the environment is not set, its model is
+    unavailable, or no server listens at its address; "" if it can be asked.
+    """
+    from ragbench.systems.credentials import from_environment, variables_in
+
+    needed = [*variables_in(table)]
+    if kind == "mcp":
+        needed += table.get("env", [])
+    missing = [name for name in needed if not os.environ.get(name, "").strip()]
+    if missing:
+        return f"set {' and '.join(missing)} in the environment"
+    model_option = "llm" if kind == "pipeline" else "sampling"
+    reason = llms.unavailable(str(table.get(model_option, "") or "extractive"))
+    if reason:
+        return reason
+    address_option = "url" if kind == "http" else "server"
+    address, _ = from_environment(table.get(address_option, ""), spec)
+    is_url = isinstance(address, str) and address.startswith(("http://", "https://"))
+    if is_url and not llms.listens(address):
+        return "no server takes connections at its address"
+    return ""
 
 
 # At the end of the session.
