@@ -113,7 +113,7 @@ def test_a_pipeline_searches_the_last_question_all_or_a_rewritten_one() -> None:
         assert ask(pipeline(history), DATA)[0].calls == ()
         assert not any("railway?" in prompt for prompt in prompts)
     everything = ask(pipeline("all"), DATA)
-    assert "assistant: Brunel." in prompts[-2]
+    assert any("assistant: Brunel." in prompt for prompt in prompts[-2:])  # asked side by side
     assert (everything[0].contexts[0].partition("#")[0], everything[1].calls) == ("rail", ())
     assert [call.name for call in everything[0].calls] == ["all", "last"]
     prompts.clear()
@@ -124,8 +124,8 @@ def test_a_pipeline_searches_the_last_question_all_or_a_rewritten_one() -> None:
     expected = Call("last", DATA.cases[0].text, found_alone)
     assert (first.calls[1:], second.calls) == ((expected,), ())
     assert first.contexts[0].startswith("rail#")
-    assert "Brunel." in prompts[0]
-    assert len([prompt for prompt in prompts if "Rewrite" in prompt]) == 1
+    [rewriting] = [prompt for prompt in prompts if "Rewrite" in prompt]
+    assert "Brunel." in rewriting
     alone = system.answer("rail<::>3", "When did it open?", history=HISTORY)
     assert (alone.text, alone.calls) == (first.text, first.calls)
     result = rb.evaluate(DATA, pipeline("rewrite"))
