@@ -12,11 +12,9 @@ from .chunking_claims import (
 from .chunking_pairs import compare_chunkings, load_chunkings
 from .chunking_scores import (
     best_chunkings,
-    join_documents_by_title,
     list_chunkings,
     mean_evidence,
     score_chunkings,
-    with_evidence,
 )
 from .collections import load_collection
 from .drafts import (
@@ -81,7 +79,6 @@ __all__ = [
     "drafts_table",
     "error_rates_findings",
     "explained_variance",
-    "join_documents_by_title",
     "judge_findings",
     "label_curves",
     "label_until_decided",
@@ -116,6 +113,5 @@ __all__ = [
     "summarise_decisions",
     "techniques_findings",
     "transfer",
-    "with_evidence",
     "write_table",
 ]

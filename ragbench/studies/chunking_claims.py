@@ -8,14 +8,13 @@ import numpy as np
 import pandas as pd
 from scipy.stats import kendalltau
 
-from ragbench.studies.chunking_pairs import BUDGETS, PairTests
+from ragbench.studies.chunking_pairs import BUDGETS, ENOUGH_DOCUMENTS, PairTests
 
 AT_K = "span_recall@5"
 """The measure whose significant differences are the claims."""
 
 _CLAIM_MEASURES = (AT_K, "span_iou@5")
 _OUTCOMES = [f"{outcome} {tokens}" for outcome in ("reversed", "holds") for tokens in BUDGETS]
-_ENOUGH_DOCUMENTS = 20
 
 Tests = Mapping[tuple[str, str, str], PairTests]
 Tables = Mapping[str, pd.DataFrame]
@@ -132,7 +131,7 @@ def claims_by_document(counts: pd.DataFrame, tables: Tables) -> pd.DataFrame:
     rows = []
     for collection, table in tables.items():
         documents = sorted(table["document"].unique())
-        if len(documents) >= _ENOUGH_DOCUMENTS:
+        if len(documents) >= ENOUGH_DOCUMENTS:
             continue
         for sample, document in enumerate(documents, 1):
             count = totals.xs((collection, sample)).to_dict()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import pandas as pd
 from scipy.stats import t as student
 
 from ragbench.array_types import Floats, Ints
+from ragbench.studies.collections import stored_files
 
 CHUNKING = ["chunker", "size", "overlap"]
 """The columns that name a chunking."""
@@ -24,7 +24,8 @@ SIZES = (64, 128, 256, 512, 1024)
 """Chunk sizes in tokens that the study compares; others are only shown next to published numbers."""
 
 _TESTED = ("span_recall@5", "span_iou@5", *(f"span_recall@{tokens}tok" for tokens in BUDGETS))
-_ENOUGH_DOCUMENTS = 20
+ENOUGH_DOCUMENTS = 20
+"""Documents from which on a test takes documents as units; below it, questions."""
 
 Signs = npt.NDArray[np.int8]
 
@@ -38,13 +39,13 @@ def load_chunkings(sweep_dir: str | Path) -> dict[str, pd.DataFrame]:
     Returns:
         Name of the collection -> a row per question, retriever and chunking; the collection with the
         fewest documents first. Where documents were joined by title the name ends in "-articles".
+
+    Raises:
+        DataError: the folder holds no such scores.
     """
     tables = {}
-    for path in sorted(Path(sweep_dir).glob("*/chunkings.parquet")):
-        config = json.loads((path.parent / "config.json").read_text(encoding="utf-8"))
-        name = Path(config["parameters"]["collection"]).name
-        if config["parameters"]["join_titles"]:
-            name += "-articles"
+    paths = stored_files(sweep_dir, "chunkings.parquet", "notebooks/chunking.toml")
+    for name, path in paths.items():
         tables[name] = pd.read_parquet(path).sort_values("query_id", kind="stable")
     documents = pd.Series({name: table["document"].nunique() for name, table in tables.items()})
     return {str(name): tables[str(name)] for name in documents.sort_values().index}
@@ -72,7 +73,7 @@ def draw_samples(table: pd.DataFrame, draws: int, rng: np.random.Generator) -> S
     documents = table.drop_duplicates("query_id")["document"].factorize(sort=True)[0]
     n_documents = int(documents.max()) + 1
     drawn = rng.multinomial(n_documents, np.full(n_documents, 1 / n_documents), size=draws)
-    if n_documents >= _ENOUGH_DOCUMENTS:
+    if n_documents >= ENOUGH_DOCUMENTS:
         return Samples(documents, np.vstack([np.ones(n_documents), drawn]))
     n_questions = len(documents)
     single_documents = documents == np.arange(n_documents)[:, None]

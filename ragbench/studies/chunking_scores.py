@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import pandas as pd
@@ -11,7 +10,7 @@ import pandas as pd
 from ragbench.metrics import score_spans
 from ragbench.retrieval import chunk, make_retriever, retrieve
 from ragbench.studies.chunking_pairs import BUDGETS, CHUNKING, SIZES
-from ragbench.types import Dataset, Span
+from ragbench.types import Dataset
 
 RETRIEVERS = ("bm25", "dense:wordllama", "hybrid:wordllama")
 """Retrievers that search every chunking."""
@@ -59,40 +58,6 @@ def _is_searched_by_the_slow_retriever(chunking: Chunking) -> bool:
     if chunking.chunker in ("fixed", "recursive"):
         return chunking.overlap == 0 and chunking.size in SIZES and chunking.size >= 128
     return chunking.size == 1024
-
-
-def join_documents_by_title(data: Dataset) -> Dataset:
-    """Join the documents that have the same title, a title and then its texts, and move gold spans along.
-
-    Returns:
-        A dataset whose documents are named by their title.
-    """
-    texts: dict[str, str] = {}
-    places = {}  # document id -> title, characters between the text in it and in the joined text
-    for document in data.corpus.values():
-        before = texts.get(document.title, document.title)
-        start = len(before) + len("\n\n")
-        places[document.doc_id] = document.title, start - document.full_text.index(document.text)
-        texts[document.title] = f"{before}\n\n{document.text}"
-    cases = {}
-    for case in data:
-        evidence = []
-        for span in case.evidence:
-            title, shift = places[span.doc_id]
-            evidence.append(Span(title, span.start + shift, span.end + shift))
-        cases[case.query_id] = replace(case, evidence=tuple(evidence))
-    return Dataset.from_dicts(texts, cases)
-
-
-def with_evidence(data: Dataset, sample: int = 0) -> Dataset:
-    """Select the questions that have gold evidence.
-
-    Args:
-        data: questions and documents.
-        sample: at most so many questions, evenly drawn; 0 means all.
-    """
-    selected = data.select([case.query_id for case in data if case.evidence])
-    return selected.sample(sample) if sample else selected
 
 
 def score_chunkings(data: Dataset, chunkings: Sequence[Chunking], tokenizer: str) -> pd.DataFrame:

@@ -18,6 +18,7 @@ from ragbench.report.plots.figure import (
     VERMILLION,
     new_figure,
 )
+from ragbench.studies.chunking_claims import AT_K
 from ragbench.studies.chunking_pairs import BUDGETS
 
 _TOOL_COLOURS = {"MLflow": VERMILLION, "TruLens": ORANGE, "ragbench": BLUE}
@@ -171,7 +172,7 @@ def plot_claims(fractions: pd.DataFrame) -> Figure:
     Args:
         fractions: as `claim_fractions` returns them.
     """
-    at_k = fractions[fractions["measure"] == "span_recall@5"].set_index("collection")
+    at_k = fractions[fractions["measure"] == AT_K].set_index("collection")
     figure, panels = new_figure(13, 1.5 + 0.34 * len(at_k), columns=len(BUDGETS))
     for axes, tokens in zip(panels, BUDGETS, strict=True):
         is_reversed, holds = at_k[f"reversed {tokens}"], at_k[f"holds {tokens}"]

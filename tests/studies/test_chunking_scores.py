@@ -5,6 +5,7 @@ import pytest
 
 import ragbench as rb
 from ragbench import studies
+from ragbench.studies import collections
 from ragbench.studies.chunking_scores import _is_searched_by_the_slow_retriever
 
 CORPUS = {
@@ -40,7 +41,7 @@ def test_thirty_chunkings_and_eight_published_ones() -> None:
 
 
 def test_documents_of_one_title_are_joined_and_evidence_moves_along() -> None:
-    joined = studies.join_documents_by_title(cats_and_dogs())
+    joined = collections.joined_by_title(cats_and_dogs())
     assert joined.corpus["Cats"].full_text == (
         "Cats\n\nCats sleep most of the day.\n\nThey hunt at night."
     )
@@ -52,14 +53,22 @@ def test_documents_of_one_title_are_joined_and_evidence_moves_along() -> None:
     assert quotes == {"q1": "most of the day", "q2": "at night"}
 
 
+@pytest.fixture
+def _collection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every collection cats and dogs."""
+    monkeypatch.setattr(collections, "load_dataset", lambda _: cats_and_dogs())
+
+
+@pytest.mark.usefixtures("_collection")
 def test_only_questions_with_evidence_are_scored() -> None:
-    data = cats_and_dogs()
-    assert [case.query_id for case in studies.with_evidence(data)] == ["q1", "q2"]
-    assert len(studies.with_evidence(data, sample=1)) == 1
+    data = studies.load_collection("cats")
+    assert [case.query_id for case in data] == ["q1", "q2"]
+    assert len(studies.load_collection("cats", sample=1)) == 1
 
 
+@pytest.mark.usefixtures("_collection")
 def test_each_chunking_is_scored_by_each_retriever() -> None:
-    data = studies.with_evidence(cats_and_dogs())
+    data = studies.load_collection("cats")
     chunkings = [c for c in studies.list_chunkings(published=False) if c[:2] == ("fixed", 64)]
     table = studies.score_chunkings(data, chunkings, "minilm")
     assert len(table) == 2 * len(chunkings) * 3  # questions, chunkings, retrievers
@@ -80,6 +89,7 @@ def test_the_best_chunking_at_k_and_at_a_budget_may_differ() -> None:
     assert "in 5 chunks by fixed 1024 0, in 500 tokens by fixed 64 0" in text
 
 
+@pytest.mark.usefixtures("_collection")
 @pytest.mark.parametrize("sample", [0, 5])
 def test_a_sample_larger_than_the_set_takes_all(sample: int) -> None:
-    assert len(studies.with_evidence(cats_and_dogs(), sample)) == 2
+    assert len(studies.load_collection("cats", sample=sample)) == 2
