@@ -7,7 +7,7 @@ from __future__ import annotations
 import builtins
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +18,15 @@ from typer.testing import CliRunner
 
 from ragbench.cli import app
 from ragbench.cli.skill import FOLDER
+from tests.cli import command_tree
 
 DOCUMENTED = (FOLDER / "references" / "json.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| ([^|]*?) \| (an object|a list of objects)", DOCUMENTED, re.M))
 FORMS = {name: form for names, form in ROWS.items() for name in re.findall(r"`([\w ]+)`", names)}
 
 
-def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    parts = getattr(command, "commands", None)
-    if parts is None:
-        yield " ".join(path), command
-        return
-    for name, part in parts.items():
-        yield from leaves(part, (*path, name))
-
-
-LEAVES = dict(leaves(typer.main.get_command(app)))
-LEAVES.pop("serve")  # runs until it is stopped
+LEAVES = {name: command for name, command in command_tree.LEAVES.items() if name != "serve"}
+"""All commands but the one that runs until it is stopped."""
 
 
 def has_lines(name: str) -> bool:

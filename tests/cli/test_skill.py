@@ -7,14 +7,12 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-import typer
 from typer.testing import CliRunner
 
 import ragbench as rb
@@ -22,23 +20,12 @@ from ragbench.cli import app
 from ragbench.cli.skill import FOLDER
 from ragbench.evaluation import Arm, Conclusion
 from ragbench.testsets.writer import save_dataset
+from tests.cli.command_tree import LEAVES
 
 SKILL = (FOLDER / "SKILL.md").read_text(encoding="utf-8")
 REFERENCES = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.rglob("*.md")}
 COMMANDS = re.findall(r"`ragbench ([^`]+)`", "".join(REFERENCES.values()))
 TASKS = dict(re.findall(r"^\| (.+?) \| `ragbench ([^`]+)`", SKILL, re.M))
-
-
-def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    parts = getattr(command, "commands", None)
-    if parts is None:
-        yield " ".join(path), command
-        return
-    for name, part in parts.items():
-        yield from leaves(part, (*path, name))
-
-
-LEAVES = dict(leaves(typer.main.get_command(app)))
 
 
 def parsed(text: str) -> None:
