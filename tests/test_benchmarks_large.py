@@ -124,7 +124,7 @@ from ragbench.evaluation import load_results
 from ragbench.evaluation.results import ranking_measure
 from ragbench.report import leaderboard_markdown
 from ragbench.sweep import plan, read_grid
-from ragbench.sweep.folder import SweepFolder
+from ragbench.sweep.sweep_folder import SweepFolder
 from ragbench.sweep.grid import sources_of
 warnings.simplefilter("ignore")
 path, saved = Path(sys.argv[1]), Path(sys.argv[2])

@@ -12,7 +12,7 @@ import pytest
 
 from ragbench.generation import generate_answers
 from ragbench.metrics import score_context
-from ragbench.metrics.pipeline import outcome_of
+from ragbench.metrics.system_outcomes import outcome_of
 from ragbench.retrieval import BM25, Dense
 from ragbench.retrieval.chunkers import chunk
 from ragbench.testsets.loader import load_dataset

@@ -19,9 +19,9 @@ import nbformat
 import pytest
 
 from ragbench.sweep import read_grid, sweep
-from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.job import Job
 from ragbench.sweep.processes import LocalExecutor
+from ragbench.sweep.sweep_folder import SweepFolder
 from tests.benchmark_table import Benchmark
 from tests.test_sweep import FORKS, SLOW, alive_in, numbers_of, start_sweep, wait_until, write_grid
 

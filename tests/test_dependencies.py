@@ -319,7 +319,7 @@ def test_without_any_extra_everything_else_is_imported() -> None:
         "ragbench.labelling",
         "ragbench.labelling.question_form",
         "ragbench.labelling.widget",
-        "ragbench.report.explorer.widget",
+        "ragbench.report.explorer.explorer_widget",
     }
     assert all(text.endswith("pip install 'ragbench-lab[widgets]'") for text in missing.values())
 

@@ -15,7 +15,7 @@ from ragbench.generation.extractive import extract_answers
 from ragbench.language import detect_language, find_language, language_of, n_words, terms, words
 from ragbench.llms.reply_text import read_outcome
 from ragbench.metrics import score_answers
-from ragbench.metrics.answers import keyword_coverage, stated_facts
+from ragbench.metrics.answer_similarity import keyword_coverage, stated_facts
 from ragbench.metrics.groundedness.checks import check_groundedness
 from ragbench.metrics.groundedness.numbers import numbers, numeric_support
 from ragbench.metrics.safety.leakage import copied_runs, leakage_findings

@@ -36,7 +36,7 @@ from ragbench.llms.reply_text import (
     without_fence,
     without_thoughts,
 )
-from ragbench.metrics.answers import gold_fact_coverage, missing_keywords, token_f1
+from ragbench.metrics.answer_similarity import gold_fact_coverage, missing_keywords, token_f1
 from ragbench.metrics.context import ngram_redundancy
 from ragbench.metrics.groundedness.claims import claims
 from ragbench.metrics.groundedness.numbers import numbers, numeric_fabrications
@@ -46,7 +46,7 @@ from ragbench.metrics.safety.injection import read_signs
 from ragbench.metrics.safety.leakage import leakage_findings
 from ragbench.metrics.safety.secrets import marked_secrets
 from ragbench.metrics.tidy import wording
-from ragbench.report.failures import plain
+from ragbench.report.failure_tables import plain
 from ragbench.systems.reply_paths import read_events
 from ragbench.testsets.known_items import draft_known_items
 from ragbench.testsets.sections import front_title, headings_of

@@ -25,10 +25,10 @@ from ragbench.evaluation import FILES, load_results
 from ragbench.files import STAGING
 from ragbench.report import conclusion_markdown
 from ragbench.sweep import plan, processes, read_grid, sweep, verify
-from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.grid import chosen
 from ragbench.sweep.notebooks import read_notebook, without_machine
 from ragbench.sweep.progress_display import Progress
+from ragbench.sweep.sweep_folder import SweepFolder
 
 PARAMETERS = """
 quality: float = 0.5  # fraction of the questions that are answered: 0 = none

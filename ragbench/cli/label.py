@@ -69,7 +69,7 @@ def label_command(
     """
     from ragbench.errors import printable
     from ragbench.labelling import draw_items, judge_relevance, label_sheet, open_items, trust
-    from ragbench.report.documents import data_of
+    from ragbench.report.source_documents import data_of
     from ragbench.testsets.loader import load_dataset
 
     arms = results_at(results, database)
@@ -132,7 +132,7 @@ def _sheet_with_labels(sheet: Path) -> Path | None:
 
 def _chunks_of_arms(arms: Sequence[evaluation.Result], dataset: Dataset) -> dict[str, list[Chunk]]:
     """Return the chunks of each result, by its name, without results whose chunks are not known."""
-    from ragbench.report.documents import chunks_of
+    from ragbench.report.source_documents import chunks_of
 
     chunks = {}
     for arm in arms:

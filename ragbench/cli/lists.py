@@ -90,7 +90,7 @@ def _models() -> Names:
 
 
 def _prompts() -> Names:
-    from ragbench.generation.prompts import PROMPTS
+    from ragbench.generation.generator_prompts import PROMPTS
 
     return {
         name: next(line for line in text.splitlines() if line and line[0] != "{")

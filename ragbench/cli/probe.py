@@ -194,7 +194,7 @@ def _likely_tool(tools: Sequence[str]) -> str:
 
 def _ask_system(name: str, question: str, data: Dataset) -> Probed:
     """Ask a system of any other kind; a file of an HTTP or MCP system also yields its table."""
-    from ragbench.systems.loader import read_table
+    from ragbench.systems.named_systems import read_table
     from ragbench.systems.reply_paths import Reply
 
     system = systems.load_system(name, data)

@@ -393,7 +393,7 @@ def validate(
     Example: ragbench testset validate my.yaml --docs docs/
     """
     from ragbench.datasets.corpus import load_corpus
-    from ragbench.metrics.answers import facts_without_source
+    from ragbench.metrics.answer_similarity import facts_without_source
     from ragbench.testsets.forms import form_of, load_testset, validate_testset
 
     documents = load_corpus(corpus).corpus if corpus else None

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from ragbench.datasets import gold, large
 from ragbench.datasets.jsonl import lines, located, parsed, shown
-from ragbench.datasets.records import (
+from ragbench.datasets.raw_records import (
     add_judgement,
     assemble,
     case,

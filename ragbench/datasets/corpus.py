@@ -14,7 +14,7 @@ from ragbench.datasets.beir import read_corpus, unique_records
 from ragbench.datasets.documents import EXTRA, text_of_docx, text_of_pdf
 from ragbench.datasets.html import text_of_html
 from ragbench.datasets.jsonl import shown
-from ragbench.datasets.records import case
+from ragbench.datasets.raw_records import case
 from ragbench.errors import DataError, DataWarning, MissingExtraError
 from ragbench.files import expanded, write_durably
 from ragbench.store import cache_folder, digest

@@ -30,7 +30,7 @@ from pydantic import (
 )
 
 from ragbench.datasets.jsonl import located, parsed, shown
-from ragbench.datasets.records import repeated, warn
+from ragbench.datasets.raw_records import repeated, warn
 from ragbench.errors import DataError
 from ragbench.types import Case, Dataset, Document, Span, same_form
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from ragbench.datasets.jsonl import located
 from ragbench.datasets.large import mapped
-from ragbench.datasets.records import add_judgement, assemble, case, document, identifier
+from ragbench.datasets.raw_records import add_judgement, assemble, case, document, identifier
 from ragbench.errors import ConfigError, DataError, DownloadError, unknown
 from ragbench.files import expanded
 from ragbench.types import Dataset, Qrels, grade

@@ -9,7 +9,7 @@ from typing import Any
 
 from ragbench.datasets.jsonl import located
 from ragbench.datasets.large import mapped
-from ragbench.datasets.records import Flaws, assemble, case, document, warn_all
+from ragbench.datasets.raw_records import Flaws, assemble, case, document, warn_all
 from ragbench.errors import ConfigError, DataError, DownloadError, unknown
 from ragbench.types import Case, Dataset, Document, Qrels, grade
 

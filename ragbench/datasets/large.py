@@ -12,7 +12,7 @@ from typing import Any
 
 from ragbench import store
 from ragbench.datasets.jsonl import parsed
-from ragbench.datasets.records import document, document_line, empty, identifier, repeated
+from ragbench.datasets.raw_records import document, document_line, empty, identifier, repeated
 from ragbench.types import Document
 
 LARGE_BYTES = 256_000_000

@@ -85,7 +85,7 @@ def load_pydoc(split: str = "test") -> Dataset:
         cases.append(_case(record, spans_of_quotes))
         qrels[query_id] = _grades(record, spans_of_quotes)
     if missing_quotes:  # imported here, so that the first use is light
-        from ragbench.datasets.records import warn
+        from ragbench.datasets.raw_records import warn
 
         dropped = "quotes are not in this edition of the topics and were dropped"
         warn("pydoc", dropped, missing_quotes)

@@ -4,10 +4,6 @@ from .causes import (
     STAGE_OF,
     diagnose,
 )
-from .comparison import (
-    check_comparable,
-    compare_results,
-)
 from .decision import (
     Arm,
     Conclusion,
@@ -38,10 +34,14 @@ from .parameters import (
     pipeline_settings,
     typed,
 )
-from .plan import EvaluationPlan
+from .prepared import EvaluationPlan
 from .records import (
     cost_facts,
     costs_of,
+)
+from .regressions import (
+    check_comparable,
+    compare_results,
 )
 from .requests import (
     answer_all,

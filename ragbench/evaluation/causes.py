@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol, overload
 import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, unknown_chunk
-from ragbench.metrics.answers import squad_words, stated_facts, token_f1
+from ragbench.metrics.answer_similarity import squad_words, stated_facts, token_f1
 from ragbench.metrics.overall import THRESHOLDS, failure_reasons, requirements_missed
 from ragbench.metrics.retrieval import ranking
 from ragbench.metrics.spans import evidence_recall

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from ragbench.evaluation.causes import CAUSES, STAGE_OF
-from ragbench.evaluation.comparison import unreadable_note_of
 from ragbench.evaluation.configurations import configurations, only, per_question
 from ragbench.evaluation.data_changes import data_changes
 from ragbench.evaluation.decision import (
@@ -32,6 +31,7 @@ from ragbench.evaluation.decision import (
     with_expected,
 )
 from ragbench.evaluation.records import total_cost
+from ragbench.evaluation.regressions import unreadable_note_of
 from ragbench.evaluation.result import Result
 from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import MIN_QUESTIONS, compare, with_interval

@@ -20,12 +20,12 @@ from ragbench.errors import (
 )
 from ragbench.evaluation import case_verdicts, diagnose
 from ragbench.evaluation import perspectives as views
-from ragbench.evaluation.comparison import check_comparable, compare_results
 from ragbench.evaluation.folder import load_result
 from ragbench.evaluation.output import SystemOutput
 from ragbench.evaluation.parameters import OF_PIPELINE
-from ragbench.evaluation.plan import EvaluationPlan
+from ragbench.evaluation.prepared import EvaluationPlan
 from ragbench.evaluation.records import BUILT_IN, Cost, MeasureResult, Perspective, cost_facts
+from ragbench.evaluation.regressions import check_comparable, compare_results
 from ragbench.evaluation.requests import ask_all
 from ragbench.evaluation.result import (
     FAILED_SAMPLES,
@@ -43,9 +43,9 @@ from ragbench.judges.criterion import Criterion, load_criteria
 from ragbench.llms import check_servers, load_llm
 from ragbench.metrics import score_interventions
 from ragbench.metrics.groundedness import SUPPORT_MODELS, load_support_model
-from ragbench.metrics.pipeline import OUTCOMES
 from ragbench.metrics.safety import load_detector
 from ragbench.metrics.safety.secrets import missing_extra
+from ragbench.metrics.system_outcomes import OUTCOMES
 from ragbench.progress import progress_bar
 from ragbench.registry import declaration, load_measures, perspective_of
 from ragbench.retrieval.embedders import load_embedder

@@ -13,7 +13,7 @@ from typing import Any
 from ragbench.evaluation.folder import FILES, VERDICTS
 from ragbench.evaluation.spec import REQUESTS, EvaluationSpec
 from ragbench.evaluation.targets import Targets
-from ragbench.systems.loader import system_digest
+from ragbench.systems.named_systems import system_digest
 from ragbench.types import Dataset
 
 PARTS = {"test_set": "test set or documents", "system": "system", "options": "options"}

@@ -21,14 +21,14 @@ from ragbench.evaluation.spec import (
     spec_of,
 )
 from ragbench.generation import check_llm as check_generator
-from ragbench.generation.prompts import check_prompt
+from ragbench.generation.generator_prompts import check_prompt
 from ragbench.language import find_language
 from ragbench.llms import NO_ANSWERS, NO_MODEL, check_llm, check_servers
 from ragbench.registry import load_measures
 from ragbench.retrieval.chunkers import check_chunker
 from ragbench.retrieval.retrievers import RETRIEVERS
-from ragbench.retrieval.steps.search import STEP_PARAMETERS, check_steps, summary_llm
-from ragbench.systems.loader import check_system, pipeline_options
+from ragbench.retrieval.steps.stepped_search import STEP_PARAMETERS, check_steps, summary_llm
+from ragbench.systems.named_systems import check_system, pipeline_options
 from ragbench.types import Answer, Completion, Judgement
 
 WHERE = ("results_dir",)

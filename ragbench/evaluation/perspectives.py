@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from ragbench.evaluation.output import SystemOutput
-from ragbench.evaluation.plan import EvaluationPlan
+from ragbench.evaluation.prepared import EvaluationPlan
 from ragbench.evaluation.records import (
     MeasureResult,
     SafetyFigure,
@@ -16,7 +16,7 @@ from ragbench.evaluation.records import (
 )
 from ragbench.evaluation.result import judge_failures
 from ragbench.evaluation.rows import compare_with_target, latency_rows
-from ragbench.evaluation.safety import safety_results, safety_rows, score_leaks
+from ragbench.evaluation.safety_samples import safety_results, safety_rows, score_leaks
 from ragbench.metrics import (
     score_answers,
     score_chunks,
@@ -25,7 +25,6 @@ from ragbench.metrics import (
     score_spans,
 )
 from ragbench.metrics.groundedness.checks import check_groundedness, not_supported
-from ragbench.metrics.pipeline import LABELS, is_latency_measure, score_pipeline
 from ragbench.metrics.retrieval import (
     FAMILIES,
     retrieval_ceilings,
@@ -33,6 +32,7 @@ from ragbench.metrics.retrieval import (
     score_retrieval,
 )
 from ragbench.metrics.safety.secrets import missing_extra
+from ragbench.metrics.system_outcomes import LABELS, is_latency_measure, score_pipeline
 from ragbench.metrics.tidy import answer_language, score_frame
 from ragbench.registry import BUDGETS, KS, is_ranking_measure, measure_of
 from ragbench.retrieval.embedders import knows

@@ -39,7 +39,7 @@ from ragbench.systems import (
     match_passages,
 )
 from ragbench.systems.file_names import BY_FILE_NAME, BY_ID, BY_PATH
-from ragbench.systems.loader import is_object_name, system_digest
+from ragbench.systems.named_systems import is_object_name, system_digest
 from ragbench.systems.questions import (
     JournaledSystem,
     ask_case,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import pandas as pd
 
-from ragbench.datasets.records import testset_record
+from ragbench.datasets.raw_records import testset_record
 from ragbench.datasets.safety import load_safety_samples
 from ragbench.errors import Suggesting, printable, suggesting
 from ragbench.evaluation.checksums import EDITED
@@ -34,9 +34,9 @@ from ragbench.evaluation.records import (
 )
 from ragbench.evaluation.rows import rows_of
 from ragbench.evaluation.spec import select_suite
-from ragbench.metrics.pipeline import outcome_of
 from ragbench.metrics.rates import wilson_interval
 from ragbench.metrics.safety.leakage import masked, masked_id
+from ragbench.metrics.system_outcomes import outcome_of
 from ragbench.metrics.tidy import TidyScores
 from ragbench.registry import (
     BRIEF,

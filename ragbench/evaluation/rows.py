@@ -12,7 +12,7 @@ import pandas as pd
 
 from ragbench.evaluation.records import Latency, MeasureResult
 from ragbench.evaluation.targets import Targets, reaches, verdict
-from ragbench.metrics.pipeline import (
+from ragbench.metrics.system_outcomes import (
     STAGES,
     by_stage,
     is_latency_measure,

@@ -21,7 +21,7 @@ from ragbench.metrics.overall import (
     check_weights,
     is_number,
 )
-from ragbench.metrics.pipeline import is_latency_measure
+from ragbench.metrics.system_outcomes import is_latency_measure
 from ragbench.registry import check_limit, higher_is_better, measure_of
 
 _TABLES = ("targets", "cases", "weights")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ragbench.errors import DataError, printable
 from ragbench.foreign.inspect_logs import task_of_inspect_log
 from ragbench.foreign.readers import SUFFIXES, load_scores
-from ragbench.foreign.rows import Scored, ScoreTable
+from ragbench.foreign.score_columns import Scored, ScoreTable
 
 _SAMPLES = re.compile(r"samples_(?P<task>.+?)(_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+))?\.jsonl")
 

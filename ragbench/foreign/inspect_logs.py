@@ -12,7 +12,7 @@ from typing import Any
 from ragbench.errors import DataError, printable, require
 from ragbench.files import parse_json
 from ragbench.foreign.cells import id_of, number_of, question_of
-from ragbench.foreign.rows import Scored
+from ragbench.foreign.score_columns import Scored
 
 _LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """Correct, partially correct, incorrect and no answer, as Inspect counts them."""

@@ -14,7 +14,8 @@ from typing import Any
 from ragbench.errors import DataError, abridged, printable
 from ragbench.foreign.cells import id_of, is_blank, number_of, question_of
 from ragbench.foreign.inspect_logs import is_inspect_log, rows_of_inspect_log
-from ragbench.foreign.rows import (
+from ragbench.foreign.scales import is_known_measure
+from ragbench.foreign.score_columns import (
     IDS,
     MEASURES,
     Record,
@@ -23,7 +24,6 @@ from ragbench.foreign.rows import (
     scored_rows,
     with_reliable_ids,
 )
-from ragbench.foreign.scales import is_known_measure
 from ragbench.registry import find_measure
 from ragbench.testsets.fields import LISTS, QUESTIONS, column_name, read_cell
 

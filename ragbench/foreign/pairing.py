@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from ragbench.errors import ComparisonError, abridged, printable
-from ragbench.foreign.rows import ScoreTable
+from ragbench.foreign.score_columns import ScoreTable
 from ragbench.language import folded_words
 from ragbench.registry import find_measure
 

@@ -15,7 +15,7 @@ from ragbench.errors import ConfigError, DataError, printable, require
 from ragbench.files import JsonLineError, parse_json_or_lines
 from ragbench.foreign.inspect_logs import read_inspect_archive, rows_of_inspect_log
 from ragbench.foreign.json_forms import rows_of_json, rows_of_records
-from ragbench.foreign.rows import Scored, ScoreTable, listed, scored_rows
+from ragbench.foreign.score_columns import Scored, ScoreTable, listed, scored_rows
 from ragbench.foreign.text_forms import (
     is_trec_output,
     promptfoo_groups,

@@ -30,13 +30,13 @@ from ragbench.evaluation.decision import (
 )
 from ragbench.foreign.pairing import PairedTables, paired_tables, with_the_same_measures
 from ragbench.foreign.readers import load_scores, named_apart
-from ragbench.foreign.rows import Scored, ScoreTable
 from ragbench.foreign.scales import (
     Scale,
     checked_bounds,
     is_amount,
     scale_of,
 )
+from ragbench.foreign.score_columns import Scored, ScoreTable
 from ragbench.language import folded_words
 from ragbench.registry import declared, higher_is_better, named_among
 from ragbench.statistics.columns import known_number

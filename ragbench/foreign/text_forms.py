@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 from ragbench.errors import DataError, abridged, printable
 from ragbench.foreign.cells import number_of, question_of
-from ragbench.foreign.rows import Scored
+from ragbench.foreign.score_columns import Scored
 from ragbench.registry import find_measure
 from ragbench.testsets.fields import read_cell
 

@@ -1,4 +1,4 @@
-from .answers import (
+from .answer_generation import (
     check_llm,
     context_chunks,
     cut_to_budget,

@@ -16,11 +16,11 @@ from pydantic import BaseModel, ValidationError
 
 from ragbench import llms, store
 from ragbench.datasets.passages import NOWHERE, Texts
-from ragbench.datasets.records import testset_record
+from ragbench.datasets.raw_records import testset_record
 from ragbench.errors import ConfigError, DataError, FailureKind, ModelError
 from ragbench.files import expanded
 from ragbench.generation.chunk_sample import sample_chunks
-from ragbench.generation.prompts import (
+from ragbench.generation.generator_prompts import (
     LABELLING_SYSTEM,
     QUESTIONS,
     SUPPORT,

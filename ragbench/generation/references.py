@@ -11,8 +11,8 @@ import numpy as np
 
 from ragbench import llms, store
 from ragbench.errors import ConfigError, DataError, FailureKind, ModelError, check_known
-from ragbench.generation.answers import read_reply
-from ragbench.generation.prompts import GENERATION_SYSTEM, REFERENCE, fill
+from ragbench.generation.answer_generation import read_reply
+from ragbench.generation.generator_prompts import GENERATION_SYSTEM, REFERENCE, fill
 from ragbench.retrieval.chunkers import chunk
 from ragbench.retrieval.embedders import load_embedder
 from ragbench.testsets.ground_truth import merge_ground_truths

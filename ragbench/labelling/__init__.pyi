@@ -1,6 +1,6 @@
-from .agreement import sheet_agreement
 from .draws import PROXIES, draw_items, open_items, trust
 from .items import LABELLED, LabelItem
+from .judge_agreement import sheet_agreement
 from .question_form import QuestionWidget
 from .relevance import judge_relevance
 from .sheet import (

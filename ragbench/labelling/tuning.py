@@ -19,7 +19,7 @@ from ragbench.errors import ConfigError, DataError, ModelError
 from ragbench.files import toml_text, write_durably
 from ragbench.judges.criteria import Material, judged_materials
 from ragbench.judges.criterion import Criterion, load_criteria
-from ragbench.labelling.agreement import labelled_materials
+from ragbench.labelling.judge_agreement import labelled_materials
 from ragbench.metrics.rates import wilson_interval
 from ragbench.types import LLM, LLMLike
 

@@ -1,4 +1,4 @@
-from .answers import (
+from .answer_similarity import (
     abstention_table,
     gold_fact_coverage,
     score_answers,
@@ -7,7 +7,7 @@ from .answers import (
     semantic_similarity,
     token_f1,
 )
-from .chunks import (
+from .chunk_statistics import (
     score_chunks,
 )
 from .context import (
@@ -17,9 +17,6 @@ from .groundedness import (
     claim_support,
     numeric_support,
     score_groundedness,
-)
-from .pipeline import (
-    score_pipeline,
 )
 from .retrieval import (
     ceilings,
@@ -37,6 +34,9 @@ from .safety import (
 from .spans import (
     score_spans,
     split_evidence,
+)
+from .system_outcomes import (
+    score_pipeline,
 )
 from .trec import (
     read_qrels,

@@ -11,7 +11,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from ragbench.metrics.answers import stated_facts, words
+from ragbench.metrics.answer_similarity import stated_facts, words
 from ragbench.metrics.spans import evidence_recall
 from ragbench.metrics.tidy import (
     context_ids,

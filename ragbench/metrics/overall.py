@@ -13,8 +13,8 @@ import pandas as pd
 from ragbench.errors import ConfigError, check_known
 from ragbench.files import bundled
 from ragbench.llms.reply_text import read_outcome
-from ragbench.metrics.answers import keyword_coverage, missing_keywords, stated_facts
-from ragbench.metrics.pipeline import (
+from ragbench.metrics.answer_similarity import keyword_coverage, missing_keywords, stated_facts
+from ragbench.metrics.system_outcomes import (
     MIN_CONFIDENCE,
     latency_figures,
     latency_in_budget,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from ragbench.metrics.answers import gold_fact_coverage, score_judgements, token_f1
+from ragbench.metrics.answer_similarity import gold_fact_coverage, score_judgements, token_f1
 from ragbench.metrics.tidy import answered_cases, score_frame, wording
 from ragbench.testsets.interventions import expectation
 from ragbench.types import Answer, Case, Dataset, Judgement

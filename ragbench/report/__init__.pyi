@@ -20,7 +20,6 @@ from .configuration import (
     budget_curve,
     findings,
 )
-from .documents import chunks_of
 from .draft_tables import accepted_drafts, draft_findings, passage_states, rejected_drafts
 from .evaluation_tables import (
     abstentions,
@@ -43,7 +42,7 @@ from .evaluation_tables import (
 )
 from .explorer import Explorer, explore
 from .failed_parts import outcome_table, part_findings, part_verdicts
-from .failures import (
+from .failure_tables import (
     by_severity,
     count_causes,
     failure_details,
@@ -63,6 +62,7 @@ from .reference_tables import (
     source_table,
     trial_pairs,
 )
+from .source_documents import chunks_of
 
 __all__ = [
     "COSTS",

@@ -4,7 +4,7 @@ import pandas as pd
 
 from ragbench.evaluation import CAUSES, Result, Results
 from ragbench.report.configuration import budget_curve
-from ragbench.report.failures import by_severity, plain
+from ragbench.report.failure_tables import by_severity, plain
 from ragbench.report.leaderboard import COSTS
 from ragbench.statistics import rounded
 from ragbench.statistics.choice import prove_within_margin

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragbench.evaluation.decision import Conclusion
-from ragbench.report.failures import plain
+from ragbench.report.failure_tables import plain
 
 
 def conclusion_markdown(conclusion: Conclusion) -> str:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ragbench.evaluation import CORRECTNESS, Result, Results
 from ragbench.evaluation.decision import draft_note
-from ragbench.report.failures import count_causes, plain
+from ragbench.report.failure_tables import count_causes, plain
 from ragbench.statistics import summarise
 from ragbench.statistics.comparison import with_interval
 from ragbench.statistics.ranking import main_measure

@@ -4,7 +4,7 @@ import pandas as pd
 
 from ragbench.evaluation import Result
 from ragbench.evaluation.output import SystemOutput
-from ragbench.metrics.answers import abstention_table, token_f1
+from ragbench.metrics.answer_similarity import abstention_table, token_f1
 from ragbench.metrics.spans import split_evidence
 from ragbench.registry import meaning_of, perspective_of
 from ragbench.report.configuration import MAIN

@@ -10,7 +10,7 @@ from collections.abc import Collection
 import pandas as pd
 
 from ragbench.evaluation.results import judged_columns
-from ragbench.report.failures import markdown_table, plain
+from ragbench.report.failure_tables import markdown_table, plain
 from ragbench.statistics import p_text
 from ragbench.statistics.comparison import with_interval
 

@@ -27,6 +27,10 @@ from .keys import (
     api_keys,
     remove_key,
 )
+from .measure_trends import (
+    drifts,
+    trend,
+)
 from .recorded_runs import (
     compare_runs,
     history,
@@ -44,10 +48,6 @@ from .scheduler import (
     remove_schedule,
     run_due,
     schedules,
-)
-from .trends import (
-    drifts,
-    trend,
 )
 from .watched_measures import WATCHED
 

@@ -36,7 +36,7 @@ from ragbench.errors import (
 )
 from ragbench.evaluation.formats import passed_text
 from ragbench.registry import check_limit, find_measure
-from ragbench.service import tables, trends
+from ragbench.service import measure_trends, tables
 from ragbench.service.history_database import (
     Json,
     add_once,
@@ -365,7 +365,7 @@ def _drift_finding(connection: Connection, run: Json) -> _Finding:
     """Return the finding of the rule "drift": the measures that got worse with this run, else all
     that are worse than before.
     """
-    standing = trends.standing(connection, run)
+    standing = measure_trends.standing(connection, run)
     changes = standing.begun or standing.worse
     if not changes:
         parts = ["no measure is worse than before"]
@@ -376,9 +376,9 @@ def _drift_finding(connection: Connection, run: Json) -> _Finding:
         return _Finding(False, "; ".join(parts), facts)
     (first, change), *others = changes.items()
     facts = [*_facts(connection, run, first)]
-    facts.append(f"Questions that moved most: {trends.moved_text(change)}")
+    facts.append(f"Questions that moved most: {measure_trends.moved_text(change)}")
     for measure, other in others:
-        facts.append(f"Also {measure}: {other.text}; {trends.moved_text(other)}")
+        facts.append(f"Also {measure}: {other.text}; {measure_trends.moved_text(other)}")
     return _Finding(True, f"drift: {first}: {change.text}", facts)
 
 

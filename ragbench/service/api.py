@@ -15,11 +15,11 @@ from ragbench.service import (
     alert_rules,
     datasets,
     job_queue,
+    measure_trends,
     recorded_runs,
     run_conclusions,
     scheduler,
     sent_items,
-    trends,
 )
 from ragbench.service.access import LINE, Session, needs
 from ragbench.service.bodies import RunBody
@@ -215,7 +215,7 @@ def cancel_job(session: Runner, job_id: str) -> Json:
 def metrics(session: Reader, measure: Word = "pass_rate", series: Word = "") -> list[Json]:
     """Read a measure over runs, the oldest first, with what changed and whether it drifted."""
     try:
-        return records(trends.trend(measure, series=series, **session.scope))
+        return records(measure_trends.trend(measure, series=series, **session.scope))
     except ConfigError as exc:
         raise HTTPException(404, "no run has this measure in this series") from exc
 

@@ -28,8 +28,8 @@ from ragbench.service import api, evaluation_api, guide_api
 from ragbench.service.access import COOKIE, NO_KEY, authenticate, key_text
 from ragbench.service.keys import ApiKey, digest
 from ragbench.service.pages import routes
+from ragbench.service.received_uploads import Uploads
 from ragbench.service.responses import without_folders
-from ragbench.service.uploads import Uploads
 from ragbench.service.workers import Queue
 
 _LOG = logging.getLogger("ragbench.service")

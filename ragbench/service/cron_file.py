@@ -52,7 +52,7 @@ class _Config(_Part):
 
     def problem(self, folder: Path) -> str:
         """Return why an evaluation in a folder cannot run; "" if its files are there."""
-        from ragbench.systems.loader import reads_documents
+        from ragbench.systems.named_systems import reads_documents
         from ragbench.testsets.loader import load_dataset
 
         def named(text: str) -> str:

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pandas as pd
 
 from ragbench.errors import ConfigError
-from ragbench.service.trends import trend
+from ragbench.service.measure_trends import trend
 from ragbench.statistics.drift import Drift
 
 _NEWEST = 7

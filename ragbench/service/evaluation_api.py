@@ -17,7 +17,7 @@ from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from ragbench.datasets.jsonl import json_line
-from ragbench.datasets.records import document_line
+from ragbench.datasets.raw_records import document_line
 from ragbench.errors import DataError
 from ragbench.evaluation import Result, load_result
 from ragbench.language import n_words

@@ -17,7 +17,7 @@ from .chunking_scores import (
     score_chunkings,
 )
 from .collections import load_collection
-from .drafts import (
+from .draft_choices import (
     agreement_of_drafts,
     drafts_findings,
     drafts_table,

@@ -18,7 +18,7 @@ from ragbench.extension import searched
 from ragbench.files import expanded, read_toml, toml_line
 from ragbench.sweep.job import relative
 from ragbench.sweep.notebooks import Notebook, is_installed, packaged, read_notebook
-from ragbench.systems.loader import RECORDED, system_digest
+from ragbench.systems.named_systems import RECORDED, system_digest
 from ragbench.testsets.forms import is_testset
 from ragbench.types import Dataset, DatasetSource
 

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from ragbench.evaluation import configuration
 from ragbench.llms import current_settings
-from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.notebooks import is_installed
+from ragbench.sweep.sweep_folder import SweepFolder
 
 
 class Place(NamedTuple):

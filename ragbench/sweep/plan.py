@@ -24,9 +24,8 @@ from ragbench.llms import (
 from ragbench.llms.batch_interface import FORGET
 from ragbench.llms.environment import in_force
 from ragbench.retrieval.hosted_reranker import is_hosted
-from ragbench.retrieval.steps.search import STEP_PARAMETERS, summary_llm
+from ragbench.retrieval.steps.stepped_search import STEP_PARAMETERS, summary_llm
 from ragbench.sweep import budget
-from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.grid import (
     NEEDED,
     Grid,
@@ -37,9 +36,10 @@ from ragbench.sweep.grid import (
     sources_of,
     working_folder,
 )
-from ragbench.sweep.race import contest_of
+from ragbench.sweep.grid_race import contest_of
+from ragbench.sweep.sweep_folder import SweepFolder
 from ragbench.systems import Pipeline
-from ragbench.systems.loader import RECORDED
+from ragbench.systems.named_systems import RECORDED
 
 _RETRIEVAL = [
     *"chunker chunk_size chunk_overlap tokenizer language retriever reranker depth".split(),

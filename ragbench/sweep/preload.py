@@ -31,7 +31,7 @@ _MODULES = (
     "matplotlib.pyplot matplotlib.backends.backend_agg pandas.io.formats.html "
     "pandas.io.formats.string phonenumbers PIL.JpegImagePlugin psutil pyarrow.pandas_compat "
     "scipy.special sentencex stdnum.us.ssn Stemmer tokenizers ragbench.datasets.pydoc "
-    "ragbench.evaluation.evaluator ragbench.report.failures ragbench.report.plots.figure"
+    "ragbench.evaluation.evaluator ragbench.report.failure_tables ragbench.report.plots.figure"
 ).split()
 
 _VARIABLES = {

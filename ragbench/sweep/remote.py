@@ -28,7 +28,7 @@ from ragbench.sweep.grid import load_named
 from ragbench.sweep.job import Job
 from ragbench.sweep.notebooks import is_path, parts_of
 from ragbench.sweep.processes import LocalExecutor, Outcome
-from ragbench.systems.loader import system_digest
+from ragbench.systems.named_systems import system_digest
 
 _MOST_INPUT, _MOST_OUTPUT = 2**30, 2**28  # bytes
 _SECRET = re.compile(r"://[^/\s\"'@\\]+@")

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from ragbench.errors import FailureKind
 from ragbench.evaluation.folder import JOURNAL
-from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.job import Job
 from ragbench.sweep.processes import Executor
 from ragbench.sweep.progress_display import Progress
+from ragbench.sweep.sweep_folder import SweepFolder
 
 # of one run, with the process or the machine that it depends on; then it is taken to be the cause
 _MAX_LOSSES = 3

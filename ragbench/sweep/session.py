@@ -22,7 +22,6 @@ from ragbench.llms import Settings, active_dry_run, current_settings
 from ragbench.llms.environment import in_force
 from ragbench.sweep import budget
 from ragbench.sweep.code import remember_code
-from ragbench.sweep.folder import COMPARISON, SweepFolder, tables_of
 from ragbench.sweep.grid import (
     Grid,
     dataset_source,
@@ -31,13 +30,14 @@ from ragbench.sweep.grid import (
     sources_of,
     working_folder,
 )
+from ragbench.sweep.grid_race import contest_of
 from ragbench.sweep.job import Job, Place, make_job, relative
 from ragbench.sweep.plan import ask_in_batches, check_batches, open_sweep
 from ragbench.sweep.preload import packages_of
 from ragbench.sweep.processes import Executor, LocalExecutor, default_jobs
 from ragbench.sweep.progress_display import Progress
-from ragbench.sweep.race import contest_of
 from ragbench.sweep.runs import RunOutcomes, run_all
+from ragbench.sweep.sweep_folder import COMPARISON, SweepFolder, tables_of
 from ragbench.testsets.snapshot import VARIABLE, changed_since, take_snapshot
 from ragbench.text import escape_formula
 

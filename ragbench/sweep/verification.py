@@ -28,13 +28,13 @@ from ragbench.llms import current_settings
 from ragbench.llms.environment import in_force
 from ragbench.sweep import budget
 from ragbench.sweep.code import confirm_cells, confirm_import, is_packaged
-from ragbench.sweep.folder import COMPARISON, SweepFolder, tables_of
 from ragbench.sweep.job import Job, Place, make_job
 from ragbench.sweep.notebooks import digest_of
 from ragbench.sweep.preload import packages_of
 from ragbench.sweep.processes import LocalExecutor, default_jobs
 from ragbench.sweep.progress_display import Progress
 from ragbench.sweep.runs import run_all
+from ragbench.sweep.sweep_folder import COMPARISON, SweepFolder, tables_of
 
 _RUN_TIMEOUT = 7200.0
 _ROUNDING = 1.5e-6  # vectors' scores are rounded to six decimals, and processors differ in the order of sums

@@ -21,10 +21,10 @@ from ragbench.evaluation.checksums import write_config
 from ragbench.evaluation.identity import criteria_digest
 from ragbench.evaluation.spec import spec_of
 from ragbench.files import write_durably
-from ragbench.sweep.folder import tables_of
 from ragbench.sweep.job import Job
 from ragbench.sweep.notebooks import in_place, note_on_top, notebook_text, without_machine
-from ragbench.systems.loader import RECORDED, system_digest
+from ragbench.sweep.sweep_folder import tables_of
+from ragbench.systems.named_systems import RECORDED, system_digest
 from ragbench.testsets.snapshot import VARIABLE
 
 
@@ -241,7 +241,7 @@ def _mark(notebook: dict[str, Any], error: str) -> None:
     """
     from papermill.execute import ERROR_MARKER_TAG
 
-    from ragbench.report.failures import plain
+    from ragbench.report.failure_tables import plain
 
     cells = notebook["cells"]
     if any(ERROR_MARKER_TAG in cell["metadata"].get("tags", []) for cell in cells):

@@ -12,7 +12,7 @@ More of the lines that README.md has for each stack, `data` being a dataset::
     rows of a database      rb.evaluate(data, lambda q: cursor.execute("SELECT id, text, score ...", [q]).fetchall())
     a stream                rb.evaluate(data, lambda q: chain.stream({"input": q}))
     a chat model alone      rb.evaluate(data, model.invoke)
-    a service with a login, sessions, jobs, pages, a second request: see `ragbench.systems.http`
+    a service with a login, sessions, jobs, pages, a second request: see `ragbench.systems.http_system`
     runs and qrels of TREC  ragbench score qrels.txt bm25.run dense.run --measure "nDCG@10,P(rel=2)@5,RBP(p=0.5)"
                             ragbench eval bm25.run --test-set tests.yaml
     PyTerrier               rb.score_run(topics_qrels, bm25.transform(topics), ["nDCG@10", "Judged@10"])

@@ -1,9 +1,9 @@
 from .answer_parser import read_answer
 from .function import FunctionSystem
-from .http import HttpSystem
+from .http_system import HttpSystem
 from .ingestion import ingest
-from .loader import load_system
 from .mcp import McpSystem
+from .named_systems import load_system
 from .passage_ids import distinct_contexts
 from .passage_matches import PassageMatches, match_passages
 from .pipeline import Pipeline

@@ -13,14 +13,14 @@ from ragbench import store
 from ragbench.errors import ConfigError, check_known, plural
 from ragbench.extension import object_name
 from ragbench.generation import check_llm, generate_answers
-from ragbench.generation.answers import read_reply
-from ragbench.generation.prompts import GENERATION_SYSTEM, check_prompt, closed_book
+from ragbench.generation.answer_generation import read_reply
+from ragbench.generation.generator_prompts import GENERATION_SYSTEM, check_prompt, closed_book
 from ragbench.language import language_of
 from ragbench.llms import NO_ANSWERS, NO_MODEL, TIMEOUT_S, check_servers, generate_many, load_llm
 from ragbench.retrieval.chunkers import chunk
 from ragbench.retrieval.retrievers import BeirRetriever
 from ragbench.retrieval.steps.rewrite import standalone, wordings
-from ragbench.retrieval.steps.search import STEP_PARAMETERS, Search, check_steps
+from ragbench.retrieval.steps.stepped_search import STEP_PARAMETERS, Search, check_steps
 from ragbench.systems.function import Message
 from ragbench.systems.templates import as_text
 from ragbench.types import (

@@ -15,7 +15,7 @@ from typing import Any, Unpack
 
 from pydantic import TypeAdapter
 
-from ragbench.datasets.records import warn
+from ragbench.datasets.raw_records import warn
 from ragbench.errors import ConfigError, DataError, DataWarning, FailureKind
 from ragbench.files import LineFile, parse_json
 from ragbench.llms import TIMEOUT_S, active_dry_run

@@ -328,7 +328,7 @@ def _dataset(config: pytest.Config, node: Any) -> Dataset:
 
 def _described(spec: str) -> tuple[str, Mapping[str, Any]]:
     """Return the kind and the table of a system's file; "" and {} for a system that has none."""
-    from ragbench.systems.loader import read_table
+    from ragbench.systems.named_systems import read_table
 
     return read_table(expanded(spec)) if spec.endswith(".toml") else ("", {})
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ragbench.datasets.jsonl import shown
 from ragbench.datasets.passages import Texts
-from ragbench.datasets.records import Flaws, warn_all
+from ragbench.datasets.raw_records import Flaws, warn_all
 from ragbench.testsets.cases import Content, Entry
 from ragbench.testsets.problems import Problem, suggestion
 from ragbench.testsets.sections import locate

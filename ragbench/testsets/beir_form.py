@@ -14,7 +14,7 @@ from pathlib import Path
 from ragbench.datasets.beir import load_beir_folder, qrels_files, unique_records
 from ragbench.datasets.jsonl import shown
 from ragbench.datasets.passages import Texts
-from ragbench.datasets.records import Flaws, identifier, warn, warn_all
+from ragbench.datasets.raw_records import Flaws, identifier, warn, warn_all
 from ragbench.errors import DataError
 from ragbench.testsets.assembly import quoted_spans
 from ragbench.testsets.cases import CASE_FIELDS, CaseLine, Content, Labels, entry_of

@@ -31,7 +31,7 @@ from pydantic import (
 
 from ragbench.datasets.jsonl import shown
 from ragbench.testsets.fields import without_none
-from ragbench.testsets.parser import Keys, Record
+from ragbench.testsets.located_data import Keys, Record
 from ragbench.testsets.problems import Problem, nearest, suggestion
 from ragbench.types import (
     LATENCY_BUDGETS,

@@ -17,7 +17,7 @@ from ragbench.errors import DataError
 from ragbench.files import expanded
 from ragbench.testsets.cases import Content, Entry, case_line
 from ragbench.testsets.forms import form_of, read, text_of, yaml_case
-from ragbench.testsets.parser import Record, count_comments, extend_yaml
+from ragbench.testsets.located_data import Record, count_comments, extend_yaml
 from ragbench.testsets.problems import refuse, suggestion
 from ragbench.testsets.writer import exclusive, write_texts
 from ragbench.types import Case

@@ -55,6 +55,14 @@ from ragbench.testsets.assembly import DocumentIds, check_evidence, to_dataset
 from ragbench.testsets.beir_form import beir_problems, read_beir
 from ragbench.testsets.cases import Content, case_line, entry_of_case, plain, sample_line
 from ragbench.testsets.fields import QUESTIONS, SIGNATURES, TABLES, without_none
+from ragbench.testsets.located_data import (
+    NoPlainValueError,
+    Record,
+    dump_yaml,
+    json_records,
+    parse,
+    read_bytes,
+)
 from ragbench.testsets.other_tools import (
     add_cases,
     form_of_row,
@@ -64,14 +72,6 @@ from ragbench.testsets.other_tools import (
     read_records,
     records,
     rows_of_value,
-)
-from ragbench.testsets.parser import (
-    NoPlainValueError,
-    Record,
-    dump_yaml,
-    json_records,
-    parse,
-    read_bytes,
 )
 from ragbench.testsets.perspective_files import PERSPECTIVE_FILES, read_perspectives
 from ragbench.testsets.problems import Problem, refuse, suggestion

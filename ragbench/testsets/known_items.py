@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import regex
 
-from ragbench.datasets.records import warn
+from ragbench.datasets.raw_records import warn
 from ragbench.errors import ConfigError, DataError
 from ragbench.language import UNSPACED, WORD, detect_language, folded, n_words, terms
 from ragbench.testsets.cases import derived_id

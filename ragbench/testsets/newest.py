@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ragbench.datasets.records import testset_record
+from ragbench.datasets.raw_records import testset_record
 from ragbench.testsets.forms import is_testset
 
 

@@ -37,7 +37,7 @@ from typing import Any
 from ragbench.datasets.corpus import parquet_rows
 from ragbench.datasets.jsonl import json_lines, located, shown
 from ragbench.datasets.passages import NOWHERE, Texts
-from ragbench.datasets.records import Flaws, warn_all
+from ragbench.datasets.raw_records import Flaws, warn_all
 from ragbench.errors import DataError, RagbenchError, printable, require
 from ragbench.testsets.assembly import DocumentIds
 from ragbench.testsets.cases import CaseLine, Content, Entry, check, entry_of, fields_of, nth_id
@@ -60,7 +60,7 @@ from ragbench.testsets.fields import (
     with_whole_numbers,
     without_none,
 )
-from ragbench.testsets.parser import NoPlainValueError, Record, parse, read_bytes
+from ragbench.testsets.located_data import NoPlainValueError, Record, parse, read_bytes
 from ragbench.testsets.problems import nearest
 from ragbench.testsets.published import NO_QUESTION, expanded_row, refuse_foreign, refuse_trec
 from ragbench.testsets.traces import trace_records

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.datasets.jsonl import json_line, shown
-from ragbench.datasets.records import warn
+from ragbench.datasets.raw_records import warn
 from ragbench.testsets.cases import Content, Kind, Labels, sample_line
-from ragbench.testsets.parser import Record, json_records, read_bytes
+from ragbench.testsets.located_data import Record, json_records, read_bytes
 from ragbench.testsets.problems import suggestion
 from ragbench.types import SafetySample
 

@@ -18,7 +18,7 @@ from typing import Any
 from ragbench.errors import DataError
 from ragbench.testsets.assembly import check_evidence, to_dataset
 from ragbench.testsets.forms import content_of, read_lines, read_value, text_of
-from ragbench.testsets.parser import NoPlainValueError, parse
+from ragbench.testsets.located_data import NoPlainValueError, parse
 from ragbench.testsets.problems import refuse
 from ragbench.types import Dataset
 

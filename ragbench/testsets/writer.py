@@ -12,7 +12,7 @@ from typing import Any
 
 from ragbench import store
 from ragbench.datasets.jsonl import json_line, json_lines, shown
-from ragbench.datasets.records import document_line
+from ragbench.datasets.raw_records import document_line
 from ragbench.errors import DataError
 from ragbench.files import STAGING, expanded, locked, staged
 from ragbench.testsets.cases import case_line, entry_of_case

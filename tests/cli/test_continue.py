@@ -169,7 +169,7 @@ def test_another_option_is_another_evaluation(place: Path) -> None:
 
 
 def test_a_module_counts_by_its_source(place: Path) -> None:
-    from ragbench.systems.loader import system_digest
+    from ragbench.systems.named_systems import system_digest
 
     (place / "my_answers.py").write_text("def answer(question):\n    return 'Gills.'\n")
     before = system_digest("my_answers:answer", place)

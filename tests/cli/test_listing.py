@@ -16,7 +16,7 @@ import ragbench as rb
 from ragbench.cli import app
 from ragbench.cli.console import clean_errors
 from ragbench.cli.lists import KINDS
-from ragbench.generation.prompts import check_prompt
+from ragbench.generation.generator_prompts import check_prompt
 from ragbench.llms.prices import price_of
 from ragbench.retrieval import check_retriever
 from ragbench.retrieval.chunkers import check_chunker

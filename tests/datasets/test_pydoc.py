@@ -26,7 +26,7 @@ from bm25s.stopwords import STOPWORDS_EN_PLUS
 
 from ragbench.datasets.pydoc import load_pydoc
 from ragbench.errors import DataError, DataWarning
-from ragbench.metrics.answers import gold_fact_coverage
+from ragbench.metrics.answer_similarity import gold_fact_coverage
 from ragbench.types import Dataset
 
 CATEGORIES = [

@@ -22,7 +22,7 @@ from ragbench.service.bodies import RunBody
 from ragbench.service.folders import Folder
 from ragbench.studies import score_arms
 from ragbench.sweep.grid import read_grid
-from ragbench.sweep.race import answer_round
+from ragbench.sweep.grid_race import answer_round
 from ragbench.systems import HttpSystem, Pipeline
 from ragbench.testsets.writer import save_dataset
 from ragbench.types import Case, Dataset, Document

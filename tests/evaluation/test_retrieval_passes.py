@@ -12,7 +12,7 @@ import pytest
 import ragbench as rb
 from ragbench.errors import ConfigError
 from ragbench.evaluation import case_verdicts, check_parameters
-from ragbench.generation import answers
+from ragbench.generation import answer_generation
 from ragbench.llms import ScriptedLLM
 from ragbench.metrics.tidy import score_frame
 from ragbench.systems import Pipeline
@@ -73,7 +73,7 @@ def test_without_answers_retrieval_is_measured_as_with_them(
 ) -> None:
     data = rb.load_dataset("pydoc")
     written = rb.evaluate(data, "bm25", perspectives="retrieval", **options)
-    monkeypatch.setattr(answers, "extract_answers", None)  # is not called
+    monkeypatch.setattr(answer_generation, "extract_answers", None)  # is not called
     found = rb.evaluate(data, "bm25", perspectives="retrieval", llm="none", **options)
     pd.testing.assert_frame_equal(found.scores, written.scores)
     assert _without_times(found) == _without_times(written)

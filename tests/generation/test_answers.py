@@ -8,7 +8,7 @@ import pytest
 
 from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.generation import check_llm, cut_to_budget, generate_answers
-from ragbench.generation.prompts import GENERATION_SYSTEM
+from ragbench.generation.generator_prompts import GENERATION_SYSTEM
 from ragbench.llms import ScriptedLLM
 from ragbench.llms.reply_text import NO_ANSWER
 from ragbench.text import count_tokens

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragbench.errors import ConfigError
-from ragbench.generation.prompts import CITED, PROMPTS, check_prompt, fill
+from ragbench.generation.generator_prompts import CITED, PROMPTS, check_prompt, fill
 from ragbench.llms.fences import fence_code
 
 

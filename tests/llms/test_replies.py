@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragbench.generation.prompts import CITED, CONCISE, PLAIN
+from ragbench.generation.generator_prompts import CITED, CONCISE, PLAIN
 from ragbench.llms.reply_text import NO_ANSWER, read_outcome, without_thoughts
 from ragbench.systems.answer_parser import read_answer
 

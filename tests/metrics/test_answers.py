@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError
-from ragbench.metrics.answers import (
+from ragbench.metrics.answer_similarity import (
     gold_fact_coverage,
     keyword_coverage,
     missing_keywords,

@@ -12,7 +12,7 @@ import pytest
 
 from ragbench.errors import DataError
 from ragbench.metrics import abstention_table, score_answers
-from ragbench.metrics.answers import score_own
+from ragbench.metrics.answer_similarity import score_own
 from ragbench.registry import Measure
 from ragbench.types import Answer, Case, Dataset
 

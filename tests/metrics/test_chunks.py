@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from ragbench.errors import DataError
-from ragbench.metrics.chunks import score_chunks
+from ragbench.metrics.chunk_statistics import score_chunks
 from ragbench.retrieval.chunkers import chunk
 from ragbench.types import Chunk, Dataset, Document
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError
-from ragbench.metrics.answers import words
+from ragbench.metrics.answer_similarity import words
 from ragbench.metrics.context import ngram_redundancy, score_context, tfidf_redundancies
 from ragbench.types import Answer, Case, Chunk, Dataset, Document, Passage, Span
 

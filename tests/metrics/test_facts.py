@@ -5,7 +5,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from ragbench.cli import app
-from ragbench.metrics.answers import facts_without_source
+from ragbench.metrics.answer_similarity import facts_without_source
 from ragbench.types import Case, Dataset, Document, Span
 
 TEXT = "Employees get 15 days paid vacation per year. Sick leave is 10 days."

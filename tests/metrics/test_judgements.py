@@ -7,7 +7,7 @@ import math
 import pytest
 
 from ragbench.errors import DataError
-from ragbench.metrics.answers import score_judgements
+from ragbench.metrics.answer_similarity import score_judgements
 from ragbench.types import Judgement
 
 

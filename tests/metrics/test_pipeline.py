@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError
-from ragbench.metrics.pipeline import (
+from ragbench.metrics.system_outcomes import (
     OUTCOMES,
     latency_in_budget,
     outcome_of,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ragbench as rb
-from ragbench.report.documents import data_of
+from ragbench.report.source_documents import data_of
 
 TESTS = "corpus: docs\ncases: [{id: q1, query: When did it open?, relevant: tower.md}]\n"
 

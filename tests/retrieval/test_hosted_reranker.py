@@ -10,7 +10,7 @@ import pytest
 import ragbench as rb
 from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.retrieval import rerank
-from ragbench.retrieval.steps.search import check_steps
+from ragbench.retrieval.steps.stepped_search import check_steps
 from ragbench.systems import Pipeline
 from ragbench.types import Case, Chunk, Dataset, Document, Run
 

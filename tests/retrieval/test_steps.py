@@ -27,7 +27,7 @@ from ragbench.retrieval.steps.fusion import fuse, fused_search, normalised
 from ragbench.retrieval.steps.index_text import index_texts
 from ragbench.retrieval.steps.order import diversify
 from ragbench.retrieval.steps.rewrite import wordings
-from ragbench.retrieval.steps.search import STEP_PARAMETERS, check_steps
+from ragbench.retrieval.steps.stepped_search import STEP_PARAMETERS, check_steps
 from ragbench.sweep import plan, read_grid
 from ragbench.systems import Pipeline
 from ragbench.testsets.writer import save_dataset

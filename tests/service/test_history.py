@@ -33,17 +33,17 @@ from ragbench.service import (
     history,
     history_database,
     import_results,
+    measure_trends,
     record,
     run_of,
     tables,
     trend,
-    trends,
 )
 from ragbench.service.automatic import record_finished
 from ragbench.service.datasets import iso_time
 from ragbench.service.history_database import connected, database_url
+from ragbench.service.measure_trends import overview
 from ragbench.service.recorded_runs import scores_of
-from ragbench.service.trends import overview
 from ragbench.statistics import Drift, drift
 from ragbench.store.engines import engine_of
 from tests.benchmark_table import Benchmark
@@ -559,7 +559,7 @@ def test_false_alarms_are_counted_over_all_that_is_watched_in_a_series_of_a_clie
         counted.append(streams)
         return drift(values, streams=streams, fall=fall)
 
-    monkeypatch.setattr(trends, "drift", counting)
+    monkeypatch.setattr(measure_trends, "drift", counting)
     assert len(trend("nDCG@10", database=database)) == 3
     assert sorted(counted) == [1, 2, 2]
     counted.clear()

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import ragbench as rb
-from ragbench.studies import drafts as study
+from ragbench.studies import draft_choices as study
 from ragbench.studies.collections import joined_by_title
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from ragbench import studies
-from ragbench.studies import best_of_many, drafts, techniques
+from ragbench.studies import best_of_many, draft_choices, techniques
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,7 +46,9 @@ def draft_scores() -> pd.DataFrame:
         for questions in values
         for query_id in ("q1", "q2")
     ]
-    return pd.DataFrame(rows, columns=[*drafts.CONFIGURATION, "questions", "query_id", "value"])
+    return pd.DataFrame(
+        rows, columns=[*draft_choices.CONFIGURATION, "questions", "query_id", "value"]
+    )
 
 
 def write_run(folder: Path, collection: str, *, join_titles: bool = False) -> None:
@@ -102,4 +104,4 @@ def test_drafts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         run_cells("study_drafts", results_dir=str(tmp_path / folder))
     names = run_cells("study_drafts_findings", sweep_dir=str(tmp_path))
     assert names["agreement"]["tau"].tolist() == pytest.approx([2 / 3, 2 / 3])
-    assert list(drafts.load_draft_scores(tmp_path)) == ["clapnq", "pydoc"]
+    assert list(draft_choices.load_draft_scores(tmp_path)) == ["clapnq", "pydoc"]

@@ -26,9 +26,9 @@ from ragbench.files import STAGING
 from ragbench.llms import Settings
 from ragbench.sweep import budget, read_grid, remote, sweep
 from ragbench.sweep.cluster import _connected
-from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.grid import sources_of, working_folder
 from ragbench.sweep.job import Job, Place, make_job
+from ragbench.sweep.sweep_folder import SweepFolder
 from ragbench.sweep.worker import _check_criteria
 from tests.service.conftest import _postgresql, new_database  # noqa: F401
 from tests.sweep import test_language_models as language_models

@@ -10,7 +10,7 @@ import pytest
 
 from ragbench.evaluation import load_results
 from ragbench.sweep import sweep
-from ragbench.systems.loader import system_digest
+from ragbench.systems.named_systems import system_digest
 from ragbench.systems.recorded import RecordedSystem
 from ragbench.testsets import snapshot
 from ragbench.testsets.loader import load_dataset

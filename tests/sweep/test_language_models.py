@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 from ragbench import store
 from ragbench.cli import app
 from ragbench.errors import ConfigError
-from ragbench.generation.prompts import GENERATION_SYSTEM
+from ragbench.generation.generator_prompts import GENERATION_SYSTEM
 from ragbench.llms import batch_interface, current_settings
 from ragbench.llms.batch_interface import FORGET
 from ragbench.store import budgets, database, replies, submissions

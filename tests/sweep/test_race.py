@@ -18,12 +18,12 @@ from ragbench.evaluation import load_results
 from ragbench.evaluation.checksums import write_config
 from ragbench.evaluation.folder import RACE
 from ragbench.sweep import plan, read_grid, sweep, verify
-from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.grid import sources_of
+from ragbench.sweep.grid_race import Contest, answer_round, contest_of, draws_of
 from ragbench.sweep.job import Job, Place, make_job
 from ragbench.sweep.processes import Outcome
-from ragbench.sweep.race import Contest, answer_round, contest_of, draws_of
 from ragbench.sweep.runs import RunOutcomes
+from ragbench.sweep.sweep_folder import SweepFolder
 from ragbench.testsets.writer import save_dataset
 from ragbench.types import Case, Dataset, Document
 from tests.committed import copy_committed

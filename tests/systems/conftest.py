@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import ragbench as rb
-from ragbench.generation.prompts import GENERATION_SYSTEM, check_prompt, fill
+from ragbench.generation.generator_prompts import GENERATION_SYSTEM, check_prompt, fill
 from ragbench.systems import Pipeline
 from ragbench.types import Dataset
 

@@ -215,7 +215,7 @@ async def nc_get_vector_sync_status() -> dict[str, Any]:
 
 def add_rag(name: str, n: int) -> None:
     import ragbench as rb
-    from ragbench.generation.prompts import GENERATION_SYSTEM, check_prompt, fill
+    from ragbench.generation.generator_prompts import GENERATION_SYSTEM, check_prompt, fill
     from ragbench.systems import Pipeline
 
     data = rb.load_dataset(name)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from ragbench.cli import app
 from ragbench.errors import ConfigError
 from ragbench.systems import consent, load_system
-from ragbench.systems.loader import check_system
+from ragbench.systems.named_systems import check_system
 from ragbench.types import Dataset
 
 DATA = Dataset("tiny", "test", {}, (), {})

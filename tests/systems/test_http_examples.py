@@ -1,4 +1,4 @@
-"""The examples in the docstring of ragbench.systems.http: each is used as it is printed, against a
+"""The examples in the docstring of ragbench.systems.http_system: each is used as it is printed, against a
 real server.
 """
 
@@ -16,11 +16,11 @@ import httpx
 import pytest
 
 from ragbench.errors import ConfigError
-from ragbench.systems import http, load_system
-from ragbench.systems.loader import check_system
+from ragbench.systems import http_system, load_system
+from ragbench.systems.named_systems import check_system
 from ragbench.types import Dataset
 
-SECTION = http.__doc__ or ""
+SECTION = http_system.__doc__ or ""
 FILES = re.findall(r"```toml\n(.*?)```", SECTION, re.DOTALL)
 MODULES = {
     re.findall(r"# (\w+)\.py", text)[0]: text

@@ -11,7 +11,7 @@ import ragbench as rb
 from ragbench.cli import app
 from ragbench.errors import ConfigError, DataError
 from ragbench.systems import McpSystem, Pipeline, RecordedSystem, ask, load_system, read_answer
-from ragbench.systems.loader import check_system, read_table
+from ragbench.systems.named_systems import check_system, read_table
 from ragbench.systems.reply_paths import Reply, ReplyPaths
 from ragbench.types import Dataset
 

@@ -27,7 +27,6 @@ from ragbench.evaluation.configurations import (
 )
 from ragbench.evaluation.data_changes import data_changes
 from ragbench.files import write_durably
-from ragbench.report.documents import data_of
 from ragbench.report.explorer.contents import (
     Texts,
     conclusion_of,
@@ -37,12 +36,13 @@ from ragbench.report.explorer.contents import (
     side_of,
 )
 from ragbench.report.page import check_output
-from ragbench.report.page.html import script_hash
+from ragbench.report.page.html_report import script_hash
+from ragbench.report.source_documents import data_of
 from ragbench.testsets.cases import case_line, entry_of_case
 from ragbench.types import Dataset
 
 if TYPE_CHECKING:
-    from ragbench.report.explorer.widget import ExplorerWidget
+    from ragbench.report.explorer.explorer_widget import ExplorerWidget
 
 
 def explore(
@@ -242,7 +242,7 @@ class Explorer:
     @cached_property
     def widget(self) -> ExplorerWidget:
         """Return the widget, as JupyterLab shows it."""
-        from ragbench.report.explorer.widget import ExplorerWidget
+        from ragbench.report.explorer.explorer_widget import ExplorerWidget
 
         return ExplorerWidget(data=json.dumps(self.data))
 

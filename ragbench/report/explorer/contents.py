@@ -18,8 +18,8 @@ from ragbench.evaluation.formats import short
 from ragbench.evaluation.records import MeasureResult
 from ragbench.metrics.safety.leakage import masked, masked_id
 from ragbench.registry import BRIEF, LEADERBOARD, higher_is_better, meaning_of, perspective_of
-from ragbench.report.documents import locate
 from ragbench.report.page import doubtful_claims, interval, number
+from ragbench.report.source_documents import locate
 from ragbench.statistics.comparison import with_interval
 from ragbench.types import Dataset, Passage
 

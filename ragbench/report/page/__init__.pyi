@@ -1,4 +1,4 @@
-from .html import report_html
+from .html_report import report_html
 from .markdown import report_markdown
 from .report_files import check_output, is_report_file, write_report
 from .sentences import banner, doubtful_claims, interval, number

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from ragbench.evaluation import Result
-from ragbench.metrics.pipeline import by_stage
+from ragbench.metrics.system_outcomes import by_stage
 from ragbench.types import Answer, Passage
 
 _REST = ("citations", "flags", "outcome", "confidence", "latency_ms", "usage", "error")

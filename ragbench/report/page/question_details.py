@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ragbench.evaluation import CAUSES, Result
 from ragbench.evaluation.records import CaseResult, MeasureResult
 from ragbench.metrics.safety.leakage import masked, masked_id
-from ragbench.report.documents import data_of, locate
+from ragbench.report.source_documents import data_of, locate
 from ragbench.types import Answer, Case, Span
 
 _CONTEXTS = 10  # of a question that are shown

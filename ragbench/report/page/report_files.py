@@ -11,7 +11,7 @@ from ragbench.evaluation.checksums import replace_files
 from ragbench.evaluation.folder import ALL_FILES, JOURNAL
 from ragbench.files import STAGING, check_writable
 from ragbench.report.page.every_eval_ever import report_every_eval_ever
-from ragbench.report.page.html import report_html
+from ragbench.report.page.html_report import report_html
 from ragbench.report.page.junit import report_junit
 from ragbench.report.page.markdown import report_markdown
 from ragbench.report.page.otlp import report_traces

@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from ragbench.evaluation.causes import STAGE_OF
-from ragbench.report.failures import count_causes
+from ragbench.report.failure_tables import count_causes
 from ragbench.report.plots.figure import (
     BLUE,
     GREY,

@@ -10,8 +10,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic import ValidationError
 
 from ragbench.report.page import banner, report_html
-from ragbench.report.page.html import script_hash
-from ragbench.service import api, recorded_runs, run_conclusions, scheduler, trends
+from ragbench.report.page.html_report import script_hash
+from ragbench.service import api, measure_trends, recorded_runs, run_conclusions, scheduler
 from ragbench.service import datasets as data_sets
 from ragbench.service.access import COOKIE, key_of
 from ragbench.service.alert_rules import raised_alerts
@@ -77,7 +77,7 @@ def log_out(request: Request) -> Response:
 @router.get("/admin.html")
 def runs(who: Visitor, measure: str = "") -> HTMLResponse:
     """Show every series and configuration with its newest run, and whether it moved."""
-    rows, count = trends.overview(who.client, measure, database=who.database)
+    rows, count = measure_trends.overview(who.client, measure, database=who.database)
     names = views.measures_of([row["id"] for row in rows], who.database)
     due = {(row["client_id"], row["name"]): row["next_due"] for row in api.list_schedules(who)}
     for row in rows:

@@ -11,9 +11,10 @@ import pandas as pd
 from sqlalchemy import select
 
 from ragbench.registry import meaning_of
-from ragbench.service import trends
+from ragbench.service import measure_trends
 from ragbench.service.access import Session
 from ragbench.service.history_database import Json, connected, read_rows
+from ragbench.service.measure_trends import State
 from ragbench.service.pages.charts import line_chart
 from ragbench.service.recorded_runs import (
     CONFIGURATION,
@@ -23,7 +24,6 @@ from ragbench.service.recorded_runs import (
 )
 from ragbench.service.responses import records
 from ragbench.service.tables import score
-from ragbench.service.trends import State
 from ragbench.service.watched_measures import MAIN
 from ragbench.types import grouped
 
@@ -71,7 +71,9 @@ def panels(session: Session, series: str, configuration: str, measures: list[str
     charts: list[Json] = []
     runs = pd.DataFrame()
     for measure in measures:
-        runs = trends.trend(measure, series=series, client=session.owner, database=session.database)
+        runs = measure_trends.trend(
+            measure, series=series, client=session.owner, database=session.database
+        )
         runs = runs[runs["configuration"] == configuration].tail(_RUNS)
         charts.append(
             {
@@ -92,7 +94,7 @@ def newest_panels(row: Json, database: str) -> list[Json]:
     last, and the cost of its runs; if it has none of these measures, its first one.
 
     Args:
-        row: the newest run of the configuration, as `trends.overview` returns it.
+        row: the newest run of the configuration, as `measure_trends.overview` returns it.
     """
     names = measures_of([row["id"]], database)
     first = _first_of(names) or names[:1]

@@ -25,7 +25,7 @@ from ragbench.evaluation.records import (
 )
 from ragbench.metrics.tidy import score_frame
 from ragbench.report.page import report_html, report_markdown
-from ragbench.report.page.html import interval_bar, script_hash
+from ragbench.report.page.html_report import interval_bar, script_hash
 from ragbench.report.page.question_details import anchor
 from ragbench.types import Answer, Case, Dataset, Document, Span
 

@@ -18,7 +18,7 @@ from ragbench.cli import app as command
 from ragbench.service import add_key
 from ragbench.service.app import create_app
 from ragbench.service.job_queue import place_of
-from ragbench.service.uploads import Uploads
+from ragbench.service.received_uploads import Uploads
 from ragbench.service.workers import Queue
 from ragbench.testsets import uploads
 

@@ -20,10 +20,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from ragbench.errors import DataError
-from ragbench.service.uploads import Uploads
+from ragbench.service.received_uploads import Uploads
 from ragbench.testsets import fields, uploads
 from ragbench.testsets.cases import CaseLine, fields_of
-from ragbench.testsets.parser import parse
+from ragbench.testsets.located_data import parse
 from tests.service.server.conftest import CASES, Call, save_in_this_process
 
 CANARY = "canary-7f3a"
@@ -446,7 +446,9 @@ def test_what_takes_too_long_or_too_much_memory_ends_alone(
     headers = {"X-API-Key": keys["acme runner"], "Content-Type": JSON}
     code = "import resource, itertools; resource.setrlimit(resource.RLIMIT_CPU, (1, 1)); sum(itertools.count())"
     for program in (code, "raise SystemExit(1)", "print('no JSON')"):
-        monkeypatch.setattr("ragbench.service.uploads._PROGRAM", (sys.executable, "-c", program))
+        monkeypatch.setattr(
+            "ragbench.service.received_uploads._PROGRAM", (sys.executable, "-c", program)
+        )
         answer = client.post(f"{DATASETS}?name=up", json=[CASE], headers=headers)
         assert answer.status_code == 422
         assert "could not be read within 30 s" in answer.json()["detail"]
@@ -457,11 +459,13 @@ def test_a_process_that_outlasts_the_clock_is_a_body_that_cannot_be_read(
     client: TestClient, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that waits takes no time of the processor, so that only the clock ends it."""
-    monkeypatch.setattr("ragbench.service.uploads._WALL_S", 0.2)
+    monkeypatch.setattr("ragbench.service.received_uploads._WALL_S", 0.2)
     headers = {"X-API-Key": keys["acme runner"], "Content-Type": JSON}
     wait = "import time; time.sleep(600)"
     for program in (wait, f"import sys; print('slow', file=sys.stderr, flush=True); {wait}"):
-        monkeypatch.setattr("ragbench.service.uploads._PROGRAM", (sys.executable, "-c", program))
+        monkeypatch.setattr(
+            "ragbench.service.received_uploads._PROGRAM", (sys.executable, "-c", program)
+        )
         answer = client.post(f"{DATASETS}?name=up", json=[CASE], headers=headers)
         assert answer.status_code == 422
         assert "could not be read within 30 s" in answer.json()["detail"]

@@ -118,7 +118,7 @@ _STREAMS = (
 ).split()
 _HINTS = {
     202: "the server accepts the question and answers later, which takes further requests: ask "
-    'it by a Python function (ragbench eval my_module:attribute), as help("ragbench.systems.http") '
+    'it by a Python function (ragbench eval my_module:attribute), as help("ragbench.systems.http_system") '
     "shows",
     400: "the server does not understand the request; check body",
     401: 'the server wants a key: headers = {Authorization = "Bearer {env:MY_TOKEN}"}; a login '

@@ -6,11 +6,11 @@ from dataclasses import replace
 from itertools import accumulate
 
 from ragbench import llms
-from ragbench.datasets.records import warn
+from ragbench.datasets.raw_records import warn
 from ragbench.errors import ConfigError, DataError, DataWarning, FailureKind, unknown, unknown_chunk
 from ragbench.generation.citations import parse_citations
 from ragbench.generation.extractive import extract_answers
-from ragbench.generation.prompts import GENERATION_SYSTEM, check_prompt, fill
+from ragbench.generation.generator_prompts import GENERATION_SYSTEM, check_prompt, fill
 from ragbench.language import language_of
 from ragbench.llms.reply_text import NO_ANSWER, read_outcome, without_thoughts
 from ragbench.text import count_tokens

@@ -343,7 +343,7 @@ def score_answers(
 ) -> pd.DataFrame:
     """Score answers against the labels of the dataset's cases: columns query_id, measure, value.
 
-    Measures, each in [0, 1], as defined in `ragbench.metrics.answers`: semantic_similarity and
+    Measures, each in [0, 1], as defined in `ragbench.metrics.answer_similarity`: semantic_similarity and
     token_f1 to the reference answer, gold_fact_coverage, and where the dataset asks for keywords at
     all also required_keywords (the fraction of a case's keywords that the answer contains) and
     contains_all (1 if it contains all), and if it names okay facts also vital_fact_coverage, the

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ragbench.datasets.records import warn
+from ragbench.datasets.raw_records import warn
 from ragbench.errors import DataError, abridged, printable
 from ragbench.foreign.cells import id_of, is_blank, number_of, question_of
 from ragbench.language import folded_words

@@ -20,7 +20,7 @@ from ragbench.retrieval.retrievers import RETRIEVERS, check_retriever
 from ragbench.systems.consent import confirm
 from ragbench.systems.credentials import OptionsError, one_line, problems_of
 from ragbench.systems.function import FunctionSystem, to_callable
-from ragbench.systems.http import HttpSystem
+from ragbench.systems.http_system import HttpSystem
 from ragbench.systems.mcp import McpSystem
 from ragbench.systems.pipeline import Pipeline
 from ragbench.systems.recorded import RecordedSystem

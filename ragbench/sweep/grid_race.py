@@ -38,19 +38,19 @@ from ragbench.evaluation.records import questions_cost
 from ragbench.files import read_json, write_durably
 from ragbench.registry import load_measures
 from ragbench.statistics.race import Race
-from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.grid import NEEDED, Grid, load_named, working_folder
 from ragbench.sweep.job import Job
 from ragbench.sweep.notebooks import digest_of, note_on_top, notebook_text
 from ragbench.sweep.processes import Executor
 from ragbench.sweep.progress_display import Progress
 from ragbench.sweep.runs import RunOutcomes, run_all
+from ragbench.sweep.sweep_folder import SweepFolder
 from ragbench.types import Dataset, grouped
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_SOURCE = "from ragbench.sweep.race import answer_round\n\nanswer_round(globals()).measures"
+_SOURCE = "from ragbench.sweep.grid_race import answer_round\n\nanswer_round(globals()).measures"
 _CELL = {"cell_type": "code", "id": "round", "metadata": {}, "outputs": [], "source": _SOURCE}
 _NOTEBOOK = {
     "nbformat": 4,
