@@ -196,16 +196,9 @@ def judge(
     has_function = any(each.function is not None for each in criteria)
     needs_contexts = shows_contexts or (has_function and bool(chunks))
     materials = materials_of(answers, dataset, chunks, contexts=needs_contexts)
-    model = None
-    for each in criteria:
-        if each.function is not None:
-            continue
-        if llm is None or llm == "":
-            raise ConfigError(f"criterion {each.name!r} is judged by a language model; name one")
-        model = llms.load_llm(llm)
-        if not allow_same_model:
-            warn_of_same_model(answers, model)
-        break
+    model = _judging_model(criteria, llm)
+    if model is not None and not allow_same_model:
+        warn_of_same_model(answers, model)
 
     decided: dict[tuple[int, str], Judgement] = {}
     requested: list[tuple[int, tuple[Criterion, ...]]] = []
@@ -231,17 +224,37 @@ def judge(
     judgements = []
     for i in range(len(answers)):
         judgements += [decided[i, each.name] for each in criteria]
+    _warn_of_unscored(judgements)
+    return judgements
+
+
+def _judging_model(criteria: Sequence[Criterion], llm: LLMLike | None) -> LLM | None:
+    """Load the judge; None if all criteria are functions, which need no judge.
+
+    Raises ConfigError if a criterion needs a judge and none is named.
+    """
+    for criterion in criteria:
+        if criterion.function is None:
+            if llm is None or llm == "":
+                raise ConfigError(
+                    f"criterion {criterion.name!r} is judged by a language model; name one"
+                )
+            return llms.load_llm(llm)
+    return None
+
+
+def _warn_of_unscored(judgements: Sequence[Judgement]) -> None:
+    """Warn of requests without a reply and of unreadable replies, with the first of each kind."""
     for state in ("judge_failed", "unreadable"):
-        lost = [judgement for judgement in judgements if judgement.state == state]
-        if lost:
-            first = lost[0]
+        unscored = [judgement for judgement in judgements if judgement.state == state]
+        if unscored:
+            first = unscored[0]
             warnings.warn(
-                f"{len(lost)} of {len(judgements)} judgements are unscored, {state}; the "
+                f"{len(unscored)} of {len(judgements)} judgements are unscored, {state}; the "
                 f"first, {first.criterion} of query {first.query_id!r}: {first.explanation}",
                 DataWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-    return judgements
 
 
 def _computed(criterion: Criterion, case: Case, answer: Answer, material: Material) -> Judgement:

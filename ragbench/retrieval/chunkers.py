@@ -154,16 +154,21 @@ def chunk(
                 pieces = _whole(document)
                 n_short += len(pieces)
                 chunks.extend(pieces)
-    n_filled = n_long + n_short
-    if n_filled >= _SHORT_LEAST_DOCUMENTS and n_short > _SHORT_SHARE * n_filled:
-        warnings.warn(
-            f"{n_short:,} of {n_filled:,} documents ({n_short / n_filled:.0%}) "
-            f"of {dataset.name!r} fit into one chunk of {size} tokens: chunkings of this size "
-            "are all alike; choose a smaller size or longer documents",
-            DataWarning,
-            stacklevel=3,
-        )
+    _warn_of_short_documents(n_short, n_long + n_short, size, dataset.name)
     return chunks
+
+
+def _warn_of_short_documents(n_short: int, n_documents: int, size: int, name: str) -> None:
+    """Warn if nearly all documents that have text fit into one chunk each."""
+    if n_documents < _SHORT_LEAST_DOCUMENTS or n_short <= _SHORT_SHARE * n_documents:
+        return
+    warnings.warn(
+        f"{n_short:,} of {n_documents:,} documents ({n_short / n_documents:.0%}) "
+        f"of {name!r} fit into one chunk of {size} tokens: chunkings of this size "
+        "are all alike; choose a smaller size or longer documents",
+        DataWarning,
+        stacklevel=4,
+    )
 
 
 def _windows(
