@@ -5,14 +5,13 @@ better.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ragbench import evaluation, llms
+from ragbench import llms
 from ragbench.cli.console import print_json
 from ragbench.cli.options import (
     AtLeast1,
@@ -23,7 +22,6 @@ from ragbench.cli.options import (
     Timeout,
     results_at,
 )
-from ragbench.types import Chunk, Dataset
 
 
 def label_command(
@@ -69,7 +67,7 @@ def label_command(
     """
     from ragbench.errors import printable
     from ragbench.labelling import draw_items, judge_relevance, label_sheet, open_items, trust
-    from ragbench.report.source_documents import data_of
+    from ragbench.report.source_documents import chunks_by_name, data_of
     from ragbench.testsets.loader import load_dataset
 
     arms = results_at(results, database)
@@ -83,7 +81,7 @@ def label_command(
         asking: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
         grades = judge_relevance(dataset, runs, judge, measure=criterion, **asking)
     options: dict[str, Any] = {"criterion": criterion, "dataset": dataset, "grades": grades}
-    chunks = _chunks_of_arms(arms, dataset)
+    chunks = chunks_by_name(arms, dataset)
     is_interactive = sys.stdin.isatty() and not as_json
     is_over = False
     n_pending = 0
@@ -128,17 +126,6 @@ def _sheet_with_labels(sheet: Path) -> Path | None:
     if sheet.exists() and read_sheet(sheet)["value"].count() > 0:
         return sheet
     return None
-
-
-def _chunks_of_arms(arms: Sequence[evaluation.Result], dataset: Dataset) -> dict[str, list[Chunk]]:
-    """Return the chunks of each result, by its name, without results whose chunks are not known."""
-    from ragbench.report.source_documents import chunks_of
-
-    chunks = {}
-    for arm in arms:
-        if chunks_of_arm := chunks_of(arm, dataset):
-            chunks[arm.name] = chunks_of_arm
-    return chunks
 
 
 def _ask(row: dict[Any, Any], place: str, sheet: Path, annotator: str) -> None:

@@ -62,7 +62,7 @@ from .reference_tables import (
     source_table,
     trial_pairs,
 )
-from .source_documents import chunks_of
+from .source_documents import chunks_by_name, chunks_of
 
 __all__ = [
     "COSTS",
@@ -78,6 +78,7 @@ __all__ = [
     "changed_answers",
     "choices_by_cost",
     "chunk_facts",
+    "chunks_by_name",
     "chunks_of",
     "conclusion_markdown",
     "cost_table",

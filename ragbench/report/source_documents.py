@@ -4,7 +4,7 @@ is.
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -62,6 +62,16 @@ def chunks_of(result: Result, dataset: Dataset) -> list[Chunk]:
     """
     cut = {name: result.parameters[name] for name in _CUT if name in result.parameters}
     return chunk(dataset, **cut) if "chunker" in cut and dataset.corpus else []
+
+
+def chunks_by_name(results: Sequence[Result], dataset: Dataset) -> dict[str, list[Chunk]]:
+    """Return the name of each result and its chunks, without results whose chunks are unknown."""
+    chunks = {}
+    for result in results:
+        chunks_of_result = chunks_of(result, dataset)
+        if chunks_of_result:
+            chunks[result.name] = chunks_of_result
+    return chunks
 
 
 def _named(result: Result) -> Dataset | None:

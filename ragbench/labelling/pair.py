@@ -1,0 +1,84 @@
+"""The two results between which people's labels decide: which two, and what the labels show so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from ragbench.errors import ConfigError
+from ragbench.evaluation import Result, Results
+from ragbench.labelling.draws import PROXIES
+from ragbench.statistics.trust import Trust
+
+
+def pair_to_label(
+    results: Results, criterion: str = "correctness", configurations: str = ""
+) -> list[Result]:
+    """Return the baseline and its contender, in this order; one result if there is only one.
+
+    Args:
+        results: the results of a sweep.
+        criterion: what is labelled: a criterion of answers or a ranking measure.
+        configurations: parts of the two names, with a comma between them; "" means the baseline
+            and the best other configuration, by the first measure of the criterion that the
+            results have.
+
+    Raises:
+        ConfigError: a part is in no name, or no measure of the criterion is there to find the best.
+    """
+    parts = [part.strip() for part in configurations.split(",") if part.strip()]
+    if parts:
+        return [_result_named(results, part) for part in parts]
+    ranked = results.leaderboard(_measure_of(results, criterion))["name"].tolist()
+    baseline = results.baseline or sorted(ranked)[0]
+    others = [name for name in ranked if name != baseline]
+    return [_result_named(results, name) for name in [baseline, *others[:1]]]
+
+
+def _measure_of(results: Results, criterion: str) -> str:
+    """Return the measure by which the best configuration is found."""
+    measures = set(results[0].scores["measure"])
+    candidates = PROXIES.get(criterion, (criterion, f"llm_{criterion}"))
+    for name in candidates:
+        if name in measures:
+            return name
+    raise ConfigError(
+        f"criterion {criterion!r}: the results have none of {', '.join(candidates)}, so the best "
+        "configuration is unknown; name two configurations"
+    )
+
+
+def _result_named(results: Results, part: str) -> Result:
+    """Return the result of this name; else the first one with this part in its name."""
+    for result in results:
+        if result.name == part:
+            return result
+    for result in results:
+        if part in result.name:
+            return result
+    names = ", ".join(result.name for result in results)
+    raise ConfigError(f"configurations: no name contains {part!r}; the names are {names}")
+
+
+def label_findings(
+    results: Sequence[Result], decision: Trust, sheet: pd.DataFrame, criterion: str
+) -> str:
+    """Return Markdown: the decision between the two results, and how much each person has labelled.
+
+    Args:
+        results: one result or the two between which to decide.
+        decision: what `trust` returned for them.
+        sheet: the rows of `read_sheet`.
+        criterion: what was labelled.
+    """
+    names = " against ".join(result.name for result in reversed(results))
+    lines = [f"**{names}:** {decision.sentence}"]
+    people = sheet.groupby("annotator", sort=False)["value"].agg(labelled="count", drawn="size")
+    for name, labelled, drawn in people.itertuples():
+        lines.append(f"**{name}** has labelled **{labelled} of {drawn}** answers by {criterion}.")
+    if len(people) < 2:
+        lines.append(
+            "The agreement between people is unknown with labels of one person: ask a second one."
+        )
+    return "\n".join(["## Key findings", "", *(f"- {line}" for line in lines)])
