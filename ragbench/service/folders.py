@@ -11,6 +11,7 @@ them, and give no paths.
 import json
 import logging
 import re
+import threading
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -29,6 +30,9 @@ NAME = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,78}[A-Za-z0-9_-])?"
 """The names of test sets, systems, series and clients: never a path."""
 _LOG = logging.getLogger("ragbench.service")
 _TESTSETS = 200  # that a client may have
+_SMALL = 300_000
+"""Bytes of a file up to which several test sets stay in memory, where each takes 50 times as much."""
+_large_load = threading.Lock()
 
 
 class Folder:
@@ -126,7 +130,13 @@ def load(path: Path) -> Dataset:
         DataError: it cannot be read. The reason, which may quote files, is in the log alone.
     """
     try:
-        return load_testset(path) if path.is_dir() else _cached(path, *_state(path))
+        if path.is_dir():
+            return load_testset(path)
+        state = _state(path)
+        if path.stat().st_size <= _SMALL:
+            return _cached(path, *state)
+        with _large_load:
+            return _cached_large(path, *state)
     except DataError as exc:
         _LOG.warning("%s", exc)
         raise DataError(
@@ -137,6 +147,11 @@ def load(path: Path) -> Dataset:
 
 @lru_cache(maxsize=16)
 def _cached(path: Path, *state: int) -> Dataset:
+    return load_testset(path)
+
+
+@lru_cache(maxsize=1)
+def _cached_large(path: Path, *state: int) -> Dataset:
     return load_testset(path)
 
 

@@ -3,12 +3,10 @@
 import json
 import logging
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import anyio
@@ -57,39 +55,37 @@ class Uploads:
         Raises:
             DataError: it has problems, is too large, or refers to documents elsewhere.
         """
-        read = partial(_lines_of, content, form, path.stem)
-        lines = await anyio.to_thread.run_sync(read, limiter=self.limiter)
+        async with self.limiter:
+            lines = await _lines_of(content, form, path.stem)
         await anyio.to_thread.run_sync(write_texts, path, {"": lines})
 
 
-def _lines_of(content: bytes, form: str, name: str) -> str:
+async def _lines_of(content: bytes, form: str, name: str) -> str:
     """Return a test set as JSON Lines, from a process that can open no file and no connection.
+
+    A server that is stopped cancels this, and the process ends with it.
 
     Raises:
         DataError: the test set has problems, or the process gave no reply in its time and memory.
     """
     environment = {each: os.environ[each] for each in _ENVIRONMENT if each in os.environ}
+    command = [*_PROGRAM, form, name]
     reply = {}
-    errors = b""
+    errors = f"no reply within {_WALL_S} s"
     try:
-        process = subprocess.run(
-            [*_PROGRAM, form, name],
-            input=content,
-            capture_output=True,
-            env=environment,
-            timeout=_WALL_S,
-        )
-        errors = process.stderr
-        reply = json.loads(process.stdout)
-    except subprocess.TimeoutExpired as expired:
-        errors = expired.stderr or b""
+        with anyio.fail_after(_WALL_S):
+            done = await anyio.run_process(command, input=content, check=False, env=environment)
+        errors = done.stderr.decode(errors="replace")
+        reply = json.loads(done.stdout)
+    except TimeoutError:
+        pass  # the process has been killed
     except ValueError:
         pass  # the process ended before its reply, which is then not JSON; `errors` has why
     if "lines" in reply:
         return str(reply["lines"])
     if "error" in reply:
         raise DataError(reply["error"])
-    _LOG.warning("a test set could not be read: %s", errors.decode(errors="replace")[-2000:])
+    _LOG.warning("a test set could not be read: %s", errors[-2000:])
     raise DataError(
         f"the body could not be read within {CPU_S} s of processor time and {MEMORY_MB} MB; send "
         "plain cases, or fewer at a time"

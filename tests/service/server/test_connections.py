@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -24,27 +25,32 @@ from ragbench.service.app import create_app
 _WAIT_S = 60.0
 
 
+def started(app: Any, behind_proxy: str = "") -> tuple[uvicorn.Server, threading.Thread, int]:
+    """A server in a thread, and its port."""
+    config = server_config(app, behind_proxy)
+    config.port = 0
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    return server, thread, int(server.servers[0].sockets[0].getsockname()[1])
+
+
 @pytest.fixture
 def serve(root: Path, database: str) -> Iterator[Callable[..., int]]:
     """Start a server in a thread; its port."""
     with ExitStack() as stack:
 
         def start(behind_proxy: str = "") -> int:
-            app = create_app(root, database)
-            config = server_config(app, behind_proxy)
-            config.port = 0
-            running = uvicorn.Server(config)
-            thread = threading.Thread(target=running.run, daemon=True)
+            server, thread, port = started(create_app(root, database), behind_proxy)
 
             def stop() -> None:
-                running.should_exit = True
+                server.should_exit = True
                 thread.join()
 
-            thread.start()
             stack.callback(stop)
-            while not running.started:
-                time.sleep(0.01)
-            return int(running.servers[0].sockets[0].getsockname()[1])
+            return port
 
         yield start
 
@@ -192,3 +198,27 @@ def test_after_other_errors_the_connection_takes_the_next_request(
         assert answer.count(b"HTTP/1.1 ") == 2, (head, answer)
         assert answer.startswith(b"HTTP/1.1 4"), (head, answer)
         assert b"HTTP/1.1 200 " in answer
+
+
+def test_a_server_that_is_stopped_waits_for_no_test_set_that_it_reads(
+    root: Path, database: str, keys: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "process"
+    program = (
+        "import os, sys, time; open(sys.argv[1], 'w').write(f'{os.getpid()} '); time.sleep(600)"
+    )
+    command = (sys.executable, "-c", program, str(file))
+    monkeypatch.setattr("ragbench.service.received_uploads._PROGRAM", command)
+    server, thread, port = started(create_app(root, database))
+    server.config.timeout_graceful_shutdown = 0
+    head = (
+        f"POST /api/v1/datasets?name=slow HTTP/1.1\r\nHost: x\r\nX-API-Key: {keys['acme runner']}"
+    )
+    with connected(port, f"{head}\r\nContent-Length: 2\r\n\r\n[]"):
+        while not file.exists() or not file.read_text().endswith(" "):
+            time.sleep(0.01)
+        server.should_exit = True
+        thread.join(_WAIT_S)
+    assert not thread.is_alive()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(file.read_text()), 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import socket
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,10 +22,12 @@ import pytest
 from fastapi.testclient import TestClient
 
 from ragbench.errors import DataError
+from ragbench.service import folders
 from ragbench.service.received_uploads import Uploads
 from ragbench.testsets import fields, uploads
 from ragbench.testsets.cases import CaseLine, fields_of
 from ragbench.testsets.located_data import parse
+from ragbench.types import Dataset
 from tests.service.server.conftest import CASES, Call, save_in_this_process
 
 CANARY = "canary-7f3a"
@@ -497,3 +501,34 @@ def test_a_client_sends_one_data_set_at_a_time(
         release.set()
         assert first.result() == 201
     assert send("d", "acme runner") == 201
+
+
+def test_large_data_sets_are_read_one_at_a_time_and_one_stays_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred thousand cases take 220 MB of the server."""
+    paths = [tmp_path / f"{number}.jsonl" for number in range(8)]
+    for path in paths:
+        path.write_text("x" * 100)
+    monkeypatch.setattr(folders, "_SMALL", 99)
+    alive: list[weakref.ref[Dataset]] = []
+    n_loading: list[int] = []
+    n_now = 0
+
+    def slow(path: Path) -> Dataset:
+        nonlocal n_now
+        n_now += 1
+        time.sleep(0.01)
+        n_loading.append(n_now)
+        n_now -= 1
+        dataset = Dataset(path.stem, "test", {}, [], {})
+        alive.append(weakref.ref(dataset))
+        return dataset
+
+    monkeypatch.setattr(folders, "load_testset", slow)
+    with ThreadPoolExecutor(8) as pool:
+        names = list(pool.map(lambda path: folders.load(path).name, paths))
+    gc.collect()
+    assert names == [path.stem for path in paths]
+    assert n_loading == [1] * 8
+    assert sum(each() is not None for each in alive) == 1
