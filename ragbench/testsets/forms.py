@@ -395,6 +395,10 @@ def _content_of_value(
         add_cases(content, record.items(), source, corpus)
     elif content.take_head(record):
         cases = "test_cases" if "test_cases" in record.value else "cases"
+        if cases == "test_cases" and "cases" in record.value:
+            problem = record.problem((cases,), "a second list, next to cases", "one list of cases")
+            content.problems.append(problem)
+            return content
         if cases not in record.value:
             content.problems.append(record.problem((cases,), "missing", "a list of cases"))
         content.add((), *map(record.items, ("documents", "safety_inputs", "safety_outputs")))

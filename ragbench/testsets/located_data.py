@@ -288,7 +288,7 @@ def _lines_of(text: str) -> Callable[[Keys], int]:
                     break
                 name, node = pairs[key]
                 line = name.start_mark.line + 1
-            elif isinstance(key, int) and key < len(node.value):
+            elif node.id == "sequence" and isinstance(key, int) and key < len(node.value):
                 node = node.value[key]
                 line = node.start_mark.line + 1
             else:

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError
+from ragbench.testsets.cases import Head
 from ragbench.testsets.edits import add_case
 from ragbench.testsets.forms import load_testset, validate_testset
 from ragbench.types import Case, Dataset
@@ -80,6 +81,8 @@ JUNK: list[Any] = [
     "x" * 300,
 ]
 
+NAMES = {"cases": ("test_cases",), "name": ("testset",)}
+
 
 def as_bytes(name: str, records: Any) -> bytes:
     if name.endswith(".jsonl"):
@@ -132,6 +135,22 @@ def test_damaged_bytes(name: str, data: st.DataObject) -> None:
             st.binary(max_size=3) | st.sampled_from([b'"', b"{", b"\n", b"&a *a"])
         )
     check(name, bytes(content))
+
+
+@pytest.mark.parametrize("name", ["a.yaml", "b.json"])
+def test_each_field_next_to_the_cases_with_each_value(name: str) -> None:
+    for field in {*Head.model_fields} - {"corpus"}:  # it names documents elsewhere
+        for other_name in (field, *NAMES.get(field, ())):
+            for value in [*JUNK, "ab"]:
+                check(name, as_bytes(name, {other_name: value, **RECORDS[name]}))
+
+
+@pytest.mark.parametrize("value", [[], "ab", [{"query": "Why?"}]])
+def test_two_lists_of_cases_are_no_test_set(tmp_path: Path, value: Any) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"test_cases": value, "cases": [{"query": "How?"}]}))
+    with pytest.raises(DataError, match=r"test_cases .*next to cases.*one list of cases"):
+        load_testset(path)
 
 
 @pytest.mark.parametrize("name", RECORDS)
