@@ -231,7 +231,7 @@ class EvaluationSpec(BaseModel):
         flag="--measure",
     )
     embedder: Any = _option(
-        "minilm", "What measures likeness of texts: minilm, wordllama, ...", _MEASURES
+        "minilm", "What measures similarity of texts: minilm, wordllama, ...", _MEASURES
     )
     support_model: Annotated[str, AfterValidator(_check_support)] = _option(
         "",

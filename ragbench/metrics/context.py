@@ -52,7 +52,7 @@ def score_context(
     context is about the question.
 
     - ngram_redundancy*: word 3-grams that two texts share (`ngram_redundancy`).
-      tfidf_redundancy*: their likeness (`tfidf_redundancies`) by the documents of the corpus, at
+      tfidf_redundancy*: their similarity (`tfidf_redundancies`) by the documents of the corpus, at
       most 2,000 evenly spread ones; where a system keeps its own documents, by all the texts that
       any answer was given.
     - unique_token_ratio: distinct words over all words, the type-token ratio of linguistics. It

@@ -194,6 +194,17 @@ def test_the_front_joins_what_no_other_beats_on_both() -> None:
     assert plots.cost_fronts(board, [], MEASURE) is None
 
 
+def test_a_cost_over_one_decade_has_labels_that_do_not_overlap() -> None:
+    board = BOARD.assign(chunks=[12, 40, 90, 530])
+    figure = plots.cost_fronts(board, ["chunks"], MEASURE)
+    assert figure is not None
+    figure.draw_without_rendering()
+    axis = figure.axes[0].xaxis
+    assert axis.get_scale() == "log"
+    assert {label.get_text() for label in axis.get_minorticklabels()} == {""}
+    assert "100" in [label.get_text() for label in axis.get_majorticklabels()]
+
+
 def test_stages_are_fractions_of_all_questions() -> None:
     diagnosis = pd.DataFrame({"cause": ["not_retrieved", "", "", "not_used"]})
     figure = plots.stage_bars({"a": diagnosis}, BOARD)

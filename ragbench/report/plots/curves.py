@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from ragbench.report.leaderboard import COSTS
 from ragbench.report.plots.figure import (
@@ -87,6 +88,7 @@ def cost_fronts(board: pd.DataFrame, costs: Sequence[str], measure: str) -> Figu
             axes.plot(row[cost], row[quality], style.marker, color=style.colour, markersize=9)
         if 0 < 20 * rows[cost].min() < rows[cost].max():
             axes.set_xscale("log")
+            axes.xaxis.set_minor_formatter(NullFormatter())  # labels between powers overlap
         axes.xaxis.set_major_formatter("{x:,g}")
         axes.set(xlabel=COSTS[cost][1], ylabel=quality)
     style_legend(figure, board, look)
