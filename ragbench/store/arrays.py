@@ -5,19 +5,18 @@ One entry is one uncompressed .npz file without pickle, at `<cache folder>/array
 (or a file or folder of another form, see `kept`). Because the key is a hash of the input, an entry
 never goes stale: it is right or it is not there. What makes that true:
 
-- an entry is written to a temporary file, flushed to the disk and renamed, so a process killed at
-  any moment leaves either the whole file or a leftover that is never read (and that the next writer
-  removes);
-- a file that is cut short or damaged (zip keeps a CRC-32 of each array) is computed again and
-  replaced;
-- a lock per key makes a second process wait for the first instead of computing the same thing.
-  Right results do not depend on the lock, only saved work does.
+- an entry is written to a temporary file, flushed to the disk and renamed. A process killed at any
+  moment leaves either the whole file, or a leftover that is never read and that the next writer
+  removes;
+- a truncated or damaged file (zip keeps a CRC-32 of each array) is computed again and replaced;
+- a lock per key makes a second process wait for the first instead of computing the same arrays.
+  Results are right without the lock; it only saves work.
 
 Two environment variables, read at each call: `RAGBENCH_CACHE_DIR` is the folder (default: the
 user's cache folder), `RAGBENCH_CACHE_MAX_GB` the bound on the entries' size in units of 10**9 bytes
-(default 10; 0 keeps nothing). Above the bound the entries that were used the longest ago are
-deleted. A folder that cannot be written, or a full disk, costs one warning and the time to compute;
-it is never an error.
+(default 10; 0 keeps nothing). Above the bound, the least recently used entries are deleted. A folder
+that cannot be written, or a full disk, costs one warning and the time to compute; it is never an
+error.
 """
 
 import atexit
@@ -46,31 +45,32 @@ Arrays: TypeAlias = "dict[str, npt.NDArray[Any]]"
 T = TypeVar("T")
 
 _DEFAULT_MAX_GB = 10.0
-_ABANDONED_AFTER_S = 3600.0  # a file that is still being written changes more often
+_ABANDONED_AFTER_S = 3600.0  # a temporary file in use changes more often
 _LOCK_ABANDONED_AFTER_S = 24 * 3600.0
-_warned: set[tuple[int, str]] = set()  # by process: a fork tells its own user
+_warned: set[tuple[int, str]] = set()  # (process, folder): a forked process warns again
 _bypassed: ContextVar[bool] = ContextVar("_bypassed", default=False)
 
 
 class _Entry(NamedTuple):
+    """A stored file or folder: when it was last used (seconds since 1970), and its size in bytes."""
+
     used: float
     size: int
     path: Path
 
 
 def cache_folder() -> Path:
-    """Return the folder of everything that ragbench keeps between runs; created when it is not
-    there.
+    """Return the folder of everything that ragbench keeps between runs, and create it if needed.
 
-    It is `RAGBENCH_CACHE_DIR` (a leading ~ is the home folder) or, when that is unset or empty, the
-    place where this system keeps a user's caches.
+    It is `RAGBENCH_CACHE_DIR` (a leading ~ is the home folder), or, if that is unset or empty, the
+    operating system's folder for a user's caches.
 
     >>> cache_folder().is_dir()
     True
     """
     folder = _folder()
     # Prompts, documents and answers are private; a folder that the user named may be shared.
-    if not folder.is_dir():  # asked for several times per request
+    if not folder.is_dir():  # cheaper than mkdir, for the usual case
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not os.environ.get("RAGBENCH_CACHE_DIR"):
         with suppress(OSError):
@@ -79,13 +79,11 @@ def cache_folder() -> Path:
 
 
 def digest(*parts: str | bytes, stream: Iterable[str | bytes] = ()) -> str:
-    """Return the SHA-256 of the parts as 64 hex digits. Each part counts with its length, so no two
-    lists of parts are confused.
+    """Return the SHA-256 of the parts as 64 hex digits.
 
-    The items of `stream` are hashed last, one at a time, so that they need not fit in memory.
-
-    A string counts as its UTF-8 bytes; a lone surrogate (broken JSON escapes bring them) is hashed,
-    not refused.
+    Each part is hashed with its length, so that different lists of parts have different digests. A
+    string is hashed as UTF-8; a lone surrogate, as from a broken JSON escape, is no error. The items
+    of `stream` are hashed last, one at a time, so that they need not fit in memory.
 
     >>> digest("ab", "c") == digest("a", "bc")
     False
@@ -94,7 +92,9 @@ def digest(*parts: str | bytes, stream: Iterable[str | bytes] = ()) -> str:
     """
     sha = hashlib.sha256()
     for part in chain(parts, stream):
-        data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        data = part
+        if isinstance(data, str):
+            data = data.encode("utf-8", "surrogatepass")
         sha.update(b"%d:" % len(data))
         sha.update(data)
     return sha.hexdigest()
@@ -102,16 +102,19 @@ def digest(*parts: str | bytes, stream: Iterable[str | bytes] = ()) -> str:
 
 @contextmanager
 def arrays(kind: str, key: str) -> Iterator[Arrays]:
-    """Yield named arrays from the disk; if none are stored, an empty dict, whose arrays
-    at the end of the block are kept.
+    """Yield the stored arrays by name; if none are stored, yield an empty dict, into which the block
+    puts the arrays to store.
 
-    `kind` names the family ("embeddings", "bm25"; nothing is kept for "") and `key` is the `digest`
-    of everything that the result depends on: an input that is left out gives another input's result. Both are letters,
-    digits, "-" and "_". The arrays hold numbers (no Python objects, since pickle is never used). Of
-    several threads or processes that ask for one key at once, one computes and the others wait. The
+    Several threads or processes may ask for one key at once: one computes, the others wait. The
     arrays belong to the caller, who may change them after the block.
 
-    >>> import numpy as np
+    Args:
+        kind: the family of entries, such as "embeddings"; with "" nothing is stored or read.
+        key: the `digest` of every input of the computation; with an input left out, another input's
+            arrays would be returned. `kind` and `key` are letters, digits, "-" and "_".
+
+    The arrays hold numbers and no Python objects, because pickle is never used.
+
     >>> import numpy as np
     >>> key = digest("squares", "4", str(np.random.default_rng().integers(2**60)))
     >>> for _ in range(2):
@@ -125,7 +128,8 @@ def arrays(kind: str, key: str) -> Iterator[Arrays]:
     [0 1 4 9]
     """
     limit = _limit_bytes()
-    if not (kind and limit) or _bypassed.get():
+    is_stored = kind != "" and limit > 0 and not _bypassed.get()
+    if not is_stored:
         yield {}
         return
     path = _folder() / "arrays" / kind / f"{key}.npz"
@@ -137,21 +141,23 @@ def arrays(kind: str, key: str) -> Iterator[Arrays]:
             yield entry
             return
         yield entry
-        # a larger one would push out all others and then itself
-        if entry and sum(array.nbytes for array in entry.values()) <= limit:
+        size = sum(array.nbytes for array in entry.values())
+        if entry and size <= limit:  # a larger entry would evict all others and then itself
             import numpy as np
 
-            _write(path, lambda new: np.savez(new, allow_pickle=False, **entry), limit)
+            def save(new: Path) -> None:
+                np.savez(new, allow_pickle=False, **entry)
+
+            _write(path, save, limit)
 
 
 def kept(kind: str, key: str, build: Callable[[Path], object], read: Callable[[Path], T]) -> T:
-    """Return what `read` makes of a file or folder that `build` writes at a path, kept as an entry
-    of `arrays` is.
+    """Return `read(path)` of a file or folder that `build(path)` writes once and that is then stored.
 
-    For data that is mapped into memory rather than read as a whole; `<cache
-    folder>/arrays/<kind>/<key>.kept` is its place. One that `read` cannot read (it raises) is built
-    again. Where nothing can be kept it is built in a temporary folder, which goes with this
-    process.
+    It is for data that is mapped into memory rather than read as a whole, stored at `<cache
+    folder>/arrays/<kind>/<key>.kept` under the rules of `arrays`. If `read` raises, the file is built
+    again. If nothing can be stored, it is built in a temporary folder, which is deleted when this
+    process ends.
 
     >>> import numpy as np
     >>> key = digest("note", str(np.random.default_rng().integers(2**60)))
@@ -161,33 +167,35 @@ def kept(kind: str, key: str, build: Callable[[Path], object], read: Callable[[P
     limit = _limit_bytes()
     path = _folder() / "arrays" / kind / f"{key}.kept"
 
-    def found() -> T:
+    def read_stored() -> T:
         value = read(path)
-        os.utime(path)
+        os.utime(path)  # used now: the last to be evicted
         return value
 
     if limit and not _bypassed.get():
         if path.exists():
             with suppress(Exception):  # damaged, or evicted this moment
-                return found()
+                return read_stored()
         with _alone(path, key):
-            if path.exists():
+            if path.exists():  # another process wrote it while we waited, or it is damaged
                 try:
-                    return found()
+                    return read_stored()
                 except Exception:
                     _remove(path)
-            if _write(path, build, limit):
-                return found()
+            is_written = _write(path, build, limit)
+            if is_written:
+                return read_stored()
     folder = tempfile.mkdtemp(prefix="ragbench-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    build(Path(folder, key))
-    return read(Path(folder, key))
+    temporary_path = Path(folder, key)
+    build(temporary_path)
+    return read(temporary_path)
 
 
 @contextmanager
 def bypassed() -> Iterator[None]:
-    """Keep this thread, inside, from reading and writing entries: for measuring how long something
-    really takes.
+    """Read and write no entries in this thread during the block, to measure how long a computation
+    takes.
 
     >>> import numpy as np
     >>> with bypassed(), arrays("doctest", digest("read past the store")) as entry:
@@ -204,19 +212,18 @@ def bypassed() -> Iterator[None]:
 
 
 def check_environment() -> None:
-    """Refuse invalid environment variables, before they stop a run in its
-    middle.
+    """Check the environment variables before a run, which they would stop in its middle.
 
     Raises:
-        ValueError: naming the variable, its value and the expected form.
+        ValueError: RAGBENCH_CACHE_DIR or RAGBENCH_CACHE_MAX_GB is invalid.
     """
     _limit_bytes()
     _folder()
 
 
 def info() -> dict[str, Any]:
-    """Return where the entries are and how much they take: folder, files, bytes, limit_bytes, and
-    files and bytes by kind.
+    """Return the folder of the entries, their number and size ("files", "bytes"), the bound on their
+    size ("limit_bytes"), and number and size by kind ("kinds").
 
     Downloaded datasets and models are not entries and are not counted.
 
@@ -238,10 +245,9 @@ def _counts(entries: Sequence[_Entry]) -> dict[str, int]:
 
 
 def clear() -> int:
-    """Delete all entries and return their number. Downloads stay.
+    """Delete all entries and return their number; downloads are kept.
 
-    An entry that another process reads at this moment is read to its end; an entry that one is
-    writing stays.
+    A process that is reading an entry can read it to its end; an entry that is being written is kept.
     """
     root = _folder() / "arrays"
     deleted = 0
@@ -254,6 +260,11 @@ def clear() -> int:
 
 
 def _folder() -> Path:
+    """Return the path of `cache_folder`, which may not exist.
+
+    Raises:
+        ValueError: RAGBENCH_CACHE_DIR names the home folder of a user who does not exist.
+    """
     named = os.environ.get("RAGBENCH_CACHE_DIR")
     if named:
         try:
@@ -269,12 +280,20 @@ def _folder() -> Path:
 
 
 def _limit_bytes() -> int:
+    """Return the bound on the size of all entries.
+
+    Raises:
+        ValueError: RAGBENCH_CACHE_MAX_GB is not a number of 0 or more.
+    """
     text = os.environ.get("RAGBENCH_CACHE_MAX_GB", "")
-    try:
-        limit = float(text) if text.strip() else _DEFAULT_MAX_GB
-    except ValueError:
-        limit = math.nan
-    if not (math.isfinite(limit) and limit >= 0):
+    limit = _DEFAULT_MAX_GB
+    if text.strip():
+        try:
+            limit = float(text)
+        except ValueError:
+            limit = math.nan
+    is_valid = math.isfinite(limit) and limit >= 0
+    if not is_valid:
         raise ValueError(
             f"RAGBENCH_CACHE_MAX_GB is {text!r}; expected a number of gigabytes, 0 or more, such "
             f"as 2.5 (unset it for {_DEFAULT_MAX_GB:g}; 0 keeps nothing)"
@@ -283,16 +302,16 @@ def _limit_bytes() -> int:
 
 
 def _read(path: Path) -> Arrays:
-    """Return the arrays of an entry; {} if there is none, or a damaged one."""
-    import numpy as np  # which a command that computes nothing lacks
+    """Return the arrays of an entry; {} if it does not exist or is damaged."""
+    import numpy as np  # here, since commands that compute nothing start faster without it
 
     try:
         # Each member is read to its end, which is when zipfile compares the CRC.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             entry = {name: stored[name] for name in stored.files}
     except Exception:
-        # No file; or a flipped bit can surface as nearly any exception (BadZipFile, EOFError, a shape that asks
-        # for all memory, "encrypted"): an entry that cannot be read is computed again.
+        # The file does not exist; or it is damaged, which can raise nearly any exception: BadZipFile,
+        # EOFError, MemoryError for an absurd shape, "encrypted".
         return {}
     with suppress(OSError):
         os.utime(path)  # used now: the last to be evicted
@@ -301,7 +320,7 @@ def _read(path: Path) -> Arrays:
 
 @contextmanager
 def _alone(path: Path, key: str) -> Iterator[None]:
-    """Hold the lock of this key; where locks cannot be had, continue without."""
+    """Hold the lock of this key during the block; if the folder allows no locks, continue without."""
     with ExitStack() as stack:
         try:
             stack.enter_context(locked(path.parents[2] / "locks" / f"{key}.lock", remove=True))
@@ -311,23 +330,25 @@ def _alone(path: Path, key: str) -> Iterator[None]:
 
 
 def _write(path: Path, build: Callable[[Path], object], limit: int) -> bool:
-    """Write an entry, and make room for it; return False, with a warning, where nothing can be
-    written.
+    """Write an entry with `build`, and evict others to make room for it.
+
+    Return True if it was written; return False, with a warning, if the folder cannot be written.
     """
     try:
-        clear_staging(path.parent, path.name)  # we hold the lock: its writer is dead
+        clear_staging(path.parent, path.name)  # we hold the lock: the writer of a leftover is dead
         with staged(path) as new:
             build(new)
     except OSError as exc:
         _warn_once(exc)
         return False
     with suppress(FileNotFoundError):  # another process has evicted it since
-        if _size(path) <= limit:  # a larger one would push out all others
+        if _size(path) <= limit:  # a larger entry would evict all others
             _evict(path.parents[1], limit, newest=path)
     return True
 
 
 def _entries(root: Path) -> list[_Entry]:
+    """Return all entries below `root`, the folder of the kinds."""
     entries = []
     for path in chain(root.glob("*/*.npz"), root.glob("*/*.kept")):
         with suppress(OSError):  # deleted since it was listed
@@ -336,23 +357,28 @@ def _entries(root: Path) -> list[_Entry]:
 
 
 def _size(path: Path) -> int:
-    files = path.iterdir() if path.is_dir() else (path,)
-    return sum(file.stat().st_size for file in files)
+    """Return the size of a file, or of the files of a folder, in bytes."""
+    if path.is_dir():
+        return sum(file.stat().st_size for file in path.iterdir())
+    return path.stat().st_size
 
 
 def _remove(path: Path) -> None:
-    """Delete an entry; a folder in one step, so that a killed process leaves no part of it under
-    its name.
+    """Delete an entry. A folder is renamed first, so that a killed process leaves no half-deleted
+    entry.
     """
     if path.is_dir():
-        gone = path.with_name(f"{STAGING}{path.name}-evicted")
-        path.rename(gone)
-        shutil.rmtree(gone, ignore_errors=True)
+        renamed = path.with_name(f"{STAGING}{path.name}-evicted")
+        path.rename(renamed)
+        shutil.rmtree(renamed, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
 
 
 def _evict(root: Path, limit: int, newest: Path) -> None:
+    """Delete the least recently used entries until the others take `limit` bytes or less; never the
+    `newest` one.
+    """
     entries = sorted(_entries(root))
     total = sum(entry.size for entry in entries)
     if total <= limit:
@@ -362,23 +388,32 @@ def _evict(root: Path, limit: int, newest: Path) -> None:
         if total <= limit:
             break
         if entry.path == newest:
-            continue  # written this moment; clocks of network folders may call it old
+            continue  # a network folder with a wrong clock may give it an old time
         with suppress(OSError):  # another process evicts the same files
             _remove(entry.path)
         total -= entry.size
 
 
 def _sweep_leftovers(root: Path) -> None:
+    """Delete temporary files and locks that killed processes left behind."""
+    max_age_s = {
+        f"{root.name}/*/{STAGING}*": _ABANDONED_AFTER_S,
+        "locks/*.lock": _LOCK_ABANDONED_AFTER_S,
+    }
     now = time.time()
-    staging = f"{root.name}/*/{STAGING}*"
-    for pattern, age in ((staging, _ABANDONED_AFTER_S), ("locks/*.lock", _LOCK_ABANDONED_AFTER_S)):
+    for pattern, age_s in max_age_s.items():
         for path in root.parent.glob(pattern):
-            with suppress(OSError):
-                if now - path.stat().st_mtime > age:
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+            with suppress(OSError):  # another process was faster
+                if now - path.stat().st_mtime <= age_s:
+                    continue
+                if path.is_dir():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
 
 
 def _warn_once(exc: BaseException) -> None:
+    """Warn that nothing can be stored, once in a process for each cache folder."""
     folder = str(_folder())
     if (os.getpid(), folder) in _warned:
         return

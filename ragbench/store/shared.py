@@ -1,13 +1,14 @@
-"""Replies and spending in a PostgreSQL database: the tables and statements of the file, for
-processes on many machines.
+"""The reply store in a PostgreSQL database: replies and spending for processes on many machines.
 
-Transactions that write take their turn by a lock of the database, as on the file. A claim is a lock
-that the server gives back when the connection of its holder ends, so that a killed process, or a
-machine that is gone, holds none.
+Its tables and statements are the same as in the file of a single machine (`ragbench.store.database`).
 
-A database that restarts is waited for: every statement is tried again with back-off for
-`PATIENCE_S`. Its restart ends all claims, whose holders take them again within a second, while
-everyone else makes no claim for `_GRACE_S`: else a request that is on its way would be sent twice.
+Transactions that write take turns: each waits for one lock of the database. A claim is the right of
+one process to send a request. It is a lock, too, and the server releases it when the connection of
+its holder ends, so that a killed process or a lost machine holds no claim.
+
+When the database restarts, every statement is tried again with back-off for `PATIENCE_S`. The restart
+ends all claims. Their holders take them again within a second; other processes make no claim for
+`_GRACE_S`, since otherwise they would send requests that are on their way a second time.
 """
 
 from __future__ import annotations
@@ -30,32 +31,32 @@ from ragbench.store.engines import database_url, engine_of
 Result = TypeVar("Result")
 
 PATIENCE_S = 60.0
-"""How long a database that has been reached before is waited for when it is gone."""
+"""Seconds to wait for a database that was reached before and does not answer now."""
 _FIRST_PATIENCE_S = 5.0  # for a database that this process has never reached: its URL may be wrong
-_GRACE_S = 5.0
-_KEEP_S = 1.0
-_LONGEST_PAUSE_S = 1.0
-_TURN = 7242  # the lock of those who write
+_GRACE_S = 5.0  # no new claims for so long after a restart
+_KEEP_S = 1.0  # between two checks of the claims' connection
+_MAX_PAUSE_S = 1.0
+_WRITE_LOCK = 7242  # the number of the lock that every writing transaction takes
 _POLL_S = 0.1
-_AGE = "SELECT EXTRACT(EPOCH FROM now() - pg_postmaster_start_time())"
-_GONE = (
+_SERVER_AGE = "SELECT EXTRACT(EPOCH FROM now() - pg_postmaster_start_time())"
+_KEEP_ALIVE = (  # so that the server notices a lost machine, and releases its claims
     "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3"
 )
-_OWN = "CREATE TABLE reply_store (id TEXT NOT NULL)"
-_THERE = "SELECT 1 FROM pg_class WHERE relname = 'reply_store' AND pg_table_is_visible(oid)"
+_IDENTITY_TABLE = "CREATE TABLE reply_store (id TEXT NOT NULL)"
+_HAS_TABLES = "SELECT 1 FROM pg_class WHERE relname = 'reply_store' AND pg_table_is_visible(oid)"
 _opening = threading.Lock()
 _opened: dict[tuple[str, int], SharedDatabase] = {}
 
 
 class _GoneError(StoreError):
-    """The database does not answer now; it may later."""
+    """The database does not answer now, and may answer later."""
 
 
 class SharedDatabase:
-    """The database of a URL, whose tables are made when there are none.
+    """The reply store in the database at a URL; missing tables are created.
 
     Raises:
-        StoreError: it cannot be opened, read or written.
+        StoreError: the database cannot be opened, read or written.
     """
 
     def __init__(self, url: str, process: int) -> None:
@@ -69,43 +70,45 @@ class SharedDatabase:
         self._held: set[str] = set()
         self._lock = threading.Lock()
         with self._errors():
-            named = database_url(url)
-            self._shown = named.render_as_string(hide_password=True)
-            self._engine = engine_of(named, process)
-            self._single = self._engine.execution_options(isolation_level="AUTOCOMMIT")
-        self.identity = self.run(_made, write=True)
-        self._patience_s = PATIENCE_S
+            full_url = database_url(url)
+            self._shown = full_url.render_as_string(hide_password=True)
+            self._engine = engine_of(full_url, process)
+            self._autocommit_engine = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        self.identity = self.run(_create_tables, write=True)
+        self._patience_s = PATIENCE_S  # it has been reached
 
     def run(self, work: Callable[[Execute], Result], *, write: bool = False) -> Result:
-        """Return what `work` returns; to `write` in a transaction for which others wait, else with
-        a transaction for each statement. Text has no NUL there, so it is escaped by a backslash.
+        """Call `work` with a function that executes statements, and return its result.
 
-        `work` is called again where the database is gone in between: it must mean the same twice.
+        With `write`, all statements are one transaction, and other writers wait for its end;
+        otherwise each statement is its own transaction.
+
+        `work` is called again if the connection is lost in between, so calling it twice must have
+        the effect of calling it once.
         """
+        engine = self._engine if write else self._autocommit_engine
 
         def attempt() -> Result:
-            with (self._engine if write else self._single).begin() as connection:
+            with engine.begin() as connection:
 
                 def execute(query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-                    escaped = tuple(map(_escaped, values))
-                    cursor = connection.exec_driver_sql(query.replace("?", "%s"), escaped)
-                    if not cursor.returns_rows:
-                        return []
-                    return [tuple(map(_plain, row)) for row in cursor]
+                    return _execute(connection, query, values)
 
                 if write:
-                    execute(f"SELECT pg_advisory_xact_lock({_TURN})")
+                    execute(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK})")
                 return work(execute)
 
-        return self._patiently(attempt, threading.Event())
+        never_stopped = threading.Event()
+        return self._patiently(attempt, never_stopped)
 
     def _patiently(self, attempt: Callable[[], Result], stop: threading.Event) -> Result:
-        """Return what `attempt` returns; while the database is gone, try again with back-off.
+        """Return the result of `attempt`; while the database does not answer, try again with back-off.
 
-        The threads of a process share one patience: once it is over, each tries once.
+        The threads of a process wait for one deadline together; once it has passed, each tries once.
 
         Raises:
             InterruptedError: `stop` was set.
+            StoreError: the database did not answer until the deadline, or refused a statement.
         """
         pause_s = _POLL_S
         deadline: float | None = None
@@ -123,15 +126,17 @@ class SharedDatabase:
                     raise
                 if stop.wait(min(pause_s, deadline - now)):
                     raise InterruptedError("stopped while the database was gone") from None
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                pause_s = min(2 * pause_s, _MAX_PAUSE_S)
             else:
                 self._gone_since = None
                 return result
 
     @contextmanager
     def claimed(self, key: str, stop: threading.Event) -> Iterator[None]:
-        """Hold the right to send the request with this key. Ends the wait with InterruptedError
-        when `stop` is set.
+        """Wait for the right to send the request with this key, and hold it during the block.
+
+        Raises:
+            InterruptedError: `stop` was set during the wait.
         """
         while not self._patiently(lambda: self._claim(key), stop):
             if stop.wait(_POLL_S):
@@ -139,83 +144,106 @@ class SharedDatabase:
         try:
             yield
         finally:
-            with self._lock:
-                self._held.discard(key)
-                if self._claims is not None:
-                    query = "SELECT pg_advisory_unlock(%s)"
-                    try:
-                        self._claims.exec_driver_sql(query, (_number(key),))
-                    except SQLAlchemyError:  # the claim went with the connection
-                        self._forget_claims()
+            self._release(key)
+
+    def _release(self, key: str) -> None:
+        """Release the claim of a key."""
+        with self._lock:
+            self._held.discard(key)
+            if self._claims is None:
+                return
+            query = "SELECT pg_advisory_unlock(%s)"
+            try:
+                self._claims.exec_driver_sql(query, (_lock_number(key),))
+            except SQLAlchemyError:  # the lost connection has ended the claim
+                self._forget_claims()
 
     def _claim(self, key: str) -> bool:
-        """Try to claim a key; False while another one holds it, or might take its claim again."""
+        """Try to claim a key, and return True if it succeeded.
+
+        Return False while another thread or process holds the claim, or, after a restart of the
+        database, might take its claim again.
+        """
         with self._lock:
-            if key in self._held:  # the server would give it to this process again
+            if key in self._held:  # the server grants a lock twice to the same connection
                 return False
             connection = self._connected_claims()
             if time.monotonic() < self._no_claim_before:
                 return False
-            if self._locked(connection, key):
+            is_granted = self._try_lock(connection, key)
+            if is_granted:
                 self._held.add(key)
-            if self._held and (self._keeper is None or not self._keeper.is_alive()):
+            has_keeper = self._keeper is not None and self._keeper.is_alive()
+            if self._held and not has_keeper:
                 self._keeper = threading.Thread(target=self._keep_claims, daemon=True)
                 self._keeper.start()
-            return key in self._held
+            return is_granted
 
     def _connected_claims(self) -> sqlalchemy.Connection:
-        """Return the connection of all claims of the process; a new one takes again those that
-        ended with the one before it. For the holder of the lock.
+        """Return the connection that holds all claims of the process.
+
+        A lost connection is replaced by a new one, which claims the same keys again. The caller
+        holds `self._lock`.
         """
         if self._claims is not None:
             return self._claims
-        connection = self._single.connect()
+        connection = self._autocommit_engine.connect()
         self._claims = connection
         try:
-            connection.exec_driver_sql(_GONE)
-            age_s = float(connection.exec_driver_sql(_AGE).scalar() or 0.0)
+            connection.exec_driver_sql(_KEEP_ALIVE)
+            age_s = float(connection.exec_driver_sql(_SERVER_AGE).scalar() or 0.0)
             for key in self._held:
-                self._locked(connection, key)
+                self._try_lock(connection, key)
         except SQLAlchemyError:
             self._forget_claims()
             raise
-        grace_s = _GRACE_S if self._had_claims else _GRACE_S - age_s
+        grace_s = _GRACE_S
+        if not self._had_claims:  # the process is new; only a recent restart matters
+            grace_s = _GRACE_S - age_s
         self._no_claim_before = time.monotonic() + grace_s
         self._had_claims = True
         return connection
 
-    def _locked(self, connection: sqlalchemy.Connection, key: str) -> bool:
+    def _try_lock(self, connection: sqlalchemy.Connection, key: str) -> bool:
         """Return True if the database grants the lock of a key; a lost connection is forgotten."""
         query = "SELECT pg_try_advisory_lock(%s)"
         try:
-            return bool(connection.exec_driver_sql(query, (_number(key),)).scalar())
+            return bool(connection.exec_driver_sql(query, (_lock_number(key),)).scalar())
         except SQLAlchemyError:
             self._forget_claims()
             raise
 
     def _forget_claims(self) -> None:
-        lost, self._claims = self._claims, None
+        """Close the connection of the claims, which was lost; `_held` keeps their keys."""
+        lost = self._claims
+        self._claims = None
         if lost is not None:
             with suppress(SQLAlchemyError):
                 lost.invalidate()
                 lost.close()
 
     def _keep_claims(self) -> None:
-        """Look after the connection of the claims as long as there are any."""
+        """Check the connection of the claims every second, and replace it if it is lost; return
+        when no claim is left.
+        """
         while True:
             time.sleep(_KEEP_S)
             with self._lock:
                 if not self._held:
                     return
-                with suppress(SQLAlchemyError):  # the next turn tries again
-                    try:
-                        self._connected_claims().exec_driver_sql("SELECT 1")
-                    except SQLAlchemyError:
-                        self._forget_claims()
-                        self._connected_claims()
+                with suppress(SQLAlchemyError):  # the next second tries again
+                    self._reconnect_if_lost()
+
+    def _reconnect_if_lost(self) -> None:
+        try:
+            self._connected_claims().exec_driver_sql("SELECT 1")
+        except SQLAlchemyError:
+            self._forget_claims()
+            self._connected_claims()
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
+        """Turn errors of the database into StoreError, or into _GoneError if it may answer later."""
         try:
             yield
         except ModuleNotFoundError as exc:
@@ -251,28 +279,55 @@ def shared_database(url: str, process: int) -> SharedDatabase:
         return _opened[url, process]
 
 
-def _made(execute: Execute) -> str:
-    """Return the identity of the database, whose tables are there then."""
-    if not execute(_THERE):
-        tables = TABLES.replace("INTEGER PRIMARY KEY", "BIGSERIAL PRIMARY KEY").replace(
-            "INTEGER", "BIGINT"
-        )
-        for statement in (tables.replace("REAL", "DOUBLE PRECISION") + _OWN).split(";"):
+def _create_tables(execute: Execute) -> str:
+    """Create the tables that are missing, and return the identity of the database."""
+    if not execute(_HAS_TABLES):
+        tables = TABLES.replace("INTEGER PRIMARY KEY", "BIGSERIAL PRIMARY KEY")
+        tables = tables.replace("INTEGER", "BIGINT")
+        tables = tables.replace("REAL", "DOUBLE PRECISION")
+        statements = tables + _IDENTITY_TABLE
+        for statement in statements.split(";"):
             execute(statement)
         execute("INSERT INTO reply_store VALUES (?)", (uuid.uuid4().hex,))
     execute(BATCHES)
-    return str(execute("SELECT id FROM reply_store")[0][0])
+    [[identity]] = execute("SELECT id FROM reply_store")
+    return str(identity)
 
 
-def _number(key: str) -> int:
+def _execute(
+    connection: sqlalchemy.Connection, query: str, values: Sequence[Any]
+) -> list[tuple[Any, ...]]:
+    """Execute a statement with "?" for each value, and return its rows; [] if it returns none."""
+    escaped = tuple(map(_escaped, values))
+    cursor = connection.exec_driver_sql(query.replace("?", "%s"), escaped)
+    if not cursor.returns_rows:
+        return []
+    rows = []
+    for row in cursor:
+        rows.append(tuple(map(_unescaped, row)))
+    return rows
+
+
+def _lock_number(key: str) -> int:
+    """Return the number of the lock of a key: its first 64 bits, as a signed integer."""
     return int(key[:16], 16) - 2**63
 
 
 def _escaped(value: Any) -> Any:
-    return value.replace("\\", "\\\\").replace("\0", "\\0") if isinstance(value, str) else value
+    """Escape NUL in a text by a backslash, since PostgreSQL stores no NUL; return other values
+    unchanged.
+    """
+    if not isinstance(value, str):
+        return value
+    return value.replace("\\", "\\\\").replace("\0", "\\0")
 
 
-def _plain(value: Any) -> Any:
+def _unescaped(value: Any) -> Any:
+    """Return the value that `_escaped` has escaped."""
     if isinstance(value, str) and "\\" in value:
-        return re.sub(r"\\(.)", lambda found: "\0" if found[1] == "0" else found[1], value)
+        return re.sub(r"\\(.)", _unescaped_character, value)
     return value
+
+
+def _unescaped_character(escape: re.Match[str]) -> str:
+    return "\0" if escape[1] == "0" else escape[1]
