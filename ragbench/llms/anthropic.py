@@ -32,16 +32,20 @@ _HINTS = {
     404: "no such model; set RAG_EVAL_ANTHROPIC_MODEL, or name another one as 'anthropic:<model>'",
 }
 _BATCHES = "/v1/messages/batches"
-_CLOCKS_S = 86_400.0  # by which two clocks may differ
+_MAX_CLOCK_DIFFERENCE_S = 86_400.0
 _FINISHES = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
 _TOOL = "give_reply"
+_SCHEMA_MARKS = ("output_config", "output_format", "structured")
+"""Words of an error about the schema."""
 
 
 class ClaudeBlock(BaseModel):
+    """A part of a message's content; the fields of all these classes are Anthropic's."""
+
     type: str
     text: str | None = None
     name: str | None = None
@@ -79,7 +83,10 @@ class ClaudeLine(BaseModel):
 
 
 class Claude(Reader):
-    """One model of Anthropic's. A parameter that it refuses is left out from then on."""
+    """One of Anthropic's models.
+
+    A parameter that the model refuses is left out of this request and of all later ones.
+    """
 
     def __init__(self, model: str, key: str, base_url: str | None) -> None:
         super().__init__(f"anthropic:{model}", (key,))
@@ -90,8 +97,12 @@ class Claude(Reader):
         self._takes_schema = True
 
     def send(self, request: Request, timeout_s: float) -> Reply:
-        """Send one request once; raises RequestError."""
-        post = self._client.post  # before the clock starts
+        """Return the reply to a request; a request with a refused parameter is sent again without it.
+
+        Raises:
+            RequestError: the request failed.
+        """
+        post = self._client.post  # loads the SDK before the clock starts
         while True:
             body = self._body(request)
             start = time.perf_counter()
@@ -104,48 +115,62 @@ class Claude(Reader):
 
     def submit(self, batch: "Batch") -> str:
         """Submit a batch and return its id; raises RequestError."""
-        rows = [{"custom_id": each.key, "params": self._body(each)} for each in batch.requests]
-        return self._asked(ClaudeBatch, self._client.post, _BATCHES, body={"requests": rows}).id
+        requests = []
+        for request in batch.requests:
+            requests.append({"custom_id": request.key, "params": self._body(request)})
+        body = {"requests": requests}
+        return self._call(ClaudeBatch, self._client.post, _BATCHES, body=body).id
 
     def find(self, batch: "Batch") -> list[str]:
-        """Return the ids of the provider's batches that may be this one, whose process was killed
-        before it noted the id: those with as many requests, created within a day of it, the nearest
-        in time first. Raises RequestError.
+        """Return the ids of the provider's batches that may be this one, the nearest in time first.
+
+        A candidate has as many requests and was created within a day of this batch. It is for a
+        batch whose process was killed between the submission and noting the id.
+
+        Raises:
+            RequestError: the list of batches could not be read.
         """
 
         def apart_s(other: ClaudeBatch) -> float:
             return abs(other.created_at.timestamp() - batch.created)
 
-        similar = [
-            other
-            for other in self._asked(ClaudeBatches, self._client.get, f"{_BATCHES}?limit=1000").data
-            if sum(other.request_counts.values()) == len(batch.requests)
-            and apart_s(other) < _CLOCKS_S
-        ]
-        return [other.id for other in sorted(similar, key=apart_s)]
+        page = self._call(ClaudeBatches, self._client.get, f"{_BATCHES}?limit=1000")
+        candidates = []
+        for other in page.data:
+            has_as_many = sum(other.request_counts.values()) == len(batch.requests)
+            if has_as_many and apart_s(other) < _MAX_CLOCK_DIFFERENCE_S:
+                candidates.append(other)
+        candidates.sort(key=apart_s)
+        return [other.id for other in candidates]
 
     def poll(self, batch: "Batch") -> int | Outcomes:
         """Return the number of requests of a batch that are done; once the batch has ended, a pair
-        (key, outcome) per request instead. Raises RequestError.
+        (key, outcome) per request instead.
 
         The outcome is the `Reply`; the server's words, if the request failed; or the type of a result
         without content: "expired" or "canceled".
+
+        Raises:
+            RequestError: the state or the results could not be read.
         """
         path = f"{_BATCHES}/{batch.id}"
-        state = self._asked(ClaudeBatch, self._client.get, path)
+        state = self._call(ClaudeBatch, self._client.get, path)
         if state.processing_status != "ended":
             return len(batch.requests) - state.request_counts.get("processing", 0)
         text = self._text(self._client.get, f"{path}/results", BATCH_TIMEOUT_S)
         outcomes: Outcomes = []
-        for content in filter(str.strip, text.split("\n")):
+        for content in text.split("\n"):
+            if not content.strip():
+                continue
             line = self.in_form(ClaudeLine, content)
+            body = line.result.get("message") or line.result.get("error")
             outcome: Reply | str = str(line.result.get("type"))
-            if body := line.result.get("message") or line.result.get("error"):
+            if body:
                 outcome = outcome_of(self._reply, body)
             outcomes.append((line.custom_id, outcome))
         return outcomes
 
-    def _asked(self, form: type[Form], call: Callable[..., str], path: str, **content: Any) -> Form:
+    def _call(self, form: type[Form], call: Callable[..., str], path: str, **content: Any) -> Form:
         """Return the reply to a call about batches, in its form; raises RequestError."""
         return self.in_form(form, self._text(call, path, BATCH_TIMEOUT_S, **content))
 
@@ -164,6 +189,10 @@ class Claude(Reader):
         return client
 
     def _body(self, request: Request) -> dict[str, Any]:
+        """Return the body of a request, without parameters that the model has refused.
+
+        A model that takes no schema is forced to call a tool with the schema as its input.
+        """
         body: dict[str, Any] = {
             "model": self._model,
             "max_tokens": request.max_tokens,
@@ -176,8 +205,12 @@ class Claude(Reader):
         if request.schema is not None and self._takes_schema:
             body["output_config"] = {"format": {"type": "json_schema", "schema": request.schema}}
         elif request.schema is not None:
-            tool = {"name": _TOOL, "description": "Give the reply in this form."}
-            body["tools"] = [tool | {"input_schema": request.schema}]
+            tool = {
+                "name": _TOOL,
+                "description": "Give the reply in this form.",
+                "input_schema": request.schema,
+            }
+            body["tools"] = [tool]
             body["tool_choice"] = {"type": "tool", "name": _TOOL}
         return body
 
@@ -204,8 +237,10 @@ class Claude(Reader):
         raise failed
 
     def _adapted(self, failed: RequestError, body: dict[str, Any]) -> bool:
-        """Return True if the request can be sent in another form after this refusal. Each step goes
-        one way, so it ends.
+        """Leave out the parameter that the model refuses; return False if the failure has another
+        reason.
+
+        No parameter is taken back, so at most two requests are refused.
         """
         if failed.status != 400:
             return False
@@ -215,29 +250,30 @@ class Claude(Reader):
                 warn_of_temperature(self.name)
             self._takes_temperature = False
             return True
-        if "output_config" in body and any(
-            mark in message for mark in ("output_config", "output_format", "structured")
-        ):
+        if "output_config" in body and any(mark in message for mark in _SCHEMA_MARKS):
             self._takes_schema = False  # an older model: a forced tool does the same
             return True
         return False
 
     def _reply(self, text: str, latency_s: float) -> Reply:
+        """Return the reply in a response; raises RequestError if it has another form."""
         reply = self.in_form(ClaudeReply, text)
-        parts, usage = [], reply.usage
+        parts = []
         for block in reply.content:
             if block.type == "text":
                 parts.append(block.text or "")
             elif block.type == "tool_use" and block.name == _TOOL:
                 parts.append(json.dumps(block.input, ensure_ascii=False))
-        # The three are disjoint parts of the input; all of them are paid for.
-        read = (
-            usage.input_tokens + usage.cache_creation_input_tokens + usage.cache_read_input_tokens
-        )
+        usage = reply.usage
+        input_tokens = usage.input_tokens
+        input_tokens += (
+            usage.cache_creation_input_tokens
+        )  # not part of `input_tokens`, and paid for
+        input_tokens += usage.cache_read_input_tokens
         return Reply(
             "".join(parts),
             reply.model or self._model,
-            read,
+            input_tokens,
             usage.output_tokens,
             latency_s,
             _FINISHES.get(reply.stop_reason or "", "stop"),

@@ -1,6 +1,4 @@
-"""Many prompts at once, in order, without losing anything: the one place where requests run
-concurrently.
-"""
+"""Completions of many prompts: all concurrent requests to models are sent here."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -35,23 +33,27 @@ def generate_many(
 ) -> list[Completion]:
     """Return one completion per prompt, in the order of the prompts.
 
-    Replies in the reply store are taken from there; up to `concurrency` other requests are on their
-    way at once. A server that asks to wait (429, 503, 529, with or without Retry-After) is waited
-    for. A request that fails for good becomes a completion with an empty text and the reason in
-    `error`, and the others continue; when the reason concerns all (wrong key, no such model, no
-    server, budget spent), the rest is not sent and carries the same reason. Identical prompts are
-    sent once. `samples` numbers each prompt's repetition (default: all 0). `timeout_s` bounds each
-    try of a request; its wait in the server's queue, behind requests of this call, does not count,
-    and after a time-out fewer are sent at once (`ragbench.llms.pace`). After two seconds a progress
-    bar appears, with `label` before it.
+    Replies in the reply store are reused, and identical prompts are sent once. A request that a busy
+    server refuses (429, 503, 529) is sent again after the time that the server asks for. A request
+    that fails for good becomes a completion with an empty text and the reason in `error`, and the
+    other requests continue. If every request would fail alike (wrong key, unknown model, no server,
+    budget spent), no further one is sent, and all get the same `error`.
 
-    Ctrl-C ends at once. Replies received by then are in the reply store; the next call asks for
-    the rest only.
+    Ctrl-C ends the call at once. Replies received by then are in the reply store, so that the next
+    call sends the other requests only. Inside `dry_run` nothing is sent, and a reply that is not in
+    the store is replaced by a stand-in.
 
-    Inside `dry_run` nothing is sent, and a reply that is not in the store has a stand-in.
+    Args:
+        llm: a model of `load_llm`, or any object with a `generate` method. The latter bounds its own
+            time, and gets `schema` and `sample` only if they are used.
+        samples: the number of the repetition of each prompt; default: 0 for all.
+        concurrency: how many requests run at once, at most.
+        timeout_s: bounds each try of a request, without its wait in the server's queue behind
+            requests of this call; after a time-out fewer run at once (`ragbench.llms.pace`).
+        label: the text before the progress bar, which appears after two seconds.
 
-    Any object with a `generate` method will do as `llm`; with one that is not from `load_llm`,
-    `timeout_s` is its own affair, and `schema` and `sample` are passed on only when they are used.
+    Raises:
+        ConfigError: an argument is invalid, or no request can be made of it.
 
     >>> from ragbench.llms import ScriptedLLM
     >>> [reply.text for reply in generate_many(ScriptedLLM(["one", "two"]), ["first?", "second?"])]
@@ -72,8 +74,8 @@ def generate_many(
     if schema is not None:
         options["schema"] = schema
     requests = {pair: _request(llm, *pair, options) for pair in pairs}
-    completions = _known_completions(llm, requests)
-    pending = [pair for pair in requests if pair not in completions]
+    known = _known_completions(llm, requests)
+    pending = [pair for pair in requests if pair not in known]
     at_once = min(concurrency, getattr(llm, "max_concurrency", None) or concurrency)
     stop = threading.Event()
 
@@ -86,35 +88,57 @@ def generate_many(
             return llm.generate(text, **{**options, "sample": sample})
         return llm.generate(text, **options)
 
-    n_known = len(completions)
     try:
-        with progress_bar(len(requests), label or llm.name, "replies", initial=n_known) as bar:
-            work = ThreadedCalls(
-                pending,
-                lambda pair: _attempt(call, pair, llm.name),
-                at_once=at_once,
-                name=llm.name,
-                meanwhile=lambda: bar.update(0),
-            )
-            for pair, outcome in work:
-                if isinstance(outcome, BaseException):
-                    raise outcome
-                completions[pair], concerns_all_requests = outcome
-                not_sent = work.stop() if concerns_all_requests else []
-                for other in not_sent:
-                    completions[other] = completions[pair]
-                bar.update(1 + len(not_sent))
+        with progress_bar(len(requests), label or llm.name, "replies", initial=len(known)) as bar:
+            received = _send_all(pending, call, llm.name, at_once, bar)
     finally:
         stop.set()  # a reply that a thread receives after Ctrl-C goes to the store
-    in_order = []
+    completions = known | received
+    in_order: list[Completion] = []
+    repeated: set[_Pair] = set()
     for pair in pairs:
-        in_order.append(completions[pair])
-        completions[pair] = _repeated(completions[pair])
+        completion = completions[pair]
+        in_order.append(_without_costs(completion) if pair in repeated else completion)
+        repeated.add(pair)
     return in_order
 
 
+def _send_all(
+    pairs: Sequence[_Pair],
+    call: Callable[[_Pair], Completion],
+    name: str,
+    at_once: int,
+    bar: Any,
+) -> dict[_Pair, Completion]:
+    """Return the completions of these pairs, `at_once` at a time. Once a failure would repeat for every
+    request, no further one is sent, and the others get the same failure.
+
+    Raises:
+        ConfigError: a request cannot be made at all.
+    """
+    completions = {}
+    work = ThreadedCalls(
+        pairs,
+        lambda pair: _attempt(call, pair, name),
+        at_once=at_once,
+        name=name,
+        meanwhile=lambda: bar.update(0),
+    )
+    for pair, outcome in work:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        completion, concerns_all_requests = outcome
+        completions[pair] = completion
+        bar.update(1)
+        if concerns_all_requests:
+            for unsent in work.stop():
+                completions[unsent] = completion
+                bar.update(1)
+    return completions
+
+
 def _request(llm: LLM, text: str, sample: int, options: dict[str, Any]) -> Request:
-    """Return the request for a prompt, as the reply store and a dry run know it."""
+    """Return the request for a prompt; the reply store and a dry run recognise it by its key."""
     if isinstance(llm, StoredLLM):
         return llm.request(text, **{"schema": None, **options}, sample=sample)
     provider, _, model = llm.name.partition(":")
@@ -122,8 +146,8 @@ def _request(llm: LLM, text: str, sample: int, options: dict[str, Any]) -> Reque
 
 
 def _known_completions(llm: LLM, requests: Mapping[_Pair, Request]) -> dict[_Pair, Completion]:
-    """Return the completions that need no request: from the reply store, and inside `dry_run` a
-    stand-in for every other one.
+    """Return the completions that need no request: those in the reply store; inside `dry_run` all,
+    with a stand-in for each missing one.
     """
     completions: Sequence[Completion | None] = [None] * len(requests)
     if isinstance(llm, StoredLLM):
@@ -137,9 +161,11 @@ def _known_completions(llm: LLM, requests: Mapping[_Pair, Request]) -> dict[_Pai
     return known
 
 
-def _repeated(completion: Completion) -> Completion:
-    """Return the same completion for a second prompt of the same text: it took no time and cost nothing."""
-    return completion if completion.error else replace(completion, cached=True, latency_s=0.0)
+def _without_costs(completion: Completion) -> Completion:
+    """Return the completion for a repetition of a prompt, which took no time and cost nothing."""
+    if completion.error:
+        return completion
+    return replace(completion, cached=True, latency_s=0.0)
 
 
 def _attempt(

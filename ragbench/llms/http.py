@@ -1,6 +1,6 @@
-"""HTTP within bounds: one client for language models and for systems under test, and what failed.
+"""HTTP within bounds: one client for language models and for systems under test, and its failures.
 
-A reply has a deadline and a size that bound it as a whole. Keys and passwords are in no message.
+The whole reply has a deadline and a maximum size. Messages contain no keys and no passwords.
 """
 
 import json
@@ -22,11 +22,12 @@ from ragbench.store.replies import Reply
 
 _CONNECT_S = 10.0
 BATCH_TIMEOUT_S = 300.0
-"""The time that a thousand requests, or their replies, may take on their way."""
+"""The time for sending a thousand requests, or receiving their replies."""
 
 Outcomes = list[tuple[str, Reply | str]]
-"""Of a batch that has ended: pairs of a request's key and its `Reply`, or a text that states why there
-is none: the server's words, "expired", "canceled". Of several pairs with one key the reply counts.
+"""Pairs of a request's key and its outcome in a batch that has ended: the `Reply`, or a text that
+states why there is none: the server's words, "expired", "canceled". A key may have several pairs; if
+one of them has a reply, it counts.
 """
 
 
@@ -39,8 +40,8 @@ def outcome_of(read: Callable[[str, float], Reply], body: object) -> Reply | str
 
 
 class Response(NamedTuple):
-    """A whole reply (with what it echoes of secrets), and when it began and ended, in ms from the
-    request.
+    """A whole reply, in which an echoed secret is not masked, and when it began and ended, in ms from
+    the request.
     """
 
     status: int
@@ -51,8 +52,8 @@ class Response(NamedTuple):
 
 
 class Transport(Reader):
-    """A client of one server; threads may share it. `close` ends its connections, as does the end
-    of its use.
+    """A client of one server; threads may share it. `close` ends its connections, as does garbage
+    collection.
     """
 
     def __init__(
@@ -81,10 +82,14 @@ class Transport(Reader):
         way_out: str,
         **content: Any,
     ) -> Response:
-        """Return the reply to one request, of any status; raises RequestError, with `way_out` where
-        no server answers.
+        """Return the reply to one request, of any status.
 
-        `content` is that of `httpx.Client.build_request`: json, data, headers. No cookies are kept.
+        Args:
+            way_out: a hint for the error message if no server answers.
+            content: as for `httpx.Client.build_request`: json, data, headers. No cookies are kept.
+
+        Raises:
+            RequestError: no whole reply was received.
         """
         import httpx
 
@@ -94,10 +99,14 @@ class Transport(Reader):
         try:
             response = self._client.send(request)
             ended = time.perf_counter()
-            first = request.extensions.get("first_byte_at", ended)
-            text = response.content.decode("utf-8-sig", "replace")
-            times = (1000 * (first - start), 1000 * (ended - start))
-            return Response(response.status_code, response.headers, text, *times)
+            first_byte_at = request.extensions.get("first_byte_at", ended)
+            return Response(
+                response.status_code,
+                response.headers,
+                response.content.decode("utf-8-sig", "replace"),
+                first_byte_ms=1000 * (first_byte_at - start),
+                total_ms=1000 * (ended - start),
+            )
         except (OutOfBoundsError, httpx.RequestError) as exc:
             failure = self.failure_of(exc, address(url), timeout_s, way_out)
         # out here, so that httpx's error, which holds the request and its key, is not its context
@@ -105,20 +114,28 @@ class Transport(Reader):
 
 
 class Server(Transport):
-    """JSON by HTTP from one provider: its address, the key for it, and how errors of it are worded."""
+    """JSON by HTTP from one provider: its address and key, hints for the statuses of its errors, and the
+    way out if it does not answer.
+    """
 
     def __init__(
         self, name: str, base_url: str, key: str | None, hints: Mapping[int, str], way_out: str
     ) -> None:
-        headers = {"Authorization": f"Bearer {key}"} if key else None
-        super().__init__(name, (key,) if key else (), headers=headers)
-        self.address, self._hints, self._way_out = address(base_url), hints, way_out
+        if key:
+            super().__init__(name, (key,), headers={"Authorization": f"Bearer {key}"})
+        else:
+            super().__init__(name, ())
+        self.address = address(base_url)
+        self._hints = hints
+        self._way_out = way_out
 
     def post(
         self, path: str, payload: Mapping[str, Any], timeout_s: float, form: type[Form]
     ) -> Form:
-        """Return the server's JSON reply in its documented form; raises RequestError. All of it
-        must be there within `timeout_s`.
+        """Return the server's JSON reply in its documented form.
+
+        Raises:
+            RequestError: the reply was not complete within `timeout_s`, or has another form.
         """
         return self.in_form(form, self.text("POST", path, timeout_s, json=payload))
 
@@ -131,8 +148,7 @@ class Server(Transport):
 
 
 def address(base_url: str) -> str:
-    """Return the address without user, password, query and trailing slash: what may be shown and
-    stored.
+    """Return the address without user, password, query and trailing slash, to show and store it.
 
     >>> address("https://me:secret@host:8000/v1/?token=x")
     'https://host:8000/v1'

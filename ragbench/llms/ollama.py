@@ -14,7 +14,9 @@ _SMALLEST_CONTEXT = 4096
 
 def tokens(count: object) -> int:
     """Return a server's usage figure; 0 without one."""
-    return count if isinstance(count, int) and 0 <= count < 2**53 else 0
+    if isinstance(count, int) and 0 <= count < 2**53:
+        return count
+    return 0
 
 
 Tokens = Annotated[int, BeforeValidator(tokens)]
@@ -51,7 +53,7 @@ class Ollama(Server):
         self._lock = threading.Lock()
 
     def send(self, request: Request, timeout_s: float) -> Reply:
-        """Send one request once; raises RequestError."""
+        """Return the reply to a request; raises RequestError."""
         payload: dict[str, Any] = {
             "model": self._model,
             "messages": messages(request),
@@ -69,19 +71,24 @@ class Ollama(Server):
         reply = self.post("/api/chat", payload, timeout_s, OllamaReply)
         latency_s = time.perf_counter() - start
         finish = "length" if reply.done_reason == "length" else "stop"
-        counts = reply.prompt_eval_count, reply.eval_count
-        model = reply.model or self._model
-        return Reply(reply.message.content, model, *counts, latency_s, finish)
+        return Reply(
+            reply.message.content,
+            reply.model or self._model,
+            reply.prompt_eval_count,
+            reply.eval_count,
+            latency_s,
+            finish,
+        )
 
     def _context_for(self, request: Request) -> int:
-        """Return the window to ask for, by the prompt's size: Ollama cuts a prompt that does not
-        fit, without an error.
+        """Return the context window to ask for, in tokens. (Ollama cuts a longer prompt without an
+        error.)
 
-        It only ever grows, in powers of two, because each change loads the model anew. Three bytes
-        per token is on the safe side for prose in any script.
+        The window only grows, in powers of two, because each change makes Ollama load the model
+        again. Prose in any script has at least three bytes per token.
         """
-        size = len(request.prompt.encode()) + len((request.system or "").encode())
-        needed = size // 3 + request.max_tokens + 256
+        n_bytes = len(request.prompt.encode()) + len((request.system or "").encode())
+        needed = n_bytes // 3 + request.max_tokens + 256
         with self._lock:
             while self._context < needed:
                 self._context *= 2
@@ -89,11 +96,11 @@ class Ollama(Server):
 
 
 def messages(request: Request, *, extra_system: str = "") -> list[dict[str, str]]:
-    """Return system and user message as chat interfaces take them; `extra_system` is added to the
-    system message.
+    """Return the messages of a chat: the system message, to which `extra_system` is added, if there is
+    one, and the user's.
     """
+    user_message = {"role": "user", "content": request.prompt}
     system = "\n\n".join(part for part in (request.system, extra_system) if part)
-    return [
-        *([{"role": "system", "content": system}] if system else []),
-        {"role": "user", "content": request.prompt},
-    ]
+    if not system:
+        return [user_message]
+    return [{"role": "system", "content": system}, user_message]

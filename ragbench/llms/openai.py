@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ragbench.store.submissions import Batch
 
 _CHAT = "/v1/chat/completions"
-_ENDINGS = {
+_OUTCOMES = {
     "completed": "no result",
     "failed": "refused",
     "expired": "expired",
@@ -31,14 +31,18 @@ _ENDINGS = {
     "cancelled": "canceled",
     "batch_cancelled": "canceled",
 }
-"""The states of a batch that has ended, and codes of requests without a reply -> what became of
-them."""
+"""State of a batch that has ended, or error code of a request in it -> outcome of the request."""
 _PAGES = 100  # of a hundred batches each
+_REFUSALS = (400, 422, 501)  # statuses of a server that does not take a parameter
 HOSTED = "https://api.openai.com/v1"
-_SCHEMA_MARKS = "response_format json_schema schema grammar structured".split()
+_FINISHES = {"length": "length", "content_filter": "refusal"}
+_SCHEMA_MARKS = ("response_format", "json_schema", "schema", "grammar", "structured")
+"""Words of an error about the schema."""
 
 
 class ChatPart(BaseModel):
+    """A part of a message's content; the fields of all these classes are OpenAI's."""
+
     text: str | None = None
 
 
@@ -87,7 +91,10 @@ class BatchLine(BaseModel):
 
 
 class OpenAI(Server):
-    """One model of one server. A parameter that the server refuses is left out from then on."""
+    """One model of one server.
+
+    A parameter that the server refuses is left out of this request and of all later ones.
+    """
 
     def __init__(self, model: str, base_url: str, key: str | None) -> None:
         hints = {
@@ -106,13 +113,17 @@ class OpenAI(Server):
             "start it, or set RAG_EVAL_OPENAI_BASE_URL to where it runs",
         )
         self._model = model
-        self._limit = "max_tokens"
+        self._limit_field = "max_tokens"
         self._takes_temperature = True
         self._takes_schema = True
         self.origin = self.address
 
     def send(self, request: Request, timeout_s: float) -> Reply:
-        """Send one request once; raises RequestError."""
+        """Return the reply to a request; a request with a refused parameter is sent again without it.
+
+        Raises:
+            RequestError: the request failed.
+        """
         while True:
             start = time.perf_counter()
             payload = self._payload(request)
@@ -124,69 +135,103 @@ class OpenAI(Server):
                     raise
 
     def submit(self, batch: "Batch") -> str:
-        """Submit a batch and return its id; raises RequestError."""
-        rows = [
-            {"custom_id": each.key, "method": "POST", "url": _CHAT, "body": self._payload(each)}
-            for each in batch.requests
-        ]
-        file = ("batch.jsonl", "\n".join(map(json.dumps, rows)).encode())
-        form = {"data": {"purpose": "batch"}, "files": {"file": file}}
-        content = {
-            "input_file_id": self._asked(BatchObject, "POST", "/files", **form).id,
+        """Upload the requests of a batch as a file, submit it, and return the id of the batch.
+
+        Raises:
+            RequestError: the upload or the submission failed.
+        """
+        lines = []
+        for request in batch.requests:
+            line = {
+                "custom_id": request.key,
+                "method": "POST",
+                "url": _CHAT,
+                "body": self._payload(request),
+            }
+            lines.append(json.dumps(line))
+        content = "\n".join(lines).encode()
+        form = {"data": {"purpose": "batch"}, "files": {"file": ("batch.jsonl", content)}}
+        file = self._call(BatchObject, "POST", "/files", **form)
+        order = {
+            "input_file_id": file.id,
             "endpoint": _CHAT,
             "completion_window": "24h",
             "metadata": {"tag": batch.tag},
         }
-        return self._asked(BatchObject, "POST", "/batches", json=content).id
+        return self._call(BatchObject, "POST", "/batches", json=order).id
 
     def find(self, batch: "Batch") -> list[str]:
-        """Return the id of a batch that was submitted when its process was killed, by its tag. Raises
-        RequestError.
+        """Return the ids of the server's batches with the tag of this one; [] if there is none.
+
+        It is for a batch whose process was killed between the submission and noting the id.
+
+        Raises:
+            RequestError: the list of batches could not be read.
         """
         query = "/batches?limit=100"
         for _ in range(_PAGES):
-            page = self._asked(BatchPage, "GET", query)
-            mine = [other for other in page.data if other.metadata == {"tag": batch.tag}]
-            if mine or not (page.has_more and page.data):
-                return [other.id for other in mine]
+            page = self._call(BatchPage, "GET", query)
+            with_tag = [other.id for other in page.data if other.metadata == {"tag": batch.tag}]
+            is_last_page = not (page.has_more and page.data)
+            if with_tag or is_last_page:
+                return with_tag
             query = f"/batches?limit=100&after={page.data[-1].id}"
         return []
 
     def poll(self, batch: "Batch") -> int | Outcomes:
         """Return the number of requests of a batch that are done; once the batch has ended, pairs
-        (key, outcome) instead. Raises RequestError.
+        (key, outcome) instead.
 
         The first pair of each request has the state in which the batch ended, with the server's
-        errors; a second one, if a file of results has the request, has the `Reply`, the server's
-        words if the request failed, or "expired" or "canceled".
+        errors. A request that is in a file of results has a second pair with its outcome: the
+        `Reply`, the server's words if the request failed, "expired" or "canceled".
+
+        Raises:
+            RequestError: the state or a file of results could not be read.
         """
-        state = self._asked(BatchObject, "GET", f"/batches/{batch.id}")
-        if state.status not in _ENDINGS:
-            return (state.request_counts or {}).get("completed", 0)
-        reason = self.clean(json.dumps(state.errors)) if state.errors else ""
-        ending = f"{_ENDINGS[state.status]} {reason}".strip()
-        outcomes: Outcomes = [(each.key, ending) for each in batch.requests]
-        for file in filter(None, (state.output_file_id, state.error_file_id)):
-            text = self.text("GET", f"/files/{file}/content", BATCH_TIMEOUT_S)
-            for content in filter(str.strip, text.split("\n")):
-                line = self.in_form(BatchLine, content)
-                code = str((line.error or {}).get("code"))
-                body = (line.response or {}).get("body") or {"error": line.error}
-                outcome = _ENDINGS.get(code) or outcome_of(self._reply, body)
-                outcomes.append((line.custom_id, outcome))
+        state = self._call(BatchObject, "GET", f"/batches/{batch.id}")
+        if state.status not in _OUTCOMES:
+            counts = state.request_counts or {}
+            return counts.get("completed", 0)
+        ending = _OUTCOMES[state.status]
+        if state.errors:
+            reason = self.clean(json.dumps(state.errors))
+            ending = f"{ending} {reason}"
+        outcomes: Outcomes = [(request.key, ending) for request in batch.requests]
+        for file_id in (state.output_file_id, state.error_file_id):
+            if file_id:
+                outcomes += self._outcomes_in_file(file_id)
         return outcomes
 
-    def _asked(self, form: type[Form], method: str, path: str, **content: Any) -> Form:
+    def _outcomes_in_file(self, file_id: str) -> Outcomes:
+        """Return the pairs (key, outcome) in a file of results."""
+        text = self.text("GET", f"/files/{file_id}/content", BATCH_TIMEOUT_S)
+        outcomes: Outcomes = []
+        for content in text.split("\n"):
+            if not content.strip():
+                continue
+            line = self.in_form(BatchLine, content)
+            error = line.error or {}
+            response = line.response or {}
+            outcome: Reply | str | None = _OUTCOMES.get(str(error.get("code")))
+            if not outcome:
+                outcome = outcome_of(self._reply, response.get("body") or {"error": line.error})
+            outcomes.append((line.custom_id, outcome))
+        return outcomes
+
+    def _call(self, form: type[Form], method: str, path: str, **content: Any) -> Form:
+        """Return the reply to a call about files or batches; raises RequestError."""
         return self.in_form(form, self.text(method, path, BATCH_TIMEOUT_S, **content))
 
     def _payload(self, request: Request) -> dict[str, Any]:
-        payload: dict[str, Any] = {"model": self._model, self._limit: request.max_tokens}
+        """Return the body of a request, without parameters that the server has refused."""
+        payload: dict[str, Any] = {"model": self._model, self._limit_field: request.max_tokens}
         if self._takes_temperature:
             payload["temperature"] = request.temperature
         instruction = ""
         if request.schema is not None and self._takes_schema:
-            named = {"name": "reply", "schema": request.schema, "strict": True}
-            payload["response_format"] = {"type": "json_schema", "json_schema": named}
+            schema = {"name": "reply", "schema": request.schema, "strict": True}
+            payload["response_format"] = {"type": "json_schema", "json_schema": schema}
         elif request.schema is not None:
             instruction = (
                 "Reply with one JSON object that follows this JSON schema, and nothing else:\n"
@@ -196,14 +241,16 @@ class OpenAI(Server):
         return payload
 
     def _adapted(self, failed: RequestError, payload: Mapping[str, Any]) -> bool:
-        """Return True if the request can be sent in another form after this refusal. Each step goes
-        one way, so it ends.
+        """Leave out or rename the parameter that the server refuses; return False if the failure has
+        another reason.
+
+        No parameter is taken back, so at most three requests are refused.
         """
-        if failed.status not in (400, 422, 501):
+        if failed.status not in _REFUSALS:
             return False
         message = failed.body
         if "max_tokens" in payload and "max_completion_tokens" in message:
-            self._limit = "max_completion_tokens"
+            self._limit_field = "max_completion_tokens"
             return True
         if "temperature" in payload and "temperature" in message:
             if self._takes_temperature:
@@ -216,21 +263,30 @@ class OpenAI(Server):
         return False
 
     def _reply(self, text: str, latency_s: float) -> Reply:
+        """Return the reply in a response; raises RequestError if it has another form."""
         reply = self.in_form(ChatReply, text)
-        choice, usage = reply.choices[0], reply.usage or ChatUsage()
-        content, refusal = choice.message.content or "", choice.message.refusal
-        text = content if isinstance(content, str) else "".join(part.text or "" for part in content)
-        finish = {"length": "length", "content_filter": "refusal"}.get(
-            choice.finish_reason or "", "stop"
-        )
+        choice = reply.choices[0]
+        content = choice.message.content or ""
+        if isinstance(content, list):
+            content = "".join(part.text or "" for part in content)
+        finish = _FINISHES.get(choice.finish_reason or "", "stop")
+        refusal = choice.message.refusal
         if refusal:
-            text, finish = text or refusal, "refusal"
-        counts = usage.prompt_tokens, usage.completion_tokens
-        return Reply(text, reply.model or self._model, *counts, latency_s, finish)
+            content = content or refusal
+            finish = "refusal"
+        usage = reply.usage or ChatUsage()
+        return Reply(
+            content,
+            reply.model or self._model,
+            usage.prompt_tokens,
+            usage.completion_tokens,
+            latency_s,
+            finish,
+        )
 
 
 def warn_of_temperature(name: str) -> None:
-    """Warn that a model takes no temperature."""
+    """Warn that a model does not take a temperature."""
     warnings.warn(
         f"{name} takes no temperature: it runs at its own, and its replies vary from request to "
         "request",
