@@ -1,4 +1,6 @@
-"""Logs of Inspect (inspect_ai): JSON, and `.eval`, which is a zip of JSON files compressed by Zstandard."""
+"""Logs of Inspect (inspect_ai): a JSON file, or an `.eval` file, which is a zip of JSON files that are
+compressed with Zstandard.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ from ragbench.foreign.cells import id_of, number_of, question_of
 from ragbench.foreign.score_columns import Scored
 
 _LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
-"""Correct, partially correct, incorrect and no answer, as Inspect counts them."""
-_ZSTANDARD = 93
+"""Inspect's grades and their values: correct, partially correct, incorrect, no answer."""
+_ZSTANDARD = 93  # the number of the compression in zip files
+_NAME_LENGTH_AT = 26  # position of the name's length in the header before a file
 _MAX_BYTES = 1_000_000_000  # of a file in the archive
 
 
@@ -26,32 +29,40 @@ def is_inspect_log(value: Any) -> bool:
 
 
 def rows_of_inspect_log(value: Mapping[str, Any]) -> list[Scored]:
-    """Return the scores of each sample and epoch; a sample with an error has none."""
+    """Return a row for each sample and epoch, with all measures of the log.
+
+    A measure that the sample lacks is NaN, and so are all measures of a sample with an error.
+    """
     samples = [sample for sample in value["samples"] if isinstance(sample, Mapping)]
-    names = dict.fromkeys(name for sample in samples for name in _scores(sample))
+    no_scores: dict[str, float] = {}
+    for sample in samples:
+        for name in _scores(sample):
+            no_scores[name] = math.nan
     rows = []
     for sample in samples:
-        scores = {**dict.fromkeys(names, math.nan), **_scores(sample)}
-        if sample.get("error"):
-            scores = dict.fromkeys(names, math.nan)
+        scores = dict(no_scores)
+        if not sample.get("error"):
+            scores.update(_scores(sample))
         rows.append(Scored(id_of(sample.get("id")), question_of(sample.get("input")), scores))
     return rows
 
 
 def read_inspect_archive(path: Path) -> dict[str, Any]:
-    """Return an `.eval` log as the value of a JSON log, as far as scores are concerned.
+    """Return an `.eval` log in the form of a JSON log: its samples with their scores, nothing else.
 
     Raises:
-        DataError: not such an archive, damaged, or a file in it is too large.
+        DataError: the file is not such an archive or damaged, or a file in it is too large.
     """
+    samples = []
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
             if "summaries.json" in names:
                 summaries = _content(archive, path, "summaries.json")
                 return {"eval": {}, "samples": summaries}
-            members = [name for name in names if name.startswith("samples/")]
-            samples = [_content(archive, path, name) for name in members]
+            for name in names:
+                if name.startswith("samples/"):
+                    samples.append(_content(archive, path, name))
     except (zipfile.BadZipFile, OSError, EOFError) as exc:
         raise DataError(f"{path} could not be read as a log of Inspect: {exc}") from exc
     if not samples:
@@ -62,7 +73,9 @@ def read_inspect_archive(path: Path) -> dict[str, Any]:
 
 
 def task_of_inspect_log(path: Path) -> tuple[str, str]:
-    """Return the names of the task and the model in a log, JSON or `.eval`; "" twice if it is none."""
+    """Return the names of the task and the model in a log, JSON or `.eval`; ("", "") for a file that is
+    not a log or cannot be read.
+    """
     try:
         if path.suffix.lower() == ".json":
             header = parse_json(path.read_text(encoding="utf-8"))
@@ -73,32 +86,43 @@ def task_of_inspect_log(path: Path) -> tuple[str, str]:
             return "", ""
     except (zipfile.BadZipFile, OSError, KeyError, ValueError, DataError):
         return "", ""  # reading its scores reports the problem
-    about = header.get("eval") if isinstance(header, Mapping) else None
-    if not isinstance(about, Mapping) or not is_inspect_log({"samples": [], **header}):
+    if not isinstance(header, Mapping):
         return "", ""
-    return str(about.get("task", "")), str(about.get("model", ""))
+    run = header.get("eval")
+    has_samples = isinstance(header.get("samples", []), list)  # an .eval has them in other files
+    if not isinstance(run, Mapping) or not has_samples:
+        return "", ""
+    return str(run.get("task", "")), str(run.get("model", ""))
 
 
 def _content(archive: zipfile.ZipFile, path: Path, name: str) -> Any:
-    """Return the value of a JSON file in the archive."""
+    """Return the value of a JSON file in the archive.
+
+    Raises:
+        DataError: the file is too large, damaged, or not JSON.
+        KeyError: the archive has no such file.
+    """
     info = archive.getinfo(name)
     if info.file_size > _MAX_BYTES:
         raise DataError(
             f"{path}: {name} has {info.file_size:,} bytes; expected {_MAX_BYTES:,} at most"
         )
     try:
-        is_zstandard = info.compress_type == _ZSTANDARD
-        text = _decompressed(archive, info) if is_zstandard else archive.read(name)
-        return parse_json(text.decode())
+        if info.compress_type == _ZSTANDARD:
+            content = _decompressed(archive, info)
+        else:
+            content = archive.read(name)
+        return parse_json(content.decode())
     except (ValueError, NotImplementedError, zipfile.BadZipFile) as exc:
         raise DataError(f"{path}: {name} could not be read: {exc}") from exc
 
 
 def _decompressed(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    """Return the bytes of a file compressed by Zstandard, which the zipfile of Python 3.11 cannot read.
+    """Return the bytes of a file compressed with Zstandard, which the zipfile of Python 3.11 cannot
+    read.
 
-    Before the content stands a local header: 26 bytes, the lengths of the name and of the extra field
-    (two bytes each), the name and the extra field.
+    A header precedes the content: 26 bytes, the lengths of the name and of the extra field (two bytes
+    each), the name and the extra field.
 
     Raises:
         BadZipFile: the archive is closed.
@@ -108,35 +132,40 @@ def _decompressed(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     file = archive.fp
     if file is None:
         raise zipfile.BadZipFile("the archive is closed")
-    file.seek(info.header_offset + 26)
+    file.seek(info.header_offset + _NAME_LENGTH_AT)
     name_length = int.from_bytes(file.read(2), "little")
     extra_length = int.from_bytes(file.read(2), "little")
     file.seek(name_length + extra_length, os.SEEK_CUR)
     compressed = file.read(info.compress_size)
     try:
-        text = arrow.decompress(compressed, decompressed_size=info.file_size, codec="zstd")
+        content = arrow.decompress(compressed, decompressed_size=info.file_size, codec="zstd")
     except OSError as exc:
         raise ValueError(str(exc)) from exc
-    return bytes(text)
+    return bytes(content)
 
 
 def _scores(sample: Mapping[str, Any]) -> dict[str, float]:
-    """Return measure -> value of a sample: scorers, and the parts of those that give several values."""
+    """Return measure -> value of a sample.
+
+    A scorer with one value is a measure; a scorer with several named values has a measure for each
+    name. Of measures with the same name the first counts, and a list is not a score.
+    """
+    by_scorer = sample.get("scores")
+    if not isinstance(by_scorer, Mapping):
+        return {}
     scores: dict[str, float] = {}
-    found = sample.get("scores")
-    if not isinstance(found, Mapping):
-        return scores
-    for scorer, score in found.items():
+    for scorer, score in by_scorer.items():
         value = score.get("value") if isinstance(score, Mapping) else score
-        if isinstance(value, Mapping):
-            for part, inner in value.items():
-                scores.setdefault(printable(str(part)), _number(inner))
-        elif not isinstance(value, list):
-            scores.setdefault(printable(str(scorer)), _number(value))
+        if isinstance(value, list):
+            continue
+        named_values = value if isinstance(value, Mapping) else {scorer: value}
+        for name, number in named_values.items():
+            scores.setdefault(printable(str(name)), _number(number))
     return scores
 
 
 def _number(value: Any) -> float:
+    """Return a number or grade as a number; NaN for any other value."""
     if isinstance(value, str) and value in _LETTERS:
         return _LETTERS[value]
     number = number_of(value)

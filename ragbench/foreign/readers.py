@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,10 +44,11 @@ SUFFIXES = (
     ".trec",
     ".out",
 )
-"""How the names of files with scores end; what a file holds is told by its content."""
+"""Suffixes of files with scores. The format of a file is recognised by its content."""
 
-_HEAD = 20_000  # characters
-_BINARY = (b"%PDF", b"\x89PNG", b"\x80")  # and all files with a zero byte
+_HEAD = 20_000  # bytes or characters at the start of a file
+_BINARY = (b"%PDF", b"\x89PNG", b"\x80")  # first bytes of binary files that may have no zero byte
+_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _MAX_BYTES = 2_000_000_000  # of a decompressed file
 
 
@@ -56,11 +58,11 @@ def load_scores(source: Any, name: str = "") -> list[ScoreTable]:
     Args:
         source: a path; a DataFrame, a list of dicts, {question id: score}; or an object with
             `scores` in ragbench's form, such as a result.
-        name: of the system; "" means by its file.
+        name: the name of the system; "" means the name of the file.
 
     Raises:
-        DataError: it cannot be read, or holds no scores; the message names the columns.
-        ConfigError: it is no table.
+        DataError: the file cannot be read or holds no scores; the message names the columns.
+        ConfigError: the object is not a table of scores.
     """
     if isinstance(source, str | Path):
         path = Path(source).expanduser()
@@ -79,9 +81,8 @@ def load_scores(source: Any, name: str = "") -> list[ScoreTable]:
         return _tables(rows_of_json(dict(source), name), tuple(map(str, source)), name)
     if isinstance(source, Sequence) and source and all(isinstance(row, Mapping) for row in source):
         records = list(source)
-        columns = tuple(dict.fromkeys(str(key) for row in records for key in row))
-        return _tables(rows_of_json(records, name), columns, name)
-    if _is_of_numbers(source):
+        return _tables(rows_of_json(records, name), _columns_of(records), name)
+    if _has_numbers_only(source):
         raise ConfigError(
             f"{name} is {type(source).__name__} of numbers without questions, which could be paired by their "
             "order alone; expected {question id: score} or pandas.Series(scores, index=question_ids)"
@@ -92,8 +93,8 @@ def load_scores(source: Any, name: str = "") -> list[ScoreTable]:
     )
 
 
-def _is_of_numbers(source: Any) -> bool:
-    """Return True for a list or an array of numbers."""
+def _has_numbers_only(source: Any) -> bool:
+    """Return True for a list or an array of numbers that is not empty."""
     try:
         return len(source) > 0 and all(isinstance(float(each), float) for each in source)
     except (TypeError, ValueError):
@@ -113,7 +114,7 @@ def _series_type() -> type[pd.Series[Any]]:
 
 
 def _stem(path: Path) -> str:
-    """Return the name of a file without its endings.
+    """Return the name of a file without its suffixes.
 
     >>> _stem(Path("runs/new.csv.gz"))
     'new'
@@ -127,35 +128,38 @@ def _stem(path: Path) -> str:
 
 
 def _tables(rows: Sequence[Scored], columns: tuple[str, ...], name: str) -> list[ScoreTable]:
-    """Return a table per system, in the order of the rows."""
+    """Return a table per system, in the order of the rows; the table of a single system gets `name`."""
     by_system: dict[str, list[Scored]] = {}
     for row in rows:
         by_system.setdefault(row.system, []).append(row)
     if len(by_system) == 1:
         return [ScoreTable(name, tuple(rows), columns)]
-    return [
-        ScoreTable(printable(system) or name, tuple(part), columns)
-        for system, part in by_system.items()
-    ]
+    tables = []
+    for system, rows_of_system in by_system.items():
+        tables.append(ScoreTable(printable(system) or name, tuple(rows_of_system), columns))
+    return tables
 
 
 def _table_of_result(result: Any, name: str) -> ScoreTable:
-    """Return a result of ragbench as a table."""
+    """Return a result of ragbench as a table, with a row per question and measure."""
     questions: Mapping[str, str] = getattr(result, "queries", {})
-    rows = [
-        Scored(str(query_id), questions.get(str(query_id), ""), {str(measure): _float(value)})
-        for query_id, measure, value in result.scores[["query_id", "measure", "value"]].itertuples(
-            index=False, name=None
-        )
-    ]
+    scores = result.scores[["query_id", "measure", "value"]]
+    rows = []
+    for query_id, measure, value in scores.itertuples(index=False, name=None):
+        question = questions.get(str(query_id), "")
+        rows.append(Scored(str(query_id), question, {str(measure): _float(value)}))
     return ScoreTable(getattr(result, "name", "") or name, tuple(rows), ())
 
 
 def _float(value: Any) -> float:
-    return float("nan") if is_missing(value) else float(value)
+    """Return a score as a number; NaN for a missing one."""
+    if is_missing(value):
+        return math.nan
+    return float(value)
 
 
 def _rows_of_frame(frame: pd.DataFrame, name: str) -> list[Scored]:
+    """Return the scores in a DataFrame; an index other than 0, 1, 2 ... is a column, too."""
     import pandas as pd
 
     if frame.empty:
@@ -172,13 +176,17 @@ def _rows_of_frame(frame: pd.DataFrame, name: str) -> list[Scored]:
 
 
 def _read(path: Path) -> tuple[list[Scored], tuple[str, ...]]:
-    """Return the scores in a file and the names of its columns, as far as it has any."""
+    """Return the scores in a file and the names of its columns; () for a format without columns.
+
+    Raises:
+        DataError: the file cannot be read or holds no scores.
+    """
     source = str(path)
     if path.is_dir():
         raise DataError(f"{path} is a directory; expected a file with scores per question")
     content = _content(path)
-    start = content.lstrip()[:1]
-    if not start:
+    first_sign = content.lstrip()[:1]
+    if not first_sign:
         raise DataError(f"{path} is empty")
     if content[:4] == b"PAR1":
         return _rows_of_records(_parquet_records(path), source)
@@ -186,16 +194,14 @@ def _read(path: Path) -> tuple[list[Scored], tuple[str, ...]]:
         if path.suffix.lower() == ".xlsx":
             return _rows_of_records(_workbook_records(path), source)
         return rows_of_inspect_log(read_inspect_archive(path)), ()
-    if start == b"<":
+    if first_sign == b"<":
         return rows_of_junit(content, source), ()
     text = _text(content, path)
-    if start in (b"{", b"["):
+    if first_sign in (b"{", b"["):
         value = _json_value(text, path)
         columns: tuple[str, ...] = ()
         if isinstance(value, list):
-            columns = tuple(
-                dict.fromkeys(key for row in value if isinstance(row, dict) for key in row)
-            )
+            columns = _columns_of([row for row in value if isinstance(row, dict)])
         return rows_of_json(value, source), columns
     if is_trec_output(text):
         return rows_of_trec_output(text, source), ()
@@ -203,7 +209,21 @@ def _read(path: Path) -> tuple[list[Scored], tuple[str, ...]]:
     return _rows_of_csv(text, path)
 
 
+def _columns_of(records: Iterable[Mapping[Any, Any]]) -> tuple[str, ...]:
+    """Return the names of the fields of all records, in the order in which they appear."""
+    columns: dict[str, None] = {}
+    for record in records:
+        for name in record:
+            columns[str(name)] = None
+    return tuple(columns)
+
+
 def _content(path: Path) -> bytes:
+    """Return the bytes of a file, decompressed if it is a gzip file.
+
+    Raises:
+        DataError: it does not exist, cannot be read or decompressed, or is too large.
+    """
     try:
         content = path.read_bytes()
     except FileNotFoundError as exc:
@@ -223,14 +243,19 @@ def _content(path: Path) -> bytes:
 
 
 def _text(content: bytes, path: Path) -> str:
-    """Return the text of a file in UTF-8, or in UTF-16 with its mark, as Excel writes it."""
-    has_mark = content[:2] in (b"\xff\xfe", b"\xfe\xff")
-    if not has_mark and (b"\0" in content[:_HEAD] or content.startswith(_BINARY)):
+    """Return the text of a file in UTF-8, or in UTF-16 with a byte order mark, as Excel writes it.
+
+    Raises:
+        DataError: the file is not such a text.
+    """
+    is_utf_16 = content[:2] in _UTF_16_MARKS
+    is_binary = b"\0" in content[:_HEAD] or content.startswith(_BINARY)
+    if is_binary and not is_utf_16:
         raise DataError(
             f"{path} is no text: it starts with {content[:16]!r}; expected a table (CSV, JSON in UTF-8), "
             "parquet or xlsx"
         )
-    encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    encoding = "utf-16" if is_utf_16 else "utf-8-sig"
     try:
         return content.decode(encoding)
     except UnicodeDecodeError as exc:
@@ -241,67 +266,125 @@ def _text(content: bytes, path: Path) -> str:
 
 
 def _json_value(text: str, path: Path) -> Any:
-    """Return the value of JSON, or the list of the values of JSON Lines."""
+    """Return the value of JSON, or the list of the values of JSON Lines.
+
+    Raises:
+        DataError: the text is neither.
+    """
     try:
         return parse_json_or_lines(text)
     except JsonLineError as exc:
-        if not exc.line:
-            found = dict.fromkeys(re.findall(r'"(\w[^"\n]{0,60})"\s*:', text[:_HEAD]))
+        if exc.line:
+            first_value = exc.before[0]
+            fields = first_value if isinstance(first_value, dict) else {}
             raise DataError(
-                f"{path} is not valid JSON: {exc}; its first fields are {listed(found)}"
+                f"{path}, line {exc.line} is not valid JSON: {exc}; the lines before have "
+                f"{listed(fields)}"
             ) from exc
-        found = exc.before[0] if isinstance(exc.before[0], dict) else {}
+        fields = dict.fromkeys(re.findall(r'"(\w[^"\n]{0,60})"\s*:', text[:_HEAD]))
         raise DataError(
-            f"{path}, line {exc.line} is not valid JSON: {exc}; the lines before have {listed(found)}"
+            f"{path} is not valid JSON: {exc}; its first fields are {listed(fields)}"
         ) from exc
 
 
 def _rows_of_records(
     records: Sequence[Mapping[str, Any]], source: str
 ) -> tuple[list[Scored], tuple[str, ...]]:
-    columns = tuple(dict.fromkeys(str(name) for record in records for name in record))
-    return rows_of_json(list(records), source) if records else scored_rows(records, source), columns
+    """Return the scores in records and the names of their columns.
+
+    Raises:
+        DataError: there are no records, or none with scores.
+    """
+    if records:
+        rows = rows_of_json(list(records), source)
+    else:
+        rows = scored_rows(records, source)  # raises the error for a table without rows
+    return rows, _columns_of(records)
 
 
 def _parquet_records(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a parquet file; an index other than 0, 1, 2 ... is a column, too.
+
+    Raises:
+        DataError: the file is damaged.
+    """
     import pandas as pd
 
     try:
         frame = pd.read_parquet(path)
-    except Exception as exc:  # of a damaged file there are many kinds
+    except Exception as exc:  # a damaged file may raise anything
         raise DataError(f"{path} could not be read as parquet: {printable(str(exc))}") from exc
     if not isinstance(frame.index, pd.RangeIndex):
         frame = frame.reset_index()
-    records = frame.astype(object).to_dict("records")
-    return [{str(key): _plain(cell) for key, cell in record.items()} for record in records]
+    records = []
+    for row in frame.astype(object).to_dict("records"):
+        records.append({str(name): _listed_array(cell) for name, cell in row.items()})
+    return records
 
 
-def _plain(cell: Any) -> Any:
-    """Return an array of a cell as a list."""
-    return cell.tolist() if hasattr(cell, "tolist") and hasattr(cell, "shape") else cell
+def _listed_array(cell: Any) -> Any:
+    """Return an array as a list; any other value unchanged."""
+    is_array = hasattr(cell, "tolist") and hasattr(cell, "shape")
+    return cell.tolist() if is_array else cell
 
 
 def _workbook_records(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of the first sheet of an Excel file.
+
+    Raises:
+        DataError: the file is damaged.
+        MissingExtraError: openpyxl is not installed.
+    """
     import pandas as pd
 
     require("openpyxl", "xlsx")
     try:
         frame = pd.read_excel(path, dtype=object)
-    except Exception as exc:  # of a damaged file there are many kinds
+    except Exception as exc:  # a damaged file may raise anything
         raise DataError(f"{path} could not be read as a workbook: {printable(str(exc))}") from exc
-    return [{str(key): cell for key, cell in record.items()} for record in frame.to_dict("records")]
+    records = []
+    for row in frame.to_dict("records"):
+        records.append({str(name): cell for name, cell in row.items()})
+    return records
 
 
 def _rows_of_csv(text: str, path: Path) -> tuple[list[Scored], tuple[str, ...]]:
-    """Read a table with commas, semicolons or tabs; every row has as many cells as the first."""
-    first = text.lstrip("\r\n").partition("\n")[0]
-    separator = max(",;\t", key=first.count)
-    reader = csv.reader(
-        io.StringIO(text.lstrip("\r\n"), newline=""), delimiter=separator, strict=True
-    )
+    """Return the scores in a CSV file and the names of its columns.
+
+    Cells are separated by commas, semicolons or tabs; numbers in a file with semicolons have decimal
+    commas.
+
+    Raises:
+        DataError: the file is not valid CSV, has no rows or no scores, or has two columns of a name.
+    """
+    text = text.lstrip("\r\n")
+    header = text.partition("\n")[0]
+    separator = max(",;\t", key=header.count)
+    names, rows = _csv_cells(text, separator, path)
+    columns = tuple(dict.fromkeys(names))
+    groups = promptfoo_groups(names)
+    if groups and rows:
+        return rows_of_promptfoo_table(names, rows, groups), columns
+    if len(columns) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"{path} has two columns {twice!r}; give each a name of its own")
+    if not rows:
+        raise DataError(f"{path} has no rows below its columns {listed(names)}")
+    records = [dict(zip(names, cells, strict=True)) for cells in rows]
+    scored = rows_of_records(records, str(path), decimal_comma=separator == ";")
+    return scored, columns
+
+
+def _csv_cells(text: str, separator: str, path: Path) -> tuple[list[str], list[list[str]]]:
+    """Return the names in the header of a CSV file, and the cells of each row that is not blank.
+
+    Raises:
+        DataError: the file is not valid CSV, or a row has more or fewer cells than the header.
+    """
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     rows = []
     names: list[str] = []
-    limit = csv.field_size_limit(_MAX_BYTES)  # a cell may hold long contexts
+    usual_limit = csv.field_size_limit(_MAX_BYTES)  # a cell may hold long contexts
     try:
         names = [name.strip() for name in next(reader)]
         for cells in reader:
@@ -318,31 +401,27 @@ def _rows_of_csv(text: str, path: Path) -> tuple[list[Scored], tuple[str, ...]]:
             f"{path}, line {reader.line_num} is not valid CSV: {exc}; its columns are {listed(names)}"
         ) from exc
     finally:
-        csv.field_size_limit(limit)
-    groups = promptfoo_groups(names)
-    if groups and rows:
-        return rows_of_promptfoo_table(names, rows, groups), tuple(dict.fromkeys(names))
-    if len({*names}) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"{path} has two columns {twice!r}; give each a name of its own")
-    if not rows:
-        raise DataError(f"{path} has no rows below its columns {listed(names)}")
-    records = [dict(zip(names, cells, strict=True)) for cells in rows]
-    scored = rows_of_records(records, str(path), decimal_comma=separator == ";")
-    return scored, tuple(names)
+        csv.field_size_limit(usual_limit)
+    return names, rows
 
 
 def named_apart(tables: Sequence[ScoreTable]) -> list[ScoreTable]:
-    """Return the tables with different names: tables of the same name are called by their places."""
+    """Return the tables with different names.
+
+    Tables of the same name are named by their places; if the places are the same, too, a later table
+    gets its position, as in "scores (2)".
+    """
     names = [table.name for table in tables]
-    named = []
+    renamed: list[ScoreTable] = []
     for table in tables:
-        name = table.name
-        if names.count(name) > 1 and table.place:
-            name = table.place
-        named.append(replace(table, name=name))
-    for number, table in enumerate(named):
-        earlier = [other.name for other in named[:number]]
-        if table.name in earlier:
-            named[number] = replace(table, name=f"{table.name} ({number + 1})")
-    return named
+        if names.count(table.name) > 1 and table.place:
+            table = replace(table, name=table.place)
+        renamed.append(table)
+    taken: set[str] = set()
+    different: list[ScoreTable] = []
+    for position, table in enumerate(renamed, 1):
+        if table.name in taken:
+            table = replace(table, name=f"{table.name} ({position})")
+        taken.add(table.name)
+        different.append(table)
+    return different
