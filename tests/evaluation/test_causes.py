@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from ragbench.errors import DataError
 from ragbench.evaluation import CAUSES, diagnose
-from ragbench.evaluation.causes import DISPUTED, _Reach
+from ragbench.evaluation.causes import DISPUTED
+from ragbench.evaluation.evidence_reach import EvidenceReach
 from ragbench.report import count_causes
 from ragbench.types import (
     Answer,
@@ -531,5 +532,5 @@ def test_a_label_is_in_doubt_below_half_of_the_facts(facts: float, cause: str) -
 def test_four_fifths_of_the_evidence_or_any_document_is_enough(
     fraction: float, documents: int, holds: bool
 ) -> None:
-    reach = _Reach(1.0, 1.0, 1.0, 1.0, 1.0, documents=documents)
+    reach = EvidenceReach(1.0, 1.0, 1.0, 1.0, 1.0, documents=documents)
     assert reach.holds(fraction) is holds

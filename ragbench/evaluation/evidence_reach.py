@@ -1,0 +1,258 @@
+"""How far the evidence of a question came: the fraction of it that the documents, the ranking and the
+contexts hold.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from ragbench.metrics.answer_similarity import stated_facts
+from ragbench.metrics.spans import evidence_recall
+from ragbench.types import Answer, Case, Chunk, Dataset, Span, chunks_by_id, grouped
+
+HOLDS = 0.8
+"""A list of chunks holds the evidence of a question if it covers at least this fraction of it."""
+
+UNCHANGED = ("last", "question")
+"""Names of the calls by which a pipeline that rewrites questions searches with the question as it was
+asked.
+"""
+
+
+class EvidenceReach(NamedTuple):
+    """The fractions of a question's evidence that lists of chunks hold: of its characters, or, where
+    only documents are labelled, of the relevant documents.
+
+    Attributes:
+        corpus: held by the documents of the dataset.
+        deep: by the first chunks of the ranking.
+        uncut: by the contexts and the chunks that the budget cut.
+        context: by the contexts.
+        unchanged: by the contexts of the question before it was rewritten; 0 if it was not.
+        split: True if a chunk border splits a passage of which the contexts hold a part.
+        documents: the number of relevant documents; 0 if the evidence is spans.
+        located: True if the contexts are known to hold the evidence that `context` counts.
+        allowed: held by the documents that the filter allows.
+        stages: name of a step of the search -> held by the chunks after it.
+    """
+
+    corpus: float
+    deep: float
+    uncut: float
+    context: float
+    unchanged: float
+    split: bool = False
+    documents: int = 0
+    located: bool = True
+    allowed: float = 1.0
+    stages: Mapping[str, float] = MappingProxyType({})
+
+    def holds(self, fraction: float) -> bool:
+        """Return True if this fraction of the evidence is enough: any document, or `HOLDS`."""
+        if self.documents:
+            return fraction > 0
+        return fraction >= HOLDS
+
+    def shown(self, fraction: float) -> str:
+        """Return a fraction in words, such as "40% of the evidence"."""
+        if not self.documents:
+            return f"{fraction:.0%} of the evidence"
+        noun = "document" if self.documents == 1 else "documents"
+        return f"{round(fraction * self.documents)} of {self.documents} relevant {noun}"
+
+
+class _Lists(NamedTuple):
+    """The lists of ids of chunks or passages that may hold the evidence of a question; the fields are
+    explained in `EvidenceReach`.
+
+    `deep` contains the contexts, too. `stages` has as many chunks after each step as `uncut`.
+    """
+
+    deep: Sequence[str]
+    uncut: Sequence[str]
+    context: Sequence[str]
+    unchanged: Sequence[str]
+    stages: Mapping[str, Sequence[str]]
+
+
+class EvidenceMeter:
+    """Measures how much of the evidence of each question of a dataset the chunks of a search hold."""
+
+    def __init__(self, dataset: Dataset, chunks: Sequence[Chunk]) -> None:
+        self._dataset = dataset
+        self._chunk_of = chunks_by_id(chunks)
+        self._chunks_of_document = grouped(chunks, lambda chunk: chunk.doc_id)
+
+    def reach(
+        self,
+        case: Case,
+        answer: Answer,
+        ranking: Sequence[str],
+        stages: Mapping[str, Sequence[str]],
+        filtered: Collection[str],
+    ) -> EvidenceReach | None:
+        """Return how much of the evidence of a question each list of chunks holds; None if no label
+        names the evidence.
+
+        Characters of the evidence spans are counted. Relevant documents are counted if there are no
+        spans, or if the answer has passages, whose offsets in their documents are not known.
+
+        Args:
+            ranking: the first chunk ids of the question's ranking.
+            stages: the ranking after each step of the search.
+            filtered: relevant documents that the filter keeps from the question.
+        """
+        unchanged: Sequence[str] = ()
+        for call in answer.calls:
+            if call.name in UNCHANGED:
+                unchanged = call.contexts
+                break
+        uncut = (*answer.contexts, *answer.cut)
+        # Each step is compared at the length that was handed over: a longer ranking would hold more.
+        handed_over = {step: ids[: len(uncut)] for step, ids in stages.items()}
+        lists = _Lists(
+            deep=(*ranking, *answer.contexts),
+            uncut=uncut,
+            context=answer.contexts,
+            unchanged=unchanged,
+            stages=handed_over,
+        )
+        has_offsets = (
+            not answer.passages
+        )  # passages are texts of the system's documents, not chunks
+        if has_offsets and located_spans(self._dataset, case):
+            return self._by_spans(case, lists, filtered)
+        return self._by_documents(case, answer, lists, filtered)
+
+    def _by_documents(
+        self, case: Case, answer: Answer, lists: _Lists, filtered: Collection[str]
+    ) -> EvidenceReach | None:
+        """Return the fraction of the relevant documents of which each list has a chunk or passage;
+        None if no document is known to be relevant.
+        """
+        labelled = {*relevant_documents(self._dataset, case)}
+        labelled.update(span.doc_id for span in case.evidence)
+        relevant = case.first_alternatives(labelled)
+        if not relevant:
+            return None
+        passages = answer.passage_of
+
+        def fraction(ids: Sequence[str]) -> float:
+            documents = set()
+            for chunk_id in ids:
+                source = passages.get(chunk_id) or self._chunk_of.get(chunk_id)
+                if source is not None:
+                    documents.add(source.doc_id)
+            return len(case.first_alternatives(documents) & relevant) / len(relevant)
+
+        corpus = self._dataset.corpus
+        # A system with documents of its own has no corpus here: then the corpus cannot be checked.
+        is_unchecked = not corpus and bool(passages)
+        is_in_corpus = is_unchecked or not corpus.keys().isdisjoint(labelled)
+        allowed = case.first_alternatives(labelled.difference(filtered))
+        return EvidenceReach(
+            corpus=float(is_in_corpus),
+            deep=fraction(lists.deep),
+            uncut=fraction(lists.uncut),
+            context=fraction(lists.context),
+            unchanged=fraction(lists.unchanged),
+            documents=len(relevant),
+            located=self._is_located(case, answer, labelled),
+            allowed=len(allowed) / len(relevant),
+            stages={step: fraction(ids) for step, ids in lists.stages.items()},
+        )
+
+    def _by_spans(self, case: Case, lists: _Lists, filtered: Collection[str]) -> EvidenceReach:
+        """Return the fraction of the evidence's characters that each list covers.
+
+        The same words in several places are one passage, of which the best covered copy counts.
+        """
+        spans = located_spans(self._dataset, case)
+        copies_of = grouped(spans, lambda span: span_text(self._dataset, span))
+        n_characters = sum(map(len, copies_of))
+
+        def fraction(ids: Sequence[str]) -> float:
+            chunks = self._chunks(ids)
+            covered = []  # characters of each passage
+            for text, copies in copies_of.items():
+                recall = max(evidence_recall(chunks, [copy]) for copy in copies)
+                covered.append(len(text) * recall)
+            return sum(covered) / n_characters
+
+        n_allowed = 0
+        for text, copies in copies_of.items():
+            if not all(copy.doc_id in filtered for copy in copies):
+                n_allowed += len(text)
+        return EvidenceReach(
+            corpus=1.0,
+            deep=fraction(lists.deep),
+            uncut=fraction(lists.uncut),
+            context=fraction(lists.context),
+            unchanged=fraction(lists.unchanged),
+            split=self._is_split(spans, self._chunks(lists.context)),
+            allowed=n_allowed / n_characters,
+            stages={step: fraction(ids) for step, ids in lists.stages.items()},
+        )
+
+    def _chunks(self, ids: Sequence[str]) -> list[Chunk]:
+        """Return the chunks of these ids, each once, without ids of passages."""
+        chunks = []
+        for chunk_id in dict.fromkeys(ids):
+            if chunk_id in self._chunk_of:
+                chunks.append(self._chunk_of[chunk_id])
+        return chunks
+
+    def _is_split(self, spans: Sequence[Span], contexts: Sequence[Chunk]) -> bool:
+        """Return True if the contexts hold a part of a span that no single chunk holds whole."""
+        for span in spans:
+            is_whole_somewhere = False
+            for chunk in self._chunks_of_document.get(span.doc_id, ()):
+                if chunk.start <= span.start and span.end <= chunk.end:
+                    is_whole_somewhere = True
+            if not is_whole_somewhere and evidence_recall(contexts, [span]):
+                return True
+        return False
+
+    def _is_located(self, case: Case, answer: Answer, relevant: Collection[str]) -> bool:
+        """Return True if the contexts hold every relevant document (one of each group of
+        alternatives), quote the evidence, or state every gold fact.
+        """
+        contexts = [self._chunk_of[each] for each in answer.contexts if each in self._chunk_of]
+        contexts.sort(key=lambda chunk: (chunk.doc_id, chunk.start))
+        texts = [chunk.text for chunk in contexts]
+        texts += [passage.text for passage in answer.passages]
+        joined = _with_single_blanks(" ".join(texts))
+        corpus = self._dataset.corpus
+        held = []
+        for doc_id in relevant:
+            if doc_id in corpus and _with_single_blanks(corpus[doc_id].full_text) in joined:
+                held.append(doc_id)
+        if case.first_alternatives(held) == case.first_alternatives(relevant):
+            return True
+        if case.gold_facts and all(stated_facts("\n".join(texts), case.gold_facts)):
+            return True
+        quotes = [span_text(self._dataset, span) for span in located_spans(self._dataset, case)]
+        n_quoted = sum(len(quote) for quote in quotes if quote in joined)
+        n_characters = sum(map(len, quotes))
+        return n_characters > 0 and n_quoted >= HOLDS * n_characters
+
+
+def located_spans(dataset: Dataset, case: Case) -> list[Span]:
+    """Return the evidence spans of a question in documents that the dataset has."""
+    return [span for span in case.evidence if span.doc_id in dataset.corpus]
+
+
+def relevant_documents(dataset: Dataset, case: Case) -> list[str]:
+    """Return the ids of the documents with a relevance grade of 1 or more."""
+    grades = dataset.qrels.get(case.query_id, {})
+    return [doc_id for doc_id, grade in grades.items() if grade >= 1]
+
+
+def span_text(dataset: Dataset, span: Span) -> str:
+    """Return the text of an evidence span, with single blanks between its words."""
+    document = dataset.corpus[span.doc_id]
+    return _with_single_blanks(document.full_text[span.start : span.end])
+
+
+def _with_single_blanks(text: str) -> str:
+    return " ".join(text.split())
