@@ -350,3 +350,27 @@ def test_the_error_for_a_hub_name_without_a_connection_names_the_way_out() -> No
     )
     assert "give its folder instead" in done.stdout
     assert done.stderr == ""
+
+
+def test_vectors_of_wordllama_have_the_same_bits_on_every_processor(tmp_path: Path) -> None:
+    """No matrix product is in them, so that near ties need no rule of their own in a search."""
+    code = (
+        "import hashlib, random; from ragbench.retrieval.embedders import load_embedder\n"
+        "words = 'A heron weighs two kilograms and stands in Prague on 12 legs of wood.'.split()\n"
+        "draw = random.Random(0)\n"
+        "texts = [' '.join(draw.choices(words, k=size)) for size in range(1, 120)]\n"
+        "vectors = load_embedder('wordllama').encode(texts)\n"
+        "print(hashlib.sha256(vectors.tobytes()).hexdigest())"
+    )
+    extensions = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
+    others = {"NPY_DISABLE_CPU_FEATURES": ",".join(extensions), "OPENBLAS_CORETYPE": "Nehalem"}
+    digests = set()
+    for number, processor in enumerate(({}, others)):
+        cache = {"RAGBENCH_CACHE_DIR": str(tmp_path / str(number))}
+        environment = {**os.environ, **cache, **processor}
+        digests.add(
+            subprocess.run(
+                [sys.executable, "-c", code], env=environment, check=True, capture_output=True
+            ).stdout
+        )
+    assert len(digests) == 1

@@ -41,6 +41,12 @@ class Dense:
     `embedder` is a name that `load_embedder` takes, or one of your own as it takes it. Every chunk
     has a score, so a result has k chunks where there are k; a query without any text has no result.
 
+    Processors compute float32 vectors that differ in their last bits, which moves a cosine by up to
+    4e-7. Near ties of minilm are computed again in double precision, and the vectors of wordllama
+    have the same bits everywhere: both rank alike on every processor. Near ties of other embedders
+    may change places on another processor, and so may near ties of scores that are computed from
+    the cosines of minilm: by fusion with weights or a function, and by mmr.
+
     >>> chunks = [Chunk("a#0", "a", 0, 20, "Cats sleep all day."), Chunk("b#0", "b", 0, 20, "Taxes rise in May.")]
     >>> run = Dense(chunks, "wordllama").search({"q1": "a kitten's nap"}, k=2)
     >>> list(run["q1"])

@@ -2,7 +2,8 @@
 
 Constructing a retriever is indexing. All queries are searched in one batch. Scores are rounded to 6
 decimals before they are ranked, and equal scores keep the order of the chunks, exactly so at the
-k-th place too: what a search returns does not depend on the machine's last bits.
+k-th place too: what BM25, minilm, wordllama and their reciprocal rank fusion return does not depend
+on the machine's last bits (`Dense` states where it may).
 
 Search servers. A server is asked as it runs: by a file for `ragbench eval`, or, where the chunks of each
 configuration are to be put into it, by `package.module:attribute` as the `retriever` of a grid.
