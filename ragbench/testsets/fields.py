@@ -166,6 +166,16 @@ def column_name(name: str) -> str:
     return re.sub(r"[\s-]+", "_", spaced.casefold())
 
 
+def names_question(record: Mapping[str, Any]) -> bool:
+    """Return True if a field is named as a question, in any spelling, or `inputs`.
+
+    >>> names_question({"Question": "Why?"}), names_question({"inputs": {"q": "Why?"}}), names_question({"text": "So."})
+    (True, True, False)
+    """
+    names = map(column_name, map(str, record))
+    return any(name in QUESTIONS or name == "inputs" for name in names)
+
+
 def tool_of(record: Mapping[str, Any]) -> str:
     """Return the first tool of `SIGNATURES` whose fields a record has; "" for none.
 

@@ -54,7 +54,7 @@ from ragbench.files import expanded
 from ragbench.testsets.assembly import DocumentIds, check_evidence, to_dataset
 from ragbench.testsets.beir_form import beir_problems, read_beir
 from ragbench.testsets.cases import Content, case_line, entry_of_case, plain, sample_line
-from ragbench.testsets.fields import QUESTIONS, SIGNATURES, TABLES, without_none
+from ragbench.testsets.fields import SIGNATURES, TABLES, names_question, without_none
 from ragbench.testsets.located_data import (
     NoPlainValueError,
     Record,
@@ -462,7 +462,7 @@ def _kind_of_line(line: Mapping[str, Any]) -> str:
     for an unknown one.
     """
     kind = next((kind for name, kind in _KINDS.items() if name in line), "")
-    if kind in ("", "documents") and not line.keys().isdisjoint(QUESTIONS):
+    if kind in ("", "documents") and names_question(line):
         return "cases"
     if kind == "inputs" and line.get("kind") == "output":
         return "outputs"

@@ -115,6 +115,21 @@ SAME: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, int]]] = {
         {},
     ),
     "a number as id": ({"id": 12, "query": "When?", "source": 7}, {"query_id": "12"}, {"7": 1}),
+    "names of a spreadsheet": (
+        {"Question": "When?", "Expected Answer": "In 1881.", "Source": "rail.md"},
+        {"text": "When?", "reference_answer": "In 1881."},
+        {"rail.md": 1},
+    ),
+    "inputs": (
+        {"inputs": "When?", "expected_response": "In 1881."},
+        {"text": "When?", "reference_answer": "In 1881."},
+        {},
+    ),
+    "inputs and expectations": (
+        {"inputs": {"question": "When?"}, "expectations": {"expected_response": "In 1881."}},
+        {"text": "When?", "reference_answer": "In 1881."},
+        {},
+    ),
     "short answers": (
         {"query": "When?", "possible_answers": ["1881", "in 1881"]},
         {"reference_answer": "1881", "gold_facts": (("1881", "in 1881"),)},
