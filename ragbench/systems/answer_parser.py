@@ -71,8 +71,9 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
     list is both. A stream is read to its end: texts, messages and answers in pieces are joined. Of
     a table or an object are read `answer` (or `text`, `response`, `generated_answer`,
     `predicted_answer`, `generation`, `result`), `contexts` (or `context`, `retrieved_contexts`,
-    `sources`, `results`, `source_documents`, `source_nodes`, `documents`, `hits`, `points`; in rank
-    order, each a text, a table with `id`, `text`, `score`, `doc_id`, a row `(id, text, score)`, or
+    `sources`, `results`, `source_documents`, `source_nodes`, `documents`, `hits`, `points`,
+    `matches`, `objects`; names in any spelling; in rank order, each a text, a table with `id`,
+    `text`, `score`, `doc_id`, a row `(id, text, score)`, or
     a document as LangChain, LlamaIndex and search engines give them), `citations`, `flags`,
     `outcome`, `confidence`, `usage` (`model`, `input_tokens`, `output_tokens`), `latency_ms` (stage
     -> ms), `calls` (of tools and searches: `name`, `query`, `contexts`) and `error`; other fields
@@ -110,8 +111,13 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
         )
     fields = _filled(record)
     if fields.keys().isdisjoint(("answer", "contexts", "error", "flags", "outcome")):
-        names = ", ".join(map(str, fields)) or "none"
-        raise DataError(f"neither an answer nor contexts; expected a field 'answer', found {names}")
+        sent = as_table(value)
+        names = ", ".join(map(str, sent if isinstance(sent, Mapping) else fields)) or "none"
+        note = unread_texts(value)
+        unread = f"; {note}" if note else ""
+        raise DataError(
+            f"neither an answer nor contexts; expected a field 'answer', found {names}{unread}"
+        )
     try:
         parsed = _Record.model_validate(fields)
     except ValidationError as exc:  # pydantic's own text repeats the whole input

@@ -15,6 +15,8 @@ from ragbench.systems.reply_tables import (
     SOURCE_FIELDS,
     as_rows,
     as_table,
+    with_plain_names,
+    without_lists_of_one,
 )
 from ragbench.testsets.fields import first, is_empty, is_missing, read_list, without_none
 from ragbench.text import without_surrogates
@@ -28,7 +30,7 @@ _INNER_FIELDS = (
 )
 """Where services put contexts next to an answer: (field, field inside it)."""
 
-_AMBIGUOUS_FIELDS = ("context", "documents", "hits", "points", "chunks")
+_AMBIGUOUS_FIELDS = ("context", "documents", "hits", "points", "chunks", "matches", "objects")
 """Fields that hold contexts only if they are a list; else e.g. a number of hits."""
 
 _ID_OR_SCORE = {*CONTEXT_PARTS["id"], *CONTEXT_PARTS["score"]}
@@ -77,7 +79,18 @@ def contexts_of(table: Mapping[str, Any]) -> Any:
         inner = as_table(table.get(field))
         if isinstance(inner, Mapping) and isinstance(inner.get(inner_field), list):
             return inner[inner_field]
-    return None
+    return _results_of_searches(table.get("output"))
+
+
+def _results_of_searches(output: Any) -> list[Any] | None:
+    """Return what the searches among the items of a response of OpenAI found; None without any."""
+    found: list[Any] = []
+    for item in output if isinstance(output, list) else []:
+        table = as_table(item)
+        results = table.get("results") if isinstance(table, Mapping) else None
+        if isinstance(results, list):
+            found += results
+    return found or None
 
 
 def are_contexts(parts: Sequence[Any]) -> bool:
@@ -102,7 +115,7 @@ def are_contexts(parts: Sequence[Any]) -> bool:
 
 
 def _is_context(table: Mapping[str, Any]) -> bool:
-    names = table.keys()
+    names = with_plain_names(table).keys()
     if names & _MESSAGE_MARKS:
         return False
     if "node" in names or "page_content" in names:
@@ -184,12 +197,15 @@ def read_context(value: Any) -> Any:
 
 def _context_of(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parts of a context; its id, score and other fields may be in its metadata."""
-    tables = [table, *_metadata_of(table)]
+    table = with_plain_names(table)
+    tables = [table, *map(with_plain_names, _metadata_of(table))]
     parts: dict[str, Any] = {}
     for part, names in CONTEXT_PARTS.items():
         parts[part] = first(table, names)
         if parts[part] is None and part in ("doc_id", "text"):
             parts[part] = _first_in(tables, names)
+    if isinstance(parts["text"], Mapping):  # of Bedrock
+        parts["text"] = first(parts["text"], CONTEXT_PARTS["text"])
     sources = _sources_in(tables)
     if is_empty(parts["doc_id"]) and sources:
         parts["doc_id"] = sources[0]
@@ -219,6 +235,8 @@ def _metadata_of(table: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         outer = table.get(name)
         if not isinstance(outer, Mapping):
             continue
+        if name == "fields":
+            outer = without_lists_of_one(outer)
         metadata.append(outer)
         for inner_name in METADATA_FIELDS:
             inner = outer.get(inner_name)
@@ -271,7 +289,7 @@ def _context_or_none(value: Any) -> Any:
 def _has_context_field(table: Mapping[str, Any]) -> bool:
     """Return True if a table has a field for a text or an id, be it an empty one."""
     names = (*CONTEXT_PARTS["text"], *CONTEXT_PARTS["id"], *METADATA_FIELDS)
-    return any(name in table for name in names)
+    return not with_plain_names(table).keys().isdisjoint(names)
 
 
 def _number(value: Any) -> Any:

@@ -12,6 +12,7 @@ from ragbench.systems.reply_tables import (
     WRAPPER_FIELDS,
     as_rows,
     as_table,
+    with_plain_names,
 )
 from ragbench.testsets.fields import ANSWERS, first, is_empty, is_missing
 from ragbench.types import RETRIEVAL_ONLY
@@ -36,15 +37,22 @@ def as_record(value: Any) -> Mapping[str, Any] | None:
         return {"answer": text, "contexts": contexts}
     value = as_rows(value)
     if isinstance(value, list | tuple):
-        return _contexts_alone(value)
+        return _contexts_alone(value[0] if _is_one_query(value) else value)
     table = as_table(value)
     if not isinstance(table, Mapping):
         return None
-    return _record_of_table(_with_plain_names(table))
+    return _record_of_table(with_plain_names(table))
 
 
 def _contexts_alone(contexts: Sequence[Any]) -> dict[str, Any]:
     return {"contexts": contexts, "flags": [RETRIEVAL_ONLY]}
+
+
+def _is_one_query(results: Sequence[Any]) -> bool:
+    """Return True for a list with the hits of one query inside, as Milvus and batches return."""
+    if len(results) != 1 or not isinstance(results[0], list):
+        return False
+    return all(isinstance(as_table(hit), Mapping) for hit in results[0])
 
 
 def _record_of_stream(parts: list[Any]) -> dict[str, Any] | None:
@@ -64,15 +72,6 @@ def _record_of_stream(parts: list[Any]) -> dict[str, Any] | None:
         texts.append(str(_answer_in(piece) or ""))
     merged["answer"] = "".join(texts) or None
     return merged
-
-
-def _with_plain_names(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table with each field under its plain name, too ("Final Answer": "final_answer")."""
-    plain = {}
-    for name, entry in table.items():
-        plain_name = str(name).strip().casefold().replace(" ", "_")
-        plain[plain_name] = entry
-    return {**plain, **table}
 
 
 def _record_of_table(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,6 +166,11 @@ def _record_inside(table: Mapping[str, Any]) -> Mapping[str, Any]:
     messages = table.get("messages")
     if isinstance(messages, list):
         return _record_of_messages(messages)
+    output = table.get("output")
+    if isinstance(output, list):  # of a response of OpenAI
+        for item in map(as_table, reversed(output)):
+            if isinstance(item, Mapping) and item.get("type") == "message":
+                return _record_inside(item)
     wrapped = first(table, WRAPPER_FIELDS)
     if wrapped is not None:
         return as_record(wrapped) or {}
@@ -233,5 +237,8 @@ def _is_passage(value: Any) -> bool:
     """Return True if a value may be a context: a text of some length, or a table with one."""
     if isinstance(value, Mapping):
         texts = [entry for entry in value.values() if isinstance(entry, str)]
+        for inner in value.values():
+            if isinstance(inner, Mapping):
+                texts += [entry for entry in inner.values() if isinstance(entry, str)]
         return any(map(_is_passage, texts))
     return isinstance(value, str) and len(value) >= _MIN_TEXT and " " in value.strip()

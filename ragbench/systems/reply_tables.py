@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
-from ragbench.testsets.fields import CONTEXTS, REPLIES, RETRIEVED
+from ragbench.testsets.fields import CONTEXTS, REPLIES, RETRIEVED, column_name
 
 ANSWER_FIELDS = (*REPLIES, "answer", "text", "completion", "output_text", "result")
 LIST_FIELDS = (*RETRIEVED, *CONTEXTS)
@@ -18,7 +18,7 @@ LIST_FIELDS = (*RETRIEVED, *CONTEXTS)
 CONTEXT_FIELDS = (
     *LIST_FIELDS,
     *"source_nodes sources results source_documents documents hits points chunks".split(),
-    "retriever_resources",
+    *"matches objects retriever_resources retrieval_results".split(),
 )
 """Where an answer and its contexts are read from; the first field that holds something counts."""
 
@@ -29,11 +29,14 @@ CONTEXT_PARTS = {
     "score": "score _score relevance_score _relevance_score similarity".split(),
 }
 """Part of a context -> the names of its field."""
-METADATA_FIELDS = ("_source", "payload", "metadata", "meta")
-"""Tables inside a context that hold more of its fields."""
+METADATA_FIELDS = ("_source", "payload", "metadata", "meta", "properties", "entity", "fields")
+"""Tables inside a context that hold more of its fields: of Elasticsearch, Qdrant, LangChain,
+Haystack, Weaviate, Milvus, Vespa and Pinecone.
+"""
 SOURCE_FIELDS = (
     *CONTEXT_PARTS["doc_id"],
-    *"source file_path file_name filepath filename file path url".split(),
+    *"source source_file sourcefile file_path file_name filepath filename file path".split(),
+    *"source_url url uri x_amz_bedrock_kb_source_uri".split(),
     *"document_name document_keyword docnm_kwd".split(),
 )
 """Where a context names its document, by id, path, address or file name."""
@@ -90,12 +93,14 @@ def as_table(value: Any) -> Any:
     if isinstance(fields.get("data"), str):  # Haystack's GeneratedAnswer
         fields["answer"] = fields.pop("data")
     if not fields and hasattr(value, "to_dict"):
-        fields = _without_lists_of_one(value.to_dict())
+        fields = without_lists_of_one(value.to_dict())
     return fields or value
 
 
-def _without_lists_of_one(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document of tantivy, whose fields are lists of values, with single values unpacked."""
+def without_lists_of_one(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document whose fields are lists of values, as of tantivy and Elasticsearch, with single
+    values unpacked.
+    """
     fields = {}
     for name, values in document.items():
         if isinstance(values, list) and len(values) == 1:
@@ -103,3 +108,13 @@ def _without_lists_of_one(document: Mapping[str, Any]) -> dict[str, Any]:
         else:
             fields[name] = values
     return fields
+
+
+def with_plain_names(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table with each field under its plain name, too.
+
+    >>> with_plain_names({"Final Answer": "So.", "pageContent": "It opened."})
+    {'final_answer': 'So.', 'page_content': 'It opened.', 'Final Answer': 'So.', 'pageContent': 'It opened.'}
+    """
+    plain = {column_name(str(name)): entry for name, entry in table.items()}
+    return {**plain, **table}

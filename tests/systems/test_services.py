@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import ragbench as rb
-from ragbench.errors import DataWarning
+from ragbench.errors import DataError, DataWarning
 from ragbench.systems import HttpSystem, read_answer
 
 RAIL, MILL = "The railway line opened in 1881 in the north.", "The old mill burnt down in 1902."
@@ -49,6 +49,47 @@ CHROMA = {
 }
 SAID = "It opened in 1881."
 MESSAGE = {"role": "assistant", "content": SAID, "context": {"citations": AZURE, "intent": "[]"}}
+PINECONE = [
+    {"id": "u2", "score": 0.9, "metadata": {"text": MILL, "source": "s3://kb/mill.md"}},
+    {"id": "u1", "score": 0.4, "metadata": {"text": RAIL, "source": "s3://kb/rail.md"}},
+]
+PINECONE_FIELDS = [
+    {"_id": "u2", "_score": 0.9, "fields": {"text": MILL, "source": "mill.md"}},
+    {"_id": "u1", "_score": 0.4, "fields": {"text": RAIL, "source": "rail.md"}},
+]
+MILVUS = [
+    {"id": 2, "distance": 0.9, "entity": {"text": MILL, "source": "mill.md"}},
+    {"id": 1, "distance": 0.4, "entity": {"text": RAIL, "source": "rail.md"}},
+]
+ELASTIC_FIELDS = [
+    {"_id": "u2", "_score": 0.9, "fields": {"text": [MILL], "file_name": ["mill.md"]}},
+    {"_id": "u1", "_score": 0.4, "fields": {"text": [RAIL], "file_name": ["rail.md"]}},
+]
+SOURCE_URI = "x-amz-bedrock-kb-source-uri"
+BEDROCK = [
+    {"content": {"text": MILL}, "score": 0.9, "metadata": {SOURCE_URI: "s3://kb/mill.md"}},
+    {"content": {"text": RAIL}, "score": 0.4, "metadata": {SOURCE_URI: "s3://kb/rail.md"}},
+]
+JAVASCRIPT = [
+    {"pageContent": MILL, "metadata": {"source": "/kb/mill.md"}},
+    {"pageContent": RAIL, "metadata": {"source": "/kb/rail.md"}},
+]
+SPRING = [
+    {"id": "u2", "text": MILL, "metadata": {"fileName": "mill.md"}},
+    {"id": "u1", "text": RAIL, "metadata": {"fileName": "rail.md"}},
+]
+AZURE_SEARCH = [
+    {"id": "u2", "content": MILL, "sourcefile": "mill.md", "sourcepage": "mill.md#page=2"},
+    {"id": "u1", "content": RAIL, "sourcefile": "rail.md", "sourcepage": "rail.md#page=1"},
+]
+OPENAI_SEARCH: dict[str, Any] = {
+    "type": "file_search_call",
+    "results": [
+        {"file_id": "u2", "filename": "mill.md", "score": 0.9, "text": MILL},
+        {"file_id": "u1", "filename": "rail.md", "score": 0.4, "text": RAIL},
+    ],
+}
+OPENAI_MESSAGE = {"type": "message", "content": [{"type": "output_text", "text": SAID}]}
 REPLIES: dict[str, tuple[str, Any]] = {
     "Dify": (SAID, {"answer": SAID, "metadata": {"retriever_resources": DIFY, "usage": {}}}),
     "Dify's last event": (SAID, {"answer": SAID, "retriever_resources": DIFY}),
@@ -67,6 +108,15 @@ REPLIES: dict[str, tuple[str, Any]] = {
         "",
         {"code": 0, "data": {"chunks": FOUND, "doc_aggs": [{"doc_name": "mill.md"}], "total": 2}},
     ),
+    "Pinecone": ("", {"matches": PINECONE, "namespace": ""}),
+    "Pinecone's fields": ("", {"result": {"hits": PINECONE_FIELDS}, "usage": {}}),
+    "Milvus": ("", [MILVUS]),
+    "Elasticsearch's fields": ("", {"took": 3, "hits": {"hits": ELASTIC_FIELDS}}),
+    "Bedrock": ("", {"retrievalResults": BEDROCK}),
+    "LangChain.js": (SAID, {"text": SAID, "sourceDocuments": JAVASCRIPT}),
+    "Spring AI": (SAID, {"answer": SAID, "documents": SPRING}),
+    "Azure AI Search": (SAID, {"answer": SAID, "results": AZURE_SEARCH}),
+    "OpenAI's file search": (SAID, {"id": "r", "output": [OPENAI_SEARCH, OPENAI_MESSAGE]}),
     "Chroma's query": ("", CHROMA),
     "Chroma's get": ("", {"ids": ["mill.md", "rail.md"], "documents": [MILL, RAIL]}),
     "Chroma's ids alone": ("", {"ids": [["mill.md", "rail.md"]], "documents": None}),
@@ -109,6 +159,28 @@ OBJECTS = {
     "a generator of hits": hits,
     "an object of Azure": lambda: Message(choices=[Message(message=Message(**MESSAGE))]),
     "an iterator": lambda: iter([*dicts()]),
+    "hits of Weaviate": lambda: Message(
+        objects=[
+            Message(uuid="u2", properties={"text": MILL, "source": "mill.md"}),
+            Message(uuid="u1", properties={"text": RAIL, "source": "rail.md"}),
+        ]
+    ),
+    "a response of OpenAI": lambda: Message(
+        output_text=SAID,
+        output=[
+            Message(
+                type="file_search_call",
+                results=[Message(**result) for result in OPENAI_SEARCH["results"]],
+            ),
+            Message(type="message", content=[Message(type="output_text", text=SAID)]),
+        ],
+    ),
+    "a batch of one question": lambda: [
+        [
+            Message(page_content=MILL, metadata={"source": "mill.md"}),
+            Message(page_content=RAIL, metadata={"source": "rail.md"}),
+        ]
+    ],
 }
 
 
@@ -133,7 +205,8 @@ def test_contexts_of_services_by_function_and_by_http(name: str, loopback: Any, 
 @pytest.mark.parametrize("name", OBJECTS)
 def test_contexts_of_objects_and_generators(name: str) -> None:
     make = OBJECTS[name]
-    check(lambda question: make(), SAID if name == "an object of Azure" else "")
+    has_answer = name in ("an object of Azure", "a response of OpenAI")
+    check(lambda question: make(), SAID if has_answer else "")
 
 
 def test_a_generator_of_pieces_is_still_an_answer() -> None:
@@ -149,7 +222,11 @@ def test_a_generator_of_pieces_is_still_an_answer() -> None:
         ({"answer": SAID, "evidences": (RAIL, MILL)}, "2 texts at evidences"),
         ({"answer": SAID, "contexts": [], "evidences": [RAIL, MILL]}, "2 texts at evidences"),
         ({"data": {"answer": SAID, "refs": {"parts": [RAIL] * 5}}}, "5 texts at data.refs.parts"),
-        ({"text": SAID, "sourceDocuments": AZURE}, "2 texts at sourceDocuments"),
+        ({"text": SAID, "kbDocuments": AZURE}, "2 texts at kbDocuments"),
+        (
+            {"output": {"text": SAID}, "citations": [{"retrievedReferences": BEDROCK}]},
+            "2 texts at citations.0.retrievedReferences",
+        ),
         ({"answer": SAID, "citations": AZURE}, "2 texts at citations"),
         (
             {"choices": [{"message": {"content": SAID, "reference": AZURE}}]},
@@ -162,6 +239,11 @@ def test_a_list_that_is_not_read_is_named(reply: Any, where: str) -> None:
     answer = read_answer("q1", reply)
     assert (answer.text, answer.contexts) == (SAID, ())
     assert answer.notes == (f"a list of {where} is not read",)
+
+
+def test_a_list_that_is_not_read_is_named_where_there_is_no_answer() -> None:
+    with pytest.raises(DataError, match=r"found code, refs; a list of 2 texts at refs is not read"):
+        read_answer("q1", {"code": 0, "refs": AZURE})
 
 
 def test_a_list_that_is_not_read_is_one_warning(loopback: Any, wire: Any) -> None:
