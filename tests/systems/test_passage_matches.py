@@ -102,6 +102,17 @@ MILL = "The old mill by the river ground corn until 1920."
         ({"copy": 1}, [Passage("8", MILL), Passage("copy", "A copy.")], ["mill", "copy"]),
         ({"copy": 1}, [Passage("8", MILL), Passage("mill", "")], ["mill"]),
         ({"copy": 1, "mill": 1}, [Passage("8", MILL), Passage("mill", "")], ["mill"]),
+        # of two that are not relevant, the one that takes a further rank, also below a negative grade
+        (
+            {"rail": 1},
+            [Passage("mill", ""), Passage("8", MILL), Passage("rail", "")],
+            ["mill", "copy", "rail"],
+        ),
+        (
+            {"rail": 1, "mill": -1},
+            [Passage("mill", ""), Passage("8", MILL), Passage("rail", "")],
+            ["mill", "copy", "rail"],
+        ),
     ],
 )
 def test_a_text_in_several_documents_is_credited_to_the_least_relevant_and_counted(
@@ -112,6 +123,41 @@ def test_a_text_in_several_documents_is_credited_to_the_least_relevant_and_count
     )
     assert list(matched.run["q1"]) == run
     assert matched.counts["several"] == sum(passage.text == MILL for passage in passages)
+
+
+def test_a_grade_of_a_document_goes_before_its_evidence() -> None:
+    case = Case("q1", "?", evidence=(Span("mill", 0, 8),))
+    data = Dataset("demo", "test", CORPUS, [case], {"q1": {"mill": 2, "copy": 1}})
+    assert list(match_passages([answer(Passage("9", MILL))], data).run["q1"]) == ["copy"]
+
+
+def test_a_labelled_chunk_names_no_document_and_another_name_of_the_passage_does() -> None:
+    case = Case("q1", "?", relevant_chunks={"c7": 1})
+    data = Dataset("demo", "test", CORPUS, [case], {"q1": {"rail": 1}})
+    matched = match_passages([answer(Passage("c7", "Own text.", sources=("rail",)))], data)
+    assert list(matched.run["q1"]) == ["rail"]
+
+
+@pytest.mark.parametrize(("grades", "is_foreign"), [({"rail": 1}, True), ({}, False)])
+def test_passages_are_of_other_documents_only_where_some_document_is_relevant(
+    grades: dict[str, int], is_foreign: bool
+) -> None:
+    data = Dataset("demo", "test", CORPUS, [], {"q1": grades})
+    passage = Passage("9", "Nothing of this is anywhere in those documents at all.")
+    assert match_passages([answer(passage)], data).is_foreign is is_foreign
+
+
+def test_the_id_of_a_chunk_that_ends_behind_its_document_is_cut() -> None:
+    matched = match_passages([answer(Passage("rail#9-99999", ""))], DATA)
+    [chunk] = matched.chunks
+    full = CORPUS["rail"].full_text
+    assert (chunk.doc_id, chunk.start, chunk.end) == ("rail", 9, len(full))
+    assert chunk.text == full[9:]
+
+
+def test_an_id_that_the_system_returned_for_a_document_goes_before_an_equal_id_of_ours() -> None:
+    matched = match_passages([answer(Passage("mill", ""))], DATA, known_as={"mill": "rail"})
+    assert list(matched.run["q1"]) == ["rail"]
 
 
 @pytest.mark.parametrize(
