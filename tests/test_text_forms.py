@@ -152,6 +152,9 @@ def test_a_keyword_is_found_in_its_notations(keyword: str, answer: str) -> None:
         ("The mean is 3.5.", "The mean was 3.50.", 1.0),
         ("It rose by 2.50 percent.", "by 2.5 %", 1.0),
         ("Le total est 4\u202f183 euros.", "Il coûte 4183 euros.", 1.0),
+        ("It costs 4'183 francs.", "It costs 4183 francs.", 1.0),
+        ("It costs 1234567 francs.", "The price of 1'234'567 francs", 1.0),
+        ("It costs 4'183 francs.", "It costs 183 francs.", 0.0),
     ],
 )
 def test_versions_and_sections_are_no_decimals(answer: str, context: str, support: float) -> None:

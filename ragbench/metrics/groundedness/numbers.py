@@ -194,7 +194,7 @@ def _in_english_notation(text: str, language: Language) -> str:
     decimal commas, and signs for letters next to digits in scripts without spaces; places stay.
     """
     is_plain = language.is_english and text.isascii()
-    if is_plain and not re.search(r",|\d\.\d{3}", text):
+    if is_plain and not re.search(r",|\d[.']\d{3}", text):
         return text
     line = ascii_digits(text).translate(_MARKS)
     line = line if is_plain else _POWER.sub(_marked, line)
