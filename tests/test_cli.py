@@ -45,6 +45,16 @@ def test_starting_is_light() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_evaluations_load_no_distributions() -> None:
+    """scipy.stats takes as long to import as everything else that an evaluation imports."""
+    code = (
+        "import sys, ragbench.evaluation.evaluator, ragbench.sweep.session; "
+        "print('scipy.stats' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
 def test_cache_info_and_clear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import numpy as np
 

@@ -8,7 +8,6 @@ from statistics import NormalDist, fmean, mode
 from typing import Any
 
 import pandas as pd
-from scipy.stats import beta
 
 from ragbench import llms
 from ragbench.errors import ConfigError, DataError
@@ -454,6 +453,10 @@ def _interval(
         if scored:
             means.append(fmean(scored))
     if not is_change:
+        from scipy.stats import (
+            beta,
+        )  # takes longer to import than all that evaluations use of scipy
+
         hits = sum(means)
         n = len(means)
         low = beta.ppf(alpha / 2, hits, n - hits + 1) if hits else 0.0
