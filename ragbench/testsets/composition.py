@@ -1,10 +1,17 @@
 """Where the questions of a test set come from, and how far they repeat the words of their evidence."""
 
+import math
 from collections.abc import Mapping
 from functools import cache, partial
+from importlib.metadata import version
+from pathlib import Path
 
+import numpy as np
 import Stemmer
 
+import ragbench.language
+import ragbench.text
+from ragbench import store
 from ragbench.language import Language, detect_language, n_words, terms
 from ragbench.testsets.known_items import KINDS, KNOWN_ITEM
 from ragbench.text import sentence_spans
@@ -23,6 +30,8 @@ PEOPLES_EVIDENCE_WORDS = {"SQuAD": 2, "CLAP NQ": 58}
 same test computes both again."""
 
 _AROUND = 1_000  # characters before and after a passage in which its sentences begin and end
+
+_KEPT_CASES = 20  # of fewer questions the overlaps are computed in the time that reading them takes
 
 EXAMPLE = "example"
 """The category of the drafts that `ragbench init` puts into a new test set."""
@@ -60,16 +69,48 @@ def wording_overlaps(dataset: Dataset) -> Mapping[str, float]:
     >>> wording_overlaps(Dataset("pets", "test", corpus, [case], {"q": {"d": 1}}))
     {'q': 0.3333}
     """
+    # kept on disk: each configuration of a sweep asks the same questions
+    is_kept = len(dataset.cases) >= _KEPT_CASES
+    key = store.digest(_code(), dataset.fingerprint) if is_kept else ""
+    with store.arrays("wording" if is_kept else "", key) as entry:
+        if not entry:
+            entry["overlaps"] = np.array(_overlaps(dataset), dtype=np.float64)
+    overlaps = {}
+    for case, overlap in zip(dataset.cases, entry["overlaps"].tolist(), strict=True):
+        if not math.isnan(overlap):
+            overlaps[case.query_id] = overlap
+    return overlaps
+
+
+def _overlaps(dataset: Dataset) -> list[float]:
+    """Return the overlap of each question in the order of cases; NaN for one that has none."""
     language = detect_language(case.text for case in dataset.cases)
     stems_of = cache(partial(_stems, language=language))  # questions share documents
-    overlaps = {}
+    overlaps = []
     for case in dataset.cases:
         asked = stems_of(case.text)
         texts = _evidence_texts(dataset, case)
+        overlap = math.nan
         if asked and texts:
             repeated = [len(asked & stems_of(text)) for text in texts]
-            overlaps[case.query_id] = round(max(repeated) / len(asked), 4)
+            overlap = round(max(repeated) / len(asked), 4)
+        overlaps.append(overlap)
     return overlaps
+
+
+@cache
+def _code() -> str:
+    """Return the digest of the code and the packages that the overlaps depend on."""
+    language = Path(ragbench.language.__file__)
+    paths = [
+        Path(__file__),
+        Path(ragbench.text.__file__),
+        language,
+        language.with_name("languages.toml"),
+    ]
+    files = [path.read_bytes() for path in paths]
+    packages = [version(name) for name in ("PyStemmer", "py3langid", "sentencex")]
+    return store.digest(*files, *packages)
 
 
 def evidence_words(dataset: Dataset) -> Mapping[str, int]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean, median
 
 import pytest
 
-from ragbench.testsets import draft_known_items, load_dataset
+from ragbench.testsets import composition, draft_known_items, load_dataset
 from ragbench.testsets.composition import (
     PEOPLES_EVIDENCE_WORDS,
     PEOPLES_OVERLAP,
@@ -53,6 +54,23 @@ def test_overlap_is_with_the_whole_sentences_of_the_evidence(
     case = Case("q", question, evidence=(Span("d", *span),))
     data = Dataset("birds", "test", {"d": Document("d", TEXT)}, [case], {"q": {"d": 1}})
     assert wording_overlaps(data) == {"q": overlap}
+
+
+def test_overlaps_of_a_data_set_are_computed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path))
+    cases = [Case("none", "Why?")]
+    cases += [
+        Case(f"q{i}", f"Do storks nest {i}?", evidence=(Span("d", 46, 52),)) for i in range(20)
+    ]
+    data = Dataset("birds", "test", {"d": Document("d", TEXT)}, cases, {})
+    first = wording_overlaps(data)
+    assert list(first) == [f"q{i}" for i in range(20)]
+    other = replace(data, cases=cases[:20])
+    monkeypatch.setattr(composition, "_overlaps", lambda dataset: [0.5] * len(dataset.cases))
+    assert wording_overlaps(data) == first
+    assert set(wording_overlaps(other).values()) == {0.5}  # other questions are computed
 
 
 def test_the_words_of_all_passages_of_the_evidence_count() -> None:
