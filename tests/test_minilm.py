@@ -16,7 +16,7 @@ import pytest
 from ragbench.errors import ModelError
 from ragbench.metrics.groundedness.evidence import vectors
 from ragbench.retrieval.embedders import load_embedder
-from ragbench.retrieval.minilm import _GELU_ROWS, MAX_TOKENS, _gelu, token_states
+from ragbench.retrieval.minilm import _GELU_ROWS, MAX_TOKENS, _gelu, _network, token_states
 from ragbench.retrieval.weights import Weights, minilm_parameters
 from ragbench.testsets.loader import load_dataset
 
@@ -49,6 +49,13 @@ def test_bits_do_not_depend_on_other_texts_or_their_order() -> None:
         ):
             np.testing.assert_array_equal(states, alone[place])
     assert token_states([]) == []
+
+
+def test_double_precision_shares_the_vectors_of_words() -> None:
+    assert _network(np.float64).words.dtype == np.float32
+    for exact, states in zip(token_states(TEXTS, np.float64), token_states(TEXTS), strict=True):
+        assert exact.dtype == np.float64
+        np.testing.assert_allclose(exact, states, atol=1e-5)
 
 
 def test_a_text_has_the_vector_of_the_embedder() -> None:

@@ -122,6 +122,8 @@ class _Network:
 @lru_cache(maxsize=2)
 def _network(dtype: Any) -> _Network:
     parameters = minilm_parameters()
+    # the words' vectors are half of all; the rows of a text take on `dtype` when they are added up
+    words = parameters.pop("embeddings.word_embeddings.weight")
     kept = {name: values.astype(dtype, copy=False) for name, values in parameters.items()}
     places = (
         kept["embeddings.position_embeddings.weight"]
@@ -129,7 +131,7 @@ def _network(dtype: Any) -> _Network:
     )
     layers = tuple(_layer(kept, f"encoder.layer.{number}") for number in range(_LAYERS))
     return _Network(
-        kept["embeddings.word_embeddings.weight"],
+        words,
         places,
         _norm_of(kept, "embeddings.LayerNorm"),
         layers,
@@ -176,7 +178,7 @@ def _forward(network: _Network, texts: Sequence[Sequence[int]]) -> list[FloatArr
     ends = np.cumsum([-(-len(text) // _GROUP) * _GROUP for text in texts]).tolist()
     starts = zip([0, *ends[:-1]], map(len, texts), strict=True)
     spans = [(start, start + length) for start, length in starts]
-    dtype = network.words.dtype
+    dtype = network.places.dtype
     states: FloatArray = np.zeros((max(_MIN_ROWS, ends[-1]), _WIDTH), dtype=dtype)
     for text, (start, end) in zip(texts, spans, strict=True):
         states[start:end] = network.words[text] + network.places[: len(text)]

@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from ragbench import store
 from ragbench.evaluation import evaluate
+from ragbench.llms.reply_text import read_outcome
 from ragbench.report.plots.figure import new_axes
 from ragbench.retrieval import load_embedder
 from ragbench.sweep.preload import is_fork_server
@@ -20,8 +21,11 @@ from ragbench.testsets import load_dataset
 
 def warm_up() -> None:
     """Evaluate two questions, and draw a figure."""
+    minilm = load_embedder("minilm")
     with store.bypassed():
-        load_embedder("minilm").encode(["a question"])
+        minilm.encode(["a question"])
+        minilm.encode_exactly(["a question"])  # loads the weights once more, in double precision
+    read_outcome("A fact.")  # compiles its patterns
     evaluate(load_dataset("pydoc"), "bm25", limit=2)
     new_axes(8, 2)[0]._repr_png_()  # type: ignore[attr-defined]
 
