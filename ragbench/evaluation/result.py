@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import MappingProxyType
@@ -323,10 +323,10 @@ class Result(Decisions, metaclass=Suggesting):
         """
         return pd.DataFrame(
             [
-                (case.query_id, claim, *doubt)
-                for case in self.cases
+                (query_id, claim, *doubt)
+                for query_id in self.queries
                 for name, doubt in _DOUBTS.items()
-                for claim in getattr(case, name)
+                for claim in self.verdicts.get(query_id, {}).get(name, ())
             ],
             columns=["query_id", "claim", "problem", "by"],
         )
@@ -368,14 +368,16 @@ class Result(Decisions, metaclass=Suggesting):
     @cached_property
     def categories(self) -> Sequence[CategoryResult]:
         """Return the fraction of passed questions by category; () where questions have none."""
-        groups = grouped(self.cases, lambda case: case.category)
+        verdicts = [self.verdicts.get(query_id, {}) for query_id in self.queries]
+        groups = grouped(verdicts, lambda verdict: str(verdict.get("category", "")))
         rows = []
-        for name, cases in groups.items() if any(groups) else ():
-            passed = [case.passed for case in cases if case.passed is not None]
+        for name, members in groups.items() if any(groups) else ():
+            decisions = [verdict.get("passed") for verdict in members]
+            passed = [decision for decision in decisions if decision is not None]
             n, k = len(passed), sum(passed)
             low, high = wilson_interval(k, n) if n else (None, None)
             rate = k / n if n else None
-            rows.append(CategoryResult(name, len(cases), n, rate, low, high))
+            rows.append(CategoryResult(name, len(members), n, rate, low, high))
         return rows
 
     def shown_name(self, perspective: str) -> str:
@@ -619,7 +621,7 @@ def environment() -> dict[str, Any]:
     libraries = {}
     for name in _DECIDING:
         with suppress(PackageNotFoundError):
-            libraries[name] = version(name)
+            libraries[name] = _version(name)
     return {
         "ragbench": own_version(),
         "python": platform.python_version(),
@@ -630,9 +632,12 @@ def environment() -> dict[str, Any]:
     }
 
 
+_version = cache(version)  # each looks through the folders of all packages
+
+
 def own_version() -> str:
     """Return the version of ragbench that is installed."""
     try:
-        return version("ragbench-lab")
+        return _version("ragbench-lab")
     except PackageNotFoundError:  # a checkout on PYTHONPATH
         return "unknown"

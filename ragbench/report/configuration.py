@@ -110,8 +110,8 @@ def _most_missed(result: Result) -> str:
     end of a sentence; "" if there are none.
     """
     counts: Counter[str] = Counter()
-    for case in result.cases:
-        for reason in case.reasons:
+    for query_id in result.queries:
+        for reason in result.verdicts.get(query_id, {}).get("reasons", ()):
             counts[re.split(r"[:(\d]", reason)[0].strip()] += 1
     reasons = [f"{reason} ({n})" for reason, n in counts.most_common(3)]
     if not reasons:

@@ -153,6 +153,15 @@ def test_categories_and_retrieved_are_in_the_report() -> None:
     assert report.cases[1].relevant == ("dogs",)
 
 
+def test_categories_and_claims_search_no_answer_for_secrets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    report = replace(light())  # without what it has computed so far
+    monkeypatch.setattr("ragbench.evaluation.result.masked", pytest.fail)
+    assert len(report.categories) == 4
+    assert list(report.claims.columns) == ["query_id", "claim", "problem", "by"]
+
+
 def test_the_same_inputs_give_the_same_bytes_but_for_made() -> None:
     one, two = (
         replace(
