@@ -166,7 +166,9 @@ def alternative_text(figure: Figure) -> str:
         part = ": ".join(filter(None, (title, drawn.strip())))
         if part and axes.axison:
             parts.append(part)
-    names = [text.get_text() for legend in figure.findobj(Legend) for text in legend.get_texts()]
+    # `findobj` would find them by making the ticks of all axes
+    legends = [*figure.legends, *(axes.get_legend() for axes in figure.axes)]
+    names = [text.get_text() for legend in legends if legend for text in legend.get_texts()]
     if names:
         parts.append(f"series: {', '.join(dict.fromkeys(names))}")
     return f"Figure. {'; '.join(parts)}."
