@@ -14,7 +14,7 @@ from ragbench import store
 from ragbench.evaluation import evaluate
 from ragbench.llms.reply_text import read_outcome
 from ragbench.report.plots.figure import new_axes
-from ragbench.retrieval import load_embedder
+from ragbench.retrieval.embedders import TextEmbedder, load_embedder
 from ragbench.sweep.preload import is_fork_server
 from ragbench.testsets import load_dataset
 
@@ -24,7 +24,8 @@ def warm_up() -> None:
     minilm = load_embedder("minilm")
     with store.bypassed():
         minilm.encode(["a question"])
-        minilm.encode_exactly(["a question"])  # loads the weights once more, in double precision
+        if isinstance(minilm, TextEmbedder):
+            minilm.encode_exactly(["a question"])  # loads the weights in double precision too
     read_outcome("A fact.")  # compiles its patterns
     evaluate(load_dataset("pydoc"), "bm25", limit=2)
     new_axes(8, 2)[0]._repr_png_()  # type: ignore[attr-defined]
