@@ -21,16 +21,14 @@ where input arrives; functions inside trust their input.
 """
 
 import difflib
-import inspect
 import re
 import sys
 import warnings
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from enum import StrEnum
-from functools import wraps
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any
 
 __all__ = [
     "ComparisonError",
@@ -47,10 +45,6 @@ __all__ = [
     "SweepError",
     "SystemsError",
 ]
-
-
-Record = TypeVar("Record")
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class FailureKind(StrEnum):
@@ -195,152 +189,6 @@ def nearest(value: object, known: Iterable[str], cutoff: float = 0.6) -> str:
     names = {name.casefold(): name for name in known}
     near = difflib.get_close_matches(str(value).casefold(), names, n=1, cutoff=cutoff)
     return names[near[0]] if near else ""
-
-
-class Suggesting(type):
-    """The metaclass of classes that explain a missing attribute of the class itself, such as from_csv."""
-
-    _refuse: Callable[[Any, str], Any]
-
-    if not TYPE_CHECKING:  # for which every attribute would exist
-
-        def __getattr__(cls, name: str) -> Any:
-            if name.startswith("_"):
-                return type.__getattribute__(cls, name)
-            return cls._refuse(cls, name)
-
-
-def suggesting(as_frame: str = "", /, **calls: str) -> Callable[[type[Record]], type[Record]]:
-    """Return a decorator: for a missing attribute, objects of the class raise AttributeError with the right
-    call or the nearest attribute, as modules do; so does the class, if `Suggesting` is its metaclass.
-
-    Args:
-        as_frame: the call that gives such an object as a DataFrame, on which methods of pandas work.
-        calls: an attribute that people expect, in any case -> the call to write instead.
-
-    >>> @suggesting("result.to_frame()", plot="rb.write_report(result, 'report.html')")
-    ... class Result:
-    ...     scores = 1
-    >>> Result().score
-    Traceback (most recent call last):
-    AttributeError: Result has no attribute 'score'; did you mean 'scores'?
-    >>> Result().plot
-    Traceback (most recent call last):
-    AttributeError: Result has no attribute 'plot'; use rb.write_report(result, 'report.html')
-    >>> Result().sort_values
-    Traceback (most recent call last):
-    AttributeError: Result has no attribute 'sort_values'; use result.to_frame().sort_values
-    """
-
-    def hint_of(name: str, public: Iterable[str], is_object: bool) -> str:
-        if name.casefold() in calls:
-            return f"; use {calls[name.casefold()]}"
-        if as_frame and is_object and _is_of_frames(name):
-            return f"; use {as_frame}.{name}"
-        near = nearest(name, public)
-        return f"; did you mean {near!r}?" if near else ""
-
-    def decorated(cls: type[Record]) -> type[Record]:
-        def refuse(owner: Any, name: str) -> Any:
-            public = [attribute for attribute in dir(owner) if not attribute.startswith("_")]
-            hint = hint_of(name, public, is_object=owner is not cls)
-            raise AttributeError(
-                f"{cls.__name__} has no attribute {name!r}{hint}", name=name, obj=None
-            )
-
-        def missing(record: Record, name: str) -> Any:
-            if name.startswith("_") or name in dir(cls):  # a property raised the error
-                return object.__getattribute__(record, name)
-            return refuse(record, name)
-
-        cls.__getattr__ = missing  # type: ignore[attr-defined]
-        owner: Any = cls
-        if isinstance(owner, Suggesting):
-            owner._refuse = staticmethod(refuse)
-        return cls
-
-    return decorated
-
-
-def _is_of_frames(name: str) -> bool:
-    import pandas as pd
-
-    return not name.startswith("_") and hasattr(pd.DataFrame, name)
-
-
-def made_by(call: str) -> Callable[[type[Record]], type[Record]]:
-    """Make a protocol name the call that makes such an object, where it is called itself.
-
-    >>> @made_by("rb.make_retriever('bm25', chunks)")
-    ... class Retriever: ...
-    >>> Retriever("bm25")
-    Traceback (most recent call last):
-    ragbench.errors.ConfigError: Retriever is a protocol, not an object; use rb.make_retriever('bm25', chunks)
-    """
-
-    def decorated(protocol: type[Record]) -> type[Record]:
-        def new(cls: type[Any], *arguments: Any, **options: Any) -> Any:
-            if cls is protocol:
-                raise ConfigError(f"{cls.__name__} is a protocol, not an object; use {call}")
-            return object.__new__(cls)
-
-        protocol.__new__ = new  # type: ignore[method-assign]
-        return protocol
-
-    return decorated
-
-
-def explaining_calls(**names: str) -> Callable[[Function], Function]:
-    """Make a function explain a call that does not fit its parameters, in one sentence.
-
-    Args:
-        names: options that people expect -> the one that does what they mean, or the call to write instead.
-
-    >>> @explaining_calls(top_k="k")
-    ... def search(query, *, k=10):
-    ...     return query
-    >>> search("cats", top_k=3)
-    Traceback (most recent call last):
-    ragbench.errors.ConfigError: search has no option 'top_k'; did you mean 'k'? Expected search(query, k=...)
-    >>> search()
-    Traceback (most recent call last):
-    ragbench.errors.ConfigError: search: missing a required argument: 'query'. Expected search(query, k=...)
-    """
-
-    def decorated(function: Function) -> Function:
-        signature = inspect.signature(function)
-        name = getattr(function, "__name__", "")
-
-        @wraps(function)
-        def explained(*arguments: Any, **options: Any) -> Any:
-            try:
-                signature.bind(*arguments, **options)
-            except TypeError as exc:
-                problem = f"{name}: {exc}."
-                takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
-                for option in options:
-                    if option in names or not (option in signature.parameters or takes_any):
-                        near = names.get(option) or nearest(option, signature.parameters)
-                        hint = f"; did you mean {near!r}?" if near else "."
-                        if "(" in near:
-                            hint = f"; use {near}."
-                        problem = f"{name} has no option {option!r}{hint}"
-                        break
-                raise ConfigError(f"{problem} Expected {name}({_shown(signature)})") from None
-            return function(*arguments, **options)
-
-        return cast(Function, explained)
-
-    return decorated
-
-
-def _shown(signature: inspect.Signature) -> str:
-    """Return the parameters of a function, those with a default as name=..."""
-    texts = []
-    for parameter in signature.parameters.values():
-        has_default = parameter.default is not parameter.empty
-        texts.append(f"{parameter.name}=..." if has_default else parameter.name)
-    return ", ".join(texts)
 
 
 def unknown(what: str, value: object, known: Iterable[str], shown: str = "") -> str:

@@ -9,7 +9,7 @@ import pytest
 
 import ragbench as rb
 from ragbench.datasets.passages import Texts
-from ragbench.language import folded, normal
+from ragbench.folding import folded, normal
 from ragbench.metrics.answer_similarity import keyword_coverage, token_f1
 from ragbench.metrics.groundedness.numbers import numeric_support
 from ragbench.retrieval import BM25

@@ -4,9 +4,17 @@ instant.
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
-import typer
+try:
+    import platformdirs  # noqa: F401
+    import typer
+except ImportError:  # a wheel that was installed without its requirements
+    sys.stderr.write(
+        "the command needs typer and platformdirs; run: pip install typer platformdirs\n"
+    )
+    sys.exit(2)
 
 from ragbench.cli.alert import alert_app
 from ragbench.cli.answers import answers_command

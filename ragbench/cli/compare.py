@@ -55,8 +55,6 @@ def compare_command(
 
     Example: ragbench compare main.csv branch.csv --measure faithfulness --fail-if worse
     """
-    from ragbench.report.conclusions import conclusion_markdown
-
     loaded = None
     if any(map(_is_foreign, results)):
         conclusion = foreign.conclude(
@@ -77,6 +75,8 @@ def compare_command(
     if as_json:
         print_json(conclusion.to_dict())
     elif markdown:
+        from ragbench.report.conclusions import conclusion_markdown
+
         typer.echo(conclusion_markdown(conclusion), nl=False)
     elif loaded is not None:
         print_decision(loaded, measure, len(loaded), baseline=baseline, margin=margin)

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import regex
 
-from ragbench.language import normal, words
+from ragbench.folding import normal
+from ragbench.language import words
 from ragbench.types import Document, Span
 
 _PART = regex.compile(

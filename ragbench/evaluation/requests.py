@@ -23,9 +23,9 @@ from ragbench.evaluation.output import SystemOutput
 from ragbench.evaluation.parameters import OF_PIPELINE, check_asks_nothing_of_answers, configuration
 from ragbench.evaluation.spec import EvaluationSpec
 from ragbench.evaluation.variations import answer_variations, check_interventions
+from ragbench.folding import folded_words
 from ragbench.judges import Criterion
 from ragbench.judges import judge as judge_answers
-from ragbench.language import folded_words
 from ragbench.llms import NO_ANSWERS, NO_MODEL, TIMEOUT_S, active_dry_run, check_llm
 from ragbench.progress import progress_bar
 from ragbench.retrieval.search import to_documents

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from ragbench.errors import ComparisonError, abridged, printable
+from ragbench.folding import folded_words
 from ragbench.foreign.score_columns import ScoreTable
-from ragbench.language import folded_words
 from ragbench.registry import find_measure
 
 _MAX_NAMED = 3  # questions in a message

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from ragbench.datasets.raw_records import warn
 from ragbench.errors import DataError, abridged, printable
+from ragbench.folding import folded_words
 from ragbench.foreign.cells import id_of, is_blank, number_of, question_of
-from ragbench.language import folded_words
 from ragbench.testsets import fields
 from ragbench.testsets.fields import column_name
 

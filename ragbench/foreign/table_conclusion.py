@@ -28,6 +28,7 @@ from ragbench.evaluation.decision import (
     rest_sentences,
     with_expected,
 )
+from ragbench.folding import folded_words
 from ragbench.foreign.pairing import PairedTables, paired_tables, with_the_same_measures
 from ragbench.foreign.readers import load_scores, named_apart
 from ragbench.foreign.scales import (
@@ -37,7 +38,6 @@ from ragbench.foreign.scales import (
     scale_of,
 )
 from ragbench.foreign.score_columns import Scored, ScoreTable
-from ragbench.language import folded_words
 from ragbench.registry import declared, higher_is_better, named_among
 from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import MARGIN, MIN_QUESTIONS, compare_all, with_interval

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import regex
 
-from ragbench.language import SIGN, SPACED, folded
+from ragbench.folding import folded
+from ragbench.language import SIGN, SPACED
 
 # A number keeps its sign and its decimals: 2.5 is neither 25 nor -2.5.
 _WORD = regex.compile(rf"(?<![{SPACED}.])-?\d+(?:[.,]\d+)*|{SIGN}|{SPACED}+", regex.V1)

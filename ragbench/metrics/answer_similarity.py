@@ -21,7 +21,8 @@ import regex
 
 from ragbench.array_types import Floats
 from ragbench.errors import DataError
-from ragbench.language import SPACED, UNSPACED, WORD, Language, detect_language, folded
+from ragbench.folding import folded
+from ragbench.language import SPACED, UNSPACED, WORD, Language, detect_language
 from ragbench.metrics.tidy import (
     answer_language,
     answered_cases,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ragbench.language import folded_words
+from ragbench.folding import folded_words
 from ragbench.statistics.columns import Floats, Pairs, Scores, deviation
 from ragbench.statistics.intervals import students_p_values
 from ragbench.types import TURN_MARK
@@ -22,7 +22,7 @@ def clusters_of(query_ids: Iterable[object], texts: Mapping[str, str]) -> dict[o
     if no cluster has two questions.
 
     Ids that agree up to "<::>" are turns of one conversation. Questions, or whole conversations, of
-    the same words (`ragbench.language.folded_words`) are one cluster.
+    the same words (`ragbench.folding.folded_words`) are one cluster.
 
     Args:
         query_ids: the questions, turns in order.

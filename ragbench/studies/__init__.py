@@ -4,6 +4,6 @@ Each study is a grid and notebooks in `notebooks/`, a folder of results that `ra
 again, and a page of the guide. The functions here draw, compute and test; the notebooks show.
 """
 
-import lazy_loader
+from ragbench.lazy import attach
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

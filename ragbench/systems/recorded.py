@@ -9,7 +9,7 @@ from typing import Any
 from ragbench.datasets.jsonl import located
 from ragbench.errors import DataError
 from ragbench.files import expanded, read_json
-from ragbench.language import normal
+from ragbench.folding import normal
 from ragbench.metrics.retrieval import ranking
 from ragbench.metrics.trec import SUFFIXES, read_run
 from ragbench.systems.answer_parser import read_answer

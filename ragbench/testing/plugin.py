@@ -411,7 +411,10 @@ def pytest_terminal_summary(
 
 def _has_gate(config: pytest.Config) -> bool:
     """Return True if the evaluation at the end of the session decides the exit status, too."""
-    spec = evaluation.spec_of_texts(config.getoption("--ragbench-option"))
+    options = config.getoption("--ragbench-option")
+    if not options:
+        return False
+    spec = evaluation.spec_of_texts(options)
     return bool(spec.fail_under) or spec.baseline is not None
 
 

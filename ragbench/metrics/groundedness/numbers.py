@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import regex
 
 from ragbench.files import bundled
+from ragbench.folding import ascii_digits
 from ragbench.generation.citations import without_citations
-from ragbench.language import UNSPACED, Language, ascii_digits, detect_language, find_language
+from ragbench.language import UNSPACED, Language, detect_language, find_language
 from ragbench.metrics.groundedness.words import read_page, words
 from ragbench.text import sentence_spans
 from ragbench.types import grouped

@@ -15,7 +15,8 @@ import numpy as np
 import regex
 
 from ragbench.array_types import Ints
-from ragbench.language import SIGN, UNSPACED_SET, folded
+from ragbench.folding import folded
+from ragbench.language import SIGN, UNSPACED_SET
 from ragbench.text import load_tokenizer, sentence_spans
 from ragbench.types import grouped
 

@@ -17,7 +17,8 @@ from typing import NamedTuple
 import regex
 
 from ragbench.errors import MissingExtraError
-from ragbench.language import SPACED, WORD, folded, n_words
+from ragbench.folding import folded
+from ragbench.language import SPACED, WORD, n_words
 from ragbench.llms.failures import environment_keys
 from ragbench.metrics.safety.secrets import (
     RULES,

@@ -1,0 +1,392 @@
+"""Explain a name or a call that does not exist in one sentence with the right one: attributes of records and
+modules, options of functions and methods, constructors.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from abc import ABCMeta
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import is_dataclass
+from functools import wraps
+from types import UnionType
+from typing import TYPE_CHECKING, Any, TypeVar, Union, cast, get_args, get_origin
+
+from ragbench.errors import ConfigError, RagbenchError, nearest
+
+Record = TypeVar("Record")
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+SYNONYMS = tuple(
+    tuple(group.split())
+    for group in (
+        "measure measures metrics metric scores score scorers scorer evaluators evaluator by sort_by",
+        "k depth top_k topk limit cutoff n ks size chunk_size max_results n_results cutoffs k_values",
+        "folder path file directory dir filename output output_dir output_path destination",
+        "baseline a old reference control before base first y_true",
+        "contender b new candidate treatment after challenger other second variant y_pred",
+        "difference delta diff gain improvement lift uplift effect effect_size",
+        "llm model judge generator",
+        "system retriever pipeline chain app",
+        "embedder model embedding embeddings embedding_model",
+        "dataset data testset rows samples examples records",
+        "cases queries questions test_cases",
+        "chunks corpus documents docs texts passages",
+        "qrels relevance judgements judgments ground_truth labels gold truth y_true",
+        "run runs results rankings predictions y_pred y_score",
+        "alpha level confidence significance confidence_level",
+        "margin tolerance epsilon threshold rope",
+        "ci_low ci interval confidence_interval conf_int confidence",
+        "p_adjusted p pvalue p_value significance significant",
+        "to_frame to_pandas df to_df to_dataframe as_dataframe frame dataframe",
+        "to_dict as_dict asdict json to_json model_dump dict",
+        "mean average avg aggregate overall",
+        "save export write dump to_file to_disk persist to_pickle",
+        "load read open from_file from_path from_folder from_directory from_disk from_csv from_json "
+        "from_hub from_huggingface from_hf",
+        "from_dicts from_list from_records from_pandas from_df from_dict",
+        "choice winner best top selected",
+        "contexts sources passages context retrieved_contexts documents",
+        "text content question query body page_content string",
+        "n n_questions n_queries n_samples size count total",
+        "plot chart figure draw visualize visualise",
+        "print show display summary text",
+        "decision verdict outcome conclusion status passed",
+        "arms systems configurations contenders variants candidates",
+        "explanation reason rationale comment feedback",
+        "list names available choices keys",
+        "reference_answer reference answer ground_truth expected expected_output gold",
+        "criterion criteria metric metrics measure",
+        "name title label",
+    )
+)
+"""Words that people use for one thing; the first of a group that exists is suggested."""
+
+_WORD = re.compile(r"[A-Z]*[a-z0-9]+|[A-Z]+")
+_MAX_NAMES = 20  # in a message
+
+
+def similar(name: str, known: Iterable[str]) -> str:
+    """Return the known name that a name probably means, by its spelling or its sense; "" without one.
+
+    >>> known = ["measures", "depth", "doc_id"]
+    >>> [similar(name, known) for name in ("measure", "metric", "top_k", "docId", "colour")]
+    ['measures', 'measures', 'depth', 'doc_id', '']
+    """
+    names = {each.casefold(): each for each in known}
+    plain = {each.replace("_", ""): names[each] for each in names}
+    word = name.casefold()
+    if word.replace("_", "") in plain:
+        return plain[word.replace("_", "")]
+    near = nearest(name, names.values(), cutoff=0.9)
+    if near:
+        return near
+    for group in SYNONYMS:
+        if word in group:
+            for synonym in group:
+                if synonym in names:
+                    return names[synonym]
+    near = nearest(name, names.values(), cutoff=0.8)
+    if near:
+        return near
+    words = [part.casefold() for part in _WORD.findall(name)]
+    for part in words:
+        if part in names and part != "get":
+            return names[part]
+    for each in names:
+        if len(each) > 5 and each in word:
+            return names[each]
+    return nearest(name, names.values(), cutoff=0.7)
+
+
+def hint_of(name: str, known: Iterable[str], calls: Mapping[str, str]) -> str:
+    """Return the end of a sentence about a name that does not exist: the right name or call, else the
+    known names.
+
+    Args:
+        name: what was written.
+        known: the names that exist.
+        calls: a name that people expect, in lower case -> what to write instead.
+
+    >>> hint_of("delta", ["name", "mean"], {"difference": "arm.difference"})
+    '; use arm.difference'
+    >>> hint_of("colour", ["name", "mean"], {})
+    '; it has name, mean'
+    """
+    names = list(known)
+    word = name.casefold()
+    near = word if word in calls else similar(name, [*names, *calls])
+    if near in calls:
+        return f"; use {calls[near]}"
+    if near:
+        return f"; did you mean {near!r}?"
+    listed = ", ".join(names[:_MAX_NAMES])
+    if len(names) > _MAX_NAMES:
+        listed += ", ..."
+    return f"; it has {listed}" if names else ""
+
+
+class Suggesting(ABCMeta):
+    """The metaclass of classes that explain a missing attribute of the class itself, such as from_csv."""
+
+    _refuse: Callable[[Any, str], Any]
+
+    if not TYPE_CHECKING:  # for which every attribute would exist
+
+        def __getattr__(cls, name: str) -> Any:
+            if name.startswith("_"):
+                return type.__getattribute__(cls, name)
+            return cls._refuse(cls, name)
+
+
+def suggesting(
+    as_frame: str = "", instead: str = "", /, **calls: str
+) -> Callable[[type[Record]], type[Record]]:
+    """Return a decorator: objects of the class explain a missing attribute, and a call of the class or of
+    its methods that does not fit; so does the class for its attributes, if `Suggesting` is its metaclass.
+
+    Args:
+        as_frame: the call that gives such an object as a DataFrame, on which methods of pandas work.
+        instead: the call that makes such an object, if users do not call the class.
+        calls: an attribute that people expect, in any case -> the call to write instead.
+
+    >>> @suggesting("result.to_frame()", "rb.evaluate(data, system)", plot="rb.write_report(result, 'report.html')")
+    ... class Result:
+    ...     scores = 1
+    ...     def __init__(self, name): ...
+    ...     def compare(self, other): ...
+    >>> result = Result("new")
+    >>> result.score
+    Traceback (most recent call last):
+    AttributeError: Result has no attribute 'score'; did you mean 'scores'?
+    >>> result.plot
+    Traceback (most recent call last):
+    AttributeError: Result has no attribute 'plot'; use rb.write_report(result, 'report.html')
+    >>> result.sort_values
+    Traceback (most recent call last):
+    AttributeError: Result has no attribute 'sort_values'; use result.to_frame().sort_values
+    >>> Result()
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: Result: missing a required argument: 'name'. Use rb.evaluate(data, system)
+    >>> result.compare(b=result)
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: Result.compare has no option 'b'; did you mean 'other'? Expected compare(other)
+    """
+
+    def decorated(cls: type[Record]) -> type[Record]:
+        if is_dataclass(cls) and not hasattr(cls, "to_dict"):
+            calls.setdefault("to_dict", "dataclasses.asdict(record)")
+
+        def refuse(owner: Any, name: str) -> Any:
+            public = [attribute for attribute in dir(owner) if not attribute.startswith("_")]
+            is_object = owner is not cls
+            if as_frame and is_object and name.casefold() not in calls and _is_of_frames(name):
+                hint = f"; use {as_frame}.{name}"
+            else:
+                hint = hint_of(name, public, calls)
+            raise AttributeError(
+                f"{cls.__name__} has no attribute {name!r}{hint}", name=name, obj=None
+            )
+
+        def missing(record: Record, name: str) -> Any:
+            if name.startswith("_") or name in dir(cls):  # a property raised the error
+                return object.__getattribute__(record, name)
+            return refuse(record, name)
+
+        cls.__getattr__ = missing  # type: ignore[attr-defined]
+        owner: Any = cls
+        if isinstance(owner, Suggesting):
+            owner._refuse = staticmethod(refuse)
+        _explain_methods(cls, instead)
+        return cls
+
+    return decorated
+
+
+def _explain_methods(cls: type[Any], instead: str) -> None:
+    """Make the constructor and the public methods of a class explain calls that do not fit."""
+    for name, member in list(vars(cls).items()):
+        if explains_calls(member) or (name.startswith("_") and not isinstance(member, classmethod)):
+            continue
+        if inspect.isfunction(member):
+            setattr(cls, name, _explained(member, f"{cls.__name__}.{name}", {}))
+        elif isinstance(member, classmethod):
+            function = _explained(member.__func__, f"{cls.__name__}.{name}", {})
+            setattr(cls, name, classmethod(function))
+    if cls.__init__ is not object.__init__:
+        cls.__init__ = _explained(cls.__init__, cls.__name__, {}, instead)
+
+
+def _is_of_frames(name: str) -> bool:
+    import pandas as pd
+
+    return not name.startswith("_") and hasattr(pd.DataFrame, name)
+
+
+def made_by(call: str) -> Callable[[type[Record]], type[Record]]:
+    """Make a protocol name the call that makes such an object, where it is called itself.
+
+    >>> @made_by("rb.make_retriever('bm25', chunks)")
+    ... class Retriever: ...
+    >>> Retriever("bm25")
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: Retriever is a protocol, not an object; use rb.make_retriever('bm25', chunks)
+    """
+
+    def decorated(protocol: type[Record]) -> type[Record]:
+        def new(cls: type[Any], *arguments: Any, **options: Any) -> Any:
+            if cls is protocol:
+                raise ConfigError(f"{cls.__name__} is a protocol, not an object; use {call}")
+            return object.__new__(cls)
+
+        protocol.__new__ = new  # type: ignore[method-assign]
+        return protocol
+
+    return decorated
+
+
+def explaining_calls(instead: str = "", /, **names: str) -> Callable[[Function], Function]:
+    """Make a function explain a call that does not fit its parameters, in one sentence.
+
+    Args:
+        instead: the call to write in its place; "" shows the parameters.
+        names: options that people expect -> the one that does what they mean, or what to write instead.
+
+    >>> @explaining_calls(queries="a list")
+    ... def search(query, *, depth=10):
+    ...     return query
+    >>> search("cats", top_k=3)
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: search has no option 'top_k'; did you mean 'depth'? Expected search(query, depth=...)
+    >>> search()
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: search: missing a required argument: 'query'. Expected search(query, depth=...)
+    >>> @explaining_calls()
+    ... def save(scores: dict, path: str):
+    ...     return path + str(scores.keys())
+    >>> save("scores.json", {})
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: save: scores is str, expected dict. Expected save(scores, path)
+    """
+
+    def decorated(function: Function) -> Function:
+        return _explained(function, getattr(function, "__qualname__", ""), names, instead)
+
+    return decorated
+
+
+def explains_calls(function: Any) -> bool:
+    """Return True for a function that explains calls that do not fit its parameters."""
+    return hasattr(function, "_explains_calls")
+
+
+def _explained(
+    function: Function, name: str, names: Mapping[str, str], instead: str = ""
+) -> Function:
+    """Return a function that explains a call that does not fit; `instead` is what to call in its place."""
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def explained(*arguments: Any, **options: Any) -> Any:
+        try:
+            return function(*arguments, **options)
+        except (TypeError, AttributeError) as exc:
+            problem = _problem(signature, name, names, arguments, options)
+            if not problem:
+                problem = _wrong_type(function, signature, name, arguments, options)
+            if not problem or isinstance(exc, RagbenchError):
+                raise
+        way_out = f"Expected {name.rpartition('.')[2]}({_shown(signature)})"
+        if instead:
+            way_out = f"Use {instead}"
+        raise ConfigError(f"{problem} {way_out}")
+
+    explained._explains_calls = True  # type: ignore[attr-defined]
+    return cast(Function, explained)
+
+
+def _problem(
+    signature: inspect.Signature,
+    name: str,
+    names: Mapping[str, str],
+    arguments: tuple[Any, ...],
+    options: Mapping[str, Any],
+) -> str:
+    """Return why a call does not fit a signature; "" if it fits, so that the error has another cause."""
+    try:
+        signature.bind(*arguments, **options)
+    except TypeError as exc:
+        reason = str(exc)
+    else:
+        return ""
+    parameters = [each for each in signature.parameters if each not in ("self", "cls")]
+    required = [each.name for each in signature.parameters.values() if each.default is each.empty]
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+    for option in options:
+        is_possible = option in parameters or (takes_any and not similar(option, required))
+        if option in names or not is_possible:
+            near = names.get(option) or similar(option, [*parameters, *names])
+            near = names.get(near, near)
+            if near.isidentifier():
+                hint = f"; did you mean {near!r}?"
+            else:
+                hint = f"; use {near}." if near else "."
+            return f"{name} has no option {option!r}{hint}"
+    return f"{name}: {reason}."
+
+
+def _wrong_type(
+    function: Any,
+    signature: inspect.Signature,
+    name: str,
+    arguments: tuple[Any, ...],
+    options: Mapping[str, Any],
+) -> str:
+    """Return which argument is not of its annotated type, of a call that failed; "" if none is."""
+    for parameter, value in signature.bind(*arguments, **options).arguments.items():
+        annotation = signature.parameters[parameter].annotation
+        types = _types_in(annotation, function.__globals__)
+        if types and not isinstance(value, types):
+            expected = " or ".join(dict.fromkeys(each.__name__ for each in types))
+            return f"{name}: {parameter} is {type(value).__name__}, expected {expected}."
+    return ""
+
+
+def _types_in(annotation: Any, module: Mapping[str, Any]) -> tuple[type[Any], ...]:
+    """Return the classes that an annotation allows; () if it allows others, or cannot be read here."""
+    if annotation is inspect.Parameter.empty:
+        return ()
+    if isinstance(annotation, str):
+        try:
+            annotation = eval(annotation, dict(module))
+        except (NameError, AttributeError, TypeError, SyntaxError):
+            return ()
+    if isinstance(annotation, UnionType) or get_origin(annotation) is Union:
+        parts = [_types_in(part, module) for part in get_args(annotation)]
+        if not all(parts):
+            return ()
+        return tuple(each for part in parts for each in part)
+    if annotation is None:
+        return (type(None),)
+    kind = get_origin(annotation) or annotation
+    if not isinstance(kind, type) or kind is Any or getattr(kind, "_is_protocol", False):
+        return ()
+    if kind is float:
+        return (float, int)
+    return (kind,)
+
+
+def _shown(signature: inspect.Signature) -> str:
+    """Return the parameters of a function, those with a default as name=..."""
+    texts = []
+    for parameter in signature.parameters.values():
+        if parameter.name in ("self", "cls"):
+            continue
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            texts.append(str(parameter).partition(":")[0])
+        elif parameter.default is parameter.empty:
+            texts.append(parameter.name)
+        else:
+            texts.append(f"{parameter.name}=...")
+    return ", ".join(texts)
