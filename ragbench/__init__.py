@@ -15,6 +15,15 @@ from ragbench.lazy import attach
 __version__ = "0.1.0"
 
 _CALLS = {
+    "hybrid": "rb.make_retriever('hybrid:minilm', chunks)",
+    "similarity": "rb.evaluate(data, system), which measures semantic_similarity",
+    "OpenAI": "rb.load_llm('openai:model')",
+    "Anthropic": "rb.load_llm('anthropic:model')",
+    "FAISS": "rb.make_retriever('dense:minilm', chunks)",
+    "index": "rb.make_retriever(name, chunks)",
+    "chain": "rb.evaluate(data, chain), which takes functions, chains and retrievers of frameworks",
+    "generate": "the command `ragbench testset generate`, or rb.generate_answers",
+    "assert_better": "rb.assert_not_worse(a, b, fail_if='within the margin')",
     "leaderboard": "rb.load_results(folder).leaderboard()",
     "conclude": "rb.load_results(folder).conclude(), or rb.compare(a, b)",
     "score": "rb.score_run(qrels, run), or rb.evaluate(data, system)",

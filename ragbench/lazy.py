@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import re
+import ast
+import sys
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from importlib import import_module
+from pathlib import Path
+from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any
-
-import lazy_loader  # type: ignore[import-untyped]
 
 _NO_CALLS: Mapping[str, str] = MappingProxyType({})
 _ROOT = "ragbench"
-_WORD = re.compile(r"[A-Z]*[a-z0-9]+|[A-Z]+")
 
 _calls_of: dict[str, dict[str, str]] = {}
 _names_of: dict[str, list[str]] = {}
+_named_like_modules: dict[str, set[str]] = {}
+_explaining_of: dict[FunctionType, FunctionType] = {}
 
 
 def attach(
     package: str, file: str, calls: Mapping[str, str] = _NO_CALLS
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` of a package, as its `__init__.pyi` lists its names.
+
+    Its functions explain calls that do not fit (`ragbench.hints`), also where their module is used.
 
     Args:
         package: its `__name__`.
@@ -29,35 +33,75 @@ def attach(
             call that does what they mean. For any other name that does not exist the error names the
             nearest one.
     """
-    attached, names_of, names = lazy_loader.attach_stub(package, file)
+    modules = _modules_in(Path(file).with_suffix(".pyi"))
+    names = sorted(modules)
     _calls_of[package] = {name.casefold(): call for name, call in calls.items()}
     _names_of[package] = names
+    _named_like_modules[package] = {name for name in names if modules[name].split(".")[0] == name}
+    sys.modules[package].__class__ = _Package
 
     def attribute(name: str) -> Any:
-        if name in names:
-            return attached(name)
-        raise AttributeError(f"module {package!r} has no attribute {name!r}{_hint(package, name)}")
+        if name not in modules:
+            hint = _hint(package, name)
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
+        value = import_module(f"{package}.{modules[name] or name}")
+        if modules[name]:
+            value = _explaining(getattr(value, name))
+        setattr(sys.modules[package], name, value)  # so that the next time is a look-up
+        return value
 
-    return attribute, names_of, names
+    return attribute, names.copy, names
+
+
+class _Package(ModuleType):
+    """A package with a function that is named like its module: importing the module does not hide it."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not isinstance(value, ModuleType) or name not in _named_like_modules[self.__name__]:
+            super().__setattr__(name, value)
+
+
+def _modules_in(stub: Path) -> dict[str, str]:
+    """Return name -> the module that has it, of `from .module import name` in a stub; "" of a name that is a
+    module itself.
+    """
+    modules = {}
+    for line in ast.parse(stub.read_text(encoding="utf-8")).body:
+        if isinstance(line, ast.ImportFrom) and line.level == 1:
+            for alias in line.names:
+                modules[alias.name] = line.module or ""
+    return modules
+
+
+def _explaining(value: Any) -> Any:
+    """Return a function that explains calls that do not fit, in place of the one in its module, so that it can
+    be pickled; any other value as it is.
+    """
+    if not isinstance(value, FunctionType):
+        return value
+    from ragbench.hints import explaining_calls, explains_calls
+
+    function: FunctionType = value
+    if explains_calls(function):
+        return function
+    if function not in _explaining_of:
+        explaining = explaining_calls()(function)
+        _explaining_of[function] = explaining
+        module = sys.modules[function.__module__]
+        if vars(module).get(function.__name__) is function:
+            setattr(module, function.__name__, explaining)
+    return _explaining_of[function]
 
 
 def _hint(package: str, name: str) -> str:
     """Return what to use in place of a name that does not exist in a package, as the end of a sentence."""
-    from ragbench.errors import nearest  # only for the message: the first import is light
+    from ragbench.hints import hint_of  # only for the message: the first import is light
 
-    tables = (_calls_of[package], _calls_of.get(_ROOT, {}))
-    for calls in tables:
-        if name.casefold() in calls:
-            return f"; use {calls[name.casefold()]}"
+    calls = {**_calls_of.get(_ROOT, {}), **_calls_of[package]}
     if package != _ROOT and name in _names_of.get(_ROOT, ()):
         return f"; use rb.{name}"
-    near = nearest(name, _names_of[package], cutoff=0.8)
-    if near:
-        return f"; did you mean {near!r}?"
-    words = [word.casefold() for word in _WORD.findall(name)]
-    for calls in tables:
-        for key, call in calls.items():
-            if key in words or (len(key) > 5 and key in name.casefold()):
-                return f"; use {call}"
-    near = nearest(name, _names_of[package])
-    return f"; did you mean {near!r}?" if near else ""
+    if package == _ROOT and name.casefold() not in calls:
+        for inner in _names_of[_ROOT]:  # nothing is imported here: an import asks for names, too
+            if name in _names_of.get(f"{_ROOT}.{inner}", ()):
+                return f"; use rb.{inner}.{name}"
+    return hint_of(name, _names_of[package], calls)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from ragbench.errors import ConfigError, nearest, unknown
 from ragbench.extension import imported, object_name
 from ragbench.files import bundled
+from ragbench.hints import Suggesting, suggesting
 from ragbench.types import Answer, Case
 
 if TYPE_CHECKING:
@@ -50,8 +51,9 @@ contexts, which returns a value or None.
 """
 
 
+@suggesting()
 @dataclass(frozen=True, slots=True)
-class Measure:
+class Measure(metaclass=Suggesting):
     """The properties of a measure, or of a family of measures: "{k}", "{tokens}" and "{stage}" in a
     name mark a part that varies, as in "nDCG@{k}".
 
@@ -88,6 +90,10 @@ class Measure:
     headline: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise ConfigError(
+                f"the name of a measure is {self.name!r}; expected rb.Measure('answer_words', function)"
+            )
         if self.function is not None:
             declare(self)
 
@@ -278,6 +284,10 @@ def measures() -> pd.DataFrame:
         @property
         def loc(self) -> Any:
             return _MeasureLocations(super().loc)
+
+        def __contains__(self, key: Any) -> bool:  # type: ignore[misc]
+            is_name = isinstance(key, str) and find_measure(key) is not None
+            return is_name or super().__contains__(key)
 
         def __getitem__(self, key: Any) -> Any:
             if isinstance(key, str) and key not in self.columns:

@@ -17,15 +17,8 @@ from functools import cached_property
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
-from ragbench.errors import (
-    DataError,
-    FailureKind,
-    Suggesting,
-    abridged,
-    check_known,
-    made_by,
-    suggesting,
-)
+from ragbench.errors import DataError, FailureKind, abridged, check_known
+from ragbench.hints import Suggesting, made_by, suggesting
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,7 +119,7 @@ LATENCY_BUDGETS = (*LATENCY_STAGES, "search", *LATENCY_FIGURES)
     reference="case.reference_answer",
 )
 @dataclass(frozen=True, slots=True)
-class Case:
+class Case(metaclass=Suggesting):
     """A question with the labels of its right answer; every label is optional.
 
     `gold_facts` holds one tuple per fact: the fact first, then its aliases, any of which counts.
@@ -223,6 +216,7 @@ class Case:
         return {first_of.get(doc_id, doc_id) for doc_id in doc_ids}
 
 
+@suggesting()
 @dataclass(frozen=True, slots=True)
 class SafetySample:
     """A text whose harm a person has labelled: an input to a system (an attack or not), or an
@@ -241,6 +235,7 @@ class SafetySample:
     contexts: tuple[str, ...] = ()
 
 
+@suggesting()
 @dataclass(frozen=True, slots=True)
 class DatasetSource:
     """The arguments of `load_dataset`, with which the same dataset can be loaded again; paths are
@@ -254,12 +249,18 @@ class DatasetSource:
 
 @suggesting(
     "dataset.to_frame()",
+    "rb.Dataset.from_dicts(corpus, queries, qrels), or rb.load_dataset(name or path); rb.evaluate(rows) takes "
+    "rows with answers as they are",
     questions="dataset.cases, or dataset.queries for their texts",
     filter="dataset.select(query_ids)",
     df="dataset.to_frame()",
     ids="list(dataset.queries)",
     texts="dataset.queries, {id: text}",
     shape="len(dataset)",
+    save="rb.testsets.save_dataset(dataset, folder)",
+    evaluate="rb.evaluate(dataset, system)",
+    shuffle="dataset.sample(size, seed)",
+    **dict.fromkeys(["n_docs", "n_documents"], "len(dataset.corpus)"),
     documents="dataset.corpus",
     labels="dataset.qrels",
     relevance="dataset.qrels",
@@ -464,7 +465,7 @@ class Dataset(metaclass=Suggesting):
         return any(item in (case.query_id, case) for case in self.cases)
 
     def __getitem__(self, at: Any) -> Any:
-        """Return a case by its number or its id; of a slice the dataset of these.
+        """Return a case by its number or its id; of a slice, or a list of ids, the dataset of these.
 
         Raises:
             ConfigError: no question has this id.
@@ -473,6 +474,8 @@ class Dataset(metaclass=Suggesting):
             by_id = {case.query_id: case for case in self.cases}
             check_known("question", by_id, at)
             return by_id[at]
+        if isinstance(at, list):
+            return self.select(at)
         part = self.cases[at]
         return self.select([c.query_id for c in part]) if isinstance(at, slice) else part
 

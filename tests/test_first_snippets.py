@@ -4,10 +4,14 @@ sentence explains why.
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from enum import StrEnum
+from inspect import isclass, isfunction
+from types import ModuleType
 from typing import Any
 
 import ir_measures
@@ -16,6 +20,7 @@ import pandas as pd
 import pytest
 
 import ragbench as rb
+from ragbench.hints import explains_calls
 
 CORPUS = {
     "cats": "Cats sleep most of the day.",
@@ -383,6 +388,14 @@ WORKS: dict[str, Callable[[], Any]] = {
         rb.compare(numbered_rows(0.1).set_index("id"), numbered_rows(0.6).set_index("id")).decision
         == "better"
     ),
+    "some questions of a dataset": lambda: data()[["q2"]].queries == {"q2": QUERIES["q2"]},
+    "a row of a result's measures": lambda: retrieved().measures["ndcg@5"]["value"] == 1.0,
+    "a measure in a result": lambda: (
+        "ndcg@10" in retrieved() and "q1" in retrieved() and "nope" not in retrieved()
+    ),
+    "a measure among all": lambda: "nDCG@10" in rb.measures() and "nope" not in rb.measures(),
+    "a question of a result": lambda: retrieved()["q1"]["question"] == QUERIES["q1"],
+    "an arm in a conclusion": lambda: "new" in concluded() and "B" not in concluded(),
     "answers of a function as model": lambda: rb.generate_answers(
         data(), run(), chunks(), lambda prompt: "Yes."
     ),
@@ -420,7 +433,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a number as data": (lambda: rb.evaluate(7), "the data is int"),
     "another tool's keyword": (
         lambda: rb.evaluate(data(), metrics=["nDCG@10"]),  # type: ignore[call-arg]
-        "'metrics' is 'measures' here",
+        "unknown option 'metrics'; did you mean 'measures'?",
     ),
     "a measure of ragas": (
         lambda: rb.evaluate(ROWS, measures=["faithfulness"]),
@@ -509,7 +522,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "names for compare": (
         lambda: rb.compare(frame(0.5), frame(1.0), names=["a", "b"]),  # type: ignore[call-overload]
-        "compare has no option 'names'; name systems as in compare({'old': a, 'new': b})",
+        "compare has no option 'names'; use names of systems as in compare({'old': a, 'new': b})",
     ),
     "a run before its judgements": (
         lambda: rb.score_run({"q1": {"cats": 1.0, "tax": 0.5}}, QRELS),  # type: ignore[arg-type, dict-item]
@@ -533,13 +546,73 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a test by name": (
         lambda: rb.compare(numbered_rows(0.1), numbered_rows(0.6), test="wilcoxon"),  # type: ignore[call-overload]
-        "compare has no option 'test'; one paired test of the mean decides",
+        "compare has no option 'test'; use conclusion.decision: one paired test of the mean",
     ),
     "an unknown field of a conclusion": (
         lambda: concluded()["decisoin"],
         "did you mean 'decision'?",
     ),
     "an unknown arm": (lambda: concluded().arms["B"], "unknown configuration 'B'. Known: new, old"),
+    "rows as a dataset": (
+        lambda: rb.Dataset(ROWS),  # type: ignore[call-arg, arg-type]
+        "Dataset: missing a required argument: 'split'. Use rb.Dataset.from_dicts(corpus, queries, qrels)",
+    ),
+    "a result of scores": (
+        lambda: rb.Result(frame(0.5)),  # type: ignore[call-arg, arg-type]
+        "Use rb.evaluate(data, system), or rb.load_result(folder)",
+    ),
+    "tables by other names": (
+        lambda: rb.compare(a=frame(0.5), b=frame(1.0)),  # type: ignore[call-overload]
+        "compare has no option 'a'; did you mean 'baseline'? Expected compare(baseline, contender=..., *others",
+    ),
+    "a depth of scores": (
+        lambda: rb.score_run(QRELS, run(), k=10),  # type: ignore[call-arg]
+        "score_run has no option 'k'; use measures=['nDCG@10']",
+    ),
+    "two names of results": (
+        lambda: retrieved({"a": "bm25", "b": "bm25"}).compare("a", "b"),
+        "or rb.compare(results['a'], results['b'])",
+    ),
+    "a ranking by another word": (
+        lambda: retrieved({"a": "bm25", "b": "bm25"}).leaderboard(by="nDCG@10"),
+        "Results.leaderboard has no option 'by'; did you mean 'measure'?",
+    ),
+    "a folder before its result": (
+        lambda: rb.save("folder", retrieved()),  # type: ignore[arg-type]
+        "save: result is str, expected Result. Expected save(result, folder, views=...)",
+    ),
+    "a depth by place": (
+        lambda: rb.retrieve(index(), "cats", 3),  # type: ignore[arg-type]
+        "retrieve: chunks is int, expected Sequence or NoneType",
+    ),
+    "a conclusion as truth": (
+        lambda: bool(concluded()),
+        "a conclusion is neither true nor false; write conclusion.decision in",
+    ),
+    "a difference by name": (
+        lambda: concluded()["difference"],
+        "unknown field or configuration 'difference'; use conclusion.arms['name'].difference",
+    ),
+    "a measure as an argument": (
+        lambda: rb.measures("nDCG@10"),  # type: ignore[call-arg]
+        "measures: too many positional arguments. Expected measures()",
+    ),
+    "an unknown row": (
+        lambda: retrieved().measures["nope"],
+        "unknown column or row 'nope'. Known: measure, perspective, ",
+    ),
+    "columns of numbers alone": (
+        lambda: rb.compare(numbered_rows(0.1)["score"], numbered_rows(0.6)["score"]),
+        "A is Series of numbers without questions",
+    ),
+    "a model by another word": (
+        lambda: rb.evaluate(data(), model="bm25"),  # type: ignore[call-arg]
+        "unknown option 'model'; did you mean 'llm'?",
+    ),
+    "a measure without a name": (
+        lambda: rb.Measure(lambda case, given, contexts: 1.0),  # type: ignore[arg-type]
+        "expected rb.Measure('answer_words', function)",
+    ),
     "an embedder of one row": (
         lambda: rb.retrieval.Dense(chunks(), lambda texts: [1.0]),
         "one row of numbers",
@@ -594,7 +667,7 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
     "a search of LangChain": (lambda: index().invoke("cats"), "use retriever.search(queries, k)"),  # type: ignore[attr-defined]
     "the p of a conclusion": (
         lambda: rb.compare({"q1": 1.0}, {"q1": 0.5}).pvalue,
-        "use arm.p_adjusted of one of conclusion.arms",
+        "use conclusion.arms['name'].p_adjusted",
     ),
     "load": (lambda: rb.load, "use rb.load_dataset(name), rb.load_results(folder)"),  # type: ignore[attr-defined]
     "the scores of a result": (lambda: retrieved().score, "did you mean 'scores'?"),
@@ -638,7 +711,7 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "the interval of a conclusion": (
         lambda: concluded().confidence_interval,
-        "use arm.ci_low and arm.ci_high of one of conclusion.arms",
+        "use conclusion.arms['name'].ci_low",
     ),
     "a printed result": (lambda: retrieved().show(), "use print(result)"),
     "a word of a class": (lambda: rb.SingleTurnSample, "use rb.evaluate(rows)"),  # type: ignore[attr-defined]
@@ -646,6 +719,26 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
     "a name that the root explains": (
         lambda: rb.metrics.faithfulness,  # type: ignore[attr-defined]
         "which measures llm_faithfulness",
+    ),
+    "results of a folder": (
+        lambda: rb.Results.from_folder("x"),  # type: ignore[attr-defined]
+        "Results has no attribute 'from_folder'; use rb.load_results(folder)",
+    ),
+    "the names of measures": (lambda: rb.metrics.list(), "use rb.measures()"),  # type: ignore[attr-defined]
+    "another word for a difference": (
+        lambda: concluded().arms["new"].delta,
+        "Arm has no attribute 'delta'; did you mean 'difference'?",
+    ),
+    "a field of an arm": (lambda: concluded().ties, "use conclusion.arms['name'].ties"),
+    "the score of a criterion": (
+        lambda: rb.Criterion("tone", question="Polite?").score("Hello"),  # type: ignore[attr-defined]
+        "use rb.judge(answers, criterion, llm)",
+    ),
+    "a name of a submodule": (lambda: index() and rb.rerank, "use rb.retrieval.rerank"),  # type: ignore[attr-defined]
+    "a record as a dict": (lambda: data()[0].to_dict(), "use dataclasses.asdict(record)"),
+    "nothing near": (
+        lambda: concluded().colour,
+        "Conclusion has no attribute 'colour'; it has action, arms, baseline, choice",
     ),
     "the decisions of a conclusion": (
         lambda: rb.compare({"q1": 1.0}, {"q1": 0.5}).decisions,
@@ -662,9 +755,39 @@ def test_an_attribute_that_does_not_exist_names_the_right_one(name: str) -> None
     assert "\n" not in str(refused.value)
 
 
+def public_objects() -> Iterator[tuple[str, Any]]:
+    """Every public class and function that a name of the root or of its submodules gives."""
+    for name in rb.__all__:
+        value = getattr(rb, name)
+        if not isinstance(value, ModuleType):
+            yield name, value
+            continue
+        for inner in value.__all__:
+            yield f"{name}.{inner}", getattr(value, inner)
+
+
+def test_every_public_function_explains_a_call_that_does_not_fit() -> None:
+    functions = {name: value for name, value in public_objects() if isfunction(value)}
+    assert len(functions) > 150
+    for name, function in functions.items():
+        assert explains_calls(function), name
+        assert pickle.loads(pickle.dumps(function)) is function, name
+
+
+def test_every_public_record_explains_a_name_that_does_not_exist() -> None:
+    checked = 0
+    for name, value in public_objects():
+        if not isclass(value) or issubclass(value, BaseException | tuple | StrEnum):
+            continue
+        if getattr(value, "_is_protocol", False) or hasattr(value, "comm"):  # a widget
+            continue
+        assert "__getattr__" in vars(value), name
+        checked += 1
+    assert checked > 35
+
+
 def test_records_are_copied_and_pickled_as_before() -> None:
     import copy
-    import pickle
 
     for record in (data(), data()[0], chunks()[0], rb.compare({"q1": 1.0}, {"q1": 0.5})):
         assert copy.deepcopy(record) is not None

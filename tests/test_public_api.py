@@ -178,14 +178,14 @@ def loaded_by(code: str) -> list[str]:
     ("code", "max_modules"),
     [
         ("", 2),
-        ("rb.score_run", 14),
-        ("rb.score_run({'q': {'d': 1}}, {'q': {'d': 1.0}}, ['nDCG@10'])", 14),
-        ("rb.load_dataset", 9),
-        ("rb.load_dataset('pydoc')", 11),
+        ("rb.score_run", 16),
+        ("rb.score_run({'q': {'d': 1}}, {'q': {'d': 1.0}}, ['nDCG@10'])", 16),
+        ("rb.load_dataset", 10),
+        ("rb.load_dataset('pydoc')", 12),
         ("rb.compare", 17),
-        ("rb.chunk", 24),
-        ("rb.retrieve", 24),
-        ("rb.load_llm", 30),
+        ("rb.chunk", 26),
+        ("rb.retrieve", 25),
+        ("rb.load_llm", 32),
     ],
 )
 def test_first_use_is_light(code: str, max_modules: int) -> None:

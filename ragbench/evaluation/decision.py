@@ -13,7 +13,8 @@ from typing import Any, SupportsIndex, overload
 
 import pandas as pd
 
-from ragbench.errors import check_known, suggesting
+from ragbench.errors import ConfigError, check_known
+from ragbench.hints import Suggesting, hint_of, suggesting
 from ragbench.registry import higher_is_better, meaning_of
 from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import MIN_QUESTIONS, with_interval
@@ -121,34 +122,37 @@ class Arms(tuple[Arm, ...]):
         return by_name[at]
 
 
+_CALLS = {
+    **{
+        field.name: f"conclusion.arms['name'].{field.name}"
+        for field in fields(Arm)
+        if field.name not in ("decision", "n")  # which a conclusion has
+    },
+    **dict.fromkeys(["report", "print", "show", "summary"], "print(conclusion)"),
+    **dict.fromkeys(["contender", "winner"], "conclusion.choice, or conclusion.arms['name']"),
+    **dict.fromkeys(["significant", "is_better"], "conclusion.decision in ('better', 'worse')"),
+    **dict.fromkeys(
+        ["text", "to_markdown"], "str(conclusion), or the command `ragbench compare A B --markdown`"
+    ),
+    **dict.fromkeys(
+        ["scores", "questions", "per_question", "per_query", "data", "results", "values"],
+        "rb.foreign.load_scores(path): a conclusion has no scores of questions",
+    ),
+    "save": "json.dumps(conclusion.to_dict()), or the command `ragbench compare A B --json`",
+    "to_json": "json.dumps(conclusion.to_dict())",
+    "to_frame": "pandas.DataFrame(conclusion.arms)",
+    "plot": "rb.plots.plot_decision(board, measure, comparison)",
+}
+"""What people expect of a conclusion -> what to write."""
+
+
 @suggesting(
     "pandas.DataFrame(conclusion.arms)",
-    **dict.fromkeys(["report", "print", "show"], "print(conclusion)"),
-    **dict.fromkeys(
-        ["confidence_interval", "interval", "ci_low", "ci_high"],
-        "arm.ci_low and arm.ci_high of one of conclusion.arms",
-    ),
-    effect_size="the difference of one of conclusion.arms",
-    contender="conclusion.arms['name']",
-    winner="conclusion.choice",
-    best="conclusion.choice",
-    **dict.fromkeys(
-        ["p_value", "pvalue", "p"],
-        "arm.p_adjusted of one of conclusion.arms, or conclusion.decision",
-    ),
-    ci="arm.ci_low and arm.ci_high of one of conclusion.arms",
-    significant="conclusion.decision in ('better', 'worse')",
-    summary="print(conclusion)",
-    to_frame="pandas.DataFrame(conclusion.arms)",
-    plot="rb.plots.plot_decision(board, measure, comparison)",
-    difference="the difference of one of conclusion.arms",
-    text="str(conclusion)",
-    to_json="conclusion.to_dict()",
-    to_markdown="str(conclusion), or the command `ragbench compare A B --markdown`",
-    is_better="conclusion.decision",
+    "rb.compare(a, b), or rb.load_results(folder).conclude()",
+    **_CALLS,
 )
 @dataclass(frozen=True, slots=True)
-class Conclusion:
+class Conclusion(metaclass=Suggesting):
     """What several results show, and the one next step that follows.
 
     `decision` is that of the arm that matters most, in the words of the table in `Arm`; `headline`
@@ -186,8 +190,20 @@ class Conclusion:
         if name in names:
             return getattr(self, name)
         by_name = {arm.name: arm for arm in self.arms}
-        check_known("field or configuration", [*by_name, *names], name)
+        if name not in by_name:
+            hint = hint_of(str(name), [*by_name, *names], _CALLS)
+            raise ConfigError(f"unknown field or configuration {name!r}{hint}")
         return by_name[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Return True for the name of a configuration."""
+        return any(arm.name == name for arm in self.arms)
+
+    def __bool__(self) -> bool:
+        raise ConfigError(
+            "a conclusion is neither true nor false; write conclusion.decision in ('better', 'likely better'), or "
+            "rb.assert_not_worse(a, b) in a test"
+        )
 
     @property
     def lines(self) -> tuple[str, ...]:

@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import pandas as pd
 
-from ragbench.errors import (
-    ConfigError,
-    DataError,
-    MissingExtraError,
-    check_known,
-    explaining_calls,
-)
+from ragbench.errors import ConfigError, DataError, MissingExtraError, check_known
 from ragbench.evaluation import case_verdicts, diagnose
 from ragbench.evaluation import perspectives as views
 from ragbench.evaluation.folder import load_result
@@ -36,8 +30,9 @@ from ragbench.evaluation.result import (
 )
 from ragbench.evaluation.results import Results
 from ragbench.evaluation.rows import bound_of, compare_with_target, latency_of, rows_of
-from ragbench.evaluation.spec import MEASURED, EvaluationSpec, select_questions
+from ragbench.evaluation.spec import MEASURED, EvaluationSpec, select_questions, unknown_option
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
+from ragbench.hints import explaining_calls
 from ragbench.judges.card import find_card
 from ragbench.judges.criterion import Criterion, load_criteria
 from ragbench.llms import check_servers, load_llm
@@ -71,10 +66,6 @@ if TYPE_CHECKING:
 
 
 @explaining_calls(
-    data="dataset",
-    testset="dataset",
-    rows="dataset",
-    questions="dataset",
     corpus="rb.evaluate((corpus, queries, qrels), system)",
     queries="rb.evaluate((corpus, queries, qrels), system)",
     qrels="rb.score_run(qrels, run, measures), or rb.evaluate((corpus, queries, qrels), system)",
@@ -160,6 +151,10 @@ def evaluate(
         if system == "" and not isinstance(dataset, tuple):
             system = _recorded(dataset)
         dataset = dataset_of(dataset)
+    known = [*EvaluationSpec.model_fields, *OF_PIPELINE]
+    for name in options:
+        if name not in known:
+            raise ConfigError(unknown_option(name, ["system", *known]))
     others: dict[str, Any] = {**options}
     of_pipeline = {name: others.pop(name) for name in OF_PIPELINE if name in others}
     plan = check_evaluation(dataset, (spec or EvaluationSpec()).replaced(**others))

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import pandas as pd
 from pydantic import ConfigDict, TypeAdapter, with_config
 
-from ragbench.errors import ConfigError, DataError, explaining_calls
+from ragbench.errors import ConfigError, DataError
 from ragbench.evaluation.checksums import (
     CHECKSUMS,
     CONFIG,
@@ -67,6 +67,7 @@ from ragbench.evaluation.records import (
 from ragbench.evaluation.result import Result
 from ragbench.evaluation.results import Results
 from ragbench.files import STAGING, check_inside, parse_json, read_json, staged, write_durably
+from ragbench.hints import explaining_calls
 from ragbench.judges.criterion import criterion_of, declare_criterion, find_criterion
 from ragbench.llms import active_dry_run
 from ragbench.registry import Measure, declare, find_measure
@@ -127,7 +128,6 @@ ALL_FILES = (*FILES, DIAGNOSIS, VERDICTS, *VIEWS, JOURNAL)
 """Every file that a result's folder may hold."""
 
 
-@explaining_calls(path="folder", directory="folder")
 def save(
     result: Result, folder: str | Path, *, views: Mapping[str, str] = MappingProxyType({})
 ) -> Path | None:
@@ -388,6 +388,7 @@ def _decisions_of(text: str) -> Decisions:
     return decisions
 
 
+@explaining_calls(baseline="load_results(folder).compare('name of the baseline')")
 def load_results(folder: str | Path) -> Results:
     """Read every result in a folder, by name; all on the same data and the same questions. Those that
     a race dropped before the last are in `Results.race`. Results that a sweep left out, because they

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from ragbench.hints import suggesting
 from ragbench.metrics.context import score_context
 from ragbench.types import Answer, Case, Chunk, Completion, Dataset, Judgement, Passage, Run
 
@@ -24,6 +25,7 @@ class Variation:
     chunks: Sequence[Chunk] = ()
 
 
+@suggesting()
 @dataclass(frozen=True, eq=False)
 class SystemOutput:
     """The answers of one system with the texts that they were made from.

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from ragbench.evaluation.result import Result
 from ragbench.evaluation.spec import EvaluationSpec
 from ragbench.evaluation.targets import Targets
+from ragbench.hints import suggesting
 from ragbench.judges.criterion import Criterion
 from ragbench.registry import Measure
 from ragbench.types import Dataset, Embedder
 
 
+@suggesting()
 @dataclass(frozen=True, eq=False)
 class EvaluationPlan:
     """A spec with all that it names loaded, for one dataset: what `check_evaluation` gives.

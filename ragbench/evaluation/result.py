@@ -20,7 +20,7 @@ import pandas as pd
 
 from ragbench.datasets.raw_records import testset_record
 from ragbench.datasets.safety import load_safety_samples
-from ragbench.errors import Suggesting, printable, suggesting
+from ragbench.errors import ConfigError, printable
 from ragbench.evaluation.checksums import EDITED
 from ragbench.evaluation.data_changes import digests_of
 from ragbench.evaluation.formats import passed_text, shortened
@@ -34,6 +34,8 @@ from ragbench.evaluation.records import (
 )
 from ragbench.evaluation.rows import rows_of
 from ragbench.evaluation.spec import select_suite
+from ragbench.hints import Suggesting, suggesting
+from ragbench.metrics.named_rows import NamedRows
 from ragbench.metrics.rates import wilson_interval
 from ragbench.metrics.safety.leakage import masked, masked_id
 from ragbench.metrics.system_outcomes import outcome_of
@@ -110,12 +112,13 @@ def judge_failures(judgements: Sequence[Judgement]) -> JudgeFailures:
 
 @suggesting(
     "result.to_frame()",
+    "rb.evaluate(data, system), or rb.load_result(folder)",
     plot="rb.write_report(result, 'report.html'), or rb.explore(result)",
     summary="result.measures, or print(result)",
     metrics="result.measures",
     report="rb.write_report(result, 'report.html')",
     save="rb.save(result, folder)",
-    compare="rb.compare(other, result)",
+    **dict.fromkeys(["compare", "diff"], "rb.compare(other, result)"),
     leaderboard="rb.load_results(folder).leaderboard()",
     conclude="rb.load_results(folder).conclude()",
     explore="rb.explore(result)",
@@ -252,7 +255,7 @@ class Result(Decisions, metaclass=Suggesting):
         """
         columns = [column.name for column in fields(MeasureResult)]
         numbers = dict.fromkeys(("value", "ci_low", "ci_high", "ceiling", "target"), "float64")
-        return pd.DataFrame(list(self.rows), columns=columns).astype(numbers)
+        return NamedRows(pd.DataFrame(list(self.rows), columns=columns).astype(numbers))
 
     @cached_property
     def cases(self) -> Sequence[CaseResult]:
@@ -471,12 +474,15 @@ class Result(Decisions, metaclass=Suggesting):
     to_pandas = to_frame
 
     def __getitem__(self, name: str) -> pd.Series[Any]:
-        """Return a measure of each question, in any case, or another column of `to_frame`.
+        """Return a measure of each question, in any case, or another column of `to_frame`; or the row of
+        the question of this id.
 
         Raises:
             ConfigError: none of them.
         """
         frame = self.to_frame().set_index("query_id")
+        if name in frame.index:
+            return frame.T[name]
         return frame[named_among(name, map(str, frame))]
 
     @overload
@@ -515,6 +521,16 @@ class Result(Decisions, metaclass=Suggesting):
         ordered = frame.sort_values(named, ascending=higher_is_better(named), kind="stable")
         columns = dict.fromkeys([*_QUESTION, named])
         return ordered[list(columns)].head(n)
+
+    def __contains__(self, name: object) -> bool:
+        """Return True for the id of a question, and for what `result[name]` gives."""
+        if name in self.queries:
+            return True
+        try:
+            named_among(str(name), map(str, self.to_frame()))
+        except ConfigError:
+            return False
+        return True
 
     def __len__(self) -> int:
         return len(self.queries)

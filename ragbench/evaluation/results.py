@@ -10,7 +10,7 @@ from typing import Any, overload
 
 import pandas as pd
 
-from ragbench.errors import ConfigError, check_known, suggesting
+from ragbench.errors import ConfigError, check_known
 from ragbench.evaluation.conclusion import conclusion_of
 from ragbench.evaluation.configurations import (
     PER_QUESTION,
@@ -24,6 +24,7 @@ from ragbench.evaluation.configurations import (
 from ragbench.evaluation.deciding import deciding_questions, values_of
 from ragbench.evaluation.decision import Conclusion, DecidingQuestions
 from ragbench.evaluation.result import Result
+from ragbench.hints import Suggesting, explaining_calls, suggesting
 from ragbench.registry import higher_is_better, leaderboard_measures, named_among
 from ragbench.statistics.comparison import (
     MARGIN,
@@ -42,6 +43,8 @@ _RANKS = {"rank_equal_k": "span_recall@5", "rank_equal_budget": "span_recall@500
 
 @suggesting(
     "results.leaderboard()",
+    "rb.load_results(folder), or rb.evaluate(data, {'old': system, 'new': other})",
+    load="rb.load_results(folder)",
     plot="rb.write_report(results, 'report.html')",
     report="rb.write_report(results, 'report.html')",
     save="rb.save(result, folder) for each result",
@@ -49,6 +52,7 @@ _RANKS = {"rank_equal_k": "span_recall@5", "rank_equal_budget": "span_recall@500
     winner="results.conclude().choice",
     failures="results['name'].failures",
     keys="[result.name for result in results]",
+    get="results['name']",
     items="{result.name: result for result in results}.items()",
     mean="results.leaderboard()",
     names="[result.name for result in results]",
@@ -60,7 +64,7 @@ _RANKS = {"rank_equal_k": "span_recall@5", "rank_equal_budget": "span_recall@500
     conclusion="results.conclude()",
     decision="results.conclude().decision",
 )
-class Results(Sequence[Result]):
+class Results(Sequence[Result], metaclass=Suggesting):
     """Several results on the same data: what `load_results` gives.
 
     `results["bm25-fixed-512-..."]` is a result by name, `results[0]` by place. `baseline` names the
@@ -178,6 +182,9 @@ class Results(Sequence[Result]):
         table.insert(0, "rank", numbers)
         return printed_short(table, partial(_printed, main=main, named=named))
 
+    @explaining_calls(
+        "results.compare('name of the baseline'), or rb.compare(results['a'], results['b'])"
+    )
     def compare(
         self,
         baseline: str = "",

@@ -24,6 +24,7 @@ from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
 from ragbench.errors import ConfigError, check_known, unknown
+from ragbench.hints import similar, suggesting
 from ragbench.judges.criterion import CRITERIA as ALL_CRITERIA
 from ragbench.judges.criterion import Criterion, find_criterion, load_criteria
 from ragbench.llms.environment import TIMEOUT_S
@@ -43,10 +44,10 @@ MEASURED = tuple(name for name in PERSPECTIVES if name not in ("judge", "own", "
 """The perspectives that an evaluation can be limited to."""
 
 _ELSEWHERE = {
-    "metrics": "measures",
     "sample": "limit",
     "max_queries": "limit",
     "thresholds": "targets",
+    **dict.fromkeys(["output_dir", "out", "folder", "save_to"], "rb.save(result, folder)"),
 }
 _ALIASES = {"context_quality": "context"}  # as published designs of such evaluations name it
 REQUESTS = ("concurrency", "timeout_s")
@@ -54,6 +55,16 @@ REQUESTS = ("concurrency", "timeout_s")
 
 _QUESTIONS, _JUDGE = "Questions", "Judge"
 _MEASURES, _TARGETS = "System and measures", "Targets and baseline"
+
+
+def unknown_option(name: str, known: Iterable[str]) -> str:
+    """Return the text of an error about an unknown option of an evaluation."""
+    names = list(known)
+    near = _ELSEWHERE.get(name) or similar(name, names)
+    hint = f"; did you mean {near!r}?" if near else "."
+    if near and not near.isidentifier():
+        hint = f"; use {near}."
+    return f"unknown option {name!r}{hint} Known: {', '.join(names)}"
 
 
 def split_words(value: Any) -> Any:
@@ -176,6 +187,7 @@ def _option(
 Words = Annotated[tuple[str, ...], BeforeValidator(split_words)]
 
 
+@suggesting()
 class EvaluationSpec(BaseModel):
     """Every option of an evaluation, checked as far as that needs no file, model or data.
 
@@ -301,8 +313,7 @@ class EvaluationSpec(BaseModel):
     def __init__(self, **options: Unpack[EvaluationOptions]) -> None:
         fields = type(self).model_fields
         if name := next((name for name in options if name not in fields), ""):
-            hint = f" ({name!r} is {_ELSEWHERE[name]!r} here)" if name in _ELSEWHERE else ""
-            raise ConfigError(unknown("option", name, fields) + hint)
+            raise ConfigError(unknown_option(name, fields))
         try:
             super().__init__(**options)
         except ValidationError as exc:

@@ -14,6 +14,7 @@ from typing import Any
 
 from ragbench.errors import ConfigError, check_known, unknown
 from ragbench.files import bundled, read_toml
+from ragbench.hints import suggesting
 from ragbench.metrics.overall import (
     DECIDABLE,
     WEIGHTS,
@@ -30,6 +31,7 @@ _COVERAGE = "RAG__MIN_CITATION_COVERAGE"
 _SLACK = 1e-9  # the mean of a hundred values of 0.7 is not 0.7 to the last bit
 
 
+@suggesting()
 @dataclass(frozen=True, slots=True)
 class Targets:
     """`measures` is measure -> target of its mean, `cases` part of an answer -> its threshold in

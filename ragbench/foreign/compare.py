@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from ragbench.errors import ConfigError, check_known, nearest
+from ragbench.errors import ConfigError, check_known
+from ragbench.hints import explaining_calls
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,51 +23,23 @@ if TYPE_CHECKING:
 GATES = ("worse", "likely worse", "undecided", "within the margin")
 """Decisions at which a gate can fail; it then fails at less favourable ones, too."""
 
-_OPTIONS = {
-    "metric": "measures",
-    "metrics": "measures",
-    "score": "measures",
-    "ranges": "bounds",
-    "range": "bounds",
-    "limits": "bounds",
-    "lower_is_better": "lower",
-    "minimize": "lower",
-    "higher_is_better": "higher",
-    "maximize": "higher",
-    "confidence": "alpha",
-    "level": "alpha",
-    "threshold": "margin",
-    "tolerance": "margin",
-    "epsilon": "margin",
-}
-"""Names of options elsewhere -> the one here."""
-
-_KNOWN = ("measures", "alpha", "margin", "bounds", "lower", "higher", "labels")
 _INSTEAD = {
+    **dict.fromkeys(["names", "systems"], "names of systems as in compare({'old': a, 'new': b})"),
     **dict.fromkeys(
-        ["names", "labels_of_runs", "systems"], "name systems as in compare({'old': a, 'new': b})."
+        "on by key id id_col id_column question_col question_column index".split(),
+        "a column 'id' or 'question', by which questions are paired",
     ),
     **dict.fromkeys(
-        [
-            "on",
-            "by",
-            "key",
-            "id",
-            "id_col",
-            "id_column",
-            "question_col",
-            "question_column",
-            "index",
-        ],
-        "questions are paired by id, else by text; call the column 'id' or 'question'.",
+        "test method statistic alternative paired n_bootstrap bootstrap".split(),
+        "conclusion.decision: one paired test of the mean decides",
     ),
-    **dict.fromkeys(
-        ["test", "method", "statistic", "alternative", "paired", "n_bootstrap", "bootstrap"],
-        "one paired test of the mean decides, see conclusion.decision.",
-    ),
-    "baseline_name": "the first is the baseline.",
+    **dict.fromkeys(["ranges", "range", "limits"], "bounds"),
+    **dict.fromkeys(["lower_is_better", "minimize"], "lower"),
+    **dict.fromkeys(["higher_is_better", "maximize"], "higher"),
+    "baseline_name": "the first table as the baseline",
+    "threshold": "margin",
 }
-"""Options that are not needed here -> what to do."""
+"""Options that people expect -> the one here, or what to do."""
 
 _TIDY = {"query_id", "measure", "value"}
 
@@ -113,6 +86,7 @@ def compare(
     labels: Any = None,
     measure: str = "",
 ) -> Any: ...
+@explaining_calls(**_INSTEAD)
 def compare(
     baseline: Any,
     contender: Any = None,
@@ -127,7 +101,6 @@ def compare(
     higher: str | Collection[str] = (),
     labels: Any = None,
     measure: str = "",
-    **unknown: Any,
 ) -> Any:
     """Compare systems by their scores on the same questions: is the second better than the first, by how
     much, and how sure is that?
@@ -164,13 +137,6 @@ def compare(
         ConfigError: a measure that is not there, bounds that do not hold the values, or an object that is not a table.
         DataError: a file or a table without scores of questions.
     """
-    if unknown:
-        name = next(iter(unknown))
-        hint = _INSTEAD.get(name, "")
-        near = _OPTIONS.get(name) or nearest(name, _KNOWN)
-        if near and not hint:
-            hint = f"did you mean {near!r}?"
-        raise ConfigError(f"compare has no option {name!r}; {hint} Known: {', '.join(_KNOWN)}")
     measures = measure or measures
     if contender is None and hasattr(baseline, "leaderboard"):  # results of a sweep
         return baseline.compare(measures=measures or (), margin=margin, not_possible=not_possible)

@@ -75,8 +75,8 @@ def load_scores(source: Any, name: str = "") -> list[ScoreTable]:
         return [_table_of_result(source, name)]
     if isinstance(source, _frame_type()):
         return _tables(_rows_of_frame(source, name), tuple(map(str, source)), name)
-    if isinstance(source, _series_type()):
-        source = source.to_dict()
+    if isinstance(source, _series_type()) and not _is_numbered(source):
+        source = {str(name): value for name, value in source.items()}
     if isinstance(source, Mapping):
         return _tables(rows_of_json(dict(source), name), tuple(map(str, source)), name)
     if isinstance(source, Sequence) and source and all(isinstance(row, Mapping) for row in source):
@@ -91,6 +91,13 @@ def load_scores(source: Any, name: str = "") -> list[ScoreTable]:
         f"{name} is {type(source).__name__}, from which no scores of questions can be read; expected a "
         "file, a DataFrame, a list of dicts or {question id: score}"
     )
+
+
+def _is_numbered(series: Any) -> bool:
+    """Return True for a pandas.Series without ids: its rows have their numbers alone."""
+    import pandas as pd
+
+    return isinstance(series.index, pd.RangeIndex) and series.index.name is None
 
 
 def _has_numbers_only(source: Any) -> bool:

@@ -12,6 +12,7 @@ from ragbench.datasets.raw_records import warn
 from ragbench.errors import DataError, abridged, printable
 from ragbench.folding import folded_words
 from ragbench.foreign.cells import id_of, is_blank, number_of, question_of
+from ragbench.hints import suggesting
 from ragbench.testsets import fields
 from ragbench.testsets.fields import column_name
 
@@ -84,6 +85,7 @@ class Scored(NamedTuple):
     system: str = ""
 
 
+@suggesting()
 @dataclass(frozen=True, slots=True)
 class ScoreTable:
     """The answers of one system with their scores.

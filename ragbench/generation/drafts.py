@@ -27,6 +27,7 @@ from ragbench.generation.generator_prompts import (
     ask_for_questions,
     ask_for_support,
 )
+from ragbench.hints import suggesting
 from ragbench.language import terms
 from ragbench.llms.reply_json import UnreadableError, json_spans
 from ragbench.llms.reply_text import plain_schema, without_thoughts
@@ -157,6 +158,7 @@ _CHECK_TOKENS = 250
 _Form = TypeVar("_Form", bound=BaseModel)
 
 
+@suggesting()
 @dataclass(frozen=True, slots=True)
 class Draft:
     """A question with its answer and evidence, which a model wrote about a chunk, and its state.

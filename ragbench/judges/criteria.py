@@ -8,14 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ragbench import llms
-from ragbench.errors import (
-    ConfigError,
-    DataError,
-    DataWarning,
-    JudgeWarning,
-    explaining_calls,
-    unknown,
-)
+from ragbench.errors import ConfigError, DataError, DataWarning, JudgeWarning, unknown
 from ragbench.extension import object_name
 from ragbench.judges.criterion import CRITERIA, Criterion, load_criteria
 from ragbench.judges.parser import (
@@ -117,7 +110,6 @@ class _Request:
 _Judged = dict[tuple[int, str, int], Judgement]  # number of the material, criterion, sample
 
 
-@explaining_calls(criteria="criterion", model="llm", data="dataset", metrics="criterion")
 def judge(
     answers: Sequence[Answer],
     criterion: Any,

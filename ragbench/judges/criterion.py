@@ -16,6 +16,7 @@ from typing import Any
 from ragbench.errors import ConfigError, check_known, unknown
 from ragbench.extension import imported, object_name
 from ragbench.files import bundled, expanded, read_toml
+from ragbench.hints import Suggesting, suggesting
 from ragbench.registry import Measure, declare
 from ragbench.testsets.snapshot import as_at_start
 from ragbench.types import Answer, Case
@@ -40,8 +41,13 @@ _YES_NO: Mapping[str, float] = MappingProxyType({"yes": 1.0, "no": 0.0})
 _HINT = "a file of criteria holds tables such as [politeness] with question and levels"
 
 
+@suggesting(
+    score="rb.judge(answers, criterion, llm)",
+    evaluate="rb.judge(answers, criterion, llm)",
+    prompt="criterion.question",
+)
 @dataclass(frozen=True, eq=False)
-class Criterion:
+class Criterion(metaclass=Suggesting):
     """A question to a judge about an answer; its scores are the measure `llm_<name>`.
 
     The judge chooses one of `levels`, whose values are from 0 to 1. A level of None (in TOML `nan`)

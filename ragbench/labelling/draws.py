@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from ragbench.errors import ConfigError, DataError, DataWarning, check_known, explaining_calls
+from ragbench.errors import ConfigError, DataError, DataWarning, check_known
 from ragbench.evaluation import Result, Results
 from ragbench.labelling.items import LabelItem, is_labelled, items_by_query, scale_of
 from ragbench.labelling.relevance import document_items, unjudged, with_labels
@@ -37,7 +37,6 @@ _Values = TypeVar("_Values", pd.DataFrame, "pd.Series[float]")
 _DRAWN = re.compile(r"drawn (\d+)")
 
 
-@explaining_calls(measure="criterion", metric="criterion")
 def trust(
     results: Result | Sequence[Result],
     labels: Any = None,

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ragbench.errors import ConfigError, DataError, DataWarning, unknown
 from ragbench.evaluation import Result
+from ragbench.hints import suggesting
 from ragbench.judges.criteria import materials_of
 from ragbench.judges.criterion import find_criterion
 from ragbench.types import Case, Chunk, Dataset, grouped
@@ -108,6 +109,7 @@ def scale_of(criterion: str) -> Scale:
     )
 
 
+@suggesting()
 @dataclass(frozen=True, slots=True)
 class LabelItem:
     """One text to label. `sources` names the configurations that answered with it; `picked` is

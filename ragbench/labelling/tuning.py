@@ -17,6 +17,7 @@ import pandas as pd
 from ragbench import llms
 from ragbench.errors import ConfigError, DataError, ModelError
 from ragbench.files import toml_text, write_durably
+from ragbench.hints import suggesting
 from ragbench.judges.criteria import Material, judged_materials
 from ragbench.judges.criterion import Criterion, load_criteria
 from ragbench.labelling.judge_agreement import labelled_materials
@@ -35,6 +36,7 @@ _WORDINGS = {
 }
 
 
+@suggesting()
 @dataclass(frozen=True, eq=False)
 class Tuning:
     """A tuned criterion, and its agreement with people.

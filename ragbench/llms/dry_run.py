@@ -17,6 +17,7 @@ from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragbench.errors import ConfigError, DataWarning, FailureKind
+from ragbench.hints import suggesting
 from ragbench.llms.prices import price_of
 from ragbench.store import replies
 from ragbench.store.replies import Request
@@ -59,6 +60,7 @@ class ModelPlan(NamedTuple):
     max_cost: float | None
 
 
+@suggesting()
 class DryRun:
     """The requests of the code inside `with dry_run()`; `dry_run` makes it."""
 

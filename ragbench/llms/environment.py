@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ragbench.errors import ConfigError
+from ragbench.hints import suggesting
 
 TIMEOUT_S = 300.0
 """Seconds that a reply may take, unless the caller states others."""
@@ -19,6 +20,7 @@ _OWN_BUDGET = f"process {uuid.uuid4().hex}"
 _in_force: Settings | None = None
 
 
+@suggesting()
 @dataclass(frozen=True)
 class Settings:
     """How language models may be asked; `current_settings` takes missing values from the environment.

@@ -9,14 +9,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from ragbench.language import (
-    LANGUAGES,
-    NO_LANGUAGE,
-    UNSPACED,
-    detect_language,
-    find_language,
-    folded,
-)
+from ragbench.folding import folded
+from ragbench.language import LANGUAGES, NO_LANGUAGE, UNSPACED, detect_language, find_language
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ragbench.errors import ModelError
+from ragbench.hints import suggesting
 from ragbench.types import Completion
 
 ScriptedReply = str | Mapping[str, Any] | Completion
 
 
+@suggesting()
 class ScriptedLLM:
     """Replies from a list, in order, or from a function of the prompt.
 

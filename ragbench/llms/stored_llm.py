@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from ragbench.errors import ConfigError, FailureKind, ModelError
+from ragbench.hints import suggesting
 from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.environment import TIMEOUT_S, Settings, current_settings
 from ragbench.llms.failures import RequestError, RetryPolicy, scrubbed
@@ -29,6 +30,7 @@ Schema = Mapping[str, Any] | None
 _AROUND = 1000
 
 
+@suggesting()
 class StoredLLM:
     """A model of a provider, as `load_llm` returns it. Threads may share it. It shows no key in any
     form.

@@ -22,6 +22,7 @@ _CALLS = {
         "precision_at_k": "P@10",
     }.items()
 }
+_CALLS |= dict.fromkeys(["list", "available"], "rb.measures()")
 """Names of measures elsewhere -> the call that computes one."""
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__, _CALLS)

@@ -33,7 +33,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragbench.array_types import Bools, Floats, Ints
-from ragbench.errors import ConfigError, DataError, DataWarning, explaining_calls, unknown_chunk
+from ragbench.errors import ConfigError, DataError, DataWarning, unknown_chunk
+from ragbench.hints import explaining_calls
 from ragbench.metrics.dict_runs import JudgedRanks, falling, ranks_of_dicts, single_precision
 from ragbench.metrics.tidy import tidy
 from ragbench.metrics.trec import refuse_duplicates, to_frame
@@ -326,7 +327,13 @@ _SHARED = 0.5
 _GRADES = (0, 1, 2, 3, 4)  # of nearly all judgements
 
 
-@explaining_calls(metrics="measures", metric="measures", results="run", ground_truth="qrels")
+@explaining_calls(
+    k="measures=['nDCG@10']",
+    ks="measures=['nDCG@5', 'nDCG@10']",
+    relevance_level="measures=['AP(rel=2)']",
+    **dict.fromkeys(["aggregate", "average", "mean"], "score_run(qrels, run).mean()"),
+    **dict.fromkeys(["per_query", "per_question"], "score_run(qrels, run), a value per question"),
+)
 def score_run(
     qrels: Qrels | pd.DataFrame | str | Path,
     run: Run | pd.DataFrame | str | Path,

@@ -13,7 +13,8 @@ import numpy as np
 
 import ragbench.language
 from ragbench import store
-from ragbench.errors import ConfigError, suggesting
+from ragbench.errors import ConfigError
+from ragbench.hints import suggesting
 from ragbench.language import Language, language_of, terms
 from ragbench.retrieval.ranks import (
     SEARCH_CALLS,

@@ -35,8 +35,9 @@ import numpy as np
 
 from ragbench.array_types import FloatArray
 from ragbench.datasets import check_documents
-from ragbench.errors import ConfigError, DataWarning, explaining_calls, unknown
+from ragbench.errors import ConfigError, DataWarning, unknown
 from ragbench.extension import FORM, imported, is_import, object_name
+from ragbench.hints import explaining_calls
 from ragbench.language import detect_language
 from ragbench.retrieval.boundaries import Borders, Window, extend, split, split_weakest_first
 from ragbench.retrieval.embedders import load_embedder, warn_of_language
@@ -55,13 +56,7 @@ _SHORT_SHARE = 0.9
 _SHORT_LEAST_DOCUMENTS = 20
 
 
-@explaining_calls(
-    size="chunk_size",
-    max_tokens="chunk_size",
-    overlap="chunk_overlap",
-    strategy="chunker",
-    splitter="chunker",
-)
+@explaining_calls(max_tokens="chunk_size", strategy="chunker", splitter="chunker")
 def chunk(
     dataset: Dataset | Corpus,
     chunker: str | Callable[..., Any] = "recursive",

@@ -9,6 +9,7 @@ import numpy as np
 
 from ragbench import store
 from ragbench.errors import require
+from ragbench.hints import suggesting
 from ragbench.language import language_of
 from ragbench.retrieval.bm25 import Words
 from ragbench.retrieval.ranks import Candidates, check_k, checked_ids, counted, ranked
@@ -24,6 +25,7 @@ _SLACK = 2e-4
 _PADDING = "_ "
 
 
+@suggesting()
 class BM25Disk:
     """Lexical search by tantivy, for what is too large for `BM25`: the index is mapped from the
     disk, not held.

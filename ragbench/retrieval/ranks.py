@@ -14,10 +14,16 @@ from ragbench.types import Chunk, Run
 Candidates = tuple[Ints, Ints, FloatArray | Floats]
 """Row of the query in its block, number of the chunk, score: three arrays of one length."""
 
-SEARCH_CALLS = dict.fromkeys(
-    ["invoke", "retrieve", "get_relevant_documents", "query", "run", "similarity_search"],
-    "retriever.search(queries, k), or rb.retrieve(retriever, queries)",
-)
+SEARCH_CALLS = {
+    **dict.fromkeys(
+        ["invoke", "retrieve", "get_relevant_documents", "query", "run", "similarity_search"],
+        "retriever.search(queries, k), or rb.retrieve(retriever, queries)",
+    ),
+    **dict.fromkeys(
+        ["index", "add", "fit", "build", "save", "load"],
+        "rb.make_retriever(name, chunks), which indexes all chunks at once",
+    ),
+}
 """Methods of retrievers elsewhere -> the call here."""
 
 _DECIMALS = 6

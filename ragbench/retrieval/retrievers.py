@@ -94,7 +94,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
-from ragbench.errors import ConfigError, explaining_calls, require, unknown
+from ragbench.errors import ConfigError, require, unknown
 from ragbench.extension import FORM, imported, is_import
 from ragbench.retrieval.bm25 import BM25
 from ragbench.retrieval.dense import Dense, Hybrid
@@ -120,7 +120,6 @@ LEARNED = {
 """Retrievers by a model that keeps more than one vector of a text -> the model."""
 
 
-@explaining_calls(model="embedder", corpus="chunks", documents="chunks")
 def make_retriever(
     name: str | Retriever | Callable[[Sequence[Chunk]], Retriever] | EmbedderLike,
     chunks: Sequence[Chunk],

@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragbench.errors import ConfigError, DataError, abridged, explaining_calls, unknown_chunk
+from ragbench.errors import ConfigError, DataError, abridged, unknown_chunk
 from ragbench.retrieval.ranks import check_k
 from ragbench.types import Chunk, Queries, Retriever, Run, as_queries, chunks_by_id
 
 
-@explaining_calls(k="depth", top_k="depth", n="depth")
 def retrieve(
     retriever: Retriever,
     queries: Queries,

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ragbench.errors import ConfigError
+from ragbench.hints import suggesting
 from ragbench.registry import higher_is_better
 from ragbench.statistics.columns import (
     Floats,
@@ -37,6 +38,7 @@ def min_queries_for_margin(margin: float, alpha: float = _ALPHA) -> int:
     return max(2, math.ceil(math.log(alpha) / math.log(1 - margin)))
 
 
+@suggesting()
 @dataclass(frozen=True, eq=False)
 class WithinMargin:
     """The result of `within_margin`. `table` has one row per configuration, cheapest first:

@@ -7,7 +7,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ragbench.errors import ConfigError, check_known, explaining_calls
+from ragbench.errors import ConfigError, check_known
+from ragbench.metrics.named_rows import NamedRows
 from ragbench.metrics.rates import wilson_interval
 from ragbench.registry import higher_is_better
 from ragbench.statistics.clusters import Clustered, clusters_of, questions_of
@@ -225,7 +226,6 @@ def compare(
     return printed_short(result.drop(columns="name"), short_comparison)
 
 
-@explaining_calls(metrics="measures", measure="measures")
 def compare_all(
     scores_by_name: Mapping[str, Scores],
     baseline: str,
@@ -447,7 +447,7 @@ def difference_intervals(
     return Intervals(low, high, p, method)
 
 
-class ShortFrame(pd.DataFrame):
+class ShortFrame(NamedRows):
     """A DataFrame that prints as the short frame that `_short` makes of it; as any DataFrame once its
     columns are no longer `_columns`.
     """

@@ -41,6 +41,7 @@ import pandas as pd
 
 from ragbench.array_types import Bools, Ints
 from ragbench.errors import ConfigError
+from ragbench.hints import suggesting
 from ragbench.statistics.clusters import clusters_of
 from ragbench.statistics.columns import Floats
 
@@ -58,6 +59,7 @@ _RECENT = 10  # different runs, of which one was repeated where runs repeat exac
 _TIGHT = 3.1787  # 1 / (4 P(N > sqrt(2))), the smallest constant for which the bound holds
 
 
+@suggesting()
 @dataclass(frozen=True)
 class Change:
     """An alarm: the run at which a change was noticed, the estimated run of the change, and the range
@@ -89,6 +91,7 @@ class Change:
         )
 
 
+@suggesting()
 @dataclass(frozen=True)
 class Drift:
     """The result of `drift`: `path` has a row per run (mean, p of the strongest shift, state);

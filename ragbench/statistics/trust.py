@@ -17,6 +17,7 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from ragbench.array_types import Floats, Ints
 from ragbench.errors import ConfigError, DataError
+from ragbench.hints import suggesting
 from ragbench.statistics.columns import check_alpha
 
 FIRST = 20
@@ -38,6 +39,7 @@ _UNSEEN = 4.0  # ... so many more where all labels are equal, ...
 _FADE = 2.0  # ... which fade as this many labels differ
 
 
+@suggesting()
 @dataclass(frozen=True)
 class Trust:
     """The difference of two systems (or the mean of one) by people's verdicts, estimated from labels.

@@ -91,6 +91,7 @@ from urllib.parse import quote, urlsplit
 from pydantic import Field, PositiveFloat, PositiveInt, field_validator, model_validator
 
 from ragbench.errors import FailureKind
+from ragbench.hints import suggesting
 from ragbench.llms.failures import RequestError, RetryPolicy, unreadable
 from ragbench.llms.http import Transport
 from ragbench.systems.credentials import (
@@ -132,6 +133,7 @@ _HINTS = {
 
 
 @checked_options
+@suggesting()
 class HttpSystem(RemoteSystem):
     """A RAG system that is asked by HTTP, with one request per question.
 

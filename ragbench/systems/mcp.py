@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from ragbench.errors import ConfigError, SystemsError, require
+from ragbench.hints import suggesting
 from ragbench.llms import load_llm
 from ragbench.llms.failures import is_secret
 from ragbench.systems.credentials import (
@@ -40,6 +41,7 @@ from ragbench.types import Answer, LLMLike
 
 
 @checked_options
+@suggesting()
 class McpSystem(RemoteSystem):
     """A RAG system that is a tool of an MCP server.
 

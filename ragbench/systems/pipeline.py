@@ -15,6 +15,7 @@ from ragbench.extension import object_name
 from ragbench.generation import check_llm, generate_answers
 from ragbench.generation.answer_generation import read_reply
 from ragbench.generation.generator_prompts import GENERATION_SYSTEM, check_prompt, closed_book
+from ragbench.hints import Suggesting, suggesting
 from ragbench.language import language_of
 from ragbench.llms import NO_ANSWERS, NO_MODEL, TIMEOUT_S, check_servers, generate_many, load_llm
 from ragbench.retrieval.chunkers import chunk
@@ -58,7 +59,11 @@ def _name_of(
     return ", ".join(filter(None, parts))
 
 
-class Pipeline:
+@suggesting(
+    **dict.fromkeys(["query", "ask", "invoke"], "pipeline.answer(query_id, question)"),
+    evaluate="rb.evaluate(data, pipeline)",
+)
+class Pipeline(metaclass=Suggesting):
     """Chunks of a corpus, indexed, and answers made from the best `k`: the steps of
     `evaluate.ipynb` as one system.
 

@@ -10,6 +10,7 @@ from ragbench.datasets.jsonl import located
 from ragbench.errors import DataError
 from ragbench.files import expanded, read_json
 from ragbench.folding import normal
+from ragbench.hints import suggesting
 from ragbench.metrics.retrieval import ranking
 from ragbench.metrics.trec import SUFFIXES, read_run
 from ragbench.systems.answer_parser import read_answer
@@ -20,6 +21,7 @@ from ragbench.testsets.snapshot import as_at_start
 from ragbench.types import RETRIEVAL_ONLY, Answer
 
 
+@suggesting()
 class RecordedSystem:
     """Recorded answers as a system: `answers.jsonl` of a result folder, the log of another system,
     or records.

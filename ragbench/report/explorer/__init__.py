@@ -27,6 +27,7 @@ from ragbench.evaluation.configurations import (
 )
 from ragbench.evaluation.data_changes import data_changes
 from ragbench.files import write_durably
+from ragbench.hints import suggesting
 from ragbench.report.explorer.contents import (
     Texts,
     conclusion_of,
@@ -225,6 +226,7 @@ def _name(side: str | Result) -> str:
     return side.name if isinstance(side, Result) else side
 
 
+@suggesting()
 @dataclass(frozen=True, eq=False)
 class Explorer:
     """The questions of one or two results: a widget in JupyterLab, one HTML file by `write`.

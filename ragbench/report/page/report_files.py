@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragbench.errors import ConfigError, explaining_calls
+from ragbench.errors import ConfigError
 from ragbench.evaluation import Result, Results
 from ragbench.evaluation.checksums import replace_files
 from ragbench.evaluation.folder import ALL_FILES, JOURNAL
@@ -102,7 +102,6 @@ def _wrong_ending(path: Path) -> str:
     return f"ends in {path.suffix}; a report is a file that ends in {_ENDINGS}, or a folder"
 
 
-@explaining_calls(output="path", file="path")
 def write_report(
     result: Result | Sequence[Result], path: str | Path, *, force: bool = False
 ) -> Path:
