@@ -159,6 +159,24 @@ def test_the_longest_id_in_a_path_counts() -> None:
         assert scores([top_level(path)], data) == (1.0, 1.0)
 
 
+def test_a_path_that_is_an_id_counts_before_one_that_is_its_end() -> None:
+    ids = "docs/x.md", "a/docs/x.md"
+    corpus = {doc_id: rb.Document(doc_id, doc_id) for doc_id in ids}
+    data = rb.Dataset("g", "test", corpus, DATA.cases, {"q1": {"docs/x.md": 1}})
+    assert scores([top_level("./docs/x.md")], data) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("file_name", ["backup.pdf", "backup.md"])
+def test_a_path_of_a_passage_counts_before_a_file_name_of_it(file_name: str) -> None:
+    context = {"text": TEXT, "file_name": file_name, "source": "/kb/guides/setup.md"}
+    assert scores([context]) == (1.0, 1.0)
+
+
+def test_a_file_that_is_a_document_by_id_leaves_it_to_no_other_file() -> None:
+    by_its_id = {"id": "guides/setup.md", "text": TEXT, "source": "/other/setup.md"}
+    assert scores([top_level("/x/guides/setup.md"), by_its_id]) == (0.5, 0.631)
+
+
 def test_a_test_set_without_documents_is_matched_by_its_labels() -> None:
     data = rb.Dataset("g", "test", {}, DATA.cases, {"q1": {"guides/setup.md": 1}})
     assert scores([top_level("/x/other.md"), top_level("/x/guides/setup.md")], data) == (0.5, 0.631)
