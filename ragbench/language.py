@@ -101,7 +101,7 @@ class Language:
 
     `words` are its function words; a word worth searching for has `letters` letters or more; `comma`
     is True if decimals follow a comma. `ragbench.llms.reply_text` recognises abstentions by
-    `negations`, `documents`, `tell`, `unknown`, `sorry` and `but`.
+    `negations`, `documents`, `tell`, `unknown`, `unsure`, `sorry` and `but`.
     """
 
     code: str
@@ -115,6 +115,7 @@ class Language:
     documents: str = ""
     tell: str = ""
     unknown: str = ""
+    unsure: str = ""
     sorry: str = ""
     but: str = ""
 

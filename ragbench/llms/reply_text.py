@@ -90,7 +90,7 @@ _ABSTAINS = re.compile(
             rf"|\w+ly )*{_SHOWN}(?: \w+)? (?:in|by|from|within|using|with|based on) {_DOCUMENTS}",
             rf"\bno (?:\w+ ){{0,3}}{_MATTER}\b.{{0,120}} (?:in|by|from|within) {_DOCUMENTS}",
             r"\bi (?:do not|don't|did not|didn't) (?:know|"
-            r"have (?:enough|any|sufficient|the (?:necessary )?information|information|access)|"
+            r"have (?:enough|any|sufficient|(?:the (?:necessary )?|that |this )?information|access)|"
             r"find (?:any|the answer|an answer|information)|see any)",
             r"\b(?:i|we) (?:cannot|can't|can not|could not|couldn't|(?:am|was|are|were) "
             r"(?:unable|not able) to) (?:definitively |reliably |accurately "
@@ -187,7 +187,9 @@ def read_outcome(text: str) -> str:
     first = re.match(r".*?(?:[.!?؟।](?=\s|$)|[。！？]|$)", plain)
     opening = first[0] if first else ""
     rest = plain[len(opening) :].strip()
-    is_unsure = _UNSURE.search(opening) and (not rest or _CLOSES.search(rest))
+    unsure = _phrases_of_all_languages("unsure", r"^(?:%s)\W*$")
+    knows_nothing = _UNSURE.search(opening) or unsure.search(opening)
+    is_unsure = knows_nothing and (not rest or _CLOSES.search(rest))
     states_no_answer = (
         is_unsure or _ABSTAINS.search(opening) or _abstains_in_other_language(opening)
     )

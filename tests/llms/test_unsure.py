@@ -47,6 +47,20 @@ UNSURE = [
     "Not sure about that one.",
     "I am uncertain.",
     "Unclear.",
+    "I'm afraid I don't have that information.",
+    "I do not have this information, sorry.",
+    "Keine Ahnung.",
+    "Da habe ich leider keine Ahnung!",
+    "Ich bin mir nicht sicher.",
+    "Ni idea.",
+    "Aucune idée.",
+    "Je n'en ai aucune idée.",
+    "Je ne suis pas sûr.",
+    "Non ne ho idea.",
+    "Não faço a menor ideia.",
+    "Geen idee.",
+    "Nie mam pojęcia.",
+    "Понятия не имею.",
 ]
 ANSWERS = [
     "No idea is more central to the book than freedom.",
@@ -62,6 +76,10 @@ ANSWERS = [
     "No clues were found at the site.",
     "I'm not sure that is right: it opened in 1881.",
     "Idk Corp",
+    "Keine Ahnung. Es war 1881.",
+    "Er hatte keine Ahnung, dass die Linie 1881 schloss.",
+    "Aucune idée ne manque.",
+    "I don't have that bike, I have the other one.",
 ]
 
 

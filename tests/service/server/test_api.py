@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from fastapi import HTTPException
 from fastapi.testclient import TestClient
 
 from ragbench.service import add_alert, add_schedule, made_up_nights, record
@@ -194,6 +195,20 @@ def test_the_test_set_of_an_initialised_folder_is_served_and_stays(
     refused = call("DELETE", f"{API}/datasets/tests?client=", key="*", status=409)
     assert "delete the file" in refused["detail"]
     assert (root / "tests.yaml").is_file()
+
+
+def test_a_client_has_no_more_data_sets_than_are_kept(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ragbench.service.folders import Folder
+
+    monkeypatch.setattr("ragbench.service.folders._TESTSETS", 2)
+    for name in ("one", "two"):
+        Folder(root, "acme").new_testset(name).write_text("")
+    with pytest.raises(HTTPException, match="a client may have 2 datasets") as refused:
+        Folder(root, "acme").new_testset("three")
+    assert refused.value.status_code == 429
+    Folder(root, "other").new_testset("three")
 
 
 def test_the_files_of_a_client_come_before_those_of_all(root: Path) -> None:
