@@ -161,6 +161,16 @@ def test_the_id_of_a_chunk_that_ends_behind_its_document_is_cut() -> None:
     assert chunk.text == full[9:]
 
 
+def test_a_document_that_has_more_of_the_words_does_not_hide_the_one_that_the_text_is_of() -> None:
+    text = "Nine engineers planned the railway line along the river with care in the year 1879."
+    corpus = {
+        "rail": Document("rail", text.replace(" with care", "")),
+        "words": Document("words", " ".join(sorted(text.split()))),
+    }
+    data = Dataset("demo", "test", corpus, [], {"q1": {"rail": 1}})
+    assert list(match_passages([answer(Passage("9", text))], data).run["q1"]) == ["rail"]
+
+
 def test_an_id_that_the_system_returned_for_a_document_goes_before_an_equal_id_of_ours() -> None:
     matched = match_passages([answer(Passage("mill", ""))], DATA, known_as={"mill": "rail"})
     assert list(matched.run["q1"]) == ["rail"]
