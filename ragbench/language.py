@@ -88,6 +88,8 @@ _SAMPLED_TEXTS = 400
 _SAMPLED_CHARACTERS = 1_000  # of each
 _MIN_PROBABILITY = 0.5  # of the language of a text, among these and _OTHERS
 _FEW_TEXTS = 10  # the language of fewer texts is never called unclear
+_FIRST_TEXTS = 50  # texts of a corpus that are looked at first ...
+_UNANIMOUS = 0.95  # ... and the fraction of them whose one language is that of the corpus
 _CLEAR = 2  # the language of a corpus has this many times as many texts as any other
 _FEW_WORDS = 50  # texts in ASCII with fewer different words count as English
 # Further answers of the detector: texts without words, and frequent other languages.
@@ -270,6 +272,12 @@ def language_of(
         return find_language(code)
     step = max(1, len(chunks) // _SAMPLED_TEXTS)
     sample = [chunk.text for chunk in chunks[::step]]
+    # Detecting the language of 400 texts takes longer than indexing a thousand.
+    few = sample[:: max(1, len(sample) // _FIRST_TEXTS)]
+    votes = _votes(few)
+    language, n_votes = next(iter(votes.most_common(1)), (NO_LANGUAGE, 0))
+    if n_votes >= _UNANIMOUS * max(len(few), _FIRST_TEXTS):
+        return language
     votes = _votes(sample)
     if _is_clear(votes):
         return detect_language(sample)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 import ragbench as rb
+from ragbench import language as detection
 from ragbench.errors import ConfigError, DataWarning
 from ragbench.evaluation.configurations import configurations
 from ragbench.evaluation.result import Result
@@ -66,6 +68,33 @@ def test_texts_in_no_known_language_are_not_stemmed() -> None:
 )
 def test_a_single_word_of_another_language_does_not_make_a_short_text_foreign(text: str) -> None:
     assert detect_language([text], find_language("en")).code == "en"
+
+
+def test_a_corpus_of_one_language_is_known_from_a_few_of_its_texts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+    detect = detection._detect
+
+    def counted(text: str) -> Any:
+        asked.append(text)
+        return detect(text)
+
+    monkeypatch.setattr(detection, "_detect", counted)
+    english = [f"The bridge number {i} was opened by the city in the spring." for i in range(400)]
+    german = [
+        f"Die Brücke Nummer {i} wurde im Frühling von der Stadt eröffnet." for i in range(400)
+    ]
+
+    def chunks_of(texts: list[str]) -> list[Chunk]:
+        return [Chunk(f"d{i}#0", f"d{i}", 0, len(text), text) for i, text in enumerate(texts)]
+
+    assert language_of(chunks_of(english)).code == "en"
+    assert len(asked) == 50
+    asked.clear()
+    mixed = [pair[i % 10 == 0] for i, pair in enumerate(zip(german, english, strict=True))]
+    assert language_of(chunks_of(mixed)).code == "de"
+    assert set(asked) == set(mixed)  # one in ten is in another language: all of the sample decide
 
 
 def test_a_corpus_is_in_the_language_of_most_of_its_texts() -> None:
