@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from ragbench import language, store
 from ragbench.errors import ConfigError, DataError, MissingExtraError, ModelError
+from ragbench.language import find_language
 from ragbench.retrieval import (
     BM25,
     BM25Disk,
@@ -34,6 +35,7 @@ from ragbench.retrieval import (
     retrieve,
     to_documents,
 )
+from ragbench.retrieval.bm25 import Words
 from ragbench.retrieval.chunkers import chunk
 from ragbench.retrieval.embedders import TextEmbedder
 from ragbench.retrieval.weights import Weights
@@ -81,6 +83,22 @@ WORDS = ["cat", "dog", "tax", "law", "sun", "sea", "ice", "oak"]
 
 # --- BM25
 # ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_word_is_stemmed_once_and_function_words_are_left_out() -> None:
+    words = Words(find_language("en"))
+    assert words.of(["The storks nest", "storks and nesting storks"]) == [
+        ["stork", "nest"],
+        ["stork", "nest", "stork"],
+    ]
+    assert words._stem_of == {
+        "the": None,
+        "storks": "stork",
+        "nest": "nest",
+        "and": None,
+        "nesting": "nest",
+    }
+    assert Words(find_language("none")).of(["The storks"]) == [["the", "storks"]]
 
 
 def test_bm25_is_the_formula() -> None:

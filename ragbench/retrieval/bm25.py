@@ -137,18 +137,35 @@ class Words:
     """Texts to stems, the same way for chunks and queries."""
 
     def __init__(self, language: Language) -> None:
-        import Stemmer
-
-        self._language = language
-        self._stem = Stemmer.Stemmer(language.stemmer).stemWords if language.stemmer else list
+        self._stem_of = _Stems(language)
         self.identity = json.dumps([language.stemmer, language.words, _STEMMER, _CODE])
 
     def of(self, texts: Sequence[str]) -> list[list[str]]:
         """Return the stems of each text, without function words."""
-        left_out = self._language.function_words
-        return [
-            self._stem([term for term in terms(text) if term not in left_out]) for text in texts
-        ]
+        stem_of = self._stem_of.__getitem__
+        return [[stem for stem in map(stem_of, terms(text)) if stem is not None] for text in texts]
+
+
+class _Stems(dict[str, str | None]):
+    """Word -> its stem, None for a function word.
+
+    A word is stemmed when it is first asked for: a corpus repeats its words, and looking one up takes
+    a quarter of the time of stemming it.
+    """
+
+    def __init__(self, language: Language) -> None:
+        super().__init__()
+        import Stemmer
+
+        self._function_words = language.function_words
+        self._stemmer = Stemmer.Stemmer(language.stemmer) if language.stemmer else None
+
+    def __missing__(self, word: str) -> str | None:
+        stem = None
+        if word not in self._function_words:
+            stem = word if self._stemmer is None else self._stemmer.stemWord(word)
+        self[word] = stem
+        return stem
 
 
 def _import_bm25s() -> Any:
