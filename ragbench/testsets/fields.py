@@ -1,8 +1,9 @@
-"""Names of fields in the records of other tools, and the meaning of each.
+"""Names of fields in the records of other tools, their meaning, and the values in their cells.
 
-`answer`, `output`, `contexts` and `context` are ambiguous: labels (what is expected), or the output
-of a system. The other fields of the record decide, see `labels_of` and `outputs_of`. Names are
-compared in any case, with blanks, hyphens and borders of words (expectedOutput) as underscores.
+`answer`, `output`, `contexts` and `context` are ambiguous: they are labels (expected answers and
+texts), or the output of a system. The other fields of the record decide, see
+`ragbench.testsets.record_labels` and `outputs_of`. Names are compared in any case, with blanks, hyphens
+and borders of words (expectedOutput) as underscores.
 """
 
 import ast
@@ -10,10 +11,10 @@ import io
 import math
 import re
 import tokenize
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from ragbench.files import parse_json
 
@@ -31,7 +32,7 @@ ALIAS_LISTS = (
     "answers possible_answers gold_answers golden_answers short_answers answer_aliases alt_ans "
     "exact_answer"
 ).split()
-"""Answers of which each is right; the first is the reference where there is no other."""
+"""Lists of answers, each of which is right; the first is the reference if there is no other."""
 REPLIES = "predicted_answer actual_output generated_answer response generation".split()
 ANSWERS = ("answer", "output")
 EVIDENCE = (
@@ -64,7 +65,7 @@ SYSTEM_FIELDS = (
     *RETRIEVED,
     *"citations flags outcome confidence usage latency_ms error calls".split(),
 )
-"""Fields of a system's output: they are no labels."""
+"""Fields of a system's output, which are not labels."""
 ALIASES = {
     "input_question": "question",
     "input_query": "query",
@@ -109,50 +110,11 @@ SIGNATURES: Mapping[str, Sequence[set[str]]] = {
 }
 """Tool -> sets of fields; a record of the tool has all fields of one set."""
 
-_JOINED = r"\|"  # the delimiter of DeepEval, in tables and lines
-_LISTED = r"[;|]"  # the delimiters of people
-
-_QUOTE = "text content evidence_text fact passage page_content quote".split()
-_TEXTS_OF_OTHERS = {*_QUOTE} - {"quote"}
-_QUOTED_FROM = "doc_name doc_uri doc_id document url source title file_path wikipedia_id".split()
-_ANSWER_INSIDE = "text answer value content response output expected_response".split()
-_LOGGED = ("record_json", "app_id", "scores", "trace", "expectations")
-"""Fields of logs: an `output` next to one of them is a system's."""
-_MAX_FACT = 8  # words; no answer states a longer text word by word
-_RENAMED = {"text": QUESTIONS, "query_id": IDS, "query_type": QUERY_TYPES, "gold_facts": FACTS}
-"""Label of a case -> the names that records have for it."""
-
-
-class Quote(NamedTuple):
-    """A text that a document should hold, and the name of that document ("": not given)."""
-
-    text: str
-    source: str = ""
-
-
-class Labels(NamedTuple):
-    """The labels of a record.
-
-    `case` has the labels under the names of ragbench's own test sets, `names` the record's own names
-    for them where they differ. `quotes` and `sources` are not looked up in the documents yet; of each
-    group of `alternatives` one document is enough. `doubtful` is True if the record's answer and
-    contexts may be labels or a system's output. `unreadable` maps fields whose value has the wrong
-    form to the expected form. `is_foreign` is True if a field has a name that only other tools use.
-    """
-
-    case: dict[str, Any]
-    names: dict[str, str]
-    quotes: list[Quote]
-    sources: list[str]
-    alternatives: list[list[str]]
-    doubtful: bool
-    unreadable: dict[str, str]
-    is_foreign: bool
-
-    @property
-    def question(self) -> Any:
-        """Return the question, None without one."""
-        return first(self.case, ("text", *QUESTIONS))
+DEEPEVAL_DELIMITER = r"\|"
+"""The delimiter of DeepEval between the texts in a cell."""
+ANSWER_PARTS = "text answer value content response output expected_response".split()
+"""Fields of an object that hold its answer."""
+_MAX_WORDS_OF_NAME = 8  # a longer `document` is a passage
 
 
 @lru_cache(maxsize=10_000)
@@ -188,321 +150,60 @@ def tool_of(record: Mapping[str, Any]) -> str:
     return ""
 
 
-def labels_of(record: Mapping[str, Any], own: Collection[str] = ()) -> Labels:
-    """Return the labels of a record, whatever their names. Contexts next to an answer are the
-    contexts that a system retrieved, except in DeepEval's records.
-
-    Args:
-        record: fields by name.
-        own: names of labels in ragbench's own test sets, which keep their names and values.
-
-    >>> row = {"question": "Why?", "contexts": ["A."], "answer": "So.", "ground_truth": "Therefore."}
-    >>> labels_of(row).case, labels_of(row).quotes
-    ({'text': 'Why?', 'reference_answer': 'Therefore.'}, [])
-    >>> labels_of({"question": "Why?", "context": ["A."], "ground_truth": "Therefore."}).quotes
-    [Quote(text='A.', source='')]
-    """
-    fields, is_deepeval, names = _fields(record, own)
-    reader = _Reader(fields)
-    expected = _expected(fields, own, reader, is_deepeval=is_deepeval)
-    sources, groups = reader.sources([] if _is_ares(fields) else SOURCES)
-    sources += [quote.source for quote in expected.quotes if quote.source]
-    read = _names_with_a_meaning(fields, reader.source_name)
-
-    case, names_of = _take_renamed(fields, names, own)
-    answers = list(dict.fromkeys((*expected.references, *expected.aliases)))
-    if answers and fields.keys().isdisjoint({*own} & {*REFERENCES}):
-        case["reference_answer"] = answers[0]
-        name = first_name(fields, (*REFERENCES, *ALIAS_LISTS, *ANSWERS))
-        names_of["reference_answer"] = names[name]
-    if _are_short(expected.facts) and "gold_facts" not in (*case, *fields):
-        case["gold_facts"] = expected.facts
-    for name, value in fields.items():
-        if name not in read or _is_of_ours(name, fields, own):
-            case[name if name in own else names[name]] = value
-    if len(answers) > 1 and "gold_facts" not in case:
-        metadata = case.setdefault("metadata", {})
-        if isinstance(metadata, Mapping):
-            case["metadata"] = {"other_references": answers[1:], **metadata}
-    has_foreign_name = bool(names_of) or any(
-        name not in own and (name in read or name not in case) for name in fields
-    )
-    return Labels(
-        case,
-        names_of,
-        expected.quotes,
-        list(dict.fromkeys(sources)),
-        groups,
-        expected.doubtful,
-        {names[name]: form for name, form in reader.unreadable.items()},
-        has_foreign_name or bool(expected.quotes or sources),
-    )
-
-
-class _Expected(NamedTuple):
-    """The expected answers and texts of a record; `doubtful` as in `Labels`."""
-
-    references: list[str]
-    aliases: list[str]
-    facts: list[list[str]]
-    quotes: list[Quote]
-    doubtful: bool
-
-
-def _expected(
-    fields: Mapping[str, Any], own: Collection[str], reader: "_Reader", *, is_deepeval: bool
-) -> _Expected:
-    """Read the expected answers and texts, as distinct from the output of a system."""
-    is_logged = _is_ares(fields) or not fields.keys().isdisjoint(_LOGGED)
-    is_replied = is_logged or not fields.keys().isdisjoint(REPLIES)
-    has_answer = is_replied or not fields.keys().isdisjoint(ANSWERS)
-    contexts = reader.quotes(CONTEXTS, _JOINED if is_deepeval else "")
-    quotes = reader.quotes([name for name in EVIDENCE if not _is_of_ours(name, fields, own)])
-    if not quotes and (is_deepeval or not has_answer):
-        quotes = contexts
-    elif has_answer and not is_deepeval:  # the contexts are the system's, in any form
-        for name in CONTEXTS:
-            reader.unreadable.pop(name, None)
-    references = reader.answers(REFERENCES)
-    aliases = reader.answers(ALIAS_LISTS)
-    facts = reader.facts(ALIAS_LISTS)
-    is_labelled = bool(references or aliases or quotes)
-    doubtful = bool(contexts) and not (is_labelled or is_replied)
-    has_output = is_logged or bool(aliases and (contexts or is_replied))
-    if not (references or doubtful or has_output):
-        references = reader.answers(ANSWERS)
-        if facts:
-            facts = [[*references, *facts[0]], *facts[1:]]
-    return _Expected(references, aliases, facts, quotes, doubtful)
-
-
-def _names_with_a_meaning(fields: Mapping[str, Any], source_name: str) -> set[str]:
-    """Return the names of fields that are read as labels, or belong to a system's output."""
-    read = {*REFERENCES, *ALIAS_LISTS, *ANSWERS, *CONTEXTS, *EVIDENCE, *SYSTEM_FIELDS}
-    read |= {*PASSAGES, *ARES_LABELS, *_LOGGED, *NUGGETS, source_name}
-    if _is_ares(fields):
-        read.add("document")
-    if not fields.keys().isdisjoint(PASSAGES):
-        read |= {*PASSAGE_IDS, *PASSAGE_SCORES}
-    return read
-
-
-def _take_renamed(
-    fields: dict[str, Any], names: Mapping[str, str], own: Collection[str]
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """Move the question, the id, the type and the facts out of `fields`.
-
-    Returns:
-        The labels by the names of ragbench's test sets, and for those that the record calls
-        otherwise, its own name.
-    """
-    case: dict[str, Any] = {}
-    names_of: dict[str, str] = {}
-    for label, known in _RENAMED.items():
-        name = first_name(fields, known)
-        if name and label == "text" and "text" in fields:
-            case["text (not the question)"] = fields.pop("text")
-        is_there = label in fields and label in own
-        if not name or is_there:
-            continue
-        value = fields.pop(name)
-        if name in own:
-            case[name] = value
-        else:
-            case[label] = value
-            names_of[label] = names[name]
-        if label == "text":  # the same question under a second name
-            for again in [name for name in QUESTIONS if fields.get(name) == value]:
-                fields.pop(again, None)
-    return case, names_of
-
-
-def _are_short(facts: Sequence[Sequence[str]]) -> bool:
-    """Return True if there are facts, and each is so short that an answer may state it literally."""
-    texts = [text for fact in facts for text in fact]
-    return bool(facts) and all(len(text.split()) <= _MAX_FACT for text in texts)
-
-
-def _is_ares(fields: Mapping[str, Any]) -> bool:
+def is_ares(fields: Mapping[str, Any]) -> bool:
     """Return True if a record has the columns of ARES: `document` is a passage, `answer` the answer
     of a system.
     """
     document = fields.get("document")
-    is_passage = isinstance(document, str) and len(document.split()) > _MAX_FACT
+    is_passage = isinstance(document, str) and len(document.split()) > _MAX_WORDS_OF_NAME
     is_triple = is_passage and {"query", "answer"} <= fields.keys()
     return is_triple or not fields.keys().isdisjoint(ARES_LABELS)
-
-
-def _is_of_ours(name: str, fields: Mapping[str, Any], own: Collection[str]) -> bool:
-    """Return True if a field has the name and the form of a label in ragbench's test sets (`own`).
-
-    The `evidence` of FinanceBench and the `expected_chunks` of TruLens have only the name: they are
-    texts.
-    """
-    if name not in own:
-        return False
-    if name not in EVIDENCE:
-        return True
-    value = fields.get(name)
-    entries = value if isinstance(value, list) else [value]
-    return not any(_is_text_of_others(entry) for entry in entries)
-
-
-def _is_text_of_others(entry: Any) -> bool:
-    if isinstance(entry, str):
-        return len(entry.split()) > 3
-    return isinstance(entry, Mapping) and not entry.keys().isdisjoint(_TEXTS_OF_OTHERS)
-
-
-class _Reader:
-    """Reads labels of any shape from the fields of a record.
-
-    `unreadable` collects the fields of another shape, with the shape that was expected;
-    `source_name` is the field that names documents, "" without one.
-    """
-
-    def __init__(self, fields: Mapping[str, Any]) -> None:
-        self.fields = dict(fields)
-        self.unreadable: dict[str, str] = {}
-        self.source_name = ""
-
-    def answers(self, names: Iterable[str]) -> list[str]:
-        """Return the texts in the first of these fields that the record has; [] for none."""
-        name = first_name(self.fields, names)
-        if not name:
-            return []
-        value = self.fields[name]
-        if isinstance(value, str) and name in ALIAS_LISTS:
-            value = read_cell(value.strip())
-            if isinstance(value, str):
-                value = value.split("::")
-        elif isinstance(value, str) and name in ANSWERS:
-            content = read_cell(value.strip())
-            if isinstance(content, list):
-                value = content
-        texts = list(dict.fromkeys(_answer_texts(value)))
-        if not texts:
-            self.unreadable[name] = "a text, or a list of texts (numbers with a point need quotes)"
-        return texts
-
-    def facts(self, names: Iterable[str]) -> list[list[str]]:
-        """Return the answers in the first of these fields as facts with aliases: a list of lists
-        holds several facts, as BioASQ's `exact_answer` does.
-        """
-        name = first_name(self.fields, names)
-        value = self.fields.get(name)
-        if isinstance(value, list) and all(isinstance(part, list) for part in value):
-            return [list(_answer_texts(part)) for part in value]
-        texts = self.answers([name])
-        return [texts] if texts else []
-
-    def quotes(self, names: Iterable[str], delimiter: str = "") -> list[Quote]:
-        """Return the texts in the first of these fields, with their documents."""
-        name = first_name(self.fields, names)
-        if not name:
-            return []
-        value = read_list(self.fields[name], delimiter)
-        quotes = []
-        for part in value if isinstance(value, list) else [value]:
-            text: Any = part
-            source: Any = ""
-            if isinstance(part, Mapping):
-                text = first(part, _QUOTE, "")
-                source = first(part, _QUOTED_FROM, "")
-            if isinstance(text, str) and text.strip():
-                quotes.append(Quote(text, as_name(source) or ""))
-        if not quotes:
-            self.unreadable[name] = "a text, a list of texts, or objects with a text"
-        return quotes
-
-    def sources(self, names: Iterable[str]) -> tuple[list[str], list[list[str]]]:
-        """Return the documents in the first of these fields, and the groups of alternatives."""
-        self.source_name = first_name(self.fields, names)
-        if not self.source_name:
-            return [], []
-        value = self.fields[self.source_name]
-        if isinstance(value, str):
-            value = read_cell(value.strip())
-        if isinstance(value, str):
-            return _split(value, _LISTED), []
-        sources: list[str] = []
-        groups = []
-        for part in value if isinstance(value, list) else [value]:
-            entries = part if isinstance(part, list) else [part]
-            group = [as_name(entry) for entry in entries]
-            if None in group:
-                self.unreadable[self.source_name] = (
-                    "the name of a document, or a list of names (numbers with a point need quotes)"
-                )
-                continue
-            named = [name for name in group if name]
-            sources += named
-            if len(named) > 1:
-                groups.append(named)
-        return sources, groups
-
-
-def _answer_texts(value: Any) -> Iterator[str]:
-    """Yield the texts of an answer, which is a text, a whole number, a list or an object with a text."""
-    if isinstance(value, str):
-        if value.strip():
-            yield value.strip()
-    elif isinstance(value, int) and not isinstance(value, bool):
-        yield str(value)
-    elif isinstance(value, list):
-        for part in value:
-            yield from _answer_texts(part)
-    elif isinstance(value, Mapping):
-        yield from _answer_texts(first(value, _ANSWER_INSIDE))
-
-
-def as_name(value: Any) -> str | None:
-    """Return the name of a document: the id or title of an object, the digits of a whole number;
-    None for any other value.
-
-    >>> as_name(7.0), as_name({"wikipedia_id": 290, "title": "A"}), as_name(True), as_name("")
-    ('7', '290', None, '')
-    """
-    if isinstance(value, Mapping):
-        return as_name(first(value, ("wikipedia_id", *_QUOTED_FROM)))
-    if isinstance(value, str):
-        return value.strip()
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number and value == value // 1:
-        return str(int(value))
-    return None
 
 
 def outputs_of(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record without its labels, with the system's output as `answer` and `contexts`.
 
-    An empty field for the answer ("", null, NaN: a table does not distinguish them) is an empty
-    answer; a record without such a field has no `answer`. Contexts may be a list that went through
-    a table and became a text.
+    If the field of the answer is empty ("", null or NaN, which a table does not distinguish), the
+    answer is ""; a record without such a field has no `answer`. Contexts may be a text, if a table has
+    turned a list into a text.
 
     >>> outputs_of({"input": "Why?", "actual_output": "So.", "retrieval_context": "A.|B.", "context": "A."})
     {'input': 'Why?', 'answer': 'So.', 'contexts': ['A.', 'B.']}
     >>> outputs_of({"question": "Why?", "answer": None, "contexts": "['A.', 'B.']"})
     {'question': 'Why?', 'answer': '', 'contexts': ['A.', 'B.']}
     """
-    fields, is_deepeval, _ = _fields(record, is_filled=False)
-    if _is_ares(fields):
+    fields, is_deepeval, _ = record_fields(record, skip_empty=False)
+    if is_ares(fields):
         fields["contexts"] = [fields.pop("document", "")]
-    expected = {*REFERENCES, *EVIDENCE, *REPLIES, *ANSWERS, *RETRIEVED, *CONTEXTS}
-    outputs = {name: value for name, value in fields.items() if name not in expected}
-    replies = [fields[name] for name in (*REPLIES, *ANSWERS) if name in fields]
-    if replies:
-        outputs["answer"] = next((reply for reply in replies if not is_empty(reply)), "")
-    names = RETRIEVED if is_deepeval else (*RETRIEVED, *CONTEXTS)
-    lists = [fields[name] for name in names if name in fields]
+    labels = {*REFERENCES, *EVIDENCE}
+    answer_fields = (*REPLIES, *ANSWERS)
+    context_fields: Sequence[str] = (*RETRIEVED, *CONTEXTS)
+    outputs = {}
+    for name, value in fields.items():
+        if name not in labels and name not in (*answer_fields, *context_fields):
+            outputs[name] = value
+    answers = [fields[name] for name in answer_fields if name in fields]
+    if answers:
+        outputs["answer"] = _first_filled(answers, default="")
+    if is_deepeval:
+        context_fields = RETRIEVED  # its other contexts are labels
+    lists = [fields[name] for name in context_fields if name in fields]
     if lists:
-        contexts: Any = next((value for value in lists if not is_empty(value)), [])
-        outputs["contexts"] = read_list(contexts, _JOINED if is_deepeval else "")
+        contexts = _first_filled(lists, default=[])
+        outputs["contexts"] = read_list(contexts, DEEPEVAL_DELIMITER if is_deepeval else "")
     return {name: value for name, value in outputs.items() if not is_missing(value)}
 
 
+def _first_filled(values: Iterable[Any], default: Any) -> Any:
+    """Return the first value that is not empty, else `default`."""
+    for value in values:
+        if not is_empty(value):
+            return value
+    return default
+
+
 def is_missing(value: Any) -> bool:
-    """Return True for null and for a missing value of pandas (NaN, NA, NaT): they are all the same.
+    """Return True for null and for a missing value of pandas (NaN, NA, NaT).
 
     >>> [is_missing(value) for value in (None, float("nan"), "", 0, [])]
     [True, True, False, False, False]
@@ -523,8 +224,11 @@ def is_empty(value: Any) -> bool:
 
 
 def read_list(value: Any, delimiter: str = "") -> Any:
-    """Return the list that a table holds as a text; for a text that is not a list, its parts between
-    delimiters (without a `delimiter`: the whole text); any other value unchanged.
+    """Return a text as a list; any other value unchanged.
+
+    The text of a list, as a table holds it, becomes that list, and the text of an object a list of
+    this object. Any other text is split at the `delimiter`, a regular expression; with "" it is one
+    entry, or none if it is blank.
 
     >>> read_list("['a', 'b']"), read_list("('a', 'b')"), read_list("array(['a', 'b'], dtype=object)")
     (['a', 'b'], ['a', 'b'], ['a', 'b'])
@@ -534,14 +238,16 @@ def read_list(value: Any, delimiter: str = "") -> Any:
     if not isinstance(value, str):
         return value
     content = read_cell(value.strip())
+    if isinstance(content, list):
+        return content
     if isinstance(content, Mapping):
         return [content]
-    return content if isinstance(content, list) else _split(value, delimiter)
+    return split_text(value, delimiter)
 
 
 def read_cell(text: str) -> Any:
-    """Return the value that a text in a table or a span stands for: JSON, a list as Python, numpy or
-    pandas writes it; else the text itself.
+    """Return the value of JSON, or the list or object that Python, numpy or pandas wrote as a text;
+    any other text unchanged.
 
     >>> read_cell('{"k": 3}'), read_cell("['a' 'b']"), read_cell("[1] shows it")
     ({'k': 3}, ['a', 'b'], '[1] shows it')
@@ -560,6 +266,7 @@ def read_cell(text: str) -> Any:
 
 
 _OPENINGS = ("{", "[", "(", "array(")
+"""How the texts of lists and objects start."""
 _NUMBERS = {
     "nan": math.nan,
     "NaN": math.nan,
@@ -625,13 +332,15 @@ def _literal(node: ast.expr) -> Any:
     raise ValueError("not a literal")
 
 
-def _fields(
-    record: Mapping[str, Any], own: Collection[str] = (), *, is_filled: bool = True
+def record_fields(
+    record: Mapping[str, Any], own: Collection[str] = (), *, skip_empty: bool = True
 ) -> tuple[dict[str, Any], bool, dict[str, str]]:
-    """Return the fields of a record under their folded names, see `column_name`.
+    """Return the fields of a record, also the nested ones, under their folded names (`column_name`).
 
-    Among the fields are the nested ones, see `_flat`. Empty fields are left out if `is_filled`.
-    Names in `own` are kept as they are, and so are their values, also empty ones.
+    Args:
+        record: fields by name.
+        own: names that are not folded, and whose values are kept, also if they are empty.
+        skip_empty: leave out empty fields.
 
     Returns:
         (folded name -> value, True for a record of DeepEval, folded name -> name in the record)
@@ -639,58 +348,80 @@ def _fields(
     fields: dict[str, Any] = {}
     names: dict[str, str] = {}
     for name, value in _flat(record).items():
-        folded_name = name
-        if name not in own:
-            folded_name = column_name(str(name))
-            folded_name = re.sub(r"^inputs[./]", "", folded_name)  # of Azure and MLflow
-            folded_name = re.sub(r"^(input|output)[./]", r"\1_", folded_name)
-            folded_name = ALIASES.get(folded_name, folded_name)
+        if name in own:
+            folded_name = name
+            may_be_empty = name in (*QUESTIONS, *IDS, "text")
+            if value == "" and not may_be_empty:  # an empty cell of a table
+                continue
+        else:
+            folded_name = _folded_name(str(name))
             # an answer of ragbench has a text, even an empty one: its contexts are ids
             is_answer_text = folded_name == "text" and value == ""
-            if is_filled and value in (None, "", [], {}) and not is_answer_text:
+            if skip_empty and value in (None, "", [], {}) and not is_answer_text:
                 continue
-        elif value == "" and name not in (*QUESTIONS, *IDS, "text"):  # an empty cell of a table
-            continue
         if folded_name in QUESTIONS and isinstance(value, Mapping | list):
             value = _question_of_request(value)
         fields.setdefault(folded_name, value)
         names.setdefault(folded_name, str(name))
-    is_deepeval = any(signature <= fields.keys() for signature in _DEEPEVAL)
-    return fields, is_deepeval and fields.keys().isdisjoint(ANSWERS), names
+    has_deepeval_fields = any(signature <= fields.keys() for signature in _DEEPEVAL)
+    is_deepeval = has_deepeval_fields and fields.keys().isdisjoint(ANSWERS)
+    return fields, is_deepeval, names
+
+
+def _folded_name(name: str) -> str:
+    """Return the folded name of a field, without prefixes such as "inputs." and "output." """
+    folded_name = column_name(name)
+    folded_name = re.sub(r"^inputs[./]", "", folded_name)  # of Azure and MLflow
+    folded_name = re.sub(r"^(input|output)[./]", r"\1_", folded_name)
+    return ALIASES.get(folded_name, folded_name)
+
+
+_NAME_OF_TEXT = {"inputs": "question", "outputs": "answer"}
+"""Field of inputs or outputs that is a single text -> field of this text."""
 
 
 def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record with the fields inside of promptfoo's `vars`, of `inputs` and `outputs`
-    (LangSmith, MLflow) and of `expectations`.
+    """Return a record in which the fields of nested objects replace these objects.
 
-    Its own fields go before nested ones of the same name. The first text among the inputs is the
-    question where no input has the name of one.
+    The objects are promptfoo's `vars`, the `inputs` and `outputs` of LangSmith and MLflow,
+    `expectations`, and `input`. A field of the record precedes a nested field of the same name.
+    `expected` becomes its answer, and a text in `inputs` or `outputs` the question or the answer.
     """
     flat = dict(record)
-    for part in ("vars", "inputs", "outputs", "expectations", "input", "expected"):
-        value = flat.get(part)
-        if isinstance(value, str) and part in ("inputs", "outputs"):
-            del flat[part]
-            flat["question" if part == "inputs" else "answer"] = value
+    for field in ("vars", "inputs", "outputs", "expectations", "input"):
+        value = flat.get(field)
+        if isinstance(value, str) and field in _NAME_OF_TEXT:
+            del flat[field]
+            flat[_NAME_OF_TEXT[field]] = value
         if not isinstance(value, Mapping):
             continue
-        del flat[part]
-        if part == "expected":
-            flat[part] = first(value, _ANSWER_INSIDE, "")
-            continue
-        if part == "expectations":
-            flat[part] = True
+        del flat[field]
+        if field == "expectations":
+            flat[field] = True  # marks the record as a log
         flat = {**value, **flat}
-        texts = [text for text in value.values() if isinstance(text, str)]
-        is_input = part in ("vars", "inputs", "input")
-        if texts and is_input and value.keys().isdisjoint(QUESTIONS):
-            flat[QUESTIONS[0]] = texts[0]
+        if field in ("vars", "inputs", "input"):
+            flat.update(_question_among(value))
+    expected = flat.get("expected")
+    if isinstance(expected, Mapping):
+        flat["expected"] = first(expected, ANSWER_PARTS, "")
     return flat
 
 
+def _question_among(inputs: Mapping[str, Any]) -> dict[str, str]:
+    """Return the first text among inputs as the question, in a dict; {} if an input is named as a
+    question, or none is a text.
+    """
+    if not inputs.keys().isdisjoint(QUESTIONS):
+        return {}
+    for text in inputs.values():
+        if isinstance(text, str):
+            return {QUESTIONS[0]: text}
+    return {}
+
+
 def _question_of_request(request: Any) -> Any:
-    """Return the question in a request to a chat model: the last message of a user, or the request's
-    own text; the request itself where it has neither.
+    """Return the question in a request to a chat model: the last message of a user, or a field with
+    the name of a question; the request itself if it has neither.
     """
     messages = request.get("messages") if isinstance(request, Mapping) else request
     if not isinstance(messages, list):
@@ -702,30 +433,30 @@ def _question_of_request(request: Any) -> Any:
 
 
 def with_whole_numbers(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows in which the columns of whole numbers hold ints: an empty cell makes a table hold
-    them as floats.
+    """Return rows in which columns of whole numbers hold ints. (pandas makes them floats if a cell is
+    empty.)
 
     >>> with_whole_numbers([{"source": 7.0, "score": 0.5}, {"source": 8.0, "score": 1.0}])
     [{'source': 7, 'score': 0.5}, {'source': 8, 'score': 1.0}]
     """
-    others = set()  # columns with another value than a whole number
+    other_columns = set()  # with a value that is not a whole number
     for row in rows:
         for name, value in row.items():
             is_whole = isinstance(value, float) and value == value // 1
             if value is not None and not is_whole:
-                others.add(name)
+                other_columns.add(name)
     converted = []
     for row in rows:
         cells = dict(row)
         for name, value in row.items():
-            if name not in others and value is not None:
+            if name not in other_columns and value is not None:
                 cells[name] = int(value)
         converted.append(cells)
     return converted
 
 
 def without_none(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a record that are not null: null is the same as a missing field.
+    """Return the fields of a record that are not null.
 
     >>> without_none({"_id": "q1", "text": "", "answer": None})
     {'_id': 'q1', 'text': ''}
@@ -739,15 +470,26 @@ def first(fields: Mapping[str, Any], names: Iterable[str], default: Any = None) 
     >>> first({"output": None, "answer": "So."}, ANSWERS), first({}, IDS, "")
     ('So.', '')
     """
-    return next((fields[name] for name in names if fields.get(name) is not None), default)
+    for name in names:
+        if fields.get(name) is not None:
+            return fields[name]
+    return default
 
 
 def first_name(fields: Mapping[str, Any], names: Iterable[str]) -> str:
-    """Return the first of these names that is a field; "" for none."""
-    return next((name for name in names if name in fields), "")
+    """Return the first of these names that is a field; "" if none is."""
+    for name in names:
+        if name in fields:
+            return name
+    return ""
 
 
-def _split(text: str, delimiter: str) -> list[str]:
-    """Return the parts of a text that are not blank; one part without a delimiter."""
-    parts = re.split(delimiter, text) if delimiter else [text]
-    return [part.strip() for part in parts if part.strip()]
+def split_text(text: str, delimiter: str) -> list[str]:
+    """Return the parts of a text between delimiters (a regular expression), stripped, without blank
+    parts; with the delimiter "" the text is one part.
+    """
+    parts = [text]
+    if delimiter:
+        parts = re.split(delimiter, text)
+    stripped = [part.strip() for part in parts]
+    return [part for part in stripped if part]

@@ -51,10 +51,7 @@ from ragbench.testsets.fields import (
     QUESTIONS,
     REPLIES,
     TABLES,
-    Labels,
-    Quote,
     first_name,
-    labels_of,
     read_cell,
     tool_of,
     with_whole_numbers,
@@ -63,6 +60,7 @@ from ragbench.testsets.fields import (
 from ragbench.testsets.located_data import NoPlainValueError, Record, parse, read_bytes
 from ragbench.testsets.problems import nearest
 from ragbench.testsets.published import NO_QUESTION, expanded_row, refuse_foreign, refuse_trec
+from ragbench.testsets.record_labels import Labels, Quote, labels_of
 from ragbench.testsets.traces import trace_records
 from ragbench.types import Document, Span
 
