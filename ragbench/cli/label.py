@@ -1,13 +1,12 @@
-"""`ragbench label`: verdicts by people on the answers of two systems, until it is decided which is
-better.
-"""
+"""`ragbench label`: verdicts by people on the answers of two systems, until one is shown to be better."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +21,13 @@ from ragbench.cli.options import (
     Timeout,
     results_at,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ragbench.evaluation import Result
+    from ragbench.statistics.trust import Trust
+    from ragbench.types import Chunk
 
 
 def label_command(
@@ -41,13 +47,13 @@ def label_command(
     timeout_s: Timeout = llms.TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Label answers of A and B (by a ranking measure, documents) without knowing whose they are, and
-    see what people's verdicts show of B minus A, with an interval that is valid when you stop. No
-    verdict of a judge or of another person is shown.
+    """Label answers of A and B without seeing whose they are, and estimate the difference B minus A
+    from the labels, with an interval that is valid whenever you stop. With a ranking measure as
+    --criterion, documents are labelled. No verdict of a judge or of another person is shown.
 
-    Each verdict is in the sheet before the next answer is shown; Ctrl-C ends, and the same command
-    continues. Without a terminal it draws the next questions into the sheet, to be filled in with
-    the notebook label.ipynb or a spreadsheet, and prints the estimate so far.
+    Each verdict is saved before the next answer is shown; Ctrl-C ends, and the same command
+    continues. Without a terminal the next questions are drawn into the sheet, to be filled in with
+    the notebook label.ipynb or a spreadsheet, and the estimate so far is printed.
 
     Args:
         results: Folders of two results, or of one for its mean; or runs of the history.
@@ -55,18 +61,17 @@ def label_command(
         criterion: correctness, relevance, completeness, faithfulness or one of your own; or a
             ranking measure, such as nDCG@10.
         sheet: The CSV file of the labels, in any folder; an existing one is continued.
-        annotator: Who labels. A second person gives another name with the same sheet, and
-            gets the answers of the first person before others.
-        batch: How many questions are drawn when none is left to label.
+        annotator: Name of the person who labels. A second person uses another name with the same
+            sheet, and gets the answers of the first person before others.
+        batch: Number of questions to draw when none is left to label.
         margin: A difference that does not matter.
         judge: Model that grades documents without a label, for a ranking measure.
-        test_set: The test set, where it cannot be found by its name.
-        corpus: Its documents, where the test set holds none.
+        test_set: The test set, if it cannot be found by its name.
+        corpus: Documents of the test set, if it has none.
 
     Example: ragbench label results/eval/a results/eval/b --until-decided
     """
-    from ragbench.errors import printable
-    from ragbench.labelling import draw_items, judge_relevance, label_sheet, open_items, trust
+    from ragbench.labelling import judge_relevance
     from ragbench.report.source_documents import chunks_by_name, data_of
     from ragbench.testsets.loader import load_dataset
 
@@ -77,50 +82,138 @@ def label_command(
         typer.echo(note, err=True)
     grades = None
     if judge:
-        runs = [arm.run for arm in arms]
-        asking: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
-        grades = judge_relevance(dataset, runs, judge, measure=criterion, **asking)
-    options: dict[str, Any] = {"criterion": criterion, "dataset": dataset, "grades": grades}
-    chunks = chunks_by_name(arms, dataset)
+        grades = judge_relevance(
+            dataset,
+            [arm.run for arm in arms],
+            judge,
+            measure=criterion,
+            concurrency=concurrency,
+            timeout_s=timeout_s,
+        )
+    session = _Session(
+        arms,
+        chunks_by_name(arms, dataset),
+        {"criterion": criterion, "dataset": dataset, "grades": grades},
+        sheet,
+        annotator,
+        batch,
+        margin,
+        as_json,
+    )
     is_interactive = sys.stdin.isatty() and not as_json
-    is_over = False
-    n_pending = 0
-    while True:
-        state = trust(arms, _sheet_with_labels(sheet), margin=margin, **options)
-        pending = open_items(sheet, criterion, annotator=annotator)
-        is_decided = state.decision not in ("undecided", "mean")
-        if is_decided or (is_over and pending.empty):
-            break
-        if pending.empty:
-            typer.echo(printable(state.sentence), err=as_json)
-            items = draw_items(
-                arms,
-                chunks=chunks,
-                sheet=sheet,
-                annotator=annotator,
-                n=batch,
-                **options,
-            )
-            if not items:
-                break
-            label_sheet(items, sheet, annotator=annotator)
-            pending = open_items(sheet, criterion, annotator=annotator)
-        if not is_interactive:
-            n_pending = len(pending)
-            typer.echo(f"{n_pending} texts for {annotator} to label in {sheet}.", err=as_json)
-            break
-        for number, row in enumerate(pending.to_dict("records"), 1):
-            _ask(row, f"{number} of {len(pending)}", sheet, annotator)
-        is_over = not until_decided
-    if as_json:
-        print_json({**asdict(state), "sentence": state.sentence, "n_pending": n_pending})
-        return
-    names = " against ".join(printable(arm.name) for arm in reversed(arms))
-    typer.echo(f"{names}: {state.sentence}")
+    if is_interactive:
+        estimate = session.label(until_decided=until_decided)
+        session.print_estimate(estimate)
+    else:
+        estimate, n_pending = session.draw()
+        session.print_estimate(estimate, n_pending=n_pending)
+
+
+@dataclass(frozen=True)
+class _Session:
+    """The labelling of two results by one person.
+
+    Attributes:
+        options: arguments that the estimate and the draw of questions share.
+        batch: the number of questions to draw when none is left to label.
+        margin: a difference that does not matter.
+    """
+
+    arms: Sequence[Result]
+    chunks: Mapping[str, Sequence[Chunk]]
+    options: Mapping[str, Any]
+    sheet: Path
+    annotator: str
+    batch: int
+    margin: float
+    as_json: bool
+
+    def label(self, *, until_decided: bool) -> Trust:
+        """Ask for the verdicts on all texts that are left to label, and return the estimate.
+
+        If none is left, draw further questions: once, or `until_decided` until the estimate decides.
+        """
+        has_labelled = False
+        while True:
+            estimate = self.estimate()
+            pending = self.pending()
+            if _is_decided(estimate):
+                return estimate
+            if pending.empty:
+                is_over = has_labelled and not until_decided
+                if is_over or not self.draw_questions(estimate):
+                    return estimate
+                pending = self.pending()
+            for number, row in enumerate(pending.to_dict("records"), 1):
+                _ask(row, f"{number} of {len(pending)}", self.sheet, self.annotator)
+            has_labelled = True
+
+    def draw(self) -> tuple[Trust, int]:
+        """Draw questions into the sheet if none is left to label, unless the estimate decides; return
+        the estimate, and the number of texts to label.
+        """
+        estimate = self.estimate()
+        if _is_decided(estimate):
+            return estimate, 0
+        if self.pending().empty and not self.draw_questions(estimate):
+            return estimate, 0
+        n_pending = len(self.pending())
+        typer.echo(
+            f"{n_pending} texts for {self.annotator} to label in {self.sheet}.", err=self.as_json
+        )
+        return estimate, n_pending
+
+    def estimate(self) -> Trust:
+        """Return the estimate from the labels so far."""
+        from ragbench.labelling import trust
+
+        sheet = _sheet_with_labels(self.sheet)
+        return trust(self.arms, sheet, margin=self.margin, **self.options)
+
+    def pending(self) -> pd.DataFrame:
+        """Return the rows of the sheet that are left to label."""
+        from ragbench.labelling import open_items
+
+        return open_items(self.sheet, self.options["criterion"], annotator=self.annotator)
+
+    def draw_questions(self, estimate: Trust) -> bool:
+        """Print the estimate so far and draw the next questions into the sheet; return False if no
+        question is left.
+        """
+        from ragbench.errors import printable
+        from ragbench.labelling import draw_items, label_sheet
+
+        typer.echo(printable(estimate.sentence), err=self.as_json)
+        items = draw_items(
+            self.arms,
+            chunks=self.chunks,
+            sheet=self.sheet,
+            annotator=self.annotator,
+            n=self.batch,
+            **self.options,
+        )
+        if not items:
+            return False
+        label_sheet(items, self.sheet, annotator=self.annotator)
+        return True
+
+    def print_estimate(self, estimate: Trust, *, n_pending: int = 0) -> None:
+        from ragbench.errors import printable
+
+        if self.as_json:
+            values = asdict(estimate)
+            print_json({**values, "sentence": estimate.sentence, "n_pending": n_pending})
+            return
+        names = " against ".join(printable(arm.name) for arm in reversed(self.arms))
+        typer.echo(f"{names}: {estimate.sentence}")
+
+
+def _is_decided(estimate: Trust) -> bool:
+    return estimate.decision not in ("undecided", "mean")
 
 
 def _sheet_with_labels(sheet: Path) -> Path | None:
-    """Return the path of a sheet; None if it does not exist or holds no label."""
+    """Return the path of a sheet; None if it does not exist or has no labels."""
     from ragbench.labelling import read_sheet
 
     if sheet.exists() and read_sheet(sheet)["value"].count() > 0:
@@ -129,7 +222,7 @@ def _sheet_with_labels(sheet: Path) -> Path | None:
 
 
 def _ask(row: dict[Any, Any], place: str, sheet: Path, annotator: str) -> None:
-    """Show an answer, and save the verdict of the key that is pressed."""
+    """Show a text to label, wait for the key of a verdict, and save the verdict."""
     from ragbench.errors import printable
     from ragbench.labelling import save_label
     from ragbench.labelling.items import scale_of
@@ -140,8 +233,9 @@ def _ask(row: dict[Any, Any], place: str, sheet: Path, annotator: str) -> None:
             typer.echo(f"\n{typer.style(name.capitalize(), bold=True)}: {printable(row[name])}")
     keys = ", ".join(f"{key} = {name}" for key, (_, name) in scale.verdicts.items())
     typer.echo(f"\n{scale.question} ({place}; {keys}): ", nl=False)
-    while (key := typer.getchar().casefold()) not in scale.verdicts:
-        pass
+    key = typer.getchar().casefold()
+    while key not in scale.verdicts:
+        key = typer.getchar().casefold()
     value, name = scale.verdicts[key]
     save_label(sheet, row["item"], value, annotator=annotator)
     typer.echo(name)
