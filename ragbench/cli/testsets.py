@@ -1,4 +1,4 @@
-"""`ragbench testset`: made from documents, converted, checked."""
+"""`ragbench testset`: make test sets from documents, convert and check them."""
 
 from __future__ import annotations
 
@@ -55,26 +55,26 @@ def generate(
     timeout_s: Timeout = llms.TIMEOUT_S,
     requests: Requests,
 ) -> int:
-    """Sample chunks, ask for questions about them, check each, and write a BEIR folder with gold
-    spans.
+    """Sample chunks, let a model draft and check questions about them, and write a BEIR folder with
+    gold spans.
 
-    A set that is replaced keeps its name, the time of its creation and its client, which
-    testset.json records. Nothing is written before all is done; interrupted, the same command
-    continues from the replies received so far. Exit status: 0 all is well, 1 some requests failed,
-    2 nothing could be done, 130 interrupted.
+    A test set that is replaced keeps its name, client and time of creation (testset.json). The
+    folder is written at the end; after an interruption, the same command continues from the replies
+    received so far. Exit status: 0 all is well, 1 some requests failed, 2 nothing could be done, 130
+    interrupted.
 
     Args:
         corpus: A folder of texts, a corpus.jsonl, a BEIR folder, a name.
         output: Folder of the test set.
-        checker: Who checks the answers; '' means the same model.
-        chunks: Chunks to ask about.
-        questions: The number of accepted questions, in place of --chunks: further chunks are asked
-            about where drafts are rejected.
-        per_chunk: Questions to ask for per chunk.
+        checker: Model that checks the answers; '' means the same model.
+        chunks: Number of chunks to draft questions about.
+        questions: Number of accepted questions, in place of --chunks: rejected drafts are replaced
+            by drafts about further chunks.
+        per_chunk: Questions to draft per chunk.
         sample: random, diverse or recent.
-        seed: Of the sampling.
-        name: Of the test set; default: the one it has, or the folder's.
-        client: For whom it is; default: the one it has.
+        seed: Random seed of the sampling.
+        name: Name of the test set; default: its present name, or the folder's.
+        client: Client of the test set; default: its present client.
 
     Example: ragbench testset generate my-documents --output my-testset --llm ollama:llama3.1:8b --dry-run
     """
@@ -82,6 +82,8 @@ def generate(
     from ragbench.retrieval.chunkers import chunk
     from ragbench.testsets.writer import check_free
 
+    if questions:
+        chunks = math.ceil(questions / per_chunk)
     with requests.settings() as settings:
         model = llms.load_llm(llm, settings)
         judge = llms.load_llm(checker, settings) if checker else model
@@ -89,29 +91,24 @@ def generate(
             check_free(output, force)
         data = load_corpus(corpus)
         pieces = chunk(data)
-        if questions:
-            chunks = math.ceil(questions / per_chunk)
         sampled = generation.sample_chunks(data, pieces, chunks, sample, seed=seed)
-        typer.echo(
-            f"{len(sampled)} of {len(pieces)} chunks, {per_chunk} questions each, by {model.name}."
+        _print_sample(
+            len(sampled), len(pieces), chunks, f"{per_chunk} questions each, by {model.name}"
         )
-        if len(sampled) < chunks:
-            typer.echo(
-                f"That is fewer than {chunks}: the others are too short, or have no date where "
-                "one is needed."
-            )
+        options: dict[str, Any] = {"checker": judge, "per_chunk": per_chunk}
         if requests.dry_run:
             with llms.dry_run() as plan:
-                generation.generate_drafts(data, sampled, model, checker=judge, per_chunk=per_chunk)
+                generation.generate_drafts(data, sampled, model, **options)
             print_plan(plan)
             return 0
-        asking: Any = {
-            "checker": judge,
-            "per_chunk": per_chunk,
-            "concurrency": concurrency,
-            "timeout_s": timeout_s,
-        }
-        parameters = {
+        options |= {"concurrency": concurrency, "timeout_s": timeout_s}
+        if questions:
+            drafts = generation.draft_questions(
+                data, pieces, questions, model, how=sample, seed=seed, **options
+            )
+        else:
+            drafts = generation.generate_drafts(data, sampled, model, **options)
+        parameters: dict[str, Any] = {
             "llm": model.name,
             "checker": judge.name,
             "sample": sample,
@@ -119,11 +116,6 @@ def generate(
         }
         if questions:
             parameters["questions"] = questions
-            drafts = generation.draft_questions(
-                data, pieces, questions, model, how=sample, seed=seed, **asking
-            )
-        else:
-            drafts = generation.generate_drafts(data, sampled, model, **asking)
         parameters |= {
             "seed": seed,
             "per_chunk": per_chunk,
@@ -144,9 +136,18 @@ def generate(
     return _print_drafts(drafts, len(dataset.cases), folder)
 
 
-def _print_drafts(drafts: list[generation.Draft], questions: int, folder: Path) -> int:
-    """Show what became of the drafts, and return 1 where requests failed."""
+def _print_sample(n_sampled: int, n_chunks: int, n_wanted: int, plan: str) -> None:
+    """Print how many chunks were sampled, and why they are fewer than `n_wanted`, if so."""
+    typer.echo(f"{n_sampled} of {n_chunks} chunks, {plan}.")
+    if n_sampled < n_wanted:
+        typer.echo(
+            f"That is fewer than {n_wanted}: the others are too short, or have no date where one is "
+            "needed."
+        )
 
+
+def _print_drafts(drafts: list[generation.Draft], questions: int, folder: Path) -> int:
+    """Print the number of drafts in each state; return the exit status, 1 if requests failed."""
     for row in generation.drafts_table(drafts).itertuples():
         typer.echo(f"{row.drafts:>6}  {row.state:<13} {row.meaning}")
     failed = sum(draft.state in ("failed", "unchecked") for draft in drafts)
