@@ -1,4 +1,4 @@
-"""One sweep, from its grid to the comparison of the results of its runs."""
+"""A sweep, from its grid to the comparison of the results of its runs."""
 
 from __future__ import annotations
 
@@ -50,10 +50,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """The outcome of a sweep. `failed` is name -> error, `notes` are for the user.
+    """The outcome of a sweep.
 
-    When the maximum cost ended it, `stopped` states it and `left` names the configurations that
-    were not begun.
+    Attributes:
+        folder: the folder of the results.
+        finished, skipped: the configurations that ran now, and those that had finished before.
+        failed: name of a configuration -> error.
+        left, stopped: if the maximum cost ended the sweep, the configurations that were not begun,
+            and a sentence that says so; else () and "".
+        notes: sentences for the user.
     """
 
     folder: Path
@@ -99,16 +104,15 @@ def sweep(
             for each.
         force: run finished configurations again too.
         out: folder that holds the sweep's own folder.
-        replies: what of the reply store is used, as in RAGBENCH_REPLIES: "on", "off" or "offline"
+        replies: how the reply store is used, as in RAGBENCH_REPLIES: "on", "off" or "offline"
             (nothing is sent).
         max_cost: US dollars that the requests of all sweeps into this folder may cost together, as
-            RAGBENCH_MAX_COST. No request is sent that might pass it. What needs one is not
-            finished, and no other run is begun.
+            RAGBENCH_MAX_COST. A request that might exceed it is not sent; its run does not finish,
+            and no other run is begun.
         allow_unpriced: models without a known price are not refused under a maximum cost, and not
             counted.
-        allow_failed: take a run as finished although requests of it failed. Otherwise it is a
-            failed run, because what came back is stored and running it again asks for the rest
-            only.
+        allow_failed: a run whose requests failed in part counts as finished. Otherwise it has failed;
+            running it again sends the missing requests only, because all replies are stored.
         fork: on Linux, import the notebooks' packages once, and fork each run from that process.
         only: run the configurations of this name, pattern ("bm25*") or number in the grid (from 0),
             and compare none. Several such calls may work in one folder at once; a last one without
@@ -116,29 +120,26 @@ def sweep(
         executor: where the configurations run: "" is this process's machine, "dask://host:8786" or
             "tls://host:8786" the workers of a Dask scheduler, "dask://local?workers=4" some of them
             started here.
-        race: let the configurations answer in rounds, and drop those that are proven not to be
-            better by this measure, by `margin` or more, than one that leads ("auto": by what a
-            leaderboard is ranked by). What they have answered is their result. With a probability
-            of 95 % the best, or one within the margin of it, is left; see
-            `ragbench.statistics.race`.
+        race: a measure, or "auto" for the measure that ranks the leaderboard. The configurations
+            answer in rounds; one that is proven not to be better than the leader by `margin` or more
+            is dropped, and its answers so far are its result. With a probability of 95 %, the best
+            configuration, or one within the margin of it, is left; see `ragbench.statistics.race`.
         margin: the loss in that measure that does not matter.
         batch: first have the providers answer all requests by their batch interfaces, at half the
-            price, and wait for it: minutes to a day. If this process ends meanwhile, the same call
-            continues to wait, and one without `batch` is refused where it would pay again for what
-            is on its way. RAGBENCH_FORGET_BATCHES names batches that are given up.
+            price, and wait for them: minutes to a day. If this process ends meanwhile, the same call
+            continues to wait, and a call without `batch` is refused if it would pay a second time for
+            requests of a batch. RAGBENCH_FORGET_BATCHES names batches that are given up.
         overrides: parameters of every configuration, NAME=VALUE, in place of their values in
             the grid.
         compare_all: also compare the results in the folder that are not in the grid (any more).
 
     Returns:
-        What was run, skipped and failed, and where things are.
+        Which configurations ran, were skipped and failed, and the paths of the results.
 
     Raises:
-        ConfigError: the grid, a notebook or a parameter is invalid; nothing has been
-            run then.
-        DataError: the dataset cannot be loaded; nothing has been run then.
-        ModelError: the server of a model that would be asked cannot be reached; nothing has been
-            run then.
+        ConfigError: the grid, a notebook or a parameter is invalid; nothing has run.
+        DataError: the dataset cannot be loaded; nothing has run.
+        ModelError: the server of a model cannot be reached; nothing has run.
         SweepError: another sweep works in the same folder, or it holds results on other data.
         KeyboardInterrupt: after the runs have been stopped; finished results stay, and the same
             call continues.
@@ -155,8 +156,7 @@ def sweep(
     with TemporaryDirectory(prefix="ragbench-sweep-") as snapshot:
         session = _Session(grid, folder, sources_of(grid), settings, console, Path(snapshot))
         files = input_files(grid)
-        source = dataset_source(grid)
-        take_snapshot(session.snapshot, files, source, session.fingerprint)
+        take_snapshot(session.snapshot, files, dataset_source(grid), session.fingerprint)
         with _reported(session), folder.locked(), in_force(settings):
             notes = [*grid.notes, *session.check_others(compare_all=compare_all)]
             if force or not (race or only):
@@ -165,17 +165,19 @@ def sweep(
             if race:
                 contest = contest_of(grid, folder, session.sources, race, margin)
                 names = [name for name in names if name not in contest.race.stopped]
-            skipped = [name for name in names if not force and session.is_finished(name)]
-            unfinished = [name for name in names if name not in set(skipped)]
+            skipped: list[str] = []
+            if not force:
+                skipped = [name for name in names if session.is_finished(name)]
+            unfinished = [name for name in names if name not in skipped]
             notes += session.what_changed(unfinished)
             to_run = session.jobs(unfinished, force, allow_failed)
-            ask = ask_in_batches if batch else check_batches
-            ask(grid, to_run, settings, session.log)
-            outcomes = RunOutcomes({}, [], False)
-            remember_code([grid.notebook.digest], imports, working_folder(grid))
-            if grid.compare:
-                remember_code([grid.compare.digest], [], folder.path)
+            if batch:
+                ask_in_batches(grid, to_run, settings, session.log)
+            else:
+                check_batches(grid, to_run, settings, session.log)
+            session.remember_code(imports)
             local, opened = session.executors(executor, to_run, jobs, fork=fork)
+            outcomes = RunOutcomes({}, [], False)
             with opened as runs:
                 if contest:
                     to_run, outcomes, note = contest.hold(to_run, runs, session.console)
@@ -185,23 +187,30 @@ def sweep(
             result = _result_of(session, to_run, skipped, outcomes)
             is_any_finished = bool(result.finished or skipped)
             if only:
-                notes.append(
-                    f"the leaderboard and the comparison are made by `ragbench sweep {grid_file}` "
-                    "without --only"
-                )
+                notes.append(_note_on_only(grid_file))
             elif not is_any_finished:
                 notes.append("no configuration succeeded, so there is nothing to compare")
             result = replace(result, notes=tuple(notes))
             if is_any_finished and not only:
                 result = _compare(session, result, local, compare_all=compare_all)
-            changed = changed_since(session.snapshot, files)
-            if changed:
-                note = (
-                    f"{', '.join(changed)} changed while the sweep ran: the results are of the state "
-                    "at its start; run it again"
-                )
-                result = replace(result, notes=(*result.notes, note))
+            notes_on_files = _notes_on_changed_files(session, files)
+            result = replace(result, notes=(*result.notes, *notes_on_files))
     return replace(result, seconds=time.monotonic() - began)
+
+
+def _note_on_only(grid_file: str | Path | Mapping[str, Any]) -> str:
+    return f"the leaderboard and the comparison are made by `ragbench sweep {grid_file}` without --only"
+
+
+def _notes_on_changed_files(session: _Session, files: Sequence[Path]) -> list[str]:
+    """Return a note on the input files that changed during the sweep; [] if none did."""
+    changed = changed_since(session.snapshot, files)
+    if not changed:
+        return []
+    return [
+        f"{', '.join(changed)} changed while the sweep ran: the results are of the state at its start; "
+        "run it again"
+    ]
 
 
 def _result_of(
@@ -210,7 +219,7 @@ def _result_of(
     skipped: Sequence[str],
     outcomes: RunOutcomes,
 ) -> SweepResult:
-    """Return which configurations finished, failed or were not begun."""
+    """Return the configurations that finished, failed or were not begun."""
     unfinished = {*outcomes.failed, *outcomes.left}
     stopped = ""
     if outcomes.budget:
@@ -240,9 +249,11 @@ def _check_call(jobs: int | None, *, batch: bool, race: str) -> None:
 
 @dataclass(frozen=True)
 class _Session:
-    """State that the steps of a sweep share: `sources` are the fingerprints of everything that a
-    configuration's result is made from, `snapshot` is the folder with copies of the input files at
-    the start.
+    """State that the steps of a sweep share.
+
+    Attributes:
+        sources: name of a configuration -> fingerprints of all inputs of its result.
+        snapshot: the folder with copies of the input files at the start.
     """
 
     grid: Grid
@@ -258,13 +269,14 @@ class _Session:
         return next(iter(self.sources.values()))["dataset_fingerprint"]
 
     def is_finished(self, name: str) -> bool:
+        """Return True if the folder has the result of a configuration on the present inputs."""
         return self.folder.is_finished(name, self.grid.runs[name], self.sources[name])
 
     def what_changed(self, names: Sequence[str]) -> list[str]:
-        """Log and return notes on the changes in the data since these configurations ran; they run
-        again because of them.
+        """Log and return a note for each change in the data because of which configurations run
+        again.
         """
-        outdated: dict[str, list[str]] = {}  # changes -> names
+        outdated: dict[str, list[str]] = {}  # changes in words -> names of configurations
         config_now: dict[str, Any] = {}
         for name in names:
             config = self.folder.config(name)
@@ -287,7 +299,7 @@ class _Session:
         return notes
 
     def _config_of_data(self) -> dict[str, Any]:
-        """Return the part of config.json on the dataset and questions, as a result would have it now."""
+        """Return the part of config.json about the dataset and questions, for the present data."""
         first = next(iter(self.grid.runs.values()))
         dataset = load_named(first, working_folder(self.grid))
         return config_of(select_questions(dataset, spec_of(first)))
@@ -297,15 +309,18 @@ class _Session:
         self.console.print(message, highlight=False, markup=False, soft_wrap=True)
 
     def check_others(self, *, compare_all: bool) -> list[str]:
-        """Return a note on results that are not of this grid; if they are compared too, they must
-        be on the same data.
+        """Return a note on results in the folder that are not of this grid; [] if there are none.
+
+        Raises:
+            SweepError: such a result would be compared, and is on other data.
         """
         others = self.folder.others(self.grid.runs)
-        names = ", ".join(others)
         if not others:
             return []
-        with_tables = any(tables_of(self.folder.path / name) for name in others)
-        if not (compare_all or with_tables):  # a notebook of tables finds them by itself
+        names = ", ".join(others)
+        has_tables = any(tables_of(self.folder.path / name) for name in others)
+        is_compared = compare_all or has_tables  # a notebook of tables reads all of them
+        if not is_compared:
             return [f"not compared, because not in this grid: {names}; --all compares them too"]
         fingerprint = self.fingerprint
         for name in others:
@@ -336,20 +351,26 @@ class _Session:
         for name in names:
             if force:
                 self.folder.forget_journals(name)
-            parameters, source = self.grid.runs[name], self.sources[name]
+            parameters = self.grid.runs[name]
             check_models(parameters, folder=location.cwd)
             job = make_job(
                 self.folder,
                 name,
                 location,
                 {**parameters, **self.grid.requests[name]},
-                source=source,
+                source=self.sources[name],
                 stamp=stamp,
                 allow_failed=allow_failed,
             )
             variables = {**job.environment, VARIABLE: str(self.snapshot)}
             jobs[name] = replace(job, environment=variables)
         return jobs
+
+    def remember_code(self, imports: Sequence[str]) -> None:
+        """Record the user's code that the notebooks and the named objects of the grid come from."""
+        remember_code([self.grid.notebook.digest], imports, working_folder(self.grid))
+        if self.grid.compare:
+            remember_code([self.grid.compare.digest], [], self.folder.path)
 
     def executors(
         self, address: str, to_run: Mapping[str, Job], jobs: int | None, *, fork: bool
@@ -386,15 +407,18 @@ class _Session:
 
 @contextmanager
 def _reported(session: _Session) -> Iterator[None]:
-    """Log which configurations are finished when the user stops the sweep, and turn a folder that
-    cannot be written into a SweepError.
+    """Log the number of finished configurations if the user stops the sweep.
+
+    Raises:
+        SweepError: the folder cannot be written.
     """
     try:
         yield
     except KeyboardInterrupt:
         runs = session.grid.runs
+        n_finished = sum(map(session.is_finished, runs))
         session.log(
-            f"Stopped: {sum(map(session.is_finished, runs))} of {len(runs)} configurations are "
+            f"Stopped: {n_finished} of {len(runs)} configurations are "
             f"finished in {session.folder.path}; the same command (without --force) continues "
             "from there."
         )
@@ -406,7 +430,11 @@ def _reported(session: _Session) -> Iterator[None]:
 def _compare(
     session: _Session, result: SweepResult, executor: LocalExecutor, *, compare_all: bool
 ) -> SweepResult:
-    """Write the leaderboard and execute the comparison notebook; return the result, completed."""
+    """Write the leaderboard and execute the comparison notebook; return the result with both.
+
+    Result folders that hold tables of a user's notebook have no leaderboard, and are compared by
+    another notebook than ragbench's compare.ipynb.
+    """
     grid, folder = session.grid, session.folder
     left_out = list(result.left)  # an older result of such a configuration is outdated
     if not compare_all:
@@ -414,26 +442,26 @@ def _compare(
     save_roles(folder.path, grid.baseline, sorted(left_out))
     paths = compared_folders(folder.path)
     has_tables = any(map(tables_of, paths))
-    texts: dict[Path, str] = {}
+    n_results = len(paths)
     baseline = ""
-    is_one = len(paths) < 2
-    if not has_tables:  # only their notebooks know the content of tables
+    leaderboard_texts: dict[Path, str] = {}
+    if not has_tables:
         try:
             results = load_results(folder.path)
             table = results.leaderboard()
         except RagbenchError as exc:
             return replace(result, failed={**result.failed, COMPARISON: str(exc)})
-        is_one = len(results) < 2
+        n_results = len(results)
         if any(other.name == grid.baseline for other in results):
             baseline = grid.baseline
         board = folder.path / "leaderboard.csv"
         notes = (*result.notes, *_notes_on_comparison(results, grid.baseline))
         result = replace(result, leaderboard=board, notes=notes)
-        texts = _leaderboard_texts(board, results, table, baseline)
-    # the comparison that comes with ragbench is of results; tables need a notebook that knows them
-    is_unfit = has_tables and grid.compare is not None and grid.compare.path.name == "compare.ipynb"
-    if grid.compare is None or is_one or is_unfit:
-        _write_all(texts)
+        leaderboard_texts = _leaderboard_texts(board, results, table, baseline)
+    if grid.compare is None or n_results < 2:
+        _write_all(leaderboard_texts)
+        return result
+    if has_tables and grid.compare.path.name == "compare.ipynb":
         return result
     stamp = {
         "baseline": baseline,
@@ -442,11 +470,12 @@ def _compare(
     }
     notebook = folder.notebook(COMPARISON)
     is_current = not result.finished and _stamp_of(notebook) == stamp
-    # Another machine's last digits are no reason to write.
-    if not is_current or not all(file.is_file() for file in texts):
-        _write_all(texts)
+    has_leaderboard = all(file.is_file() for file in leaderboard_texts)
+    # A current leaderboard is not written again: another machine's last digits may differ.
+    if not (is_current and has_leaderboard):
+        _write_all(leaderboard_texts)
     if not is_current:
-        # It works where it will lie, so that opened there "Run All" works too.
+        # It runs in the folder in which it is saved, so that "Run All" works there, too.
         location = Place(grid.compare.path, grid.compare.text, folder.path, grid.run_timeout)
         parameters = {"sweep_dir": relative(folder.path, location.cwd), "baseline": baseline}
         job = make_job(folder, COMPARISON, location, parameters, source=None, stamp=stamp)
@@ -458,7 +487,9 @@ def _compare(
 
 
 def _notes_on_comparison(results: Results, baseline: str) -> list[str]:
-    """Return notes on a baseline without a result that no race dropped, and on a single result."""
+    """Return notes on a baseline that has no result (unless a race dropped it), and on a comparison of
+    a single result.
+    """
     notes = []
     was_dropped = results.race is not None and baseline in results.race.stopped
     has_result = any(result.name == baseline for result in results)
@@ -490,8 +521,8 @@ def _leaderboard_texts(
     texts[markdown] = f"{conclusion_markdown(conclusion)}\n{texts[markdown]}"
     if results.race:
         reasons = results.race.table["reason"].items()
-        lines = "".join(f"- {name}: {reason}\n" for name, reason in reasons)
-        texts[markdown] += f"\nBy the race:\n\n{lines}"
+        items = [f"- {name}: {reason}\n" for name, reason in reasons]
+        texts[markdown] += f"\nBy the race:\n\n{''.join(items)}"
     return texts
 
 

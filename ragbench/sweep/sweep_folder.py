@@ -30,8 +30,10 @@ _BEGIN_S = 60.0
 
 @dataclass(frozen=True)
 class SweepFolder:
-    """`results/<sweep>/`; with `only`, what one of several processes sees that each run their own
-    configurations.
+    """The folder `results/<sweep>/`.
+
+    Attributes:
+        only: the configurations of this process, if several processes share the folder; () = all.
     """
 
     path: Path
@@ -88,14 +90,16 @@ class SweepFolder:
             ) from exc
 
     def clear(self) -> None:
-        """Remove staging folders; only for the holder of the lock, whose own runs have not begun or
-        are over.
+        """Remove the staging folders that other processes left behind.
+
+        The caller holds the lock, and none of its own runs is going on.
         """
-        mine = {f"{STAGING}{name}" for name in self.only}
+        own_stems = {f"{STAGING}{name}" for name in self.only}
         for left in self.path.glob(f"{STAGING}*"):
-            name, _, process = left.name.rpartition("-")
-            if not mine or (name in mine and process.isdigit()):
-                self._rescue(left)
+            stem, _, process = left.name.rpartition("-")
+            is_own = not own_stems or (stem in own_stems and process.isdigit())
+            if is_own:
+                self._move_journal(left)
                 # A worker of a killed sweep may live for another moment and still write there.
                 if left.is_dir():
                     shutil.rmtree(left, ignore_errors=True)
@@ -134,13 +138,15 @@ class SweepFolder:
         return [path.name for path in result_folders(self.path) if path.name not in names]
 
     def keep(self, name: str) -> None:
-        """Make the run in `staging(name)` the finished one; at each step the old is whole, or
-        unfinished.
+        """Move the files of the run in `staging(name)` into place.
+
+        A process that is killed in between leaves a configuration that is not finished, because its
+        notebook goes first and comes last.
         """
         staging = self.staging(name)
         self.notebook(name).unlink(missing_ok=True)
         self.forget_journals(name)
-        self._rescue(staging)  # where there is more to ask
+        self._move_journal(staging)  # a run of a race has one: it answers more questions later
         if (staging / name).is_dir():
             swap_in(staging / name, self.path / name, staging / "old")
         (staging / f"{name}.ipynb").replace(self.notebook(name))
@@ -149,8 +155,8 @@ class SweepFolder:
         shutil.rmtree(staging, ignore_errors=True)
 
     def keep_failed(self, name: str) -> None:
-        """Keep the notebook of a failed run. An older success goes: it was outdated, or to be done
-        again.
+        """Keep the notebook of a failed run, and delete an older result, which was outdated or was to
+        be replaced.
         """
         staging = self.staging(name)
         self.notebook(name).unlink(missing_ok=True)
@@ -161,26 +167,25 @@ class SweepFolder:
         self.drop(name)
 
     def drop(self, name: str) -> None:
-        """Remove a run that is not finished, but for the answers of a service."""
-        self._rescue(self.staging(name))
+        """Remove the files of a run that is not finished, except the journal of its answers."""
+        self._move_journal(self.staging(name))
         shutil.rmtree(self.staging(name), ignore_errors=True)
 
     def journal(self, name: str, source: Mapping[str, str]) -> Path:
-        """Return the answers of a service that came before a run was stopped; those of another
-        system or other data are not taken for them.
+        """Return the path of the answers of a service that came before a run was stopped.
+
+        The name of the file depends on the system and the data, so that no other answers are used.
         """
         made_from = [source.get("dataset_fingerprint"), source.get("system_sha256")]
-        return (
-            self.path
-            / f".journal-{name}-{hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:12]}.jsonl"
-        )
+        digest = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:12]
+        return self.path / f".journal-{name}-{digest}.jsonl"
 
     def forget_journals(self, name: str) -> None:
-        """Remove what `journal` names, from any source."""
+        """Remove the journals of a configuration, from any system and data."""
         for path in self.path.glob(f".journal-{glob.escape(name)}-{'?' * 12}.jsonl"):
             path.unlink(missing_ok=True)
 
-    def _rescue(self, staging: Path) -> None:
+    def _move_journal(self, staging: Path) -> None:
         """Move the journal of a run that is not finished out of its folder."""
         with suppress(OSError, ValueError, KeyError, TypeError):
             job = json.loads((staging / "job.json").read_text(encoding="utf-8"))
