@@ -49,8 +49,13 @@ class ImportCounts(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The row of a run, its questions as JSON, the rows of its scores, and its questions with
-    reference answers as from `pairs_of`.
+    """What the database records of a run.
+
+    Attributes:
+        run: the row of the run.
+        cases: its questions, as JSON.
+        scores: the rows of its scores.
+        pairs: its questions with reference answers, as from `pairs_of`.
     """
 
     run: Json
@@ -202,23 +207,29 @@ def rows_of(result: Result, folder: Path | None, client: str, series: str) -> Ro
     """Return the rows of the tables that record a result.
 
     Args:
-        folder: where its files are; None = it was not saved.
+        folder: the folder of its files; None = it was not saved.
         client, series: as in `record`.
     """
     config = result.config
     dataset = config["dataset"]
     client = client or config.get("client", "")
     names = _names(result, folder, series)
-    settings = {name: result.settings[name] for name in _DECIDING if name in result.settings}
-    parameters = {**result.parameters, "settings": settings}
+    deciding_settings = {}
+    for name in _DECIDING:
+        if name in result.settings:
+            deciding_settings[name] = result.settings[name]
+    parameters = {**result.parameters, "settings": deciding_settings}
     fingerprint = str(dataset.get("fingerprint", ""))
     texts = {str(query_id): str(question) for query_id, question in result.queries.items()}
     values = result.wide.reindex(sorted(texts)).astype("float64")
     made_at = _made_at(result, folder)
     content = _content(folder, values)
     verdict, _ = banner(result)
-    passed = result.counts.get("passed", 0)
-    n_decided = passed + result.counts.get("failed", 0)
+    passed = None  # nothing decides
+    if verdict in ("passed", "failed"):
+        passed = verdict == "passed"
+    n_decided = result.counts.get("passed", 0) + result.counts.get("failed", 0)
+    n_passed = result.counts.get("passed") if n_decided else None
     categories = {row.category: [row.pass_rate, row.n_scored] for row in result.categories}
     run = {
         "id": content_id("run", client, made_at, result.parameters, fingerprint, content),
@@ -233,9 +244,9 @@ def rows_of(result: Result, folder: Path | None, client: str, series: str) -> Ro
         "content": content,
         "made_at": made_at,
         "recorded_at": now(),
-        "passed": {"passed": True, "failed": False}.get(verdict),
+        "passed": passed,
         "questions": len(texts),
-        "questions_passed": result.counts.get("passed") if n_decided else None,
+        "questions_passed": n_passed,
         "cost_usd": config.get("facts", {}).get("cost_usd"),
         "seconds": round(result.seconds, 3),
         "versions": canonical(config.get("environment", {})),
@@ -243,8 +254,9 @@ def rows_of(result: Result, folder: Path | None, client: str, series: str) -> Ro
         "categories": canonical(categories),
         "location": "" if folder is None else folder.absolute().as_posix(),
     }
+    cases: Iterable[Case]
     if result.output is None:
-        cases: Iterable[Case] = [Case(query_id, text) for query_id, text in result.queries.items()]
+        cases = [Case(query_id, text) for query_id, text in result.queries.items()]
     else:
         cases = result.output.dataset.cases
     return Rows(run, canonical(texts), _scores(run["id"], result, values), pairs_of(cases))

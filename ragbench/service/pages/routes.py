@@ -154,17 +154,18 @@ def read_sweep(who: Visitor, series: str) -> HTMLResponse:
 
 @router.get("/runs/{run_id}")
 def read_run(who: Visitor, run_id: str) -> HTMLResponse:
-    """Show a run: its measures, and where its report is."""
+    """Show a run: its measures, its verdict, and links to its report and to the run before it."""
     row, scores = run_row(who, run_id)
     with connected(who.database) as connection:
-        before = (recorded_runs.previous_run(connection, row) or {"id": ""})["id"]
+        previous = recorded_runs.previous_run(connection, row)
+    previous_id = previous["id"] if previous else ""
     result = result_of_run(who, row)
     return page(
         who.request,
         "run",
         run=row,
         scores=records(scores),
-        before=before,
+        before=previous_id,
         decided=decided_of([run_id], who.database).get(run_id),
         verdict=None if result is None else banner(result),
     )
