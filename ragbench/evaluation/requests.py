@@ -154,9 +154,14 @@ def _judged(
     judge: LLM | None,
     spec: EvaluationSpec,
 ) -> SystemOutput:
-    """Return the output with all judgements; without a judge those by criteria that are functions."""
+    """Return the output with the judgements of its answers, and with a judge also of the answers to
+    varied questions.
+
+    Without a judge, criteria that are functions judge the answers.
+    """
     start = time.perf_counter()
-    chunks, dataset = output.texts, output.dataset
+    chunks = output.texts
+    dataset = output.dataset
     asking: dict[str, Any] = {"concurrency": spec.concurrency, "timeout_s": spec.timeout_s}
     judgements = judge_answers(
         output.answers,
@@ -167,19 +172,19 @@ def _judged(
         combine_criteria=spec.combine_criteria,
         **asking,
     )
-    variations = {} if judge is None else output.variations
-    verdicts: dict[str, Sequence[Judgement]] = {
-        name: judge_answers(
-            variation.answers,
-            ["correctness"],
-            judge,
-            dataset=replace(dataset, cases=variation.cases, qrels={}),
-            chunks=[*{each.chunk_id: each for each in (*chunks, *variation.chunks)}.values()],
-            allow_same_model=True,
-            **asking,
-        )
-        for name, variation in variations.items()
-    }
+    verdicts: dict[str, Sequence[Judgement]] = {}
+    if judge is not None:
+        for name, variation in output.variations.items():
+            chunk_of = {chunk.chunk_id: chunk for chunk in (*chunks, *variation.chunks)}
+            verdicts[name] = judge_answers(
+                variation.answers,
+                ["correctness"],
+                judge,
+                dataset=replace(dataset, cases=variation.cases, qrels={}),
+                chunks=list(chunk_of.values()),
+                allow_same_model=True,
+                **asking,
+            )
     seconds = {**output.seconds, "judge": time.perf_counter() - start}
     return replace(output, judgements=judgements, variation_judgements=verdicts, seconds=seconds)
 
@@ -389,33 +394,26 @@ def _safety_queries(dataset: Dataset) -> dict[str, str]:
 def _pipeline(
     dataset: Dataset, system: Pipeline, timed: int, asking: Mapping[str, Any]
 ) -> SystemOutput:
-    """Ask ragbench's own pipeline; `asking` are options of `ask`. The first `timed` questions are
-    asked one at a time, to measure latencies.
+    """Ask ragbench's own pipeline all questions of a dataset.
+
+    Args:
+        timed: the number of questions, the first ones, that are asked one at a time, to measure
+            latencies.
+        asking: options of `ask`.
     """
-    if timed:
-        first_query = dict(islice(dataset.queries.items(), 1))
-        with store.bypassed():  # the first search loads a model
-            system.retrieve(first_query)
-
-    def ask_alone(case: Case) -> Answer:
-        return system.answer(
-            case.query_id, case.text, history=case.history, timeout_s=asking["timeout_s"]
-        )
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)  # one for each answer that failed
-        asked_alone = _ask_alone(dataset, timed, ask_alone)
-    if system.llm in NO_MODEL:
+    timed_answers = _ask_pipeline_alone(dataset, system, timed, asking["timeout_s"])
+    if system.llm in NO_MODEL:  # all are asked again, which is free, by one search
         answers = []
         for answer in ask(system, dataset, **asking):
-            timed_answer = asked_alone.get(answer.query_id, answer)
+            timed_answer = timed_answers.get(answer.query_id, answer)
             answers.append(replace(answer, latency_ms=timed_answer.latency_ms))
     else:
-        warn_of_failures(system.name, list(asked_alone.values()))
-        answers = ask(system, dataset, known=asked_alone, **asking)
-    search_ms = [
-        answer.latency_ms["search"] for answer in asked_alone.values() if answer.latency_ms
-    ]
+        warn_of_failures(system.name, list(timed_answers.values()))
+        answers = ask(system, dataset, known=timed_answers, **asking)
+    search_ms = []
+    for answer in timed_answers.values():
+        if answer.latency_ms:
+            search_ms.append(answer.latency_ms["search"])
     ranking = {query_id: system.run.get(query_id, {}) for query_id in dataset.queries}
     passages = system.passages(span.doc_id for case in dataset.cases for span in case.evidence)
     return SystemOutput(
@@ -424,7 +422,7 @@ def _pipeline(
         to_documents(ranking, passages),
         ranking,
         passages,
-        latency=list(asked_alone.values()),
+        latency=list(timed_answers.values()),
         system={
             "name": system.name,
             "kind": "Pipeline",
@@ -469,13 +467,31 @@ def _relevant(dataset: Dataset, case: Case) -> list[str]:
     return [doc_id for doc_id in dict.fromkeys(named) if doc_id in dataset.corpus]
 
 
+def _ask_pipeline_alone(
+    dataset: Dataset, system: Pipeline, timed: int, timeout_s: float
+) -> dict[str, Answer]:
+    """Ask a pipeline questions one at a time, as `_ask_alone`; the models are loaded before."""
+    if timed:
+        first_query = dict(islice(dataset.queries.items(), 1))
+        with store.bypassed():  # the first search loads a model
+            system.retrieve(first_query)
+
+    def ask_one(case: Case) -> Answer:
+        return system.answer(case.query_id, case.text, history=case.history, timeout_s=timeout_s)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # there is one for each answer that failed
+        return _ask_alone(dataset, timed, ask_one)
+
+
 def _ask_alone(
     dataset: Dataset, timed: int, ask_one: Callable[[Case], Answer]
 ) -> dict[str, Answer]:
     """Ask questions one at a time and return query_id -> answer.
 
-    Asked are the first `timed` questions, as far as a minute allows, and every question with a
-    latency budget; none if `timed` is 0. If the first few all fail, the others are not asked.
+    The first `timed` questions are asked, as many as are answered within a minute, and all questions
+    with a latency budget; if `timed` is 0, none is asked. If the first few all fail, the others are
+    not asked.
     """
     cases = []
     for position, case in enumerate(dataset.cases):
