@@ -99,7 +99,12 @@ class Material:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """One request about one answer, the first or its repair; `answer` is the number of its material."""
+    """A request about an answer, the first one or its repair.
+
+    Attributes:
+        answer: the position of the answer, and of its material.
+        sample: the number of the repetition of the request.
+    """
 
     answer: int
     sample: int
@@ -107,7 +112,8 @@ class _Request:
     prompt: str
 
 
-_Judged = dict[tuple[int, str, int], Judgement]  # number of the material, criterion, sample
+_Judged = dict[tuple[int, str, int], Judgement]
+"""(Position of the answer, name of the criterion, number of the sample) -> judgement."""
 
 
 def judge(
@@ -192,8 +198,8 @@ def judge(
     if model is not None and not allow_same_model:
         warn_of_same_model(answers, model)
 
-    decided: dict[tuple[int, str], Judgement] = {}
-    requested: list[tuple[int, tuple[Criterion, ...]]] = []
+    judgement_of: dict[tuple[int, str], Judgement] = {}  # by position of the answer and criterion
+    groups: list[tuple[int, tuple[Criterion, ...]]] = []  # criteria to ask about in one request
     for i, (answer, material) in enumerate(zip(answers, materials, strict=True)):
         open_criteria = []
         for each in criteria:
@@ -204,26 +210,27 @@ def judge(
             if judgement is None:
                 open_criteria.append(each)
             else:
-                decided[i, each.name] = judgement
+                judgement_of[i, each.name] = judgement
         if combine_criteria and open_criteria:
-            requested.append((i, tuple(open_criteria)))
+            groups.append((i, tuple(open_criteria)))
         else:
-            requested += [(i, (each,)) for each in open_criteria]
+            groups += [(i, (each,)) for each in open_criteria]
     if model is not None:
-        judged = _ask(model, requested, materials, concurrency=concurrency, timeout_s=timeout_s)
+        judged = _ask(model, groups, materials, concurrency=concurrency, timeout_s=timeout_s)
         for (i, name, _), judgement in judged.items():
-            decided[i, name] = judgement
+            judgement_of[i, name] = judgement
     judgements = []
     for i in range(len(answers)):
-        judgements += [decided[i, each.name] for each in criteria]
+        judgements += [judgement_of[i, each.name] for each in criteria]
     _warn_of_unscored(judgements)
     return judgements
 
 
 def _judging_model(criteria: Sequence[Criterion], llm: LLMLike | None) -> LLM | None:
-    """Load the judge; None if all criteria are functions, which need no judge.
+    """Load the judge; return None if all criteria are functions, which need no judge.
 
-    Raises ConfigError if a criterion needs a judge and none is named.
+    Raises:
+        ConfigError: a criterion needs a judge and none is named.
     """
     for criterion in criteria:
         if criterion.function is None:
@@ -600,54 +607,25 @@ def _take(
     Returns:
         criterion -> problem, for verdicts that could not be read.
     """
-    failure = completion.error
-    if completion.finish == "refusal":
-        failure = failure or "the judge refused to judge"
-    is_cut = completion.finish == "length"
-    verdicts = {}
-    if not failure:
-        verdicts = read_verdicts(
-            completion.text, request.criteria, cut=is_cut, material=material.texts
-        )
-    problems = {}
+    scored_by_criterion, problems = _scored(request, completion, material)
     for criterion in request.criteria:
-        name = criterion.name
-        if failure:
-            scored = Scored(None, failure, "judge_failed")
-        else:
-            try:
-                verdict = verdicts[name]
-                if isinstance(verdict, UnreadableError):
-                    raise verdict
-                scored = score(verdict, *_numbered_material(criterion, material))
-            except UnreadableError as problem:
-                note = " (it was cut at max_tokens)" if is_cut else ""
-                problems[name] = f"{problem}{note}"
-                why = f"the judge's reply could not be read: {problems[name]}"
-                scored = Scored(None, why, "unreadable")
+        scored = scored_by_criterion[criterion.name]
         explanation = scored.explanation
         length = len(material.answer)
         if "answer" in criterion.shows and length > MAX_ANSWER:
             note = f"Judged by the first {MAX_ANSWER} of {length} characters."
             explanation = f"{note}\n{explanation}"
-        key = (request.answer, name, request.sample)
-        prompt = request.prompt
-        response = completion.text
         # the usage of a request counts once, at its first criterion
         usage: tuple[Completion, ...] = ()
         if criterion is request.criteria[0]:
             usage = (replace(completion, text=""),)
-        if earlier := judged.get(key):
-            prompt = earlier.prompt
-            response = f"{earlier.response}{_BETWEEN}{response}"
-            usage = earlier.usage + usage
-        judged[key] = Judgement(
+        judgement = Judgement(
             material.query_id,
-            name,
+            criterion.name,
             scored.value,
             explanation,
-            prompt=prompt,
-            response=response,
+            prompt=request.prompt,
+            response=completion.text,
             model=completion.model or model,
             state=scored.state,
             samples=(scored.value,),
@@ -655,7 +633,58 @@ def _take(
             invented_quotes=scored.invented_quotes,
             usage=usage,
         )
+        key = (request.answer, criterion.name, request.sample)
+        earlier = judged.get(key)
+        if earlier:
+            judgement = _repaired(earlier, judgement)
+        judged[key] = judgement
     return problems
+
+
+def _repaired(earlier: Judgement, repair: Judgement) -> Judgement:
+    """Return the judgement of a repair with the prompt of the first request, both replies, and the
+    usage of both requests.
+    """
+    return replace(
+        repair,
+        prompt=earlier.prompt,
+        response=f"{earlier.response}{_BETWEEN}{repair.response}",
+        usage=earlier.usage + repair.usage,
+    )
+
+
+def _scored(
+    request: _Request, completion: Completion, material: Material
+) -> tuple[dict[str, Scored], dict[str, str]]:
+    """Score the verdicts in a completion.
+
+    Returns:
+        (criterion -> score, criterion -> problem of a verdict that could not be read); if the request
+        failed, every criterion is unscored, and there are no problems to repair.
+    """
+    failure = completion.error
+    if completion.finish == "refusal" and not failure:
+        failure = "the judge refused to judge"
+    if failure:
+        failed = Scored(None, failure, "judge_failed")
+        return {criterion.name: failed for criterion in request.criteria}, {}
+    is_cut = completion.finish == "length"
+    verdicts = read_verdicts(completion.text, request.criteria, cut=is_cut, material=material.texts)
+    scored = {}
+    problems = {}
+    for criterion in request.criteria:
+        name = criterion.name
+        try:
+            verdict = verdicts[name]
+            if isinstance(verdict, UnreadableError):
+                raise verdict
+            scored[name] = score(verdict, *_numbered_material(criterion, material))
+        except UnreadableError as exc:
+            note = " (it was cut at max_tokens)" if is_cut else ""
+            problems[name] = f"{exc}{note}"
+            explanation = f"the judge's reply could not be read: {problems[name]}"
+            scored[name] = Scored(None, explanation, "unreadable")
+    return scored, problems
 
 
 def _numbered_material(
