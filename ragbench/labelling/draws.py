@@ -119,12 +119,12 @@ def draw_items(
     n: int = 10,
     seed: int = 0,
 ) -> list[LabelItem]:
-    """Return the answers of the next `n` questions to label, with the number of the question in
-    `picked` ("drawn 7").
+    """Return the answers of the next `n` questions to label; `picked` has the number of the question
+    in the draw ("drawn 7").
 
-    The first questions of the draw, however many, have their part of each stratum (see
-    `draw_order`), so that a label counts for as many questions as its stratum has per label. Answers
-    in the sheet are not drawn again; questions that another annotator was given come first.
+    Wherever labelling ends, the labelled questions represent all strata (see `draw_order`): a label
+    counts for as many questions as its stratum has per label. Answers that the annotator was given
+    are not drawn again; questions that another annotator was given come first.
 
     Args:
         results: one or two.
@@ -145,35 +145,52 @@ def draw_items(
         items = items_by_query(results, criterion, dataset, chunks)
     else:
         items = document_items(dataset, [result.run for result in results], criterion)
-    rows = pd.DataFrame(columns=COLUMNS, dtype=str)
-    if sheet and Path(sheet).exists():
-        rows = read_sheet(sheet)
-    rows = rows[rows["criterion"] == _criterion_of_rows(criterion)]
-    known_items = {item.item_id for pool in items.values() for item in pool}
+    rows = _rows_by_criterion(sheet, criterion)
+    known_items = {item.item_id for of_question in items.values() for item in of_question}
     if len(rows) and not rows["item"].isin(known_items).any():
         raise DataError(
             f"{Path(sheet).name} is of other results: none of its {len(rows)} rows by {criterion} is "
             f"of {_names(results)}; name another sheet"
         )
-    drawn = rows["picked"].str.extract(_DRAWN, expand=False).dropna().astype(int)
-    number_of: dict[Any, int] = drawn.groupby(rows["query_id"]).min().sort_values().to_dict()
-    next_number = max(number_of.values(), default=0) + 1
-    for query_id in draw_order(frame, seed=seed):
-        if query_id in items and query_id not in number_of:
-            number_of[query_id] = next_number
-            next_number += 1
-    drawn_rows = rows.loc[drawn.index]
-    given = {*drawn_rows.loc[drawn_rows["annotator"] == annotator, "item"]}
+    rows["number"] = rows["picked"].str.extract(_DRAWN, expand=False)
+    drawn_rows = rows.dropna(subset=["number"])
+    order = [query_id for query_id in draw_order(frame, seed=seed) if query_id in items]
+    given_items = {*drawn_rows.loc[drawn_rows["annotator"] == annotator, "item"]}
     next_items: list[LabelItem] = []
-    n_chosen = 0
-    for query_id, number in number_of.items():
-        pool = items.get(query_id, [])
-        if n_chosen == n or all(item.item_id in given for item in pool):
+    n_questions = 0
+    for query_id, number in _numbers_in_draw(drawn_rows, order).items():
+        items_of_question = items.get(query_id, [])
+        has_all = all(item.item_id in given_items for item in items_of_question)
+        if n_questions == n or has_all:
             continue
-        n_chosen += 1
-        for item in sorted(pool, key=lambda item: item.item_id):
+        n_questions += 1
+        for item in sorted(items_of_question, key=lambda item: item.item_id):
             next_items.append(replace(item, picked=f"drawn {number}"))
     return next_items
+
+
+def _rows_by_criterion(sheet: str | Path, criterion: str) -> pd.DataFrame:
+    """Return the rows of a sheet by a criterion; none if the sheet does not exist."""
+    rows = pd.DataFrame(columns=COLUMNS, dtype=str)
+    if sheet and Path(sheet).exists():
+        rows = read_sheet(sheet)
+    is_by_criterion = rows["criterion"] == _criterion_of_rows(criterion)
+    return rows[is_by_criterion].copy()
+
+
+def _numbers_in_draw(drawn_rows: pd.DataFrame, order: Sequence[str]) -> dict[str, int]:
+    """Return question -> its number in the draw: first the questions that were drawn before, with
+    their numbers, then the others in the `order` of the draw.
+    """
+    numbers = drawn_rows["number"].astype(int)
+    first_numbers = numbers.groupby(drawn_rows["query_id"]).min().sort_values()
+    number_of: dict[str, int] = first_numbers.to_dict()
+    next_number = max(number_of.values(), default=0) + 1
+    for query_id in order:
+        if query_id not in number_of:
+            number_of[query_id] = next_number
+            next_number += 1
+    return number_of
 
 
 def open_items(

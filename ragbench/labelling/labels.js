@@ -66,11 +66,11 @@ function render({ model, el }) {
     noting = setTimeout(send, NOTE_MS);
   }
 
-  function hear({ serial: done, error, said }) {
+  function hear({ serial: done, error, message }) {
     answered = Math.max(answered, done);
     if (answered < serial) return;
     clearTimeout(waiting);
-    show(error ?? said, Boolean(error));
+    show(error ?? message, Boolean(error));
   }
 
   function lose() {

@@ -152,12 +152,10 @@ class LabelWidget(anywidget.AnyWidget):
         row["note"] = note
 
     def _hear(self, _: Any, content: Mapping[str, Any], __: Any) -> None:
-        """Carry out a request of the form about one item, and confirm it; an error is shown in the
-        form and not in a log.
-        """
-        reply: dict[str, Any] = {"serial": content.get("serial", 0), "said": ""}
+        """Save what the form sends about an item, and confirm it; the form shows an error."""
+        reply: dict[str, Any] = {"serial": content.get("serial", 0), "message": ""}
         try:
-            reply["said"] = self._do(
+            reply["message"] = self._do(
                 **{name: str(content[name]) for name in ("item", "key", "note")}
             )
         except (RagbenchError, KeyError, OSError) as exc:

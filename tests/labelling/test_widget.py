@@ -81,9 +81,9 @@ def test_the_choices_are_those_of_the_scale(sheet: Path) -> None:
 
 def test_what_the_form_sends_is_saved_and_confirmed(sheet: Path) -> None:
     widget = LabelWidget(sheet)
-    assert heard(widget, "n") == {"serial": 1, "said": "Saved: no."}
-    assert heard(widget, "s")["said"] == ""
-    assert heard(widget, "Y")["said"] == "Saved: yes."
+    assert heard(widget, "n") == {"serial": 1, "message": "Saved: no."}
+    assert heard(widget, "s")["message"] == ""
+    assert heard(widget, "Y")["message"] == "Saved: yes."
     assert values(sheet) == [0.0, None, 1.0]
 
 
