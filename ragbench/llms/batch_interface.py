@@ -33,8 +33,8 @@ _ENDED = (
     "no result",
     "refused",
 )  # with all its batch: alone it would cost twice as much
-_MOST = 1000  # requests of a batch, and tokens of its replies: they fit into one download
-_MOST_TOKENS = 4_000_000
+_MAX_REQUESTS = 1000  # of a batch, so that its replies fit into one download
+_MAX_TOKENS = 4_000_000  # of the replies of a batch
 _NO_INTERFACE = (404, 405, 501)  # the status codes of a server without batches
 _UNREADABLE = 10  # states without one between them that can be read
 
@@ -151,6 +151,7 @@ def _account(llm: StoredLLM) -> str:
 
 
 def _bound(requests: Sequence[Request]) -> float:
+    """Return the highest possible cost of a batch in US dollars."""
     return BATCH_PRICE * math.fsum(map(bound_of, requests))
 
 
@@ -200,36 +201,60 @@ def _first_of_each_form(requests: Sequence[Request]) -> list[Request]:
 
 
 def _submit(llm: StoredLLM, requests: Sequence[Request]) -> Batch | None:
-    """Submit the first requests that one batch and the budget have room for; None if the budget has
-    room for none.
+    """Submit the first requests, as many as fit into a batch and the budget; return None if the budget
+    has room for none.
+
+    Raises:
+        ModelError: the provider did not take the batch.
     """
-    longest = max(request.max_tokens for request in requests)
-    requests = requests[: min(_MOST, _MOST_TOKENS // longest or 1)]
+    max_tokens = max(request.max_tokens for request in requests)
+    n_that_fit = _MAX_TOKENS // max_tokens or 1
+    requests = requests[: min(_MAX_REQUESTS, n_that_fit)]
     tag = digest(*(request.key for request in requests))
-    settings = llm.settings
-    reservation: int | None = 0
-    while settings.max_cost is not None and (bound := _bound(requests)):
-        # It lasts for no time, since other requests must not wait a day for it to be settled.
-        if reservation := budgets.reserve(settings.budget, bound, settings.max_cost, 0.0, tag):
-            break
-        requests = requests[: len(requests) // 2]
+    requests, reservation = _reserve(llm, requests, tag)
     if not requests:
         return None
-    batch = Batch(tag, _account(llm), "", time.time(), reservation or 0, tuple(requests))
+    batch = Batch(tag, _account(llm), "", time.time(), reservation, tuple(requests))
     try:
         submissions.put(batch)
     except BaseException:
         _forget(batch, 0.0)
         raise
     try:
-        batch = batch._replace(id=llm.client.submit(batch))
+        batch_id = llm.client.submit(batch)
     except RequestError as exc:
-        # Otherwise it may be there all the same, and the next command looks for it.
-        if exc.status in _NO_INTERFACE or not (exc.paid or exc.status >= 500):
+        has_no_interface = exc.status in _NO_INTERFACE
+        may_be_submitted = exc.paid or exc.status >= 500  # then the next command looks for it
+        if has_no_interface or not may_be_submitted:
             _forget(batch, 0.0)
         raise _explained(batch, exc) from exc
+    batch = batch._replace(id=batch_id)
     submissions.put(batch)
     return batch
+
+
+def _reserve(
+    llm: StoredLLM, requests: Sequence[Request], tag: str
+) -> tuple[Sequence[Request], int]:
+    """Reserve the highest cost of a batch in the budget; while there is no room for it, halve the
+    requests.
+
+    Returns:
+        (The requests whose cost is reserved, the id of the reservation); the id is 0 if no budget
+        limits them, and there are no requests if the budget has room for none.
+    """
+    settings = llm.settings
+    if settings.max_cost is None:
+        return requests, 0
+    bound = _bound(requests)
+    while bound:
+        # It lasts for no time, since other requests must not wait a day for it to be settled.
+        reservation = budgets.reserve(settings.budget, bound, settings.max_cost, 0.0, tag)
+        if reservation:
+            return requests, reservation
+        requests = requests[: len(requests) // 2]
+        bound = _bound(requests)
+    return requests, 0
 
 
 def _recognised(llm: StoredLLM, batch: Batch, log: Callable[[str], None]) -> Batch | None:

@@ -65,9 +65,10 @@ class DryRun:
     """The requests of the code inside `with dry_run()`; `dry_run` makes it."""
 
     def __init__(self) -> None:
-        self._noting = threading.Lock()
+        self._lock = threading.Lock()
         self._calls = count()
-        self._found: dict[str, dict[str, tuple[Request, bool]]] = {}
+        # name of a model -> key -> a request, and True if its reply is in the store
+        self._requests: dict[str, dict[str, tuple[Request, bool]]] = {}
         self.questions: Counter[str] = Counter()
         """The number of questions for each system under test that is not asked (a service, a
         function).
@@ -77,7 +78,7 @@ class DryRun:
     def models(self) -> tuple[ModelPlan, ...]:
         """Return the plan of each model, by name."""
         plans = []
-        for name, requests in sorted(self._found.items()):
+        for name, requests in sorted(self._requests.items()):
             plans.append(_model_plan(name, list(requests.values())))
         return tuple(plans)
 
@@ -85,13 +86,13 @@ class DryRun:
     def to_send(self) -> list[Request]:
         """Return the requests that are not in the store."""
         to_send = []
-        for requests in self._found.values():
+        for requests in self._requests.values():
             to_send += [request for request, is_stored in requests.values() if not is_stored]
         return to_send
 
     @property
     def table(self) -> pd.DataFrame:
-        """Return `models` as a frame; a cost is "unknown" where the price is."""
+        """Return `models` as a frame; the cost of a model without a known price is "unknown"."""
         import pandas as pd
 
         rows = [["unknown" if value is None else value for value in plan] for plan in self.models]
@@ -105,25 +106,30 @@ class DryRun:
         *,
         shared: bool,
     ) -> list[Completion]:
-        """Note the requests of one call, and return its completions: those that were `found` in the
-        store, and stand-ins for the others.
+        """Record the requests of a call to `generate_many`, and return its completions.
 
-        A stand-in is a text of some 70 words, different for each request; where the reply has to
-        follow a schema, it is a failed completion. `shared`: a later call would find the replies of
-        this call in the store, so that the same request is counted once.
+        A completion that is missing in the store is replaced by a stand-in: a text of some 70 words,
+        different for each request; if the reply has to follow a schema, a failed completion.
+
+        Args:
+            name: the name of the model.
+            found: the completions in the store; None for a request without one.
+            shared: True if a later call would find the replies of this call in the store, so that a
+                request in both is counted once.
         """
         completions = []
-        with self._noting:
-            call = "" if shared else f"{next(self._calls)} "
-            noted = self._found.setdefault(name, {})
+        with self._lock:
+            prefix = "" if shared else f"{next(self._calls)} "  # makes keys differ between calls
+            recorded = self._requests.setdefault(name, {})
             for request, completion in zip(requests, found, strict=True):
-                noted.setdefault(call + request.key, (request, completion is not None))
+                is_stored = completion is not None
+                recorded.setdefault(f"{prefix}{request.key}", (request, is_stored))
                 completions.append(completion or _stand_in(name, request))
         return completions
 
     def note_question(self, system: str) -> None:
         """Note that a system under test would be asked a question."""
-        with self._noting:
+        with self._lock:
             self.questions[system] += 1
 
 
