@@ -402,30 +402,37 @@ def _missed(
 
 
 def _wrong_outcome(case: Case, answer: Answer, stopped: bool) -> list[str]:
-    """Return why an answer has not the expected outcome, as a list of one reason; [] if it has.
+    """Return the reason why an answer does not have the expected outcome, in a list; [] if it has it,
+    or none is expected.
 
-    `stopped`: the answer has a flag of a guardrail, or that no context was found.
+    An abstention with the outcome "uncertain" has any expected outcome. An answer with the outcome
+    "no_results" must not state anything.
+
+    Args:
+        stopped: True if the answer has the flag of a guardrail, or of a search without results.
     """
     expected = case.expected_outcome
     outcome = outcome_of(answer)
     if expected is None:
         return []
     if outcome == expected:
-        is_silent = answer.abstained or read_outcome(answer.text) != "success"
+        states_nothing = answer.abstained or read_outcome(answer.text) != "success"
         has_contexts = bool(answer.contexts or answer.passages)
-        if expected == "no_results" and not stopped and not is_silent and not has_contexts:
-            return ["answered without any context where no_results was expected"]
+        may_answer = expected != "no_results" or stopped or states_nothing or has_contexts
+        if may_answer:
+            return []
+        return ["answered without any context where no_results was expected"]
+    if outcome != "uncertain":
+        return [f"outcome {outcome} where {expected} was expected"]
+    if answer.abstained:
         return []
     doubts = []
-    if outcome == "uncertain":
-        if answer.abstained:
-            return []
-        if answer.confidence is not None and answer.confidence < MIN_CONFIDENCE:
-            doubts.append(f"confidence {answer.confidence:.2f}")
-        if not n_citations(answer):
-            doubts.append("no citations")
-    why = f" ({', '.join(doubts)})" if doubts else ""
-    return [f"outcome {outcome}{why} where {expected} was expected"]
+    if answer.confidence is not None and answer.confidence < MIN_CONFIDENCE:
+        doubts.append(f"confidence {answer.confidence:.2f}")
+    if not n_citations(answer):
+        doubts.append("no citations")
+    reasons = f" ({', '.join(doubts)})" if doubts else ""
+    return [f"outcome {outcome}{reasons} where {expected} was expected"]
 
 
 def _is_decided(

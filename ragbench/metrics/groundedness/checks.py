@@ -287,23 +287,30 @@ def check_groundedness(
 
 
 def _scores(check: _Check, supports: _Supports) -> dict[str, float]:
-    """Return measure -> score of one answer, NaN if it has nothing to measure."""
-    stated = []
+    """Return measure -> score of an answer; NaN if the answer or its case has nothing to measure."""
+    is_stated = []  # of each labelled claim
     for label, support in zip(check.labels, supports.labels, strict=True):
-        stated.append(_stated(label, check.text, support))
-    n_expected = len(check.case.expected_claims)  # the labels before the forbidden claims
-    cited = {*check.citations, *map(check.documents.get, check.citations)}
-    content = []
+        is_stated.append(_stated(label, check.text, support))
+    n_expected = len(check.case.expected_claims)
+    are_expected_stated = is_stated[:n_expected]
+    are_forbidden_absent = [not each for each in is_stated[n_expected:]]
+    cited_names = set(check.citations)  # ids of chunks, and of their documents
+    for chunk_id in check.citations:
+        if chunk_id in check.documents:
+            cited_names.add(check.documents[chunk_id])
+    are_expected_cited = [name in cited_names for name in check.case.expected_citations]
+    have_content = []  # of each pair of a claim and a text that it cites
     for claim, cited_texts in check.sources:
-        content += [cites_content(claim, text) for text in cited_texts]
+        for text in cited_texts:
+            have_content.append(cites_content(claim, text))
     return {
         "claim_support": supports.answer if check.claims else math.nan,
         "numeric_support": numeric_support(check.text, check.grounds),
-        "expected_claims": _fraction(stated[:n_expected]),
-        "forbidden_claims_absent": _fraction([not each for each in stated[n_expected:]]),
-        "expected_citations": _fraction([name in cited for name in check.case.expected_citations]),
+        "expected_claims": _fraction(are_expected_stated),
+        "forbidden_claims_absent": _fraction(are_forbidden_absent),
+        "expected_citations": _fraction(are_expected_cited),
         "citation_form": citation_form(check.citations, check.ids),
-        "citation_content": _fraction(content),
+        "citation_content": _fraction(have_content),
         "citation_accuracy": _fraction([support >= STRICT for support in supports.sources]),
         "citation_coverage": _fraction([bool(each) for each in check.cited]),
     }
