@@ -51,9 +51,12 @@ def disagreements(
 def question_gains(
     results: Results, board: pd.DataFrame, measure: str, baseline: str, *, rows: int = 3
 ) -> pd.DataFrame:
-    """Return in which questions each configuration differs from the baseline: better and worse, the
-    numbers of questions, then the ids with the largest gains and losses; the index is the label, in
-    the order of the leaderboard. No row where none differs.
+    """Return the questions in which each configuration differs from the baseline.
+
+    Returns:
+        A row per configuration that differs in any question, in the order of the leaderboard; the
+        index is its label. Columns better, worse (numbers of questions), "gains most", "loses most"
+        (the ids of at most `rows` questions).
 
     >>> board = pd.DataFrame({"name": [], "label": []})
     >>> question_gains(Results([]), board, "nDCG@10", "a").empty

@@ -150,8 +150,10 @@ def _always_shown(row: MeasureResult) -> bool:
 
 
 def depth_table(result: Result) -> tuple[list[int], list[tuple[str, list[str]]]]:
-    """Return ranking measures by depth: the depths, and for each measure its heading and its values at
-    these depths; two empty lists if none was measured.
+    """Return the depths k of ranking measures, and for each measure its heading and its values at these
+    depths; ([], []) if no ranking measure was scored.
+
+    The measures are about documents, or else about chunks, or spans, whichever has nDCG.
     """
     values = {}
     for row in result.rows:
@@ -163,15 +165,19 @@ def depth_table(result: Result) -> tuple[list[int], list[tuple[str, list[str]]]]
             depths.append(depth)
     if not depths:
         return [], []
-    levels = {name.partition("nDCG@")[0] for name in values if "nDCG@" in name}
-    level = next((level for level in ("", "chunk:", "span:") if level in levels), "")
+    levels_with_ndcg = {name.partition("nDCG@")[0] for name in values if "nDCG@" in name}
+    level = ""  # documents
+    for prefix in ("span:", "chunk:", ""):
+        if prefix in levels_with_ndcg:
+            level = prefix
     rows = []
     for name, explanation in _AT_DEPTHS.items():
-        at_depths = [values.get(f"{level}{name}@{depth}") for depth in depths]
-        is_measured = any(value is not None for value in at_depths)
-        if is_measured or name != "Judged":
-            heading = f"{level}{name}@k{explanation}"
-            rows.append((heading, [number(value) for value in at_depths]))
+        values_at_depths = [values.get(f"{level}{name}@{depth}") for depth in depths]
+        is_measured = any(value is not None for value in values_at_depths)
+        if name == "Judged" and not is_measured:
+            continue
+        heading = f"{level}{name}@k{explanation}"
+        rows.append((heading, [number(value) for value in values_at_depths]))
     return depths, rows
 
 
