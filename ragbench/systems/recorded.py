@@ -48,7 +48,8 @@ class RecordedSystem:
         self, source: str | Path | Iterable[Answer | Mapping[str, Any]], *, name: str = ""
     ) -> None:
         self._answers: dict[str, Answer] = {}  # by id or, where there is none, by question
-        self._again: dict[tuple[str, int], Answer] = {}  # by question and how often it was asked
+        # (question, 2 for the second time that it is asked, ...) -> answer
+        self._repeated: dict[tuple[str, int], Answer] = {}
         self._is_run = False
         if isinstance(source, str | Path):
             self.name = name or Path(source).stem
@@ -74,28 +75,32 @@ class RecordedSystem:
         return replace(answer, query_id=query_id)
 
     def answer_many(self, queries: Mapping[str, str]) -> list[Answer]:
-        """Return the recorded answers to these questions, with the latencies of their time and no
-        others. The second answer to a question without an id is for the second time that it is
-        asked.
+        """Return the recorded answers to these questions, with the latencies that were recorded.
+
+        If a question without an id was recorded several times, its second answer is for the second
+        question with this text.
+
+        Raises:
+            DataError: a question has more recorded answers than it is asked.
         """
         times: Counter[str] = Counter()
         answers = []
         for query_id, query in queries.items():
             text = _folded(query)
             times[text] += 1
-            again = self._again.get((text, times[text]))
-            if again is not None and query_id not in self._answers:
-                answers.append(replace(again, query_id=query_id))
+            repeated = self._repeated.get((text, times[text]))
+            if repeated is not None and query_id not in self._answers:
+                answers.append(replace(repeated, query_id=query_id))
             else:
                 answers.append(self.answer(query_id, query))
-        for text, number in self._again:
+        for text, number in self._repeated:
             if 0 < times[text] < number:
                 raise DataError(_second(text))
         return answers
 
     def unasked(self, queries: Mapping[str, str]) -> list[str]:
-        """Return the ids, or the texts where there are no ids, of the answers that belong to none
-        of these questions.
+        """Return the keys of the answers that belong to none of these questions: the id of their
+        question, or its text if it has no id.
 
         >>> RecordedSystem([Answer("q1", "In 1881."), Answer("q7", "No.")]).unasked({"q1": "When?", "q2": "Where?"})
         ['q7']
@@ -129,10 +134,20 @@ class RecordedSystem:
             raise DataError(f"{path} holds no answer; expected one JSON object on each line")
 
     def _take(self, record: Mapping[str, Any]) -> None:
-        ids = (_id(record.get(key)) for key in IDS)
-        texts = (record[key] for key in QUESTIONS if isinstance(record.get(key), str))
-        query_id = next(filter(None, ids), "")
-        key = query_id or _folded(next(texts, ""))
+        """Keep the answer in a record under the id of its question, or its text if it has no id.
+
+        Raises:
+            DataError: the record names no question, or this id has an answer.
+        """
+        query_id = ""
+        for name in IDS:
+            query_id = query_id or _id(record.get(name))
+        text = ""
+        for name in QUESTIONS:
+            if isinstance(record.get(name), str):
+                text = record[name]
+                break
+        key = query_id or _folded(text)
         if not key:
             raise DataError(
                 f"which question? expected 'query_id', or 'query' with its text; "
@@ -141,15 +156,21 @@ class RecordedSystem:
         self._keep(key, read_answer(key, record), is_text=not query_id)
 
     def _keep(self, key: str, answer: Answer, *, is_text: bool = False) -> None:
+        """Keep an answer by the id of its question, or, if `is_text`, by the question's text, which may
+        have several answers.
+
+        Raises:
+            DataError: this id has an answer.
+        """
         if key not in self._answers:
             self._answers[key] = answer
             return
         if not is_text:
             raise DataError(_second(key))
         number = 2
-        while (key, number) in self._again:
+        while (key, number) in self._repeated:
             number += 1
-        self._again[key, number] = answer
+        self._repeated[key, number] = answer
 
 
 def _id(value: Any) -> str:

@@ -75,16 +75,17 @@ def _record_of_stream(parts: list[Any]) -> dict[str, Any] | None:
 
 
 def _record_of_table(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record in a reply of Chroma, in one context, in a stored answer of ragbench, in the
-    usual fields, or inside a wrapper.
+    """Return the record in a reply of Chroma, in a single context, in a stored answer of ragbench, in
+    the usual fields, or inside a wrapper.
 
-    A field for the answer, or for contexts, that is there and empty is an empty answer, or no
-    contexts.
+    If all fields for the answer are empty, the answer is ""; if all fields for contexts are empty,
+    the contexts are [].
     """
     if is_chroma(table):
         return _contexts_alone(chroma_contexts(table))
     names = table.keys()
-    if "page_content" in names or "node" in names or names >= {"content", "score"}:
+    is_context = "page_content" in names or "node" in names or names >= {"content", "score"}
+    if is_context:
         return _contexts_alone([table])
     answer = _answer_in(table)
     contexts = contexts_of(table)
@@ -92,25 +93,38 @@ def _record_of_table(table: Mapping[str, Any]) -> dict[str, Any]:
     record = {**table, "error": failure or None}
     is_stored = "answer" not in table and isinstance(table.get("text"), str)
     if is_stored and contexts:
-        calls = [dict(call) for call in table.get("calls", ())]
-        for call in calls:
-            call["contexts"] = _with_stored_passages(call["contexts"], table)
-        record["calls"] = calls
+        record["calls"] = _calls_with_passages(table)
         contexts = _with_stored_passages(contexts, table)
     elif answer is None:
+        wrapper = record
         has_status = contexts is not None or bool(failure)
-        record.update(_record_inside(_without_status(record) if has_status else record))
+        if has_status:
+            wrapper = _without_status(record)
+        record.update(_record_inside(wrapper))
     if answer is not None:
         record["answer"] = answer
     if contexts is not None:
         record["contexts"] = contexts
-    if is_missing(record.get("answer")):
-        answer_fields = [name for name in (*ANSWER_FIELDS, *ANSWERS) if name in record]
-        if any(is_empty(record[name]) for name in answer_fields):
-            record["answer"] = ""
-    if is_missing(record.get("contexts")) and not record.keys().isdisjoint(LIST_FIELDS):
+    if is_missing(record.get("answer")) and _has_empty_answer(record):
+        record["answer"] = ""
+    has_list_field = not record.keys().isdisjoint(LIST_FIELDS)
+    if is_missing(record.get("contexts")) and has_list_field:
         record["contexts"] = []
     return record
+
+
+def _has_empty_answer(record: Mapping[str, Any]) -> bool:
+    """Return True if a field for the answer is there and empty."""
+    return any(name in record and is_empty(record[name]) for name in (*ANSWER_FIELDS, *ANSWERS))
+
+
+def _calls_with_passages(table: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the calls of a stored answer, with passages in place of the ids of their contexts."""
+    calls = []
+    for call in table.get("calls", ()):
+        contexts = _with_stored_passages(call["contexts"], table)
+        calls.append({**call, "contexts": contexts})
+    return calls
 
 
 def _answer_in(table: Mapping[str, Any]) -> Any:
@@ -131,7 +145,7 @@ def _answer_in(table: Mapping[str, Any]) -> Any:
 
 
 def _with_stored_passages(contexts: Sequence[Any], table: Mapping[str, Any]) -> list[Any]:
-    """Return contexts of a stored answer with the passages in place of their ids."""
+    """Return contexts of a stored answer, with passages in place of ids."""
     stored = {str(passage.get("passage_id")): passage for passage in table.get("passages", ())}
     passages = []
     for context in contexts:
