@@ -80,6 +80,7 @@ _MINILM_TOKENIZER = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f4115
 _BATCH_CHARACTERS = 4_000_000
 _CODE = Path(__file__).read_bytes()  # part of the key of stored tokens, which other code may change
 _KEPT_CHARACTERS = 100_000  # tokens of so many characters are read from the disk faster than made
+_CHARACTERS_OF_OFFSETS = 800  # the memory of the offsets of a text is counted as so many characters
 _recent: dict[tuple[str, str], Offsets] = {}  # (tokenizer, text) -> its tokens
 _WINDOW_CHARACTERS = 30_000
 _TOKEN_CHARACTERS = 4  # of a text that the tokenizer does not know
@@ -309,24 +310,27 @@ def _without_surrogates(text: str) -> str:
 
 
 def _encode(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
-    """Return the offsets of valid texts; recent ones stay in memory, since a small corpus is cut,
-    measured and searched.
+    """Return the offsets of texts in valid Unicode.
+
+    Recent offsets are kept in memory, because the same texts are encoded again when they are
+    chunked, measured and searched.
     """
     offsets: dict[str, Offsets] = {}
-    missing: dict[str, None] = {}
+    new_texts: dict[str, None] = {}
     for text in texts:
-        known = _recent.get((tokenizer, text))
-        if known is None:
-            missing[text] = None
+        recent = _recent.get((tokenizer, text))
+        if recent is None:
+            new_texts[text] = None
         else:
-            offsets[text] = known
-    if missing:
-        new = dict(zip(missing, _encode_new(list(missing), tokenizer), strict=True))
-        offsets |= new
-        if sum(len(text) + 800 for _, text in list(_recent)) > _BATCH_CHARACTERS:
+            offsets[text] = recent
+    if new_texts:
+        n_characters = sum(len(text) + _CHARACTERS_OF_OFFSETS for _, text in list(_recent))
+        if n_characters > _BATCH_CHARACTERS:
             _recent.clear()
-        for text, its_offsets in new.items():
-            _recent[tokenizer, text] = its_offsets
+        new_offsets = _encode_new(list(new_texts), tokenizer)
+        for text, offsets_of_text in zip(new_texts, new_offsets, strict=True):
+            offsets[text] = offsets_of_text
+            _recent[tokenizer, text] = offsets_of_text
     return [offsets[text] for text in texts]
 
 

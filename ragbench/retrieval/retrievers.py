@@ -205,8 +205,8 @@ def _embeds(candidate: Any) -> bool:
 
 
 def check_retriever(name: str | Retriever | Callable[[Sequence[Chunk]], Retriever]) -> None:
-    """Raise ConfigError when `name` is not a retriever, without loading anything but a module that
-    it names.
+    """Raise ConfigError if `name` is not a retriever; no model is loaded, but a module that it names
+    is imported.
 
     >>> check_retriever("hybrid:minilm")
     >>> check_retriever("bm-25")
@@ -219,21 +219,25 @@ dense:<embedder>, hybrid:<embedder>, sparse:<model>, late:<model>, package.modul
 
 
 def user_retriever(name: Any) -> Any:
-    """Return a user's retriever or what makes one; None for a name of ragbench's own, or a wrong
-    one.
+    """Return the object of a user that retrieves, or that makes a retriever: a `Retriever`, a model of
+    BEIR, or a function of the chunks.
+
+    `name` is this object, or "package.module:attribute", which imports it. For any other text, the
+    name of one of ragbench's retrievers or an unknown name, return None.
+
+    Raises:
+        ConfigError: the object is none of these, or cannot be imported.
     """
-    candidate = imported(name, "retriever") if is_import(name, RETRIEVERS) else name
+    candidate = name
+    if is_import(name, RETRIEVERS):
+        candidate = imported(name, "retriever")
     if isinstance(candidate, str):
         return None
-    if (
-        not callable(candidate)
-        and not isinstance(candidate, Retriever)
-        and not is_beir_model(candidate)
-    ):
-        raise ConfigError(
-            f"retriever {candidate!r}: expected a name, a Retriever, or a function of the chunks"
-        )
-    return candidate
+    if callable(candidate) or isinstance(candidate, Retriever) or is_beir_model(candidate):
+        return candidate
+    raise ConfigError(
+        f"retriever {candidate!r}: expected a name, a Retriever, or a function of the chunks"
+    )
 
 
 def _parse(name: Any) -> tuple[str, str]:

@@ -439,23 +439,33 @@ def _estimate(x: Floats, strata: Ints, rows: Ints, y: Floats) -> tuple[float, fl
 
 
 def _predicted(x: Floats, rows: Ints, y: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Return the predictions of the labelled questions by the proxies, each fitted to the labels of
-    the other folds, and the mean of the same predictions over all questions; both (labels,).
+    """Predict the labels from the proxies by ridge regression, with cross-fitting: the label of a
+    question is predicted by slopes that are fitted to the labels of the other folds.
 
-    Both are shrunk towards 0 as far as the predictions do not follow the labels. `weight` is the
-    weight of each label; other arguments as in `_estimate`.
+    The predictions are shrunk towards 0 as far as they do not follow the labels.
+
+    Args:
+        weight: the weight of each label (labels,).
+        x, rows, y: as in `_estimate`.
+
+    Returns:
+        The prediction of each labelled question (labels,), and the mean over all questions of the
+        predictions by the same slopes (labels,).
     """
-    ridge = np.diag([1e-9, *np.ones(x.shape[1] - 1)])
-    center = x.mean(axis=0)
+    ridge = np.diag([1e-9, *np.ones(x.shape[1] - 1)])  # none of the intercept
+    mean_proxies = x.mean(axis=0)
     predicted = np.empty(len(y))
     means = np.empty(len(y))
+    fold_of = np.arange(len(y)) % _FOLDS
     for fold in range(_FOLDS):
-        out = np.arange(len(y)) % _FOLDS == fold
-        fitted = x[rows[~out]]
-        w = weight[~out] / weight[~out].mean()
-        slopes = np.linalg.solve(fitted.T @ (fitted * w[:, None]) + ridge, fitted.T @ (w * y[~out]))
-        predicted[out] = x[rows[out]] @ slopes
-        means[out] = center @ slopes
+        in_fold = fold_of == fold
+        fitted_x = x[rows[~in_fold]]
+        fitted_y = y[~in_fold]
+        fitted_weight = weight[~in_fold] / weight[~in_fold].mean()
+        gram = fitted_x.T @ (fitted_x * fitted_weight[:, None])
+        slopes = np.linalg.solve(gram + ridge, fitted_x.T @ (fitted_weight * fitted_y))
+        predicted[in_fold] = x[rows[in_fold]] @ slopes
+        means[in_fold] = mean_proxies @ slopes
     deviation = predicted - np.average(predicted, weights=weight)
     variance = np.average(deviation**2, weights=weight)
     covariance = np.average(deviation * y, weights=weight)

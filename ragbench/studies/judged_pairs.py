@@ -167,46 +167,59 @@ def _half_width_of_sample(values: Floats, n: int, n_all: int) -> float:
 def label_until_decided(
     differences: Sequence[pd.DataFrame], judge: str, *, orders: int, rng: np.random.Generator
 ) -> pd.DataFrame:
-    """Label the questions of each pair one after another until `rb.trust` would call it decided.
+    """Label the questions of each pair one after another until `rb.trust` decides, with and without a
+    judge.
 
     Args:
-        differences: of each pair, as `pair_differences` returns them.
-        judge: the column that corrects.
+        differences: the differences of each pair, as from `pair_differences`.
+        judge: the column with the verdicts of the judge.
         orders: how often each pair is labelled, each time in another order.
-        rng: what draws the order of labels alone; the corrected one is drawn by the number of the order.
+        rng: draws the orders of labelling without a judge; with the judge the number of the order is
+            the seed.
 
     Returns:
-        Two rows, `corrected` and `labels alone`; means of labels (that were needed, all questions where
-        nothing was decided), holds (fraction of intervals that hold people's difference over all
-        questions), wrong sign (fraction of decisions for the other system).
+        A row "corrected" (with the judge) and a row "labels alone". Columns are means over pairs and
+        orders: labels (the number of labels that decided; all questions if none did), holds (the
+        fraction of intervals that hold people's difference over all questions), wrong sign (the
+        fraction of decisions for the wrong system).
     """
     rows = []
     for pair, order in itertools.product(differences, range(orders)):
         table = pair.set_axis(pair.index.astype(str))
         at_random = [str(question) for question in rng.permutation(table.index)]
         drawn = draw_order(table[[judge]], seed=order)
-        rows.append(("labels alone", *_stop(table, [], at_random)))
-        rows.append(("corrected", *_stop(table, [judge], drawn)))
+        rows.append(("labels alone", *_label_in_order(table, [], at_random)))
+        rows.append(("corrected", *_label_in_order(table, [judge], drawn)))
     columns = ["interval", "labels", "holds", "wrong sign"]
     return pd.DataFrame(rows, columns=columns).groupby("interval").mean()
 
 
-def _stop(table: pd.DataFrame, judges: list[str], order: Sequence[str]) -> tuple[int, bool, bool]:
-    """Return the number of labels that decided, whether the interval holds, whether the sign is wrong."""
-    proxies, labels = table[judges], table["person"]
+def _label_in_order(
+    table: pd.DataFrame, judges: list[str], order: Sequence[str]
+) -> tuple[int, bool, bool]:
+    """Label the questions of a pair in an order until the estimate decides.
+
+    Returns:
+        (The number of labels that decided, or of all questions; True if the interval then holds the
+        difference over all questions; True if the decision is for the wrong system)
+    """
+    proxies = table[judges]
+    labels = table["person"]
     difference = labels.mean()
     # One question stays unlabelled, because with all labels there is nothing to estimate.
-    state = estimate_difference(proxies, labels.loc[list(order[:-1])])
-    n_labels = state.decided_after or len(table)
-    state = estimate_difference(proxies, labels.loc[list(order[:n_labels])])
-    low, high = state.ci_low, state.ci_high
+    estimate = estimate_difference(proxies, labels.loc[list(order[:-1])])
+    n_labels = estimate.decided_after or len(table)
+    estimate = estimate_difference(proxies, labels.loc[list(order[:n_labels])])
+    low = estimate.ci_low
+    high = estimate.ci_high
     is_held = low is not None and high is not None and low - 1e-9 <= difference <= high + 1e-9
-    is_wrong = state.decision == ("worse" if difference > 0 else "better")
+    wrong_decision = "worse" if difference > 0 else "better"
+    is_wrong = estimate.decision == wrong_decision
     return n_labels, is_held, is_wrong
 
 
 def labels_saved(stops: pd.DataFrame) -> float:
-    """Return the fraction of labels that a correction spares, where labels are added until it is decided."""
+    """Return the fraction of labels that the judge saves when labelling goes on until a decision."""
     labels = stops["labels"]
     return float(1 - labels["corrected"] / labels["labels alone"])
 

@@ -206,28 +206,33 @@ def rag_system(request: pytest.FixtureRequest, ragbench_dataset: Dataset) -> Sys
 def nfcorpus_test_data(request: pytest.FixtureRequest) -> list[LabelledCase]:
     """Return five questions of BEIR's nfcorpus with their highly relevant documents (grade 2).
 
-    A file tests/rag_evaluation/fixtures/ground_truth.json below the root folder, as `ragbench
-    answers` writes it, gives the reference answers, and without a dataset also the questions.
-    Else they are those of the folder that `--ragbench-dataset` names, such as one with the reference
-    answers that `ragbench answers` wrote, and without it those of the public set, which is
-    downloaded once. Of another dataset they are those of `--ragbench-queries`, or all, and of grade
-    1 where it has no other.
+    The questions come from the folder or dataset that `--ragbench-dataset` names. Without it, they
+    come from the file tests/rag_evaluation/fixtures/ground_truth.json below the root folder, as
+    `ragbench answers` writes it; without this file, from the public set, which is downloaded once.
+    The file's reference answers are used for any dataset.
+
+    Of a dataset without nfcorpus's questions, the questions that `--ragbench-queries` names are
+    returned, or all. If it has no grade above 1, documents of grade 1 are returned.
     """
     from ragbench.testsets import ground_truth
 
-    named = str(request.config.getoption("--ragbench-dataset"))
+    name = str(request.config.getoption("--ragbench-dataset"))
+    is_named = name != "pydoc"  # the default
     file = request.config.rootpath / ground_truth.PLACE
-    if named == "pydoc" and file.is_file():
+    if file.is_file() and not is_named:
         return labelled_cases(ground_truth.dataset_of_ground_truths(file))
     try:
-        data = _loaded(DatasetSource("beir/nfcorpus" if named == "pydoc" else named, "test", ""))
+        data = _loaded(DatasetSource(name if is_named else "beir/nfcorpus", "test", ""))
     except (DownloadError, MissingExtraError) as exc:
         pytest.skip(f"no nfcorpus: {exc}; --ragbench-dataset names a folder with it")
-    usual = [query_id for query_id in _NFCORPUS if query_id in data.queries]
-    data = data.select(_queries(request.config) or usual or list(data.queries))
+    of_nfcorpus = [query_id for query_id in _NFCORPUS if query_id in data.queries]
+    query_ids = _queries(request.config) or of_nfcorpus or list(data.queries)
     truths = ground_truth.read_ground_truths(file)
-    data = ground_truth.with_ground_truths(data, truths)
-    highest = max((grade for grades in data.qrels.values() for grade in grades.values()), default=1)
+    data = ground_truth.with_ground_truths(data.select(query_ids), truths)
+    grades: list[int] = []
+    for grades_of_query in data.qrels.values():
+        grades += grades_of_query.values()
+    highest = max(grades, default=1)
     return labelled_cases(data, min_grade=min(2, highest))
 
 

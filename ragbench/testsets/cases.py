@@ -502,6 +502,7 @@ def derived_id(text: str, kind: str = "q") -> str:
 
 
 CASE_FIELDS = tuple(each.name for each in fields(Case))
+"""Names of the fields of a case."""
 
 
 def entry_of_case(dataset: Dataset, case: Case) -> Entry:
@@ -514,15 +515,17 @@ def entry_of_case(dataset: Dataset, case: Case) -> Entry:
 
 
 def case_line(entry: Entry) -> dict[str, Any]:
-    """Return the record of a case; labels that the case lacks are left out."""
+    """Return a case as the record of a line; labels that the case lacks are left out."""
     labels = plain(entry.case)
-    for piece, quote in zip(labels.get("evidence", ()), entry.quotes, strict=False):
+    evidence = labels.get("evidence", ())
+    for span, quote in zip(evidence, entry.quotes, strict=False):
         if quote is not None:
-            piece["quote"] = quote
-        if piece["end"] == 0:  # a quote that was never looked for
-            del piece["start"], piece["end"]
-        if not piece["doc_id"]:
-            del piece["doc_id"]
+            span["quote"] = quote
+        is_located = span["end"] > 0
+        if not is_located:  # the quote was never searched for in its document
+            del span["start"], span["end"]
+        if not span["doc_id"]:
+            del span["doc_id"]
     if "expected_sections" in labels:
         labels["expected_sections"] = [
             {"doc_id": doc_id, "section": section}
@@ -530,8 +533,13 @@ def case_line(entry: Entry) -> dict[str, Any]:
         ]
     if entry.relevant:
         labels["relevant"] = entry.relevant
-    order = (*CASE_FIELDS[:5], "relevant", *CASE_FIELDS[5:])
-    return {name: labels[name] for name in order if name in labels}
+    line = {}
+    for name in CASE_FIELDS:
+        if name == "evidence" and "relevant" in labels:
+            line["relevant"] = labels["relevant"]
+        if name in labels:
+            line[name] = labels[name]
+    return line
 
 
 def sample_line(sample: SafetySample, kind: Kind) -> dict[str, Any]:
