@@ -36,7 +36,7 @@ def answers_command(
         dataset: A BEIR folder, or a dataset's name with --output.
         split: The split whose relevance judgements are used.
         output: Folder to write to; the dataset is copied there first. Or a JSON file such as
-            fixtures/ground_truth.json, whose questions, where it has some, get an answer: query_id,
+            fixtures/ground_truth.json, whose questions, if it has any, get an answer: query_id,
             query, ground_truth, expected_document_ids.
         query: Only this query; may be given several times.
         limit: Maximum number of queries; 0 means all.

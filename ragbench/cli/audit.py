@@ -43,8 +43,8 @@ def audit_command(
 
     The answers are the reference answers of the test set. By a criterion of your own none is known
     to be right: the probes then test what should not matter, and only `--labels` show whether the
-    judge agrees with people. The cost is shown before anything is sent. What was found is kept on
-    this machine, and shown in every report of a result that this judge decides from then on. Exit
+    judge agrees with people. The cost is shown before anything is sent. The findings are kept on
+    this machine, and every later report of a result that this judge decides shows them. Exit
     status: 0 no probe failed, 1 a probe failed, 2 the judge could not be asked.
 
     Args:
@@ -141,8 +141,8 @@ def _sheets_of(labels: list[Path], criteria: tuple[Criterion, ...]) -> dict[str,
 def _right_answers(
     test_set: str, corpus: str, criteria: tuple[Criterion, ...]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Return the reference answers of a test set as answers, with contexts where there are documents,
-    and the dataset and chunks that an audit takes.
+    """Return the reference answers of a test set as answers (with contexts, if it has documents),
+    and the dataset and chunks for an audit.
     """
     from ragbench.errors import DataError
     from ragbench.systems import Pipeline

@@ -137,5 +137,5 @@ def command(name: str) -> str:
 
 
 def shown(path: Path) -> Path:
-    """Return a path as it is shown: relative to the working folder where it lies inside."""
+    """Return a path as it is shown: relative to the working folder if it is inside."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -37,9 +37,9 @@ def explore_command(
         output: The file.
         baseline: Name of the result A; the sweep's baseline, else the first by name, unless given.
         contender: Name of the result B; the best of the others unless given.
-        measure: Compared by this; what ranks the leaderboard unless given.
-        test_set: The test set, where it cannot be found by its name.
-        corpus: Its documents, where the test set holds none.
+        measure: The measure to compare by; default: the measure that ranks the leaderboard.
+        test_set: The test set, if it cannot be found by its name.
+        corpus: Documents of the test set, if it has none.
 
     Example: ragbench explore results/quickstart -o explore.html
     """

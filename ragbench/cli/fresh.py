@@ -21,8 +21,8 @@ _DOCUMENTS = ("sent/corpus.jsonl", "documents/corpus.jsonl", "documents")
 
 
 def fresh_testset(documents: str, requests: Requests) -> tuple[Path, str]:
-    """Return the newest data set in `testsets/` of this folder, and its documents ("" where it holds
-    them); one that is older than seven days, or missing, is generated first.
+    """Return the newest data set in `testsets/` of this folder, and its documents ("" if it
+    contains them). If there is none, or it is older than seven days, a new one is generated.
 
     The model of RAG_EVAL_PROVIDER writes EVALUATION_DEFAULT_SAMPLE_SIZE pairs (50 unless set);
     without a provider they are known-item questions.

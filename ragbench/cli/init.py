@@ -76,8 +76,8 @@ def init_command(folder: Path = Path("evaluation"), *, docs: str, force: bool = 
 
 
 def adapt_notebooks(folder: Path, docs: str) -> None:
-    """Let the notebooks in a folder of `init` begin with its test set, documents and results, where
-    they begin with pydoc and its results.
+    """Let the notebooks in a folder of `init` begin with its test set, documents and results,
+    instead of pydoc and its results.
     """
     values = {
         'dataset: str = "pydoc"': 'dataset: str = "../tests.yaml"',

@@ -152,10 +152,10 @@ def run_due_jobs(*, database: Database = "") -> int:
     """Run due jobs and jobs whose worker died; then check alerts. May be called at any time, on
     many machines.
 
-    A time that was missed is run once. EVALUATION_ENABLED=false turns it off, EVALUATION_DEFAULT_K
-    gives evaluations their --k, EVALUATION_DEFAULT_SAMPLE_SIZE data sets that are generated their
-    number of pairs. Exit status: that of the worst job, as of `ragbench eval`; 0 where nothing was
-    due.
+    A time that was missed is run once. EVALUATION_ENABLED=false turns schedules off,
+    EVALUATION_DEFAULT_K is the --k of evaluations, EVALUATION_DEFAULT_SAMPLE_SIZE the number of
+    pairs in generated data sets. Exit status: the worst status of all jobs, as for `ragbench eval`;
+    0 if no job was due.
 
     Example: ragbench schedule run-due
     """

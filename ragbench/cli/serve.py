@@ -36,8 +36,8 @@ def serve_command(
 ) -> None:
     """Serve the API (/api/v1) and the dashboard to everyone who has a key of `ragbench key add`.
 
-    Where there is no key yet, it listens on loopback only and prints an admin key that holds until
-    it ends. With EVALUATION_ENABLED=true every client with documents is evaluated at
+    If no key exists yet, the server listens on loopback only and prints an admin key that is valid
+    until it ends. With EVALUATION_ENABLED=true every client with documents is evaluated at
     EVALUATION_SCHEDULE_CRON (0 2 * * *), on a data set that is generated anew when it is older than
     7 days. Its log is server.log in the root, of 20 MB at most. Stopped, it puts jobs that do not
     finish in time back into the queue. Exit status: 0 stopped, 2 it could not start.

@@ -50,7 +50,7 @@ def sweep_command(
 ) -> int:
     """Run a grid: one executed notebook per configuration, then their comparison and a leaderboard.
 
-    What is finished is skipped and what was interrupted is run again; no reply of a language model
+    Finished configurations are skipped and interrupted ones run again; no reply of a language model
     is paid for twice. Exit status: 0 all is well, 1 a run failed, 2 the grid or its data is wrong
     and nothing was run, 3 the maximum cost stopped it, 130 interrupted.
 
@@ -65,15 +65,16 @@ def sweep_command(
             for an array of jobs).
         executor: Run on a Dask cluster: dask://host:8786, tls://host:8786, or
             dask://local?workers=4 (extra `dask`).
-        race: Stop configurations once they are proven not to be better by this measure, by the
-            margin or more, than one that leads; without a value: by what a leaderboard is ranked
-            by.
+        race: Stop a configuration once it is proven not to be better than the leader, by this
+            measure and by the margin or more; without a value: by the measure that ranks the
+            leaderboard.
         margin: Loss in that measure that does not matter.
         batch: Ask anthropic:<model> and openai:<model> by their batch interfaces first: half the
-            price, within a day. What is on its way is collected by the same command, and not asked
-            without it; RAGBENCH_FORGET_BATCHES=ID gives a batch up, which is then paid for twice.
-        settings: A parameter of every configuration, in place of what the grid gives it:
-            chunker=fixed, several times.
+            price, within a day. The same command collects the replies of submitted requests;
+            without --batch, these are not sent again. RAGBENCH_FORGET_BATCHES=ID forgets a batch,
+            whose requests are then paid for twice.
+        settings: A parameter of every configuration, in place of its value in the grid, such as
+            chunker=fixed; may be repeated.
         compare_all: Also compare results in the folder that are not in the grid (any more).
 
     Example: ragbench sweep pydoc --jobs 2 --race

@@ -234,9 +234,9 @@ def merge(
 ) -> None:
     """Write several test sets of the same documents as one, without questions that ask the same.
 
-    The first set is kept as it is; of the others, a question is left out whose embedding is that of
-    a question before it (cosine of 0.92 or more), so name the questions of people first. Exit
-    status: 0 all is well, 2 nothing is written.
+    The first set is kept as it is; of the others, a question is left out if its embedding is close
+    to the embedding of an earlier question (cosine of 0.92 or more), so name the questions of
+    people first. Exit status: 0 all is well, 2 nothing is written.
 
     Args:
         sources: Test sets, as for `convert`.
