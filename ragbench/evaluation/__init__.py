@@ -1,4 +1,4 @@
-"""One evaluation: a system answers a dataset, and that gives one `Result`, which a folder keeps.
+"""An evaluation: a system answers a dataset, which produces a `Result`, saved in a folder.
 
 The names are in `__init__.pyi`; each is loaded when it is first used.
 """

@@ -1,6 +1,4 @@
-"""What is decided about single questions: whether they pass, why not, their costs, categories,
-advice, traces.
-"""
+"""Verdicts on single questions: whether and why they fail, their costs, categories, advice, traces."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ _UNLABELLED: dict[str, Any] = {
 _JUDGED_TOO = (
     "semantic_similarity",
     "claim_support",
-)  # heuristics for what a judge decides where it was asked
+)  # heuristics; a judge decides in their place
 _SUCCESS = ("chunk:Success@5", "span:Success@5", "Success@5")  # the first that was measured decides
 _NOTHING_FOUND = "nothing relevant among the first 5 retrieved"
 
@@ -56,9 +54,9 @@ def decide(
     for each question that passed or not, NaN with nothing to decide by), and query_id -> the reasons
     why a question did not pass.
 
-    Where answers were looked at, `failure_reasons` decides, and the scores are those of
-    `decide_overall`; labels of a perspective that was not measured are left out. Where only
-    retrieval was, a question passes if something relevant is among the first 5.
+    If answers were evaluated, `failure_reasons` decides, and the scores come from `decide_overall`;
+    labels of a perspective that was not measured are left out. Where only retrieval was, a question
+    passes if something relevant is among the first 5.
 
     Args:
         answered: the answers.

@@ -1,9 +1,9 @@
 """The SHA-256 of every file of a result, in its config.json: what changes a file afterwards is found.
 
 A changed bit in a table of scores is still a table of scores, so that nothing but a checksum shows
-it. config.json has one of itself, made without that one. So has timings.json, which also has those
-of the reports: they hold times, and config.json has the same bytes whenever the numbers are the
-same.
+it. config.json contains its own checksum, which is computed without this field. So does
+timings.json, which also has the checksums of the reports: reports contain times, and config.json
+must have the same bytes whenever the numbers are the same.
 """
 
 import hashlib
@@ -83,8 +83,8 @@ def check_file(path: Path, content: bytes, checksums: Mapping[str, str]) -> None
 
 
 def without_checksums(content: bytes) -> bytes:
-    """Return the content of config.json or timings.json without its checksums; as it is where it is
-    damaged.
+    """Return the content of config.json or timings.json without its checksums; damaged content
+    unchanged.
     """
     try:
         config = parse_json(content.decode("utf-8"))

@@ -42,8 +42,8 @@ class Edits:
 
 
 def digests_of(dataset: Dataset) -> dict[str, Any]:
-    """Return what a result keeps of its data, by which later data are compared with it: digests of
-    its questions, and of its documents unless there are more than `MAX_DOCUMENTS`.
+    """Return the digests of a dataset that a result keeps for comparison with later data: of its
+    questions, and of its documents unless there are more than `MAX_DOCUMENTS`.
     """
     digests: dict[str, Any] = {"question_digests": dataset.question_digests}
     if len(dataset.corpus) <= MAX_DOCUMENTS:

@@ -41,14 +41,14 @@ _MANY = 1_000_000  # questions; more are never asked
 class Arm:
     """One configuration next to the baseline, by the ranking measure.
 
-    `decision` is one of the values of DESIGN's table: "not possible", "better", "worse", "within the
-    margin", "likely better", "likely worse", "undecided"; "" for the baseline itself. `reason`
-    states why nothing is possible. `expected` is what the difference is expected to be on new
-    questions, None where that is not estimated. `loss_rate_to_overturn` and `n_to_decide` are those
-    of `ragbench.compare`. Means and differences are over the `n` questions that both have;
+    `decision` is one of the values of DESIGN's table: "not possible", "better", "worse", "within
+    the margin", "likely better", "likely worse", "undecided"; "" for the baseline itself. `reason`
+    states why no decision is possible. `expected` is the difference to expect on new questions,
+    None if it is not estimated. `loss_rate_to_overturn` and `n_to_decide` are explained in
+    `ragbench.compare`. Means and differences are over the `n` questions that both have;
     `n_independent` of these are neither repeated nor later turns of a conversation.
-    `index_cost_usd` is paid once, for what a language model wrote for the index;
-    `cost_per_1000_usd` for the questions. Both are None where a price is unknown.
+    `index_cost_usd` is paid once, for the texts that a language model wrote for the index;
+    `cost_per_1000_usd` for the questions. Both are None if a price is unknown.
     """
 
     name: str
@@ -79,10 +79,10 @@ class Arm:
 class DecidingQuestions:
     """The questions that decide, and the measure that they decide by.
 
-    `ids` are the questions whose origin lets them decide, `n` of all `total` questions are those of
-    them that every configuration has scored. `left_out` maps each reason why the others do not
-    decide to their number, `composition` each origin to its number of questions.
-    `not_possible` states why nothing can be decided; "" if it can.
+    `ids` are the questions whose origin lets them decide; every configuration has scored `n` of
+    them. `total` is the number of all questions. `left_out` maps each reason why the others do not
+    decide to their number, `composition` each origin to its number of questions. `not_possible`
+    states why nothing can be decided; "" if it can.
     """
 
     measure: str
@@ -155,10 +155,11 @@ _CALLS = {
 class Conclusion(metaclass=Suggesting):
     """What several results show, and the one next step that follows.
 
-    `decision` is that of the arm that matters most, in the words of the table in `Arm`; `headline`
-    states it in one sentence without a full stop; `evidence` holds the sentences that it rests on;
-    `next_step` is one instruction, and `action` its kind: "switch", "keep", "ask", "write", "label",
-    "choose by cost", "add" or "improve". `choice` is the configuration to use now.
+    `decision` is the decision on the arm that matters most, in the words of the table in `Arm`;
+    `headline` states it in one sentence without a full stop; `evidence` holds the sentences that it
+    rests on; `next_step` is one instruction, and `action` its kind: "switch", "keep", "ask",
+    "write", "label", "choose by cost", "add" or "improve". `choice` is the configuration to use
+    now.
 
     `n` of `total` questions decide; `left_out` maps the reason why others do not to their number.
     `arms` are all configurations, best first by the ranking measure; labels are plain text.

@@ -83,25 +83,25 @@ def evaluate(
     """Ask a system every question of a dataset, and score its output from every perspective.
 
     Args:
-        dataset: from `load_dataset`, or what it takes; or data in hand: rows of question, answer,
-            contexts and reference under the names that ragas or DeepEval use (a DataFrame, a list
-            of dicts or test cases, a `datasets.Dataset`), or (corpus, queries, qrels) as beir loads
-            them. Which labels its cases have decides what can be measured.
+        dataset: a dataset, or a name or path for `load_dataset`; or data in hand: rows of question,
+            answer, contexts and reference under the names that ragas or DeepEval use (a DataFrame,
+            a list of dicts or test cases, a `datasets.Dataset`), or (corpus, queries, qrels) as
+            beir loads them. Which labels its cases have decides what can be measured.
         system: "" means the answers in these rows, else "bm25"; a retriever's name for ragbench's
             own pipeline ("bm25", "hybrid:wordllama"), a TOML file that describes a pipeline or a
             service, the address of a service, a file of recorded answers, any `System`, a function
             from a question to its answer or a retriever, chain or engine of a framework (as
             `FunctionSystem` takes them), a retriever of your own, a retrieval model of BEIR, which
             searches whole documents (and is not timed, as each search encodes all of them), or the
-            answers themselves (a list of dicts or a DataFrame). A list of systems, or a mapping
-            name -> system, gives `Results`.
+            answers themselves (a list of dicts or a DataFrame). For a list of systems, or a mapping
+            name -> system, `Results` are returned.
         spec: all options as one object; None means the defaults.
         parameters: of the configuration, as in `new_result`; none keep the name of the system.
         journal: a file or folder in which the answers of a service are kept as they come, so that
             the same call continues after an interruption; "" keeps nothing.
         options: fields of `EvaluationSpec`, in place of the fields of `spec`: perspectives, judge,
-            targets and others; and those of `Pipeline` (k, chunk_size, llm, ...) for a retriever's
-            name.
+            targets and others; and, for a retriever's name, parameters of `Pipeline` (k,
+            chunk_size, llm, ...).
 
     Returns:
         The result: `scores` of every question, `questions` with answers and causes of failure,
@@ -144,7 +144,7 @@ def evaluate(
         several = [(each, {}) for each in system]
     if several:
         results = [evaluate(dataset, each, spec, **{**options, **name}) for each, name in several]
-        return Results(results)  # type: ignore[return-value]  # so that one system gives a Result
+        return Results(results)  # type: ignore[return-value]  # one system returns a Result
     if isinstance(dataset, str | Path):
         dataset = load_dataset(dataset)
     elif not isinstance(dataset, Dataset):
@@ -224,8 +224,7 @@ def _system_of(system: Any, dataset: Dataset, of_pipeline: Mapping[str, Any]) ->
 
 
 def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
-    """Refuse everything that can be refused before the system is asked, and load what the spec
-    names.
+    """Check all inputs before the system is asked, and load everything that the spec names.
 
     Raises:
         DataError: nothing to ask.
@@ -315,8 +314,8 @@ def _criteria_of_targets(targets: Targets, criteria: Sequence[Criterion]) -> tup
 
 
 def _check_cases(dataset: Dataset) -> None:
-    """Refuse questions whose ids, turns, outcomes or evidence would give wrong numbers; those of
-    files are checked when they are read.
+    """Refuse questions whose ids, turns, outcomes or evidence would cause wrong numbers. (Questions
+    from files are checked when they are read.)
     """
     ids = [case.query_id for case in dataset.cases]
     if len(set(ids)) < len(ids):

@@ -146,7 +146,7 @@ class EvidenceMeter:
             return len(case.first_alternatives(documents) & relevant) / len(relevant)
 
         corpus = self._dataset.corpus
-        # A system with documents of its own has no corpus here: then the corpus cannot be checked.
+        # Without a corpus in the dataset, the system has other documents, which cannot be checked.
         is_unchecked = not corpus and bool(passages)
         is_in_corpus = is_unchecked or not corpus.keys().isdisjoint(labelled)
         allowed = case.first_alternatives(labelled.difference(filtered))

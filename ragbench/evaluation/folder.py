@@ -1,7 +1,7 @@
 """A result in its folder, as a whole or not at all.
 
 A folder holds `config.json` (parameters, dataset, questions, facts, environment), `run.trec`,
-`scores.csv`, `answers.jsonl`, `judgements.jsonl`, `timings.json`, and, where they were made,
+`scores.csv`, `answers.jsonl`, `judgements.jsonl`, `timings.json`, and, if they were made,
 `diagnosis.jsonl`, `verdicts.json` and reports for readers. Times, latencies and numbers of cached
 replies are in `timings.json`, so that `scores.csv`, `run.trec` and `verdicts.json` have the same
 bytes whenever the numbers are the same, also after an interruption.
@@ -394,9 +394,10 @@ def load_results(folder: str | Path) -> Results:
     a race dropped before the last are in `Results.race`. Results that a sweep left out, because they
     are no longer in its grid, are not among them (`ragbench sweep --all` takes them in).
 
-    The folder is of a sweep, of evaluations (results/eval), or any other with folders of results, or
-    the folder of one result. Every file is read and checked here, and changing the folder afterwards
-    changes nothing; answers, runs, judgements and verdicts become objects where they are looked at.
+    The folder is of a sweep, of evaluations (results/eval), or any other with folders of results,
+    or the folder of one result. Every file is read and checked here, and changing the folder
+    afterwards changes nothing; answers, runs, judgements and verdicts become objects at their first
+    use.
 
     >>> results = load_results("results/quickstart")  # doctest: +SKIP
     >>> results.leaderboard()  # doctest: +SKIP
@@ -428,8 +429,8 @@ def load_results(folder: str | Path) -> Results:
 
 
 def _packed(results: Iterable[Result]) -> Iterator[Result]:
-    """Give the results with their large parts pickled, and with one copy of the questions and
-    measures of their scores, which is most of what is left.
+    """Return the results with their large parts pickled, and with one copy of the questions and
+    measures of their scores, which take most of the other memory.
     """
     shared = pd.DataFrame()
     for result in results:

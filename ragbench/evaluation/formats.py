@@ -169,7 +169,7 @@ def json_text(value: Mapping[str, Any]) -> str:
 
 
 def json_lines(records: Iterable[Answer | Judgement]) -> str:
-    # One line is one record: JSON escapes the line ends in a text. What a record does not hold is
+    # One line is one record: JSON escapes the line ends in a text. A field that a record lacks is
     # left out: reading fills it in, and an answer has many fields that few systems use.
     kept = (
         {
@@ -203,8 +203,9 @@ def diagnosis_lines(diagnosis: pd.DataFrame) -> str:
 
 
 def lines_to_diagnosis(text: str, questions: Mapping[str, str], count: int) -> pd.DataFrame:
-    """Return a row per question, as `diagnose` gives it but for the category: what did not fail is
-    not among the lines. ValueError where they are not as many, or of other questions.
+    """Return a row per question, as from `diagnose` but without the category; the lines are the
+    rows of the failed questions. Raises ValueError if the lines are of another number or of other
+    questions.
     """
     failed = {row["query_id"]: row for row in map(parse_json, text.splitlines())}
     if len(failed) != count or not failed.keys() <= questions.keys():
@@ -237,7 +238,7 @@ def passed_text(passed: int, decided: int, total: int, noun: str = "") -> str:
         passed: the number of questions that passed.
         decided: the number of questions that passed or failed.
         total: the number of all questions.
-        noun: what is counted, such as "questions"; "" names nothing.
+        noun: the noun after the numbers, such as "questions"; "" for none.
 
     >>> passed_text(16, 31, 40), passed_text(2, 2, 2, "questions")
     ('16 of 40 passed, 15 failed, 9 not decided', '2 of 2 questions passed')

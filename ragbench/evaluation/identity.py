@@ -1,4 +1,4 @@
-"""What an evaluation is made from, by which the same one is recognised in its folder."""
+"""Digests of the inputs of an evaluation, by which the same evaluation is recognised in its folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ragbench.types import Dataset
 PARTS = {"test_set": "test set or documents", "system": "system", "options": "options"}
 """The keys of `made_from`, in words."""
 
-_NOT_COMPARED = ("name", *REQUESTS)  # what the result is called, and how fast it comes
+_NOT_COMPARED = ("name", *REQUESTS)  # the name of the result, and options of speed
 
 
 def made_from(
@@ -33,7 +33,7 @@ def made_from(
     its address. The name of the result and how requests are sent do not count.
     """
     options = {name: _plain(value) for name, value in sorted(spec) if name not in _NOT_COMPARED}
-    # the questions to the judge, also those of ragbench, are a part of what was asked
+    # prompts of the judge, ragbench's own, too, are inputs
     options["criteria"] = criteria_digest(spec)
     options |= {f"pipeline {name}": _plain(of_pipeline[name]) for name in sorted(of_pipeline)}
     return {
@@ -61,7 +61,9 @@ def difference(before: Mapping[str, str], now: Mapping[str, str]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value of an option as JSON can hold it, with the digest of what a name stands for."""
+    """Return the value of an option in JSON; a name has the digest of the object or file that it
+    names.
+    """
     if isinstance(value, str | Path):
         return _digest(str(value))
     if isinstance(value, Targets):

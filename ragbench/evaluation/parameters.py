@@ -1,4 +1,4 @@
-"""What a configuration is: its parameters, its name, what else decides its numbers."""
+"""Configurations: parameters, names, and everything else that decides their numbers."""
 
 import hashlib
 import json
@@ -219,7 +219,7 @@ def notebook_parameters(**types: type) -> dict[str, Any]:
 
 def _types_of_configuration() -> dict[str, Sequence[type]]:
     """Return the types of the parameters that name the data, the system and the folder of a result,
-    and of those of ragbench's own pipeline.
+    and of the parameters of ragbench's own pipeline.
     """
     fields = pipeline_options().model_fields
     types: dict[str, Sequence[type]] = {name: [str] for name in _OF_DATA_AND_FILES}
@@ -253,8 +253,8 @@ def _show_texts_as_they_are() -> None:
 def _check_injected(namespace: dict[str, Any], types: Iterable[str]) -> None:
     """Refuse a parameter that papermill has set and that no earlier cell of the notebook sets.
 
-    papermill (`-p NAME VALUE`) accepts any name, and sets it in a cell of its own, which begins with
-    "# Parameters". IPython keeps the sources of all cells in `In`.
+    papermill (`-p NAME VALUE`) accepts any name, and sets it in a new cell, which begins with "#
+    Parameters". IPython keeps the sources of all cells in `In`.
     """
     cells = list(namespace.get("In", ()))
     injected = [cell for cell in cells if cell.startswith("# Parameters\n")]

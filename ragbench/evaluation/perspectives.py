@@ -51,7 +51,7 @@ _REACHED = (
 )
 _ANSWER_LABELS = ("reference_answer", "gold_facts", "required_keywords")
 _SPAN = re.compile(r"span_\w+@(\d+)(tok|)$")
-_OTHER_DEPTHS = r"span_\w+@(?!5$)\d+"  # than 5: reported where they are asked for
+_OTHER_DEPTHS = r"span_\w+@(?!5$)\d+"  # than 5: reported only if asked for
 _MANY_CHUNKS = 5_000
 _MAX_IN_DOUBT = 0.02  # of the passages; beyond it every report warns
 _IN_DOUBT = {
@@ -59,7 +59,7 @@ _IN_DOUBT = {
     "several": "are in two or three documents, and count for the least relevant of them; ids of "
     "documents in the system's contexts remove the doubt",
 }
-# what an output must have -> the reason if it is missing
+# required part of an output -> the reason if it is missing
 _NEEDS = {
     "answers": "the system retrieves and gives no answers",
     "contexts": "no answer came with contexts; they are read from "
@@ -143,8 +143,8 @@ def _span_scores(answered: SystemOutput, named: Sequence[str]) -> list[pd.DataFr
 
 
 def ranking_measures(levels: Sequence[str], named: Sequence[str]) -> list[str]:
-    """Return the usual ranking measures at these levels, and those of `named` that are ranking
-    measures at one of them.
+    """Return the usual ranking measures at these levels, and the ranking measures among `named` at
+    one of the levels.
     """
     usual = [f"{_PREFIX[level]}{name}" for level in levels for name in _ALWAYS]
     more = [name for name in named if is_ranking_measure(name) and measure_of(name).level in levels]
@@ -167,8 +167,8 @@ def chunk_statistics(answered: SystemOutput) -> dict[str, float]:
     """Return `score_chunks` of the built-in pipeline's chunks; {} for a system whose chunks are not
     known.
 
-    Of more than 5,000 chunks the statistics are those of evenly chosen documents with about as
-    many.
+    For more than 5,000 chunks, the statistics are computed from evenly chosen documents with about
+    5,000 chunks.
     """
     chunks = answered.searched
     if answered.system.get("kind") != "Pipeline" or not chunks:
@@ -204,7 +204,7 @@ def ceilings_of(
     dataset: Dataset, named: Sequence[str], answered: SystemOutput | None = None
 ) -> dict[str, float]:
     """Return measure -> the mean of the best values that any system could reach, over the judged
-    questions; before a system `answered`, those of documents.
+    questions; before a system `answered`, only for measures of documents.
     """
     levels = levels_of(answered) if answered else retrieval_levels(dataset)
     if not (measures := ranking_measures(levels, named)):
@@ -238,8 +238,8 @@ def _has_label(case: Case, names: Iterable[str]) -> bool:
 
 
 class Measurement(NamedTuple):
-    """What a perspective shows: its scores, rows of measures that are not about single questions,
-    figures and samples of safety, and claims.
+    """The findings of a perspective: its scores, rows of measures that are not about single
+    questions, figures and samples of safety, and claims.
 
     `note` states how it was measured, `warning` what makes its numbers less certain, `reason` why
     there may be none.

@@ -17,12 +17,12 @@ from ragbench.types import Dataset, Embedder
 @suggesting()
 @dataclass(frozen=True, eq=False)
 class EvaluationPlan:
-    """A spec with all that it names loaded, for one dataset: what `check_evaluation` gives.
+    """A spec with everything that it names loaded, for one dataset; `check_evaluation` returns it.
 
-    `dataset` holds the questions that take part. `targets` are those that the user sees, `deciding`
-    those that count here; `criteria` are what the judge is asked, `depths` the measures at the
-    depths of the spec, `measures` those of the user, `chosen` the names of the only ones to report
-    (() = all).
+    `dataset` holds the questions that take part. `targets` are shown to the user, `deciding` are
+    the targets that count here; `criteria` are for the judge, `depths` the measures at the depths
+    of the spec, `measures` the user's own, `chosen` the names of the only ones to report (() =
+    all).
     """
 
     spec: EvaluationSpec

@@ -1,4 +1,4 @@
-"""What an evaluation decides, in records: rows of measures, verdicts, changes, costs."""
+"""Records of an evaluation's decisions: rows of measures, verdicts, changes, costs."""
 
 import math
 import statistics
@@ -65,13 +65,13 @@ class CaseResult:
     """One question: its answer, its scores (None = unscored), whether it passed and, if not, the
     reasons in words.
 
-    `passed` is None if no threshold applies. `retrieved` are the ids of the contexts in rank
-    order, `relevant` the ids of the documents that hold the answer. `unsupported_claims` and
-    `fabricated_numbers` (by their wording) and `invented_claims` (by the judge) are those of the
-    answer that no context supports. `costs` is part ("generator", "judge") -> US dollars, None
-    where unknown. `origin` is who wrote the question: "people", "generated" or "draft";
-    `wording_overlap` the fraction of its words that its evidence repeats, `evidence_words` how many
-    words its gold evidence has, each None where not known.
+    `passed` is None if no threshold applies. `retrieved` are the ids of the contexts in rank order,
+    `relevant` the ids of the documents that hold the answer. No context supports the answer's
+    `unsupported_claims` and `fabricated_numbers` (by their wording) and `invented_claims` (by the
+    judge). `costs` is part ("generator", "judge") -> US dollars, None where unknown. `origin` is
+    who wrote the question: "people", "generated" or "draft"; `wording_overlap` the fraction of its
+    words that its evidence repeats, `evidence_words` how many words its gold evidence has, each
+    None where not known.
     """
 
     query_id: str
@@ -111,8 +111,8 @@ class CategoryResult:
 class SampleResult:
     """One safety sample: its score, and whether it was classified correctly (harmful or not).
 
-    Of kind "input" or "output" by a detector; of kind "system" by the system that was asked: 1
-    where it refused.
+    Of kind "input" or "output" by a detector; of kind "system" by the system that was asked: 1 if
+    it refused.
     """
 
     sample_id: str
@@ -142,7 +142,7 @@ class SafetyFigure:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What is wrong in a line, its likely cause, what to try, and the figures that this rests on."""
+    """Advice: a problem in a line, its likely cause, a remedy to try, and the figures that show it."""
 
     title: str
     cause: str
@@ -178,8 +178,8 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """A case that passed in one evaluation and not in the other; `reasons` are those of the one
-    that failed.
+    """A case that passed in only one of two evaluations; `reasons` state why it failed in the
+    other.
     """
 
     query_id: str
@@ -261,8 +261,8 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one part of an evaluation ("generator", "judge", ...) asked of one model, and what that
-    costs in US dollars.
+    """The requests of one part of an evaluation ("generator", "judge", ...) to one model, and their
+    cost in US dollars.
 
     `cached` of the `requests` were answered from the reply store. `usd` is what all of them cost
     where nothing is stored yet; None where the price, or the number of tokens, is unknown.
@@ -282,8 +282,8 @@ _STEPS_OF_A_QUESTION = ("rewriter", "reranker")  # parts of a cost that each que
 
 
 def total_cost(costs: Sequence[Cost], part: str = "") -> float | None:
-    """Return the sum in US dollars of all costs, or of those of one part; None where one of them is
-    unknown.
+    """Return the sum of all costs in US dollars, or of the costs of one part; None if one of them
+    is unknown.
 
     >>> cost = Cost("judge", "openai:mine", 3, 0, 900, 60, None)
     >>> total_cost([cost]), total_cost([cost], "generator")
@@ -299,7 +299,7 @@ def added(amounts: Sequence[float | None]) -> float | None:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Decisions:
-    """What an evaluation decided beyond the scores of its questions, as verdicts.json holds it.
+    """The decisions of an evaluation beyond the scores of its questions, as in verdicts.json.
 
     `verdicts` has for each question the fields of `CaseResult` that are decided or labelled, but
     for its answer and scores: query_id -> name -> value; empty fields may be left out.
@@ -377,10 +377,10 @@ def cost_facts(costs: Sequence[Cost], answers: Sequence[Answer]) -> dict[str, fl
     of a result.
 
     `cost_usd` is the sum of `costs`; `generator_cost_usd` and `judge_cost_usd` are two of its
-    parts, and so are `rewriter_cost_usd` where questions were rewritten and `reranker_cost_usd` where
-    a server ordered what was found. Each is 0 without a language
-    model and None where a price is unknown. `generate_ms` is the median time of the replies that
-    were waited for, None where all came from the store.
+    parts, and so are `rewriter_cost_usd` if questions were rewritten and `reranker_cost_usd` if a
+    server reranked the chunks. Each is 0 without a language model and None where a price is
+    unknown. `generate_ms` is the median time of the replies that were waited for, None where all
+    came from the store.
 
     >>> cost_facts([], [Answer("q1", "Yes.")])
     {'cost_usd': 0.0, 'generator_cost_usd': 0.0, 'judge_cost_usd': 0.0, 'generate_ms': None}
@@ -404,8 +404,8 @@ def cost_facts(costs: Sequence[Cost], answers: Sequence[Answer]) -> dict[str, fl
 
 
 def questions_cost(facts: Mapping[str, Any]) -> float | None:
-    """Return what a user pays for the questions of a result, in US dollars: its answers and the steps
-    of its searches, from `cost_facts`. None where a price is unknown.
+    """Return the cost of the questions of a result in US dollars: of the answers and of the steps
+    of the searches, from `cost_facts`. None if a price is unknown.
 
     >>> questions_cost({"generator_cost_usd": 0.5, "judge_cost_usd": 5.0, "reranker_cost_usd": 0.25})
     0.75

@@ -236,7 +236,7 @@ def _measures_to_compare(
     measures = []
     for name in baseline.scores.dropna(subset=["value"])["measure"].unique():
         is_shown = name in HEADLINE or name in targets or perspective_of(name) == "own"
-        # the parts of the overall are measures of their own, and McNemar's test is about pass_rate
+        # parts of the overall are separate measures, and McNemar's test is about pass_rate
         is_compared_elsewhere = name.startswith("overall_") or name == "pass_rate"
         is_left_out = name in left_out or ("span:" in left_out and name.startswith("span:"))
         if name in scored and is_shown and not is_compared_elsewhere and not is_left_out:

@@ -96,8 +96,9 @@ def ask_all(
         spec: the options of the evaluation.
         criteria: the criteria of the judge; () = the criteria that the spec names.
         journal: a file or folder in which the answers of a service are kept as they come, so that
-            the same call continues after an interruption; "" keeps nothing. Recorded answers and
-            those of the built-in pipeline (whose paid replies are in the reply store) are not kept.
+            the same call continues after an interruption; "" keeps nothing. Recorded answers, and
+            answers of the built-in pipeline (whose paid replies are in the reply store), are not
+            kept.
     """
     judge = check_llm(spec.judge) if spec.judge else None
     if journal and not Path(journal).suffix:
@@ -201,14 +202,14 @@ def answer_all(
     """Ask a system every question of the dataset.
 
     Args:
-        dataset: the questions, and the documents where the system does not hold its own.
-        system: asked one by one, or all at once where it has `answer_many`.
+        dataset: the questions, and the documents if the system has none.
+        system: asked one by one, or all at once if it has `answer_many`.
         concurrency: questions asked at a time.
         timeout_s: seconds that a reply of the pipeline's language model may take.
         timed: questions that are asked one at a time, before the others, for the latency: this many
-            within a minute, and every one that has a latency budget. What is asked at the same time
-            waits in a queue. No question is asked twice, but for the pipeline without a language
-            model, which answers all questions in one batch.
+            within a minute, and every one that has a latency budget. Questions that are asked at
+            the same time wait in a queue. No question is asked twice, but for the pipeline without
+            a language model, which answers all questions in one batch.
         attacks: also put the dataset's safety inputs, attacks and harmless ones, to a system that
             answers questions.
     """
@@ -230,8 +231,8 @@ def answer_all(
 
 
 def _without_own_documents(output: SystemOutput) -> SystemOutput:
-    """Return the output with each question that is a document itself left out of its own ranking,
-    as `beir` does; a DataWarning counts them.
+    """Return the output without questions that are documents in their own rankings, as `beir` does;
+    a DataWarning counts them.
     """
     own = _own_questions(output.dataset)
     doc_of = {chunk.chunk_id: chunk.doc_id for chunk in output.chunks} if own else {}

@@ -150,14 +150,14 @@ class Result(Decisions, metaclass=Suggesting):
     reads.
 
     `config` holds plain data: "made_at" (the time, ISO 8601), "parameters" (of the configuration),
-    "dataset" (name, split, fingerprint, numbers of documents and safety samples; "recipe" where it
-    was generated), "questions" (query_id -> text), "system" and "settings" (what was evaluated, and
-    how), "facts" (such as "chunks", their number), "environment", and "series" and "client" where
-    RAGBENCH_SERIES and RAGBENCH_CLIENT name them. `run` ranks documents. `scores` has the columns
-    query_id, measure, value (NaN = unscored). `timings` holds seconds per stage. `diagnosis` has a
-    row per question with its first cause of failure (see `ragbench.diagnose`). `output` is what the
-    system gave with what it was made from (such as its chunks); None in a result that was loaded.
-    `folder` is where a result was loaded from, by which its paths are found again.
+    "dataset" (name, split, fingerprint, numbers of documents and safety samples; "recipe" if it was
+    generated), "questions" (query_id -> text), "system" and "settings" (of the evaluation), "facts"
+    (such as "chunks", their number), "environment", and "series" and "client" where RAGBENCH_SERIES
+    and RAGBENCH_CLIENT name them. `run` ranks documents. `scores` has the columns query_id,
+    measure, value (NaN = unscored). `timings` holds seconds per stage. `diagnosis` has a row per
+    question with its first cause of failure (see `ragbench.diagnose`). `output` is the system's
+    output with its sources (such as its chunks); None in a result that was loaded. `folder` is the
+    folder of a loaded result, to which its paths are relative.
     """
 
     name: str
@@ -238,7 +238,7 @@ class Result(Decisions, metaclass=Suggesting):
     @property
     def seconds(self) -> float:
         """Return how long the evaluation took: the sum of its stages."""
-        # "ask", where it is there, holds the stages of the pipeline
+        # "ask", if present, contains the stages of the pipeline
         within = ("chunk", "index", "search", "generate", "interventions")
         asked = "ask" in self.timings
         stages = self.timings.items()
@@ -336,9 +336,9 @@ class Result(Decisions, metaclass=Suggesting):
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
-        """Return numbers of questions passed, failed and undecided, of doubtful claims where claims
-        were checked (by the judge: where it judged faithfulness, with the quotes that it invented),
-        and of judgements where a judge was asked.
+        """Return numbers of questions passed, failed and undecided; of doubtful claims, if claims
+        were checked (by the judge: if it judged faithfulness, with the quotes that it invented);
+        and of judgements, if there are any.
         """
         # not from `cases`, for which every answer is searched for secrets: a quarter of an evaluation
         verdicts = [self.verdicts.get(query_id, {}) for query_id in self.queries]
@@ -567,20 +567,20 @@ def new_result(
     settings: Mapping[str, Any] | None = None,
     **parts: Any,
 ) -> Result:
-    """Return a `Result` from the parts that the stages gave.
+    """Return a `Result` made of the outputs of the stages.
 
     Args:
         parameters: every parameter of the configuration, plain data.
-        dataset: what it was measured on; its name, split, fingerprint, questions and testset.json
-            are kept.
+        dataset: the evaluated dataset; its name, split, fingerprint, questions and testset.json are
+            kept.
         run: document-level ranking.
         scores: query_id, measure, value, one row per pair; NaN = unscored.
         name: of the configuration.
         facts: further plain numbers, such as {"chunks": 431}.
         system, settings: the system and the options of its evaluation: plain data.
         parts: other fields of `Result`: answers, judgements, timings (seconds per stage), diagnosis
-            (as from `ragbench.diagnose`), and those of `Decisions`; rows are made from the scores
-            where there are none.
+            (as from `ragbench.diagnose`), and the fields of `Decisions`; without rows, rows are
+            made from the scores.
 
     Raises:
         ConfigError: a parameter is not plain data.

@@ -68,7 +68,7 @@ def unknown_option(name: str, known: Iterable[str]) -> str:
 
 
 def split_words(value: Any) -> Any:
-    """Return the words of a text with commas between, or those of a sequence, as a tuple.
+    """Return the words of a text, which are separated by commas, or of a sequence, as a tuple.
 
     >>> split_words("faq, how-to"), split_words(["faq"])
     (('faq', 'how-to'), ('faq',))
@@ -343,8 +343,8 @@ class EvaluationSpec(BaseModel):
         Files and modules are looked for in `folder`, by default the working directory.
 
         Raises:
-            ConfigError: a criterion that cannot be loaded, or one of the user's that needs a judge
-                where none is named.
+            ConfigError: a criterion cannot be loaded, or a criterion of the user needs a judge and
+                none is named.
         """
         criteria = load_criteria(self.criteria, folder=folder)
         if self.judge:
@@ -358,7 +358,7 @@ class EvaluationSpec(BaseModel):
         return tuple(criterion for criterion in criteria if criterion.function is not None)
 
     def replaced(self, **options: Any) -> EvaluationSpec:
-        """Return a copy with these options in place of its own, checked again."""
+        """Return a copy with these options replaced, checked again."""
         return type(self)(**{**dict(self), **options})
 
 
@@ -371,8 +371,8 @@ def _problem(exc: ValidationError) -> str:
 
 
 def plain_type(field: FieldInfo) -> type:
-    """Return the type of a field's value as a notebook, a command line or pytest gives it: bool,
-    int, float or str.
+    """Return the type of a field's value in a notebook, on a command line or in pytest: bool, int,
+    float or str.
 
     >>> plain_type(EvaluationSpec.model_fields["limit"]), plain_type(EvaluationSpec.model_fields["ks"])
     (<class 'int'>, <class 'str'>)
@@ -394,7 +394,7 @@ def parameter_types(name: str) -> tuple[type, ...]:
 
 
 def plain_text(value: Any) -> str:
-    """Return a field's value as the text that gives it again.
+    """Return a field's value as a text from which it is parsed again.
 
     >>> plain_text((1, 5)), plain_text({"R@5": 0.5}), plain_text(None)
     ('1,5', 'R@5=0.5', '')
@@ -412,7 +412,7 @@ def option_name(name: str, field: FieldInfo) -> str:
 
 
 def detail(field: FieldInfo, name: str) -> Any:
-    """Return what the field states next to its type: "panel", "flag" or "is_served"."""
+    """Return an entry of the field's metadata: "panel", "flag" or "is_served"."""
     extra = field.json_schema_extra
     return extra.get(name, "") if isinstance(extra, dict) else ""
 
@@ -460,7 +460,7 @@ def select_questions(dataset: Dataset, spec: EvaluationSpec) -> Dataset:
     dataset = dataset.sample(spec.limit, spec.seed) if spec.limit else dataset
     if dataset.qrels.keys() <= dataset.queries.keys():
         return dataset
-    return dataset.select([*dataset.queries])  # judgements of what is not asked are not scored
+    return dataset.select([*dataset.queries])  # judgements of other questions are not scored
 
 
 def select_suite(dataset: Dataset, suite: str) -> Dataset:

@@ -1,6 +1,7 @@
-"""Targets: what a measure, or a single question, has to reach.
+"""Targets: thresholds for measures, and for single questions.
 
-The defaults are in targets.toml next to this file, those of published designs in presets.toml.
+The defaults are in targets.toml next to this file, the defaults of published designs in
+presets.toml.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ class Targets:
         )
 
     def without(self, names: Iterable[str]) -> Targets:
-        """Return the same without ragbench's own targets of these measures; what the user named
-        stays.
+        """Return the targets without ragbench's defaults for these measures; targets of the user
+        are kept.
         """
         gone = self.defaults.intersection(names)
         measures = {name: self.measures[name] for name in self.measures if name not in gone}

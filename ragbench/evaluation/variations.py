@@ -90,7 +90,7 @@ def _ask_changed(
     """Ask a system changed questions and return the answers, aligned with `cases`."""
     if isinstance(system, Pipeline):
         system = system.with_llm(system.llm)
-    # ids of their own: answers to the unchanged questions may be kept by id
+    # new ids, since answers to the unchanged questions may be kept by id
     renamed = [replace(case, query_id=f"{case.query_id}~{name}") for case in cases]
     questions = replace(dataset, cases=renamed, qrels={})
     answers = ask(
