@@ -145,7 +145,7 @@ def scale_of(
 
 
 def is_amount(measure: str) -> bool:
-    """Return True if a measure counts time, money or texts: it decides only where it is named.
+    """Return True if a measure counts time, money or texts: it decides only if the user names it.
 
     >>> [is_amount(name) for name in ("latency_ms", "totalTokens", "faithfulness", "answer_relevancy")]
     [True, True, False, False]

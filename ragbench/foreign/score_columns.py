@@ -90,8 +90,8 @@ class Scored(NamedTuple):
 class ScoreTable:
     """The answers of one system with their scores.
 
-    `columns` are the names in its file, `place` is the path of the file or directory; both are empty
-    where there is none.
+    `columns` are the names in its file, `place` is the path of the file or directory; both are
+    empty if there is none.
     """
 
     name: str

@@ -67,9 +67,9 @@ def conclude_tables(
 ) -> Conclusion:
     """Return what tables of scores show, and the one next step.
 
-    Missing scores are left out. Where systems lack scores of different numbers of answers, they are also
-    counted as failures, the worst value of the measure; what is worse for the systems next to the
-    baseline decides.
+    Missing scores are left out. If systems lack different numbers of scores, missing scores are
+    also counted as failures, with the worst value of the measure; of both computations, the worse
+    one for the compared systems decides.
 
     Args:
         sources: files or objects as `load_scores` takes them; each is a system, or has a column of
@@ -82,8 +82,8 @@ def conclude_tables(
         alpha: the probability of a wrong decision.
         bounds: measure -> (low, high), of measures that are not known.
         lower, higher: measures of which a lower, or a higher value is better.
-        labels: verdicts of people on some of the questions, as a table: the evidence then states what
-            they show (`labelled_difference`).
+        labels: verdicts of people on some of the questions, as a table: the evidence then states
+            the difference by these labels (`labelled_difference`).
         is_gate: refuse to decide by another measure than the one that decides in the baseline.
 
     Raises:
@@ -515,8 +515,8 @@ def _key(question: str, paired: PairedTables) -> str:
 
 
 def _labels(labels: Any, first: str, second: str) -> dict[str, float]:
-    """Return people's value of the second system minus that of the first, by the id and by the folded
-    text of each question.
+    """Return the difference of people's values, second system minus first, by the id and by the
+    folded text of each question.
 
     Raises:
         ConfigError: a system has no column or rows.
