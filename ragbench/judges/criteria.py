@@ -133,9 +133,9 @@ def judge(
 
     - "correctness": does the answer agree with the reference answer? 1 or 0; unscored ("excluded")
       where the judge finds the reference wrong or incomplete.
-    - "relevance": how much of it is about what was asked? 0, 0.25, 0.5, 0.75 or 1; neither truth nor
+    - "relevance": how much of it is about the question? 0, 0.25, 0.5, 0.75 or 1; neither truth nor
       completeness plays a part.
-    - "completeness": how much of what was asked does it answer? The same levels.
+    - "completeness": how much of the question does it answer? The same levels.
     - "faithfulness": the fraction of its claims that the retrieved chunks support (hallucination is
       1 minus this). The judge quotes the evidence of each claim, and a claim whose quote is in no
       chunk counts as unsupported; the explanation lists the unsupported claims, and the quote and
@@ -151,9 +151,9 @@ def judge(
 
     The judge sees the earlier turns of a conversation (`Case.turns`), the latest 12,000 characters;
     "faithfulness" and "context_recall" count them as one more document. The criteria are in
-    `ragbench/judges/criteria.toml`. Foreign text, such as the answer, is between tags that it cannot
-    close, and a verdict that is copied from it does not count; a judge that obeys an order in it and
-    writes a verdict of its own is not recognised (`judge_audit` measures it). The judge sees the
+    `ragbench/judges/criteria.toml`. Foreign text, such as the answer, is between tags that it
+    cannot close, and a verdict that is copied from it does not count; a judge that obeys an order
+    in it and writes a new verdict is not recognised (`judge_audit` measures it). The judge sees the
     first 12,000 characters of an answer; the explanation notes a longer one.
 
     Some judgements need no request and have a `state`: an abstention, a refusal or an empty answer
@@ -453,8 +453,8 @@ def judgeable(
     Raises:
         DataError: an answer belongs to an unknown question or chunk.
     """
-    # No chunks are given for external systems, which bring passages of their own in the answers:
-    # contexts are then looked up only for a criterion that shows them to the judge.
+    # No chunks are given for external systems, whose answers carry their passages: contexts are
+    # then looked up only for a criterion that shows them to the judge.
     looks_up_contexts = bool(chunks) or "contexts" in criterion.shows
     materials = materials_of(answers, dataset, chunks, contexts=looks_up_contexts)
     return [

@@ -242,15 +242,15 @@ def read_verdicts(
 ) -> dict[str, BaseModel | UnreadableError]:
     """Return criterion -> its verdict, or the error that states why it cannot be read.
 
-    An object counts only if the reply begins or ends with it, on lines of its own; in prose, in a
+    An object counts only if the reply begins or ends with it, on separate lines; in prose, in a
     fence next to prose, in quotation marks, or after "it says:", it may be quoted from the judged
     text. Several verdicts on a criterion must agree, in any form and place, and each be complete. A
     reply with a broken JSON object is unreadable: its content might be a verdict planted by the
-    judged text. A refusal is unreadable, too. A verdict in words next to an object may contradict it
-    ("Verdict: FALSE"), but words alone are no verdict. A criterion judged alone may lack its name
-    around the object. A reply that was `cut` at its limit is read only if it begins with its object.
-    A verdict that is an object in the `material`, the texts that the judge was shown, is a copy and
-    not the judge's.
+    judged text. A refusal is unreadable, too. A verdict in words next to an object may contradict
+    it ("Verdict: FALSE"), but words alone are no verdict. A criterion judged alone may lack its
+    name around the object. A reply that was `cut` at its limit is read only if it begins with its
+    object. A verdict that is an object in the `material`, the texts that the judge was shown, is a
+    copy and not the judge's.
     """
     text = without_fence(without_thoughts(reply))
     if cut and not _BEGINS_WITH_OBJECT.match(text):
