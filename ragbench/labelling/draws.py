@@ -184,7 +184,7 @@ def _numbers_in_draw(drawn_rows: pd.DataFrame, order: Sequence[str]) -> dict[str
     """
     numbers = drawn_rows["number"].astype(int)
     first_numbers = numbers.groupby(drawn_rows["query_id"]).min().sort_values()
-    number_of: dict[str, int] = first_numbers.to_dict()
+    number_of = {str(query_id): number for query_id, number in first_numbers.items()}
     next_number = max(number_of.values(), default=0) + 1
     for query_id in order:
         if query_id not in number_of:
@@ -403,7 +403,7 @@ def _of_documents(
     """Return question -> the difference of a ranking measure by people's relevance labels.
 
     `labels` are a frame with query_id, doc_id and value (a grade), or the rows of a sheet of
-    documents, whose labels are added to those of `dataset`.
+    documents, whose labels are added to the labels of `dataset`.
     """
     labels = pd.DataFrame(labels)
     if "doc_id" in labels:

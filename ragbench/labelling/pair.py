@@ -1,4 +1,4 @@
-"""The two results between which people's labels decide: which two, and what the labels show so far."""
+"""The two results that people's labels compare: their choice, and the findings so far."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def pair_to_label(
 
     Args:
         results: the results of a sweep.
-        criterion: what is labelled: a criterion of answers or a ranking measure.
+        criterion: a criterion of answers or a ranking measure, by which the answers or documents
+            are labelled.
         configurations: parts of the two names, with a comma between them; "" means the baseline
             and the best other configuration, by the first measure of the criterion that the
             results have.
@@ -70,7 +71,7 @@ def label_findings(
         results: one result or the two between which to decide.
         decision: what `trust` returned for them.
         sheet: the rows of `read_sheet`.
-        criterion: what was labelled.
+        criterion: the criterion of the labels.
     """
     names = " against ".join(result.name for result in reversed(results))
     lines = [f"**{names}:** {decision.sentence}"]

@@ -36,8 +36,8 @@ class QuestionWidget(anywidget.AnyWidget):
     line of a cell.
 
     Each question is in the file, with its gold evidence, before the next one is begun; opening the
-    file again shows what is stored, to be edited or deleted. Nothing is written before the first
-    question. An existing test set in any form that `load_testset` reads can be continued too.
+    file again shows the stored questions, to be edited or deleted. Nothing is written before the
+    first question. An existing test set in any form that `load_testset` reads can be continued too.
     Evidence is marked with the mouse; or in the text with the arrow keys, sentence by sentence, and
     Enter; or as a quote that is pasted.
 

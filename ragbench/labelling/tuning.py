@@ -229,7 +229,7 @@ def _agreement(
         ModelError: a request failed, and this is not a dry run.
     """
     agreements = [0.0] * len(materials)
-    # Criterion has eq=False: each object is a key of its own, also next to one with equal fields.
+    # Criterion has eq=False: objects with equal fields are different keys.
     for criterion in dict.fromkeys(criteria):
         rows = [i for i, other in enumerate(criteria) if other is criterion]
         judged = judged_materials([materials[i] for i in rows], criterion, model, **asking)

@@ -152,7 +152,7 @@ class LabelWidget(anywidget.AnyWidget):
         row["note"] = note
 
     def _hear(self, _: Any, content: Mapping[str, Any], __: Any) -> None:
-        """Save what the form sends about an item, and confirm it; the form shows an error."""
+        """Save the verdict or note that the form sends, and confirm it; the form shows an error."""
         reply: dict[str, Any] = {"serial": content.get("serial", 0), "message": ""}
         try:
             reply["message"] = self._do(
