@@ -1,9 +1,9 @@
 """Language models behind one protocol: providers, many requests at once, the reply store, prices.
 
-`load_llm(name)` gives a model, `generate_many(llm, prompts)` asks it. Every reply is stored before
+`load_llm(name)` loads a model, `generate_many(llm, prompts)` asks it. Every reply is stored before
 it is used (`ragbench.store.replies`), so that the same request is never paid for twice. `Settings`
-say what of the store is used and what may be spent; where none are given, they come from the
-environment. `dry_run` counts what code would ask.
+say how the store is used and how much may be spent; by default, they come from the environment.
+`dry_run` counts the requests that code would send.
 
 The names are in `__init__.pyi`; each is loaded when it is first used.
 """

@@ -1,8 +1,8 @@
 """A dry run: the same code runs, and its requests to language models are counted instead of sent.
 
 The requests are not guessed. Replies that the store has are real; for each other one there is a
-stand-in, and what is built on a stand-in (a verdict on an answer still to be written) is counted
-too, as uncertain.
+stand-in, and requests that depend on a stand-in (a verdict on an answer still to be written) are
+counted too, as uncertain.
 """
 
 from __future__ import annotations
@@ -138,8 +138,8 @@ def dry_run() -> Iterator[DryRun]:
     """Run the code inside without sending anything, and count its requests.
 
     Also systems under test that are not ragbench's own (services, functions) are not asked. It
-    holds for all threads of this process. What comes out of the code are stand-ins, of no use for
-    anything but their number.
+    holds for all threads of this process. The code gets stand-ins, of which only the number is of
+    use.
 
     >>> from ragbench.llms import generate_many, load_llm
     >>> with dry_run() as plan:

@@ -61,9 +61,9 @@ _NO_MONEY = ("insufficient_quota", "credit balance", "billing_hard_limit")
 class RequestError(ModelError):
     """A request without a reply; `failure` is its kind.
 
-    `status` is HTTP's, 0 where there was none, and `body` the server's reply. `tries` is how often
-    this may be tried in all (1: never again), `wait_s` how long the server asks to wait. `stop`:
-    any other request to this model would fail alike, `paid` that the server may have done the work.
+    `status` is HTTP's, 0 without one, and `body` the server's reply. `tries` is how often this may
+    be tried in all (1: never again), `wait_s` how long the server asks to wait. `stop`: any other
+    request to this model would fail alike, `paid` that the server may have done the work.
     """
 
     def __init__(
@@ -117,8 +117,8 @@ class Reader:
         return scrubbed(text, self.secrets)
 
     def in_form(self, form: type[Form], text: str) -> Form:
-        """Return the JSON of a paid reply in its documented form; raises RequestError where it has
-        another.
+        """Return the JSON of a paid reply in its documented form; raises RequestError if it has
+        another form.
         """
         with suppress(ValueError, RecursionError):
             # Some servers begin with a byte order mark.

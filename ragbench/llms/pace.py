@@ -43,7 +43,7 @@ class Pace:
         """Wait until one more request may be sent, and yield the seconds that it may take in all;
         `n_at_once` requests are sent together with it.
 
-        The request is sent inside, in this thread. Raises RequestError where it raises one, and
+        The request is sent inside, in this thread. Raises RequestError if the request does, and
         InterruptedError once `stop` is set.
         """
         turn = self._begin(timeout_s, stop, n_at_once)

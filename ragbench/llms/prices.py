@@ -100,8 +100,8 @@ def cost_of(completion: Completion) -> float | None:
     unknown.
 
     A cached completion cost nothing this time, but the configuration that asks for it costs this
-    much wherever it runs first. Unknown are the cost of a model without a price and that of a reply
-    without usage figures.
+    much wherever it runs first. The cost is unknown if the model has no price or the reply no usage
+    figures.
 
     >>> cost_of(Completion("Yes.", "anthropic:claude-haiku-4-5", input_tokens=1_000, output_tokens=200))
     0.002

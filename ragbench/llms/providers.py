@@ -56,9 +56,9 @@ def load_llm(
 
     "openai" is any OpenAI-compatible server; "env" takes provider and model from the environment
     (see this module). Replies go through the reply store. Nothing is sent and no model is loaded
-    before the first request that the store cannot answer. Without `settings` those of the
-    environment hold (`current_settings`). Raises ConfigError when something is missing, and states
-    what to set.
+    before the first request that the store cannot answer. Without `settings`, the settings of the
+    environment are used (`current_settings`). Raises ConfigError when something is missing, and
+    states what to set.
 
     One of your own is an `LLM`, a function from a prompt to a text (or a `Completion`), or
     "package.module:attribute", which names one. Its replies are not stored.
@@ -145,7 +145,7 @@ def check_llm(name: str | LLM | Callable[[str], Any]) -> LLM:
 def parse(name: str) -> tuple[str, str]:
     """Return provider and model of a name; "env" is looked up.
 
-    A model that Anthropic has retired gives its successor, with a DataWarning, unless
+    For a model that Anthropic has retired, its successor is loaded, with a DataWarning, unless
     RAG_EVAL_ANTHROPIC_BASE_URL or ANTHROPIC_BASE_URL names another server, which may still have it.
 
     >>> parse("ollama:llama3.1:8b")
@@ -173,7 +173,7 @@ def parse(name: str) -> tuple[str, str]:
 
 
 def provider_hint(name: str) -> str:
-    """Return the whole name of a model that is named without its provider; "" where none is known.
+    """Return the whole name of a model that is named without its provider; "" if none is known.
 
     >>> provider_hint("gpt-4o-mini")
     ". Write 'openai:gpt-4o-mini'"
@@ -185,8 +185,8 @@ def provider_hint(name: str) -> str:
 
 
 def named_model(name: str = "", provider: str = "", model: str = "") -> str:
-    """Return one name of a model from its parts; what is left out comes from RAG_EVAL_*. "" where
-    nothing is given.
+    """Return one name of a model from its parts; missing parts come from RAG_EVAL_*. "" if no part
+    is given.
 
     >>> named_model("", "anthropic", "claude-haiku-4-5"), named_model("anthropic:claude-haiku-4-5"), named_model("")
     ('anthropic:claude-haiku-4-5', 'anthropic:claude-haiku-4-5', '')
@@ -213,7 +213,7 @@ def named_model(name: str = "", provider: str = "", model: str = "") -> str:
 
 
 def unavailable(name: str = "env") -> str:
-    """Return why the model of that name cannot be asked here, in words; "" where it can.
+    """Return why the model of that name cannot be asked here, in words; "" if it can.
 
     No model named, no key, an optional package that is not installed, or no server that takes
     connections at its address (for up to two seconds; a provider's own address on the

@@ -170,7 +170,7 @@ def _introduces_quotation(text: str) -> bool:
 
 def stated(text: str, spans: Sequence[tuple[int, int]]) -> list[bool]:
     """Return for each object of a reply whether the reply states it: begins or ends with it, on
-    lines of its own.
+    separate lines.
 
     Any other object may be quoted from the texts that the model was shown; so is one after "it
     says:" and the like.

@@ -19,7 +19,7 @@ class ScriptedLLM:
     """Replies from a list, in order, or from a function of the prompt.
 
     A reply is a text, a mapping (which becomes JSON text) or a whole Completion. Tokens are counted
-    as words, latency is 0. `prompts` and `systems` hold what was asked, in order. Nothing goes
+    as words, latency is 0. `prompts` and `systems` hold all requests, in order. Nothing goes
     through the reply store. When a list has no reply left, `generate` raises ModelError.
 
     >>> llm = ScriptedLLM(["Paris.", {"verdict": True}])

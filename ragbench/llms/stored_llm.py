@@ -76,9 +76,9 @@ class StoredLLM:
         """Return the model's reply, from the store if the same was asked before; raises ModelError
         if no reply can be had.
 
-        `schema` (a JSON schema) makes the text JSON of that form where the provider can, and asks
-        for it where it cannot: check what comes. `sample` numbers repetitions of one question (0,
-        1, ...), each stored for itself.
+        `schema` (a JSON schema) makes the text JSON of that form if the provider supports schemas;
+        else the prompt asks for it, so check the reply. `sample` numbers repetitions of one
+        question (0, 1, ...), each stored for itself.
         """
         request = self.request(prompt, system, max_tokens, temperature, schema, sample)
         return self.known([request])[0] or self.fetch(request)
