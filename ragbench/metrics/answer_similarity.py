@@ -49,7 +49,7 @@ _DECIMAL = re.compile(r"\d[.,]\d")
 
 _OPERATOR = re.compile(r"[=+^<>|~&@#*]")
 
-# What a name and its signs have before a single letter or abbreviation is a word of its own: the
+# The text before a single letter or abbreviation of a name, with its signs, is a separate word: the
 # letters of "C#", "C++", "A+", "A*", "R&D", "T-shirt" and "Objective-C" are parts of other names.
 _NAME_WITH_SIGNS = regex.compile(
     r"(?<![\w&])[^\W\d_]{1,3}(?:&[^\W\d_]{1,3})+(?![\w&])"
@@ -74,8 +74,8 @@ def token_f1(answer: str, reference: str) -> float:
     As in SQuAD (Rajpurkar et al. 2016): words after lower-casing and removing punctuation and the
     articles a, an, the, counted as often as they occur in both. For ASCII this is SQuAD's own
     number; beyond it, letters are compared after NFKC and case folding, punctuation of every script
-    is dropped, and scripts without spaces (Chinese, Japanese, Thai ...) count by character. Where
-    no word is left of either text, it is 1 if they are equal, else 0.
+    is dropped, and scripts without spaces (Chinese, Japanese, Thai ...) count by character. If
+    neither text has a word left, it is 1 if they are equal, else 0.
 
     >>> token_f1("The tower is in Paris, France.", "in Paris")
     0.5714285714285715
@@ -95,11 +95,11 @@ def gold_fact_coverage(answer: str, facts: Sequence[Sequence[str]]) -> float:
     A fact is a sequence of wordings: the fact itself, then aliases. A wording is stated if the
     answer contains its words in a row, ignoring case and punctuation, and not as part of longer
     words. Of a wording of three words or more, one or two other words of the sentence may lie
-    between its words: function words, or where it has a number any but numbers and denials: "15
-    days vacation" is stated by "15 days paid vacation". A number is one word, with its sign and
-    decimals: "3" is not stated by "3.5", "13" or "-3"; "1,000", "1 000" and "1'000" are "1000". A
-    wording with operators, such as "2**n" or "C++", or without letters and digits, such as "**",
-    must match exactly but for case and white space.
+    between its words: function words, or, if the wording has a number, any words but numbers and
+    denials: "15 days vacation" is stated by "15 days paid vacation". A number is one word, with its
+    sign and decimals: "3" is not stated by "3.5", "13" or "-3"; "1,000", "1 000" and "1'000" are
+    "1000". A wording with operators, such as "2**n" or "C++", or without letters and digits, such
+    as "**", must match exactly but for case and white space.
 
     >>> facts = [["1889"], ["300 m", "330 metres", "330 m"], ["Eiffel", "G. Eiffel"]]
     >>> gold_fact_coverage("It opened in 1889, and is 330 m tall.", facts)

@@ -34,8 +34,8 @@ def score_chunks(
       mean of these; higher is better. Only sentences wholly within the chunk count, and only chunks
       with two or more; NaN in a language that `embedder` does not know.
     - boundary_cuts: the fraction of chunk boundaries inside a sentence, in [0, 1]; lower is better.
-      Boundaries are the start and the end of each chunk, other than those of the document's first
-      and last sentence.
+      Boundaries are the start and the end of each chunk, except the start of the document's first
+      sentence and the end of its last.
 
     >>> from ragbench.types import Document
     >>> dataset = Dataset("demo", "test", {"d": Document("d", "One two three. Four five.")}, [], {})

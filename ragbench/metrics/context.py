@@ -48,8 +48,8 @@ def score_context(
     """Score the context behind each answer: columns query_id, measure, value; by measure, then in
     the order of cases.
 
-    In [0, 1] except fact_dispersion; * marks what is better when lower. None measures whether the
-    context is about the question.
+    In [0, 1] except fact_dispersion; * marks measures of which a lower value is better. None
+    measures whether the context is about the question.
 
     - ngram_redundancy*: word 3-grams that two texts share (`ngram_redundancy`).
       tfidf_redundancy*: their similarity (`tfidf_redundancies`) by the documents of the corpus, at
@@ -160,10 +160,10 @@ def ngram_redundancy(texts: Sequence[str]) -> float:
     better.
 
     For two texts: the distinct 3-grams of words that both have, divided by the 3-grams of the text
-    that has fewer (the overlap coefficient of Szymkiewicz and Simpson), so a text within a longer one
-    gives 1. The result is the mean over all pairs (of a context of more than 200 texts, over the
-    pairs of at most 200 of them, evenly spread). A text of fewer than three words is one n-gram;
-    one without words shares nothing. One text: 0. No text: NaN.
+    that has fewer (the overlap coefficient of Szymkiewicz and Simpson), so it is 1 for a text
+    within a longer one. The result is the mean over all pairs (of a context of more than 200 texts,
+    over the pairs of at most 200 of them, evenly spread). A text of fewer than three words is one
+    n-gram; one without words shares nothing. One text: 0. No text: NaN.
 
     >>> ngram_redundancy(["the tower opened in 1889", "it opened in 1889 in Paris"])
     0.333333333
@@ -192,9 +192,9 @@ def tfidf_redundancies(contexts: Sequence[Sequence[str]], background: Sequence[s
 
     Mean cosine over all pairs of TF-IDF vectors as of scikit-learn's TfidfVectorizer, with the
     document frequencies of `background`, such as the documents of the corpus. By the df of the
-    texts themselves, words like "the" alone would give unrelated English passages 0.2, by that of a
-    corpus 0.1 (medians over 150 questions each on CLAPNQ and SQuAD, five chunks of 256 tokens). One
-    text: 0. No text: NaN.
+    texts themselves, words like "the" alone would give unrelated English passages 0.2, by the df of
+    a corpus 0.1 (medians over 150 questions each on CLAPNQ and SQuAD, five chunks of 256 tokens).
+    One text: 0. No text: NaN.
 
     >>> [round(value, 3) for value in tfidf_redundancies([["the red tower", "the red bridge"]], ["the", "the", "red"])]
     [0.443]

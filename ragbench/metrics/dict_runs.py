@@ -1,9 +1,9 @@
 """The ranks of judged documents, straight from dicts of judgements and scores.
 
-A frame of a run costs more time than its measures. Here the ids stay where they are: each row of
-the run looks up its grade in the dict of its query, and only scores and grades become arrays.
-Whatever needs a check, a warning or an error goes the way of the frames
-(`ragbench.metrics.trec`), which gives the same digits.
+A frame of a run costs more time than its measures. Here the ids are not copied: each row of the run
+looks up its grade in the dict of its query, and only scores and grades become arrays. Runs that
+need a check, a warning or an error are scored as frames (`ragbench.metrics.trec`), with the same
+digits.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ them out."""
 def weighted_overall(
     parts: Mapping[str, float], *, weights: Mapping[str, float] = WEIGHTS
 ) -> float:
-    """Return the weighted mean of the parts that are scored, in [0, 1]; higher is better; NaN where
+    """Return the weighted mean of the parts that are scored, in [0, 1]; higher is better; NaN if
     none is.
 
     A part that is better when lower counts as 1 - its value. Parts that are NaN or missing (no
@@ -279,7 +279,7 @@ def overall_parts(
         "llm_correctness": score("llm_correctness"),
         "keyword": keyword_coverage(wording(answer), case.required_keywords),
         "expected_document": score("expected_document"),
-        # citation_accuracy would depend on a threshold of its own
+        # citation_accuracy would need another threshold
         "citation": 0.0 if uncited else score("citation_content"),
         "hallucination": round(1 - score("claim_support"), 9),
         "llm_hallucination": round(1 - score("llm_faithfulness"), 9),
@@ -306,7 +306,7 @@ def failure_reasons(
     """List the reasons why an answer does not pass; none if it passes.
 
     In this order: no answer or a failed one; an abstention where an answer was due; another outcome
-    than the expected one; parts below their thresholds (`shortfalls`), naming what is missing; a
+    than the expected one; parts below their thresholds (`shortfalls`), with the missing items; a
     forbidden claim; flags and citations that the case asks for; a latency budget. `relevant` are
     the case's documents with their grades, to be named; `figures` the latencies of all questions,
     from `latency_figures`.

@@ -3,7 +3,7 @@ trec_eval has them.
 
 Measures are named as in ir_measures: a name, and the depth after an @ ("nDCG@10", "R@5", "RR");
 "P(rel=2)@5" counts documents of grade 2 or more as relevant. All are in [0, 1], higher is better.
-The rules are those of trec_eval:
+The rules are trec_eval's:
 
 - a document is relevant if its grade is 1 or more (or `rel`); nDCG takes the grade itself as gain,
   discounted by log2(rank + 1);
@@ -15,8 +15,8 @@ The rules are those of trec_eval:
   unanswerable question) is unscored: NaN, counted by `summarise` and left out of its mean.
 
 Ids become numbers, and only the ranks of the judged documents are computed. Sums add up in the
-order of the ranks, as those of trec_eval, so that the values are equal to its own to the last
-digit; tests compare the two.
+order of the ranks, as in trec_eval, so that the values are equal to its values to the last digit;
+tests compare the two.
 """
 
 from __future__ import annotations
@@ -432,8 +432,8 @@ def _warn_of_exchange(judged: pd.DataFrame, ranked: pd.DataFrame) -> None:
 def _warn_of_foreign_ids(
     query_ids: Sequence[str], judged: pd.DataFrame, ranked: pd.DataFrame
 ) -> None:
-    """Warn that no query of the run is judged, or that its ids are those of chunks where documents
-    are judged.
+    """Warn that no query of the run is judged, or that the run has ids of chunks and the judgements
+    ids of documents.
     """
     scored = ranked["query_id"].unique().tolist()
     if scored and set(query_ids).isdisjoint(scored):
@@ -480,7 +480,7 @@ def ceilings(
 
 
 def _joined(qrels: Any, judged: pd.DataFrame, ranked: pd.DataFrame) -> JudgedRun:
-    """Number the ids of both; queries are in their order, also those of a dictionary that have no
+    """Number the ids of both; queries are in their order, also queries of a dictionary without a
     judgement.
     """
     query_ids: list[str] = list(qrels) if isinstance(qrels, Mapping) else []
@@ -590,7 +590,8 @@ def one_of_each(
 def retrieval_levels(
     dataset: Dataset, *, chunk_run: Run | None = None, chunks: Sequence[Chunk] = ()
 ) -> tuple[str, ...]:
-    """Return those of "document", "span" and "chunk" that these labels and this run can be scored at.
+    """Return the levels among "document", "span" and "chunk" at which these labels and this run can
+    be scored.
 
     Chunk labels name chunks of one system: they are only used if the run holds at least one of
     them.

@@ -29,10 +29,10 @@ def score_interventions(
     first of llm_correctness, gold_fact_coverage and token_f1 that is known is at least 0.5. Unscored
     (NaN) are failed requests and questions that cannot show it.
 
-    "correct:<name>" is 1 where the answer is correct by the question's own labels, else 0, also after
-    "untouched", so that all are compared on the same questions: what the system would answer with
-    perfect retrieval ("gold-only"), what it knows without documents ("empty"), what it still answers
-    although the contexts state something else ("swap-number").
+    "correct:<name>" is 1 where the answer is correct by the question's own labels, else 0, also
+    after "untouched", so that all are compared on the same questions: how it answers with perfect
+    retrieval ("gold-only"), without documents, from memory ("empty"), and against contexts that
+    state something else ("swap-number").
 
     Args:
         answers: the untouched ones.

@@ -202,7 +202,7 @@ def evidence_chunks(
     """Return query_id -> the chunks that share at least this fraction of the shorter of a chunk and
     a span: grade 1.
 
-    Evidence in no chunk counts as a chunk of its own, which cannot be found.
+    Evidence in no chunk counts as a further chunk, which cannot be found.
     """
     borders = _chunk_borders(chunks, dataset.cases)
     by_document = grouped(chunks, lambda chunk: chunk.doc_id)

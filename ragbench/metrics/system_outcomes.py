@@ -242,7 +242,7 @@ def score_pipeline(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
 
     In [0, 1], higher is better, but for cost_usd:
 
-    - outcome_correct: 1 where `outcome_of` gives the case's expected outcome, else 0.
+    - outcome_correct: 1 if `outcome_of` returns the case's expected outcome, else 0.
     - required_flags, forbidden_flags_absent: the fraction of the case's flags that are as they
       should be.
     - min_citations: 1 where the answer cites as many contexts as the case asks for, else 0.

@@ -67,8 +67,8 @@ def tidy(query_ids: Sequence[str], measures: Sequence[str], values: Any) -> pd.D
 def tidy_cases(
     cases: Sequence[Case], measures: Iterable[str], rows: Mapping[str, Mapping[str, float]]
 ) -> pd.DataFrame:
-    """Return the tidy frame of query_id -> measure -> value, in the order of the cases; NaN where
-    there is no value.
+    """Return the tidy frame of query_id -> measure -> value, in the order of the cases; NaN for a
+    missing value.
     """
     names, ids = list(measures), [case.query_id for case in cases]
     values = [[rows.get(query_id, {}).get(name, np.nan) for query_id in ids] for name in names]
@@ -99,16 +99,16 @@ def values_by_query(scores: pd.DataFrame) -> dict[str, dict[str, float]]:
     return values
 
 
-# "[2]", "[1][3]" or "[1, 3]" as a word of its own; an index follows a name, as in "d[1]".
+# "[2]", "[1][3]" or "[1, 3]" as a separate word; an index follows a name, as in "d[1]".
 _CITATIONS = re.compile(r"\s(?:\[\d{1,4}(?:,\s*\d{1,4})*\])+(?=[\s.,;:!?]|$)")
 
 
 def context_texts(answers: Sequence[Answer], chunks: Sequence[Chunk] = ()) -> dict[str, list[str]]:
     """Return query_id -> the texts behind the answer's `contexts`, in their order.
 
-    A text is taken from the answer's own `passages` where they hold its id, else from the chunk of
-    that id. Where an answer lists no `contexts`, all its passages count, in their order. Nothing
-    retrieved gives an empty list.
+    A text is taken from the answer's own `passages` if they have its id, else from the chunk of
+    that id. If an answer lists no `contexts`, all its passages count, in their order. The list is
+    empty if nothing was retrieved.
 
     >>> from ragbench.types import Answer, Chunk, Passage
     >>> own = Answer("q1", "It opened in 1889.", passages=(Passage("p7", "Opened in 1889."),))

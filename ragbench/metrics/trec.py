@@ -52,8 +52,8 @@ def read_run(source: Any) -> Run:
     another tool's object.
 
     Objects are frames (`query_id, doc_id, score`, or PyTerrier's `qid, docno, score`), runs of
-    ranx, rows of ir_measures (`ScoredDoc`) and nested dictionaries. The order is that of the
-    scores; the column of ranks is not used, as in trec_eval.
+    ranx, rows of ir_measures (`ScoredDoc`) and nested dictionaries. The order follows the scores;
+    the column of ranks is not used, as in trec_eval.
 
     >>> read_run([("q1", "a", 2), ("q1", "b", 1.5)])
     {'q1': {'a': 2.0, 'b': 1.5}}
@@ -69,8 +69,8 @@ def read_qrels(source: Any) -> Qrels:
     """Read judgements, query_id -> doc_id -> grade, from a file with TREC's four columns or another
     tool's object.
 
-    Also read are BEIR's three columns with a header. Objects are those of `read_run`; PyTerrier's
-    frames have the column `label`.
+    Also read are BEIR's three columns with a header. Objects may have the same forms as for
+    `read_run`; PyTerrier's frames have the column `label`.
 
     >>> import pandas as pd
     >>> read_qrels(pd.DataFrame({"qid": ["q1", "q1"], "docno": ["a", "b"], "label": [2, 0]}))

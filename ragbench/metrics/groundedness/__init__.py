@@ -1,5 +1,4 @@
-"""Groundedness: what an answer claims, cites and counts, compared with the texts that it was made
-from.
+"""Groundedness: the claims, citations and numbers of an answer, compared with its contexts.
 
 Heuristic, deterministic, without a language model: words, names, numbers, denials, and vectors of
 the minilm embedder.

@@ -113,7 +113,7 @@ def _check(case: Case, answer: Answer, texts: list[str], by_id: Mapping[str, Chu
     answer_claims = claims(answer.text)
     cited = []
     for claim in answer_claims:
-        # without marks in the text every claim cites what the system lists
+        # without marks in the text every claim cites all listed contexts
         cited.append(parse_citations(claim, ids) if marked else answer.citations)
     text = without_citations(answer.text, ids)
     earlier_turns = [message["content"] for message in case.history]
@@ -207,13 +207,13 @@ def score_groundedness(
     - citation_content: of the pairs of a claim and a retrieved context that it cites, the fraction
       in which the context contains the claim's terms;
     - citation_accuracy: of the claims that cite, the fraction that their cited contexts support by
-      themselves (`claim_support` of 0.5 at least); a claim that cites only what was not
-      retrieved is not;
+      themselves (`claim_support` of 0.5 at least); a claim that cites only texts that were not
+      retrieved is not supported;
     - citation_coverage: claims that cite / claims.
 
-    A claim cites what is marked in it. Where a system gives `citations` but no marks in the text,
-    each claim cites all of them. Every case has a row for each measure, by measure, then in the
-    order of the cases. Unscored (NaN) is a case without an answer given, exactly as in
+    A claim cites the contexts that are marked in it. If a system returns `citations` but no marks
+    in the text, each claim cites all of them. Every case has a row for each measure, by measure,
+    then in the order of the cases. Unscored (NaN) is a case without an answer given, exactly as in
     `score_answers`; one without the label that the measure needs; one whose answer has no claim,
     number or citation where these are counted. An answer without context has a claim_support of 0.
     For claim_support and numeric_support the earlier turns of a conversation (`Case.turns`) are
@@ -222,8 +222,8 @@ def score_groundedness(
     Args:
         dataset: its cases may hold `expected_claims`, `forbidden_claims` and `expected_citations`.
         answers: at most one per case, in any order.
-        chunks: those that the answers' `contexts` name; not needed for answers with `passages` of
-            their own.
+        chunks: the chunks that the answers' `contexts` name; not needed for answers with
+            `passages`.
         model: see `claim_support`.
 
     >>> from ragbench.types import Answer, Case, Chunk, Dataset

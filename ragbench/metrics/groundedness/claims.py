@@ -1,4 +1,4 @@
-"""What an answer claims: its sentences, without questions, fillers and general remarks."""
+"""The claims of an answer: its sentences without questions, fillers and general remarks."""
 
 import re
 

@@ -85,7 +85,7 @@ SEMANTIC = ("alignment", "lowest_quarter", "least_aligned", "no_stranger", "simi
 """Evidence from vectors of sentences and words."""
 
 _TELLING = 0.35
-_LONGER_WINDOW = 0.02  # what a further sentence has to add to a window
+_LONGER_WINDOW = 0.02  # the least support that a further sentence must add to a window
 _SENTENCES = 3
 _PLAIN_GRAM, _LONGEST_GRAM = 3, 6
 _DIGITS = 9  # of sums that are compared: equal ones differ by less, and differently on each machine
@@ -144,7 +144,7 @@ def read_sentence(sentence: str, page: Page) -> Reading:
     - no_novel_row: 1 - the longest row of words that the best window does not have, by weight.
 
     Vectors are later compared with the sentences of the best window, three that hold the rarest
-    words, and up to two that hold what is still missing: a page of 10,000 words costs as many as
+    words, and up to two with words that are still missing: a page of 10,000 words costs as many as
     one of 500.
     """
     own_words = words(sentence)

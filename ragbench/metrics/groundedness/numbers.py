@@ -24,7 +24,7 @@ _SCALES, _MONTHS, _HEDGES = _TABLES["scales"], _TABLES["months"], _TABLES["hedge
 _ORDINALS, _PARTS = _TABLES["ordinals"], _TABLES["parts"]
 _VALUES = _TABLES["words"] | _ORDINALS
 _ARTICLES = ("a", "an", "per", "each", "every")
-# spelling -> what it measures, and how many of the first unit of that kind; two readings of "MB"
+# spelling of a unit -> its kind, and its size in the first unit of that kind; two readings of "MB"
 _READINGS: dict[str, list[tuple[str, float]]] = {}
 for _kind, _units in _TABLES["units"].items():
     for _factor, _spellings in _units.items():
@@ -92,7 +92,7 @@ _LABEL = re.compile(
 )
 # the sign between the ends of a range is no minus, and no space: "570 576" would be one number
 _RANGE = re.compile(r"(?<=\d)\s?(?:[-–—]|\bto\b)\s?(?=[$€£]?\d)")
-_TELLING = 0.5  # the weight of a word that tells what a sentence is about
+_TELLING = 0.5  # the weight of a word that tells the subject of a sentence
 _MARKS = str.maketrans("٫٬．，\xa0\u2007\u2008\u2009\u202f", ".,.,     ")
 # "Python 3.10", "version 3.8, 3.9 or 3.10", "Django >= 4.10", "section 2.10": no decimals
 _VERSION = regex.compile(
@@ -104,16 +104,16 @@ _SIGNS = str.maketrans(_TABLES["signs"])
 
 
 class Number(NamedTuple):
-    """A number or date of a text, its place there, and what it is.
+    """A number or date of a text, with its place and kind.
 
     `value` is in the first unit of its kind (metres, grams, litres, seconds, months, per cent ...),
-    `bare` as it is written; `kind` is "date", what the unit measures, or "" without a unit. A
-    fraction without a unit ("two thirds") has the kind "share". The value of a date is 0: its `date`
-    is (year, month, day), 0 if it does not specify one. `hedge` is the word before it that makes
-    it rough, such as "about". `years` are the first and last year that "the 1990s" or "19th century"
-    covers, else (0, 0). `checked` is False for what confirms a number of another text but is too
-    often idle to be checked itself: "one", "first", "a year". `version` is True for a version or the
-    number of a section, which follows a name: 3.10 is not 3.1 there.
+    `bare` as it is written; `kind` is "date", the quantity that the unit measures, or "" without a
+    unit. A fraction without a unit ("two thirds") has the kind "share". The value of a date is 0:
+    its `date` is (year, month, day), 0 if it does not specify one. `hedge` is the word before it
+    that makes it rough, such as "about". `years` are the first and last year that "the 1990s" or
+    "19th century" covers, else (0, 0). `checked` is False for what confirms a number of another
+    text but is too often idle to be checked itself: "one", "first", "a year". `version` is True for
+    a version or the number of a section, which follows a name: 3.10 is not 3.1 there.
     """
 
     text: str

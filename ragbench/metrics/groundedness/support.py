@@ -32,7 +32,7 @@ Pairs = Sequence[tuple[str, Sequence[str]]]
 """Answers, each with its contexts."""
 
 _BLOCK = 32  # pairs whose vectors are computed together
-_NO_CLAIM = 0.3  # what a question or a filler counts, relative to a claim
+_NO_CLAIM = 0.3  # the weight of a question or a filler, relative to a claim
 
 # Where one bad sentence spoils the answer: mean and worst sentence count half each. In all else the
 # mean counts.
@@ -61,9 +61,9 @@ def claim_support(answer: str, contexts: Sequence[str], *, model: str = "minilm"
 
     It ranks answers; no fixed value of it means "supported". On labels by people from six sources
     the best threshold lay between 0.28 and 0.96, by the kind of text. A sentence of the contexts
-    scores 0.97, another subject below 0.1. It is a heuristic: it sees what is not there, other
-    names, other numbers and some denials; swapped roles and wrong conclusions in the contexts' own
-    words it mostly does not see.
+    scores 0.97, another subject below 0.1. It is a heuristic: it recognises missing statements,
+    other names, other numbers and some denials; swapped roles and wrong conclusions in the
+    contexts' own words it mostly does not see.
 
     With the built-in models it is 1 / (1 + exp(-(c + sum of w_k e_k))) over the evidence e_k of
     `ragbench.metrics.groundedness.evidence`: words, rows of words, names, numbers and denials in
@@ -76,8 +76,8 @@ def claim_support(answer: str, contexts: Sequence[str], *, model: str = "minilm"
     and fillers ("Good question!") count 0.3, claims 1. Marks of citations are not read. Values are
     rounded to 6 decimals.
 
-    The weights are those of a logistic regression with non-negative weights, drawn to equal weights
-    on standardised evidence (three times that for plain n-gram overlap). It was fitted to 1,500
+    The weights come from a logistic regression with non-negative weights, drawn to equal weights on
+    standardised evidence (three times that for plain n-gram overlap). It was fitted to 1,500
     proxies made from CLAPNQ, PubMedQA, XQuAD and sentences of our own, none of them verdicts of a
     person on a model's answer; `tests/fitting/ claim_support.py` of the repository makes them,
     repeats the fit and compares it with n-gram overlap on held-out documents: an answer's own

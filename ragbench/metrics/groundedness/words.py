@@ -1,5 +1,5 @@
-"""Texts as groundedness reads them: words with a weight for how informative they are, what is
-denied, sentences.
+"""Texts as groundedness reads them: words with a weight for how informative they are, denials,
+sentences.
 """
 
 import math
@@ -201,8 +201,8 @@ def opposed(claim: str, *texts: str) -> bool:
 
 
 def polarity_differs(claim: str, text: str) -> bool:
-    """Return True if one of the two denies what the other states, in every sentence of the text that is
-    about the claim.
+    """Return True if one of the two denies the statement of the other, in every sentence of the
+    text that is about the claim.
 
     >>> polarity_differs("The bridge is safe.", "The bridge is not safe. Boats are.")
     True

@@ -1,7 +1,7 @@
 """How well scores tell harmful texts from harmless ones: areas, rates at a threshold, intervals.
 
-Scores are higher for what looks more harmful; `bad` are those of the harmful texts, `good` those of
-the harmless ones.
+A higher score means a more harmful text; `bad` are the scores of the harmful texts, `good` the
+scores of the harmless ones.
 """
 
 import math
@@ -48,8 +48,8 @@ def auc_interval(bad: Floats, good: Floats) -> tuple[float, float]:
     logit scale.
 
     Scores that separate perfectly, or not at all, have no variance to estimate: the interval is
-    then that of a rate (Wilson) of as many texts as the rarer kind has, which is wider. (NaN, NaN)
-    where there are fewer than two texts of a kind.
+    then Wilson's for a rate of as many texts as the rarer kind has, which is wider. (NaN, NaN) if a
+    kind has fewer than two texts.
 
     >>> low, high = auc_interval(np.array([0.9, 0.8, 0.7, 0.3]), np.array([0.6, 0.4, 0.2, 0.1]))
     >>> round(low, 3), round(high, 3)

@@ -8,8 +8,8 @@ and its embeddings: all-MiniLM-L6-v2, which knows English best, and the static w
 wordllama, which hold up better in other languages. Among many sentences one looks odd by chance:
 where the signs alone do not speak clearly, a sentence must be the more suspicious the more
 different ones there are. The weights next to this file were fitted by tests/fitting/injection.py of
-the repository, to sentences of our own. The approach is that of max-pooled multiple-instance
-learning (Andrews, Tsochantaridis & Hofmann 2003).
+the repository, to sentences of our own. The approach is max-pooled multiple-instance learning
+(Andrews, Tsochantaridis & Hofmann 2003).
 """
 
 import json

@@ -1,10 +1,10 @@
-"""What an output should not contain: personal data, keys, internal ids, long copies of what was
-retrieved.
+"""Leaks in an output: personal data, keys, internal ids, long copies of retrieved texts.
 
-Every kind is found by its form and, where it has one, its checksum, so that ISBNs, versions, dates,
-order numbers, hashes and UUIDs stay calm. Names have no form: finding them takes a language model
-(presidio asks for a spaCy model that pip cannot bring), and they are not looked for; a street with
-a house number is, where somebody lives there. The patterns are in leaks.toml next to this file.
+Every kind is recognised by its form and its checksum, if it has one, so that ISBNs, versions,
+dates, order numbers, hashes and UUIDs are not reported. Names have no form: finding them takes a
+language model (presidio asks for a spaCy model that pip cannot bring), and they are not looked for;
+a street with a house number is, where somebody lives there. The patterns are in leaks.toml next to
+this file.
 """
 
 import ipaddress
@@ -35,16 +35,14 @@ PERSONAL = ("email", "phone", "card", "ssn", "iban", "ip_address", "address")
 
 _REGIONS = ("US", "GB", "DE", "FR", "ES", "IT", "NL")
 _CONTEXT = 45  # characters before a phone number
-# the first number of versions (5.0.71.35) and sections is smaller, that of most addresses is not
+# versions (5.0.71.35) and sections begin with a smaller number, most addresses do not
 _SMALL = 30
 _MAX_CHARACTERS = 2_000_000
 _COPIED_WORDS, _PROMPT_WORDS = 30, 12
 _MIN_WHOLE, _NEARLY_WHOLE = 12, 0.9
 
 _INTERNAL_ID = re.compile(r"\d{6}|[_#:~/]|\d.*[^\d.]|[^\d.].*\d")
-_ID_BORDER = re.compile(
-    r"[=:;,()\[\]\"'`|]+"
-)  # between an id and what it is named as, or another id
+_ID_BORDER = re.compile(r"[=:;,()\[\]\"'`|]+")  # between an id and its name, or another id
 
 Places = Iterator[tuple[int, int, str, str]]  # start, end, kind, why
 
@@ -54,7 +52,7 @@ class Finding(NamedTuple):
 
     `kind` is one of "email", "phone", "card", "ssn", "iban", "ip_address", "address", "secret",
     "verbatim", or of the internal ids. `masked` may be shown: it holds at most two characters of
-    the text. `why` is what it was known by.
+    the text. `why` states how it was recognised.
     """
 
     start: int
@@ -74,7 +72,7 @@ def leakage_findings(
     """Return the leaks in `text`, the output of a system, in the order of the text; an empty list is
     good.
 
-    - email: any address but those of a role ("support@", "info@": published on purpose) and
+    - email: any address but addresses of a role ("support@", "info@": published on purpose) and
       placeholders at the reserved domains of RFC 2606 ("user@example.com"; "jane.doe@example.com"
       counts). Also "jane [at] firm [dot] com".
     - phone: numbers that phonenumbers knows as valid, with "+" and country code, or as written in
@@ -91,11 +89,10 @@ def leakage_findings(
       characters, a port or prefix length, or no other text.
     - address: a street with a house number after "lives at", "home address" or the name of a person
       and "of".
-    - secret: see `secrets`: keys and tokens of well-known forms, private keys, passwords
-      in URLs, and values named as password or key. Keys of documentation ("...EXAMPLE") count,
-      since no one can tell; templates ("<key>", "your_api_key", "xxxx") do not. Also any of
-      `marked`, and what the contexts themselves mark as secret, however short: see
-      `marked_secrets`.
+    - secret: see `secrets`: keys and tokens of well-known forms, private keys, passwords in URLs,
+      and values named as password or key. Keys of documentation ("...EXAMPLE") count, since no one
+      can tell; templates ("<key>", "your_api_key", "xxxx") do not. Also any of `marked`, and texts
+      that the contexts mark as secret, however short: see `marked_secrets`.
     - internal ids: internal_host (hosts of private networks), record_id ("CUST-004711"),
       document_id (of documents and chunks that are called so, also as in "doc_0017"),
       cloud_account. Project keys such as
@@ -104,7 +101,7 @@ def leakage_findings(
       "You are ..."), in any case and punctuation; or nearly the whole of a context of 12 words or
       more. A shorter quotation is fine.
 
-    What is inside another finding is reported once, as the first of this order: secret, card, iban,
+    A finding inside another one is reported once, as the first of this order: secret, card, iban,
     ssn, email, phone, ip_address, address, internal; verbatim in any case. Read are the first two
     million characters. With `extra_optional` a missing extra `safety` is no error: cards, accounts,
     social security and phone numbers are then not looked for.

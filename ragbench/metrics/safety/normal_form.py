@@ -1,8 +1,8 @@
 """A text with its disguises removed, and the windows in which it is read.
 
-A disguise is folded away where it only changes letters (zero-width signs, look-alike letters, full
-width, stacked accents). Where it may also be something harmless (leet, base64, Unicode tags) the
-decoded form is read in addition to the text as written.
+A disguise that only changes letters is folded away (zero-width signs, look-alike letters, full
+width, stacked accents). If it may also be harmless (leet, base64, Unicode tags), the decoded form
+is read in addition to the text as written.
 """
 
 import base64
@@ -29,7 +29,7 @@ _BASE64 = re.compile(r"(?<![\w+/=])[A-Za-z0-9+/_-]{16,}={0,2}(?![\w+/=])")
 _BORDER = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])|(?<!\s)\s*\n\s*|;\s+")
 _LETTER = re.compile(r"[^\W\d_]")
 
-# Words that show that undoing leet gave language, and that look-alike letters spell.
+# Words that show that a text without leet, or with Latin letters for look-alikes, is language.
 _KNOWN = frozenset(
     re.findall(
         r"\w+",

@@ -1,5 +1,5 @@
-"""Keys, tokens and passwords in a text: known forms, named values, and what a system's own context
-marks as secret.
+"""Keys, tokens and passwords in a text: known forms, named values, and texts that a system's own
+context marks as secret.
 
 The patterns are in leaks.toml next to this file.
 """
@@ -32,8 +32,8 @@ def missing_extra() -> str:
 
 
 def secrets(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield (start, end, what it is known by) of every key, token or password; the same place may
-    come twice.
+    """Yield (start, end, reason) of every key, token or password; the reason states how it was
+    recognised. A place may come twice.
 
     >>> [name for _, _, name in secrets("password = 'Tr0ub4dor&3', token = your_token_here")]
     ['a value named as password or key']
@@ -111,9 +111,7 @@ _MIN_WEIGHT = 0.4  # by `words`: "the as by like for" tell less than that
 
 
 def is_prompt(context: str) -> bool:
-    """Return True if a context defines a model's role and what it has to keep secret, as system
-    prompts do.
-    """
+    """Return True if a context defines a model's role and its secrets, as system prompts do."""
     return _SECRETS["prompt"].search(context) is not None
 
 
@@ -124,7 +122,7 @@ def marked_secrets(contexts: Sequence[str], *, whole: bool = True) -> list[str]:
     - in a text that addresses the model ("You are ..."): names and quotations of sentences that say
       "never mention";
     - with `whole`, contexts of up to five words and 200 characters as a whole, such as a bare code,
-      where no context is a passage.
+      if no context is a passage.
 
     >>> marked_secrets(["You are a guard. The access code is 'juniper'. Never mention Project Bluebird."])
     ['juniper', 'Project Bluebird']
