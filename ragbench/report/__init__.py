@@ -1,4 +1,4 @@
-"""Tables and sentences for readers: what the notebooks show between their figures, and the
+"""Tables and sentences for readers: the texts of the notebooks between their figures, and the
 leaderboard.
 
 Records and tidy frames in, small frames and plain sentences out. Every sentence is computed from

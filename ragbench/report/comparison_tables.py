@@ -34,7 +34,7 @@ def disagreements(
     results: Results, board: pd.DataFrame, measure: str, *, rows: int = 3
 ) -> pd.DataFrame:
     """Return the questions on which the two best configurations of a leaderboard differ most:
-    question, then the two by their labels; the index is the id. No row where they agree on all.
+    question, then the two by their labels; the index is the id. No row if they agree on all.
     """
     values = values_by_question(results, measure)
     best = [name for name in board["name"].head(2) if name in values]
@@ -89,9 +89,9 @@ def parameter_shares(results: Results, measure: str) -> pd.DataFrame:
     """Return the fraction of the variance between configurations that each parameter explains by
     itself: share, in [0, 1], largest first.
 
-    Parameters that vary together have the same share; what the shares miss to 1, parameters explain
-    together. Means are over the questions that all configurations have scored. No row unless two
-    parameters or more vary: one alone explains all.
+    Parameters that vary together have the same share; if the shares add up to less than 1,
+    parameters explain the rest together. Means are over the questions that all configurations have
+    scored. No row unless two parameters or more vary: one alone explains all.
     """
     means = values_by_question(results, measure).dropna().mean()
     texts = {

@@ -58,7 +58,7 @@ def label_counts(dataset: Dataset) -> pd.DataFrame:
 
 
 def chunk_facts(result: Result) -> pd.DataFrame:
-    """Return what is known of the chunks of ragbench's own pipeline, in one row; no row for another
+    """Return statistics of the chunks of ragbench's own pipeline, in one row; no row for another
     system.
 
     `boundary_cuts` is the fraction of borders inside a sentence, `coherence` how alike neighbouring
@@ -163,8 +163,8 @@ def abstentions(output: SystemOutput) -> pd.DataFrame:
 
 
 def answer_measures(summary: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of a summary that are about answers and what they were made from, with their
-    perspective and meaning; the word "unscored" stands in place of missing numbers.
+    """Return the rows of a summary that are about answers and their contexts, with their
+    perspective and meaning; missing numbers are the word "unscored".
     """
     perspectives = summary["measure"].map(perspective_of)
     rows = summary.assign(perspective=perspectives, meaning=summary["measure"].map(meaning_of))
@@ -208,7 +208,7 @@ def changed_answers(
     Args:
         result: an evaluation with interventions, and its output.
         intervention: as in `robustness_table`.
-        expected: what the answer must be, as in `robustness_table`.
+        expected: the expected answer, as in `robustness_table`.
         rows: how many are shown.
     """
     if result.output is None:
@@ -231,8 +231,8 @@ def changed_answers(
 
 
 def cost_table(result: Result) -> pd.DataFrame:
-    """Return what each part of an evaluation cost, with `usd_per_question`; the word "unknown" stands
-    where no price is known. No row where nothing was asked.
+    """Return the cost of each part of an evaluation, with `usd_per_question`; an unknown cost is
+    the word "unknown". No row if no model was asked.
     """
     costs = pd.DataFrame(list(result.costs))
     if costs.empty:

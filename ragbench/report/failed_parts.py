@@ -45,7 +45,7 @@ def part_verdicts(
 
     Returns:
         query_id, question, answer, outcome, relevant (the number of relevant documents), recall and
-        ceiling (NaN where no document is relevant), tested_by, value (in [0, 1]), verdict (one of
+        ceiling (NaN if no document is relevant), tested_by, value (in [0, 1]), verdict (one of
         `VERDICTS`, or "undecided").
     """
     relevant: dict[str, dict[str, int]] = {}
@@ -115,7 +115,7 @@ def _support(answer: str, texts: Sequence[str]) -> float:
 
 
 def _is_found(recall: float, ceiling: float, share: float) -> bool | None:
-    """Return whether retrieval found enough; None where no document is relevant."""
+    """Return True if retrieval found enough, False if not; None if no document is relevant."""
     if math.isnan(recall):
         return None
     return recall >= share * ceiling - _ROUNDING

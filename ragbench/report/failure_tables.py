@@ -91,7 +91,8 @@ def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _anchors(notebook: Path) -> dict[str, str]:
     """Return heading -> fragment of the cell that shows it. JupyterLab finds headings in outputs
-    only in a notebook that is open already, cells always; nbconvert gives cells the same anchors.
+    only in a notebook that is open already, cells always; nbconvert writes the same anchors for
+    cells.
     """
     try:
         cells = read_json(notebook, "")["cells"]
@@ -112,7 +113,7 @@ def failure_details(
     """Show the worst questions (see `by_severity`) as Markdown, each with its heading: expected,
     answered, retrieved.
 
-    A notebook shows each in a cell of its own, so that a link from another notebook arrives at the
+    A notebook shows each in a separate cell, so that a link from another notebook arrives at the
     question.
 
     Args:
@@ -166,17 +167,18 @@ def robustness_table(results: Sequence[Result]) -> pd.DataFrame:
     """Return for each configuration and intervention the fraction of answers that are as they must
     be, and how many more or fewer are correct than untouched, question by question.
 
-    `p` is the p-value of the exact binomial test that the true fraction is at least 0.95, one-sided: a
-    system that does what it must in 19 of 20 cases does not alarm. `p_holm` adjusts it over all rows.
+    `p` is the p-value of the exact binomial test that the true fraction is at least 0.95,
+    one-sided: a system that passes 19 of 20 cases raises no alarm. `p_holm` adjusts it over all
+    rows.
 
     Args:
         results: configurations that were run with interventions; others have no rows.
 
     Returns:
-        name, label, intervention, expected (what the answer must be), kept (the fraction, in [0, 1]),
-        ci_low, ci_high (95 %, as `summarise` gives them), n (questions), p, p_holm; correct (the
-        fraction by the question's own labels), difference (from untouched, paired),
-        difference_ci_low, difference_ci_high; lowest p first.
+        name, label, intervention, expected (the expected answer), kept (the fraction, in [0, 1]),
+        ci_low, ci_high (95 %, as from `summarise`), n (questions), p, p_holm; correct (the fraction
+        by the question's own labels), difference (from untouched, paired), difference_ci_low,
+        difference_ci_high; lowest p first.
     """
     labels = configurations(results).set_index("name")["label"]
     rows = []

@@ -1,4 +1,4 @@
-"""The leaderboard for readers: the ranking measure, the difference from the baseline, what it costs.
+"""The leaderboard for readers: the ranking measure, the difference from the baseline, the cost.
 
 Every other measure is a column of `Results.leaderboard`, which a sweep writes to leaderboard.csv.
 """
@@ -42,7 +42,7 @@ def leaderboard_rows(
 
     Returns:
         #, configuration, the measure with its 95 % interval, scored; with a comparison: difference
-        from the baseline, decision, p (Holm), better and worse questions; nDCG@10 and Judged@k where they are
+        from the baseline, decision, p (Holm), better and worse questions; nDCG@10 and Judged@k if
         known; latency and cost.
     """
     ranks = board["rank"].astype(object).where(board["rank"].notna(), "unranked")

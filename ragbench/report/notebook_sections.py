@@ -1,4 +1,6 @@
-"""The sections of an executed notebook: a heading, a sentence, and what is shown below them."""
+"""The sections of an executed notebook: a heading, a sentence, and the tables or figures below
+them.
+"""
 
 from collections.abc import Sequence
 from typing import Any

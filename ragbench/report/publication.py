@@ -52,8 +52,8 @@ def publish(
     """Write the folder of a sweep or a study as static pages: the decision with the leaderboard, each
     executed notebook, and all questions with the explorer.
 
-    The pages hold what the notebooks show (questions, answers, texts of documents): publish them to
-    people who may read these.
+    The pages contain the content of the notebooks (questions, answers, texts of documents): publish
+    them to people who may read these.
 
     Args:
         folder: of a sweep, such as results/quickstart; of a study without results, its notebooks
@@ -216,7 +216,7 @@ def _linked(text: str, names: Collection[str]) -> str:
 
 
 def _index_html(folder: Path, results: Results | None, pages: Mapping[str, Any]) -> str:
-    """Write the page that links to all others: the decision first, where there are results."""
+    """Write the page that links to all others: the decision first, if there are results."""
     name = folder.resolve().name
     body = f"<h1>{html.escape(_title_of(pages) or name)}</h1>"
     labels: dict[str, str] = {}
@@ -237,7 +237,7 @@ def _index_html(folder: Path, results: Results | None, pages: Mapping[str, Any])
 
 
 def _title_of(pages: Mapping[str, str]) -> str:
-    """Return the title of the first notebook, which is the comparison where there is one."""
+    """Return the title of the first notebook, which is the comparison if there is one."""
     first = next(iter(pages.values()), "")
     match = re.search(r"<title>(.*?)</title>", first, re.DOTALL)
     return html.unescape(match[1]) if match else ""

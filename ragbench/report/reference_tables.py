@@ -31,7 +31,7 @@ def source_table(dataset: Dataset, sources: Mapping[str, Sequence[Chunk]]) -> pd
 
 
 def trial_pairs(dataset: Dataset, tried: Sequence[Answer]) -> pd.DataFrame:
-    """Return the answers of people next to those of a model: question, by a person, by the model."""
+    """Return answers by people next to a model's answers: question, by a person, by the model."""
     reference_of = {case.query_id: case.reference_answer for case in dataset.cases}
     rows = [
         (dataset.queries[answer.query_id], reference_of[answer.query_id], answer.text)
@@ -80,7 +80,7 @@ def _fraction_of_words(answer: Answer, chunks: Sequence[Chunk]) -> float:
 
 
 def reference_findings(table: pd.DataFrame, writer: str) -> list[str]:
-    """Return what the writing of reference answers has shown, in sentences of Markdown.
+    """Return the findings of writing reference answers, in sentences of Markdown.
 
     Args:
         table: as from `reference_table`.

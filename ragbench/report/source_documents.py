@@ -58,7 +58,7 @@ def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]
 
 def chunks_of(result: Result, dataset: Dataset) -> list[Chunk]:
     """Return the chunks that the pipeline of a result made of these documents; [] for another
-    system, or where they are not at hand.
+    system, or if they are not at hand.
     """
     cut = {name: result.parameters[name] for name in _CUT if name in result.parameters}
     return chunk(dataset, **cut) if "chunker" in cut and dataset.corpus else []
@@ -105,8 +105,8 @@ def _named(result: Result) -> Dataset | None:
 def locate(
     context_id: str, passage: Passage | None, texts: Mapping[str, str]
 ) -> tuple[str, int, int] | None:
-    """Find document, first character and end of a context, where it is word for word in one of
-    these documents.
+    """Return document, first character and end of a context that is word for word in one of these
+    documents.
 
     >>> locate("d#2-4", None, {"d": "abcdef"}), locate("x", Passage("x", "ef", "d"), {"d": "abcdef"})
     (('d', 2, 4), ('d', 4, 6))

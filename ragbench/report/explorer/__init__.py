@@ -2,7 +2,7 @@
 one HTML file.
 
 Both run the same script and style (`explorer.js`, `explorer.css`) on the same data. Statistics are
-computed here by `Results.compare` and `summarise`; the script only counts what it shows.
+computed here by `Results.compare` and `summarise`; the script only counts the shown questions.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ def explore(
             `explore(a, b)` shows the result a as A and b as B.
         measure: the measure by which the two are compared first; "" is the one that ranks the
             leaderboard.
-        dataset: the questions with their labels, and the documents. None loads what a shown result
-            names, if it is here and its fingerprint is the same; without it there are no texts of
-            chunks and no gold evidence, and the explorer shows a note. Nor are there texts of the
-            other result's chunks in documents that differ.
+        dataset: the questions with their labels, and the documents. None loads the dataset that a
+            shown result names, if it is here and its fingerprint is the same; without it there are
+            no texts of chunks and no gold evidence, and the explorer shows a note. Nor are there
+            texts of the other result's chunks in documents that differ.
 
     >>> explorer = explore(load_results("results/quickstart"))  # doctest: +SKIP
     >>> explorer.write("explore.html")  # doctest: +SKIP
@@ -141,7 +141,7 @@ def _sides(compared: Results, baseline: str, contender: str, measure: str) -> Re
 
 
 def _data_of_sides(sides: Results, dataset: Dataset | None) -> tuple[Dataset, list[str], Result]:
-    """Return the data that are shown, what a reader must know, and the result that was measured on
+    """Return the data that are shown, notes for the reader, and the result that was measured on
     them: the first side, unless only the data of the second are at hand.
     """
     source = sides[0]

@@ -1,4 +1,4 @@
-"""What the explorer shows of each question: scores, answers, causes, claims, and the characters of
+"""The explorer's data on each question: scores, answers, causes, claims, and the characters of
 documents.
 """
 

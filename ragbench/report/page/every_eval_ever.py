@@ -1,5 +1,5 @@
-"""A result in the schema of Every Eval Ever (arXiv 2606.14516), version 0.3.0: what was measured, with
-which system, and how sure each mean is.
+"""A result in the schema of Every Eval Ever (arXiv 2606.14516), version 0.3.0: the measures, the
+system, and the interval of each mean.
 """
 
 from datetime import datetime
@@ -13,7 +13,7 @@ _UNKNOWN = {"deployment_type": "unknown", "model_availability": "unknown"}
 
 def report_every_eval_ever(result: Result) -> str:
     """Write the measures that have a value, each with its 95 % interval; the model is the one that
-    wrote the answers, or the system where none did, with the parameters of the configuration.
+    wrote the answers, or else the system, with the parameters of the configuration.
     """
     models = [answer.usage.model for answer in result.answers if answer.usage]
     model = next(filter(None, models), f"ragbench:{result.name}").replace(":", "/", 1)

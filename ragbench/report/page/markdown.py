@@ -18,7 +18,7 @@ _MARKUP = re.compile(r"([\\`*{}\[\]<>#|~&$]|(?<![^\W_])_|_(?![^\W_]))")
 
 def report_markdown(result: Result, *, is_brief: bool = False) -> str:
     """Write Markdown: verdict, measures by perspective, comparison, advice, categories, failed
-    cases; what fits on a screen where it `is_brief`.
+    cases; if `is_brief`, no more than fits on a screen.
     """
     texts = sentences.shared_texts(result)
     return _template("summary.md.j2" if is_brief else "report.md.j2").render(

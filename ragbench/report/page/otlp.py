@@ -1,9 +1,10 @@
 """A result as traces: a line of OTLP's JSON for each question, with the attributes of OpenInference.
 
 Collectors and Phoenix take such lines. ragbench reads them as recorded answers, which get the same
-scores; of its own pipeline, whose ranking is longer than what reaches an answer, those of the
-contexts. A result holds how long things took, not when they began: a trace begins when the result
-was made, the request to a model follows the search, and what was not timed takes a nanosecond.
+scores. (For ragbench's own pipeline, whose ranking is longer than the contexts of an answer, these
+are the scores of the contexts.) A result holds how long things took, not when they began: a trace
+begins when the result was made, the request to a model follows the search, and a step that was not
+timed takes a nanosecond.
 """
 
 import hashlib

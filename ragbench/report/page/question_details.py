@@ -14,7 +14,7 @@ from ragbench.report.source_documents import data_of, locate
 from ragbench.types import Answer, Case, Span
 
 _CONTEXTS = 10  # of a question that are shown
-_LONG = 600  # characters without evidence; what is longer is abridged
+_LONG = 600  # characters without evidence; a longer text is abridged
 
 Part = tuple[str, bool]
 """Characters of a context, and whether they are gold evidence."""
@@ -65,8 +65,8 @@ def leading_measures(
 def question_details(
     result: Result, shown: Sequence[CaseResult], leading: dict[str, MeasureResult]
 ) -> tuple[dict[str, Details], list[str]]:
-    """Return query_id -> details, with contexts for those that are `shown`; and what a reader must
-    know about the texts.
+    """Return query_id -> details, with contexts for those that are `shown`; and notes for the
+    reader about the texts.
     """
     texts, notes = _texts(result, shown) if shown else ({}, [])
     details = {}

@@ -52,7 +52,7 @@ def is_report_file(path: str | Path) -> bool:
 
 
 def check_output(path: str | Path, *, force: bool = False) -> None:
-    """Refuse a place where no report could be written, before anything is asked.
+    """Refuse a path at which no report can be written, before the evaluation.
 
     Raises:
         ConfigError: something is there already (with `force`, something else than an evaluation),
@@ -90,7 +90,8 @@ def _problem(path: Path, force: bool) -> str:
 
 
 def _wrong_ending(path: Path) -> str:
-    """Return why no folder is made of a name that ends as those of files do; "" where one may be.
+    """Return why no folder can have this name, because it ends like the name of a file; "" if it
+    can.
 
     >>> _wrong_ending(Path("scores.csv"))
     'ends in .csv; a report is a file that ends in .json, .md, .html, .xml, .jsonl, .eee.json, or a folder'
@@ -108,7 +109,7 @@ def write_report(
     """Show a result, or several side by side, as JSON, Markdown or HTML.
 
     Args:
-        result: what `evaluate`, `load_result` or `read_report` gave; or several, as from
+        result: as from `evaluate`, `load_result` or `read_report`; or several, as from
             `load_results`: their leaderboard and their comparison with the first by name.
         path: a file that ends in .json, .md, .html, .xml (JUnit, of one result), .jsonl (traces as
             OTLP's JSON, of one result) or .eee.json (for Every Eval Ever, of one result); or a

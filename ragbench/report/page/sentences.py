@@ -361,8 +361,8 @@ def number(value: float | None) -> str:
 
 
 def dollars(usd: float | None, per: int = 1) -> str:
-    """Return an amount for readers, divided by `per`: four decimals, or two significant digits
-    where it is smaller.
+    """Return an amount for readers, divided by `per`: four decimals, or two significant digits if
+    it is smaller.
 
     >>> dollars(1.5), dollars(0.002, 400), dollars(0.0), dollars(None)
     ('1.5000', '0.0000050', '0.0000', 'unknown')

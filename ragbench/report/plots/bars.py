@@ -34,9 +34,9 @@ def measure_bars(
 
     Args:
         summary: mean, ci_low and ci_high; the index names the rows, drawn from top to bottom.
-        xlabel: what the means are of.
+        xlabel: the measure of the means.
         best: row -> the best value that any system could reach, drawn as a tick.
-        retriever: gives the colour.
+        retriever: decides the colour.
 
     Returns:
         None where the summary has no row.
@@ -60,7 +60,7 @@ def measure_bars(
 def cause_bars(diagnosis: pd.DataFrame | None) -> Figure | None:
     """Draw where the questions of one configuration are lost, in the order in which data flows.
 
-    Each bar begins where the bar above it ends, so that the last one holds what was answered.
+    Each bar begins where the bar above it ends, so that the last one holds the answered questions.
 
     Args:
         diagnosis: as in `Result.diagnosis`.
@@ -100,7 +100,7 @@ def stage_bars(diagnoses: Mapping[str, pd.DataFrame], board: pd.DataFrame) -> Fi
         board: name and label of the configurations in the order of the drawing.
 
     Returns:
-        None where no configuration has a diagnosis.
+        None if no configuration has a diagnosis.
     """
     stage_of = pd.Series({**STAGE_OF, "": _ANSWERED})
     fractions = {}
@@ -126,7 +126,7 @@ def stage_bars(diagnoses: Mapping[str, pd.DataFrame], board: pd.DataFrame) -> Fi
 
 
 def _percent(fraction: float) -> str:
-    """Return the label inside a bar; "" where it would not fit."""
+    """Return the label inside a bar; "" if it would not fit."""
     return f"{fraction:.0%}" if fraction > 0.03 else ""
 
 
@@ -168,7 +168,7 @@ def words_in_sources(table: pd.DataFrame, *, rows: int = 25) -> Figure | None:
         rows: how many answers are drawn at most.
 
     Returns:
-        None where no answer was written.
+        None if no answer was written.
     """
     lowest = table.dropna(subset=["in_sources"]).head(rows)[::-1]
     if lowest.empty:

@@ -25,7 +25,7 @@ def chunk_sizes(output: SystemOutput, retriever: str = "") -> Figure | None:
 
     Args:
         output: the output of the system, as in `Result.output`.
-        retriever: gives the colour.
+        retriever: decides the colour.
 
     Returns:
         None for another system, which keeps its chunks to itself.
@@ -46,7 +46,7 @@ def chunk_sizes(output: SystemOutput, retriever: str = "") -> Figure | None:
 
 
 def evidence_map(output: SystemOutput, k: int) -> Figure | None:
-    """Draw one document from end to end: what was retrieved, and what the gold evidence is.
+    """Draw a document from end to end: its retrieved parts, and its gold evidence.
 
     The document is the one that holds evidence for the most questions. Blue: retrieved. Red: evidence
     that was not retrieved, so that no answer could use it. Green: evidence that was retrieved. Lines
@@ -93,8 +93,8 @@ def _document_with_most_evidence(output: SystemOutput) -> str:
 def _states_of_characters(
     output: SystemOutput, doc_id: str, evidence: Mapping[str, Sequence[Span]], k: int
 ) -> np.ndarray[tuple[int], np.dtype[np.int_]]:
-    """Return the state of each character of a document, shape (characters,): 0, 1 where it was
-    retrieved, 2 where it is evidence, 3 where it is both.
+    """Return the state of each character of a document, shape (characters,): 1 = retrieved, 2 =
+    evidence, 3 = both, 0 = neither.
     """
     n_characters = len(output.dataset.corpus[doc_id].full_text)
     retrieved = np.zeros(n_characters, dtype=int)

@@ -72,7 +72,7 @@ def styles(configurations: pd.DataFrame) -> dict[str, Style]:
     `chunking`.
 
     A retriever that ragbench does not name takes the next spare colour. Configurations that share
-    retriever and chunking (they differ in model, prompt or k) have markers of their own.
+    retriever and chunking (they differ in model, prompt or k) have different markers.
     """
     others = sorted(set(configurations["retriever"]) - _KNOWN.keys())
     colours = _KNOWN | dict(zip(others, cycle(_SPARE), strict=False))
@@ -97,14 +97,15 @@ def _natural(text: str) -> list[tuple[int, int | str]]:
 
 
 class NotebookFigure(Figure):
-    """A figure of its own, not pyplot's: no backend is chosen, and nothing stays open after a
+    """A figure outside of pyplot, so that no backend is chosen and no figure stays open after a
     hundred notebooks.
 
     A notebook shows it as a PNG of 256 colours, which is half the size at no difference to the eye:
-    executed notebooks are kept and shared. Its ground is transparent and its ink grey, for light and
-    dark pages. Its alternative text says what is drawn: reports and published notebooks give it to the
-    image; JupyterLab 4.6 keeps it with the output and does not. Its texts are questions and ids of any
-    dataset, so "$" is a dollar in them and never the begin of a formula.
+    executed notebooks are kept and shared. Its ground is transparent and its ink grey, for light
+    and dark pages. Its alternative text describes the drawing: reports and published notebooks
+    attach it to the image; JupyterLab 4.6 keeps it with the output and does not show it. Its texts
+    are questions and ids of any dataset, so "$" is a dollar in them and never the begin of a
+    formula.
     """
 
     def draw(self, renderer: RendererBase) -> None:
@@ -148,7 +149,7 @@ class NotebookFigure(Figure):
 
 
 def alternative_text(figure: Figure) -> str:
-    """Return what a figure draws, in words: titles, axes, series, and the labels of rows.
+    """Describe a figure in words: titles, axes, series, and the labels of rows.
 
     >>> figure, axes = new_axes(3, 2)
     >>> _ = axes.set(xlabel="k", ylabel="recall", title="short questions")
@@ -191,8 +192,8 @@ def new_figure(width: float, height: float, *, columns: int = 1) -> tuple[Figure
 
 @lru_cache
 def _fonts_for(letters: frozenset[str]) -> tuple[list[str], dict[int, str]]:
-    """Return fonts that together have the letters, and what is written for letters that no installed
-    font has.
+    """Return fonts that together have the letters, and the replacements of letters that no
+    installed font has.
     """
     families = ["DejaVu Sans"]
     missing = {ord(letter) for letter in letters if letter.isprintable()}

@@ -22,7 +22,7 @@ def part_bars(table: pd.DataFrame, k: int) -> Figure | None:
         k: documents that count as found.
 
     Returns:
-        None where no question has a relevant document.
+        None if no question has a relevant document.
     """
     rows = table.dropna(subset=["recall"])[::-1]
     if rows.empty:
