@@ -23,7 +23,7 @@ class Borders:
     """Where the text of one document may be cut, as sorted token positions, each kind found when it
     is first asked for.
 
-    A border is found as the end of what comes before it, so that tokenizers whose tokens begin with
+    A border is found as the end of the text before it, so that tokenizers whose tokens begin with
     the space before a word are cut right, too.
     """
 
@@ -62,8 +62,8 @@ class Borders:
                 stops = np.array([self._lines[last].end for _, last, _ in self._headings])
                 block = np.searchsorted(starts, positions, side="left") - 1
                 positions = positions[(block < 0) | (positions > stops[block])]
-            # In order, since the positions are, so a dictionary drops what comes twice; np.unique
-            # would sort or hash.
+            # In order, since the positions are, so a dictionary drops repetitions; np.unique would
+            # sort or hash.
             self._cuts[kind] = list(dict.fromkeys(filter(None, self.at(positions).tolist())))
         return self._cuts[kind]
 
@@ -93,8 +93,8 @@ class Borders:
 
 
 def split(borders: Borders, first: int, last: int, kinds: Sequence[str], size: int) -> list[Window]:
-    """Return windows of at most `size` tokens: cut at the first kind of border, join what fits, cut
-    what is too long further down.
+    """Return windows of at most `size` tokens: cut at the first kind of border, join pieces that
+    fit, cut pieces that are too long at the next kind.
     """
     if last - first <= size or not kinds:
         return [(first, last)]

@@ -1,7 +1,7 @@
 """Cut the documents of a dataset into chunks.
 
-All chunkers share one plan. The tokenizer's offsets say what the smallest pieces are and how large
-everything is; a chunker is the list of borders at which it would rather cut, strongest first::
+All chunkers share one plan. The tokenizer's offsets define the smallest pieces and the size of all
+pieces; a chunker is the list of borders at which it would rather cut, strongest first::
 
     fixed       any token
     sentence    sentences, words, tokens
@@ -10,11 +10,11 @@ everything is; a chunker is the list of borders at which it would rather cut, st
     semantic    the sentence border at which the subject changes most, then words, tokens
     document    nowhere: one chunk per document, of any size
 
-What is still too long is cut at the strongest kind of border that lies in it; neighbouring pieces
-are joined again as long as they fit. Since one plan places every border, a difference between two
+A piece that is still too long is cut at the strongest kind of border in it; neighbouring pieces are
+joined again as long as they fit. Since one plan places every border, a difference between two
 chunkers is a difference between their borders, not between two libraries' ideas of size and
-overlap. (chonkie's chunkers were tried in this place: its recursive chunker gives back decoded
-tokens in place of the text where there are no spaces, its sentence chunker passes the size limit.)
+overlap. (chonkie's chunkers were tried in this place: its recursive chunker returns decoded tokens
+in place of a text without spaces, its sentence chunker passes the size limit.)
 
 What holds for every chunk of every document:
 
@@ -72,8 +72,8 @@ def chunk(
     `Dataset.from_dicts` takes.
 
     A chunker of your own is a function from a document's text to its pieces, texts as they are in
-    it or pairs (start, end) of characters; or "package.module:attribute", which names one. Where it
-    has parameters `chunk_size` and `chunk_overlap` it gets them as keywords; `tokenizer` and
+    it or pairs (start, end) of characters; or "package.module:attribute", which names one. If it
+    has parameters `chunk_size` and `chunk_overlap`, it gets them as keywords; `tokenizer` and
     `embedder` do not concern it.
 
     `chunk_size` and `chunk_overlap` are in tokens of `tokenizer`, without special tokens. With an
@@ -83,9 +83,9 @@ def chunk(
     `embedder` is used by "semantic" only; "document" has no use for any of them.
 
     "semantic" compares, at each border between sentences, the mean vector of the two sentences
-    before with that of the two after (the block comparison of Hearst 1997, "TextTiling", with
-    sentence embeddings in place of words, as Kamradt 2023, "5 Levels of Text Splitting", has it).
-    Instead of one percentile for all, a piece that is too long is cut where that similarity is
+    before with the mean vector of the two after (the block comparison of Hearst 1997, "TextTiling",
+    with sentence embeddings in place of words, as Kamradt 2023, "5 Levels of Text Splitting", has
+    it). Instead of one percentile for all, a piece that is too long is cut where that similarity is
     lowest, until all pieces fit; neither side gets less than a quarter of the size where that can
     be had.
 
@@ -193,8 +193,8 @@ def _windows(
 
 
 def check_chunker(chunker: str | Callable[..., Any]) -> str | Callable[..., Any]:
-    """Return the name of a chunker of ragbench, or a function of the user, which is imported where
-    it is named.
+    """Return the name of a chunker of ragbench, or a function of the user, which is imported if it
+    is named.
 
     >>> check_chunker("markdown")
     'markdown'

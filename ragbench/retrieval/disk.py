@@ -27,12 +27,12 @@ _PADDING = "_ "
 
 @suggesting()
 class BM25Disk:
-    """Lexical search by tantivy, for what is too large for `BM25`: the index is mapped from the
-    disk, not held.
+    """Lexical search by tantivy, for corpora that are too large for `BM25`: the index is mapped
+    from the disk, not held in memory.
 
-    Words and formula are those of `BM25`; scores are about 2.2 times its own, and the length of a chunk is
-    rounded to 8 bits, as in Lucene. They are rounded to 4 decimals; equal ones keep the order of the
-    chunks. The index is kept in the cache, by the content of the chunks.
+    It uses the words and the formula of `BM25`; scores are about 2.2 times as large, and the length
+    of a chunk is rounded to 8 bits, as in Lucene. They are rounded to 4 decimals; equal ones keep
+    the order of the chunks. The index is kept in the cache, by the content of the chunks.
 
     >>> chunks = [Chunk("a#0", "a", 0, 20, "Cats sleep all day."), Chunk("b#0", "b", 0, 20, "Dogs bark at night.")]
     >>> BM25Disk(chunks).search({"q1": "Does a cat sleep?", "q2": "the quantum"}, k=5)

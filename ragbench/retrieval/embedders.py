@@ -4,8 +4,8 @@ content.
 Vectors are float32 of unit length, so that a dot product is a cosine in [-1, 1]. A text that is
 empty or white space has nothing to compare: its row is zero (cosine 0 with everything), never NaN.
 A run of white space (line ends, tabs, no-break spaces) is read as one blank, and none at the ends:
-for wordllama each has a vector of its own. Only an `Embedder` object of the caller gets the texts
-as they are.
+wordllama would have a different vector for each kind. Only an `Embedder` object of the caller gets
+the texts as they are.
 
 A vector is computed once per machine: the cache key is the identity of the weights together with
 the exact texts. The model itself is loaded only when something must be computed; only models of
@@ -46,7 +46,7 @@ _WHITE_SPACE = (
 )
 _BLOCK_TEXTS = 128
 _BLOCK_CHARACTERS = (
-    400_000  # bounds what a block of very long texts takes: wordllama keeps 1 kB per token
+    400_000  # bounds the memory of a block of very long texts: wordllama keeps 1 kB per token
 )
 
 
@@ -128,8 +128,8 @@ def load_embedder(name: EmbedderLike) -> TextEmbedder | Embedder:
     the same.
 
     - "minilm": all-MiniLM-L6-v2, 384 dimensions, from its wheel (checked by SHA-256), computed in
-      numpy: vectors differ from those of sentence-transformers by less than 1e-6. Reads 256 word
-      pieces of a text; the rest is cut, with a DataWarning.
+      numpy: vectors differ from sentence-transformers' by less than 1e-6. Reads 256 word pieces of
+      a text; the rest is cut, with a DataWarning.
     - "wordllama": static word vectors (l2_supercat), 256 dimensions, from its wheel. Fast; reads
       whole texts, lower-cased.
     - a folder: any model that sentence-transformers can load. Its files are part of the cache key.
@@ -142,7 +142,7 @@ def load_embedder(name: EmbedderLike) -> TextEmbedder | Embedder:
 
     One of your own is an `Embedder`, a function from a list of texts to one row of numbers for
     each, or an object with `encode` (sentence-transformers) or `embed_documents` and `embed_query`
-    (LangChain). Rows are brought to unit length, those of an `Embedder` excepted, which must have
+    (LangChain). Rows are scaled to unit length, except the rows of an `Embedder`, which must have
     it.
 
     The weights are read when something must be computed. A model that cannot be loaded is a
@@ -173,7 +173,8 @@ def load_embedder(name: EmbedderLike) -> TextEmbedder | Embedder:
 class TextEmbedder:
     """A model and its place in the cache; made by `load_embedder`.
 
-    `name` is what it was asked for by; the model is as those of `ragbench.retrieval.embedding_models`.
+    `name` is the name for `load_embedder`; the model is one of
+    `ragbench.retrieval.embedding_models`.
     """
 
     def __init__(self, name: str, model: Any) -> None:
@@ -211,8 +212,8 @@ class TextEmbedder:
                 "encode: expected a list of texts, not one string; write encode([text])"
             )
         cleaned = _single_blanks(texts)
-        # The longest first, as sentence-transformers has it, then by content: the same set gives
-        # the same batches, and so the same bits, in any order.
+        # The longest first, as sentence-transformers has it, then by content: the same set has the
+        # same batches, and so the same bits, in any order.
         unique = sorted(set(cleaned), key=lambda text: (-len(text), text))
         key = store.digest(self._model.identity, role, _WHITE_SPACE, *unique)
         with store.arrays("embeddings" if self.identity else "", key) as entry:
@@ -266,8 +267,8 @@ class TextEmbedder:
                 bar.update(end - start)
         vectors = np.concatenate(blocks or [np.zeros((0, self._model.dimension), np.float32)])
         vectors[[not text for text in texts]] = 0.0
-        # What is cut is kept with the vectors: the warning comes each time, also when the model
-        # need not be loaded.
+        # The number of cut texts is kept with the vectors: the warning comes each time, also when
+        # the model need not be loaded.
         return {"vectors": vectors, "cut": cut, "max_tokens": np.array(self._model.max_tokens or 0)}
 
     def _warn_of_cuts(self, texts: list[str], cut: Bools, max_tokens: int) -> None:

@@ -3,7 +3,7 @@
 They go the way of language models: each reply is in the reply store, requests that are not there
 are sent within the budget, retried and waited for, and a dry run counts them. Cohere is paid by the
 search, the others by the token, and for them the question counts once for each text.
-`cohere:<model>@https://host/v2` names another server that takes the same requests. Keys are those of
+`cohere:<model>@https://host/v2` names another server that takes the same requests. Keys come from
 COHERE_API_KEY, VOYAGE_API_KEY and JINA_API_KEY.
 """
 

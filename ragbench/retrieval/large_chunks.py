@@ -38,7 +38,7 @@ class LargeChunks(Sequence[Chunk]):
         self.by_id: Mapping[str, Chunk] = _ByChunkId(self, self.__getitem__)
 
     def with_texts(self, text_of: Callable[[Chunk], str]) -> LargeChunks:
-        """Return the same chunks, each with the text that `text_of` gives for it."""
+        """Return the same chunks, each with the text that `text_of` returns for it."""
         other = copy(self)
         other._text_of = text_of
         return other

@@ -81,8 +81,9 @@ class Sparse:
 
 
 class Late:
-    """Search by late interaction, as ColBERT (Khattab & Zaharia 2020): the score is the sum, over the
-    tokens of the query, of the highest product of their vector with that of a token of the chunk.
+    """Search by late interaction, as ColBERT (Khattab & Zaharia 2020): the score is the sum, over
+    the tokens of the query, of the highest product of their vector with the vector of a token of
+    the chunk.
 
     `model` is a `MultiVectorEncoder` of sentence-transformers: a folder, or a name on the hub, such as
     "lightonai/GTE-ModernColBERT-v1". The vectors of chunks are kept in the cache: 0.5 kB for each

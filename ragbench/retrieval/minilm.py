@@ -2,7 +2,7 @@
 
 Importing torch and sentence-transformers takes seven CPU seconds, more than most evaluations spend
 on vectors, and one text after the other in numpy takes no longer than padded batches in torch. The
-network is that of BERT (Devlin et al. 2019; sizes: Wang et al. 2020); its states are those of
+network is BERT's (Devlin et al. 2019; sizes: Wang et al. 2020); its states equal those in
 transformers within 1e-5.
 """
 

@@ -1,4 +1,4 @@
-"""What all retrievers share: the exact top k, and what they ask of chunks and of k."""
+"""Functions of all retrievers: the exact top k, and checks of chunks and of k."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -42,8 +42,9 @@ def ranked(
 ) -> Run:
     """Return the exact top k of each query, equal scores in the order of the chunks.
 
-    `candidates(start, end)` gives, for a block of queries, all pairs that could be among the best k
-    once rounded. Blocks are as large as the memory for their scores allows, or of `block` queries.
+    `candidates(start, end)` returns, for a block of queries, all pairs that could be among the best
+    k once rounded. Blocks are as large as the memory for their scores allows, or of `block`
+    queries.
     """
     ids = list(queries)
     run: Run = {query_id: {} for query_id in ids}

@@ -1,9 +1,9 @@
 """Embedders of a server: `openai:<model>` of any OpenAI-compatible one, `ollama:<model>`.
 
-They go the way of language models: each vector is kept in the reply store, texts that are not there
-are sent in batches, within the budget, and a dry run counts them. Addresses and keys are the same as those of
-the language models (`RAG_EVAL_OPENAI_BASE_URL`, ...); `openai:<model>@https://host/v1` names
-another server.
+They are requested as replies of language models are: each vector is kept in the reply store, other
+texts are sent in batches, within the budget, and a dry run counts them. Addresses and keys are the
+same as for language models (`RAG_EVAL_OPENAI_BASE_URL`, ...); `openai:<model>@https://host/v1`
+names another server.
 """
 
 from __future__ import annotations

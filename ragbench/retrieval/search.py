@@ -1,4 +1,4 @@
-"""What is done with a retriever: a deep enough search, and from chunks to documents."""
+"""Searches with a retriever: deep enough, and from chunks to documents."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -57,7 +57,7 @@ class Weights:
     def __init__(self, name: str, kind: str) -> None:
         self.name, self.kind = name, kind
         self.folder = folder if (folder := expanded(name)).is_dir() else None
-        # the short names are those of sentence-transformers' own models
+        # models of sentence-transformers have short names
         self.repository = name if "/" in name else f"sentence-transformers/{name}"
         self._loading = threading.Lock()
         self._loaded: Any = None
@@ -65,8 +65,8 @@ class Weights:
     @cached_property
     def identity(self) -> str:
         """Return a digest of a folder's files, or the revision on the hub, and the libraries'
-        versions: another version may compute other bits from the same weights. What is not here
-        yet is downloaded.
+        versions: another version may compute other bits from the same weights. Missing files are
+        downloaded.
         """
         libraries = (
             f"sentence-transformers {version('sentence-transformers')} "
@@ -134,7 +134,7 @@ class Weights:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Load without the libraries' bars and reports; what was set before is set again after."""
+    """Load without the libraries' bars and reports; settings from before are restored."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         # only half of it is typed

@@ -32,9 +32,10 @@ class Expansion:
     - "merge": itself, but of the best `k` chunks of a question those that are neighbours are joined;
     - a function of a chunk and its document: the first character and the one after the last.
 
-    White space at the ends is left out. A passage stands where the best of its chunks stood, and one
-    that lies within a passage before it is left out; scores are 1 / rank. Text in two passages that
-    overlap is handed over twice. Tokens are those of the document, as in the measures at a budget.
+    White space at the ends is left out. A passage stands where the best of its chunks stood, and
+    one that lies within a passage before it is left out; scores are 1 / rank. Text in two passages
+    that overlap is handed over twice. Tokens are counted in the document, as by the measures at a
+    budget.
 
     >>> text = "One. Two. Three. Four."
     >>> chunks = [Chunk.cut("d", text, *ends) for ends in ((0, 4), (5, 9), (10, 16), (17, 22))]
@@ -163,7 +164,9 @@ def _around(chunks: Sequence[Chunk]) -> Range:
 
 
 def _groups(chunks: Sequence[Chunk], text: str, size: int, tokenizer: str) -> list[Range]:
-    """Return for each chunk the range of its group, of at most `size` tokens where it has several."""
+    """Return for each chunk the range of its group, of at most `size` tokens if it has several
+    chunks.
+    """
     [offsets] = token_offsets([text], tokenizer)
     starts, ends = [chunk.start for chunk in chunks], [chunk.end for chunk in chunks]
     firsts, lasts = (each.tolist() for each in token_ranges(offsets, starts, ends))
@@ -193,7 +196,7 @@ def _sections(chunks: Sequence[Chunk], text: str) -> list[Range]:
 
 
 def _checked(ends: Any, text: str) -> Range:
-    """Return the range that a user's function gave."""
+    """Check and return the range that a user's function has returned."""
     try:
         start, end = (int(edge) for edge in ends)
     except (TypeError, ValueError):

@@ -38,11 +38,11 @@ class Filter:
 
 
 class FilteredRetriever:
-    """A retriever of which each search gives the `k` best chunks among those that are allowed.
+    """A retriever whose searches return the `k` best of the allowed chunks.
 
     It is searched deeper, four times each round, until k of them are found or nothing more matches:
-    the same as a search in an index of the allowed chunks alone, but that scores stay (those of BM25
-    count words in all chunks).
+    the same chunks as in an index of the allowed chunks alone, but with the scores of the whole
+    index (BM25 counts words in all chunks).
     """
 
     def __init__(

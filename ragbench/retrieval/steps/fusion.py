@@ -12,7 +12,7 @@ from ragbench.types import Retriever, Run
 Ranking = Mapping[str, float]
 """chunk_id -> score, best first."""
 
-_DEPTH = 100  # at least this deep is searched what is fused
+_DEPTH = 100  # the smallest depth of the fused searches
 _DEFAULT = "rrf:60"  # the constant of Cormack, Clarke & Büttcher 2009
 
 
@@ -28,7 +28,7 @@ def fuse(
         fusion: "rrf:k" is reciprocal rank fusion (Cormack, Clarke & Büttcher 2009): the sum of
             ``1 / (k + rank)`` over the rankings that hold a chunk, rank from 1. "weights:w" is the
             weighted mean of scores: each ranking's scores become ``(score - lowest) / (highest -
-            lowest)``, lowest and highest being those of that ranking (1 for all if they are
+            lowest)``, with the lowest and highest score of that ranking (1 for all if they are
             equal), and 0 for a chunk that a ranking lacks; their sum has the `weights`. A function
             gets the rankings and returns the fused one.
         weights: of "weights:w", one for each ranking; () = equal ones that sum to 1.
@@ -128,7 +128,7 @@ def check_fusion(fusion: str | Callable[..., Any], *, is_hybrid: bool, is_rewrit
     """Refuse a fusion that no search could use.
 
     Raises:
-        ConfigError: it is unknown, or has nothing to fuse: one search for one wording gives one
+        ConfigError: it is unknown, or has nothing to fuse: one search for one wording returns one
             ranking.
     """
     step = read_step("fusion", fusion)

@@ -1,4 +1,4 @@
-"""What is indexed for a chunk: its text, or more than that. What is handed over stays the chunk."""
+"""The indexed text of a chunk: its text, or more. The answer still gets the chunk itself."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,18 +38,18 @@ def index_texts(
     index_text: str | Callable[..., Any],
     llm: LLMLike = "",
 ) -> tuple[Sequence[Chunk], list[Completion]]:
-    """Return the chunks with the texts that are indexed in the place of theirs, and what a model
-    replied for them.
+    """Return the chunks with the indexed texts in place of their own, and a model's replies for
+    them.
 
     Before the text of a chunk, and an empty line, is put, `index_text` being
 
-    - "title": the title of its document, or where it has none its first heading;
-    - "headings": that title, where there is one, and the headings above the chunk, from the highest
+    - "title": the title of its document, or else its first heading;
+    - "headings": that title, if there is one, and the headings above the chunk, from the highest
       level down, with " > " between them. A heading is above a chunk if it ends before the chunk
       begins and no heading of its level or a higher one comes between, nor begins the chunk;
     - "summary:<llm>": one or two sentences by a language model, which reads the document (of one
       with more than 20,000 characters those around the chunk);
-    - a function of a chunk and its document: it gives the whole text that is indexed.
+    - a function of a chunk and its document, which returns the whole indexed text.
 
     A title or heading that the chunk itself holds is left out, and a chunk without any keeps its
     text. Ids and ends of the chunks stay.
@@ -85,7 +85,7 @@ def index_texts(
 
 
 class _OwnText:
-    """The texts that a user's function gives."""
+    """The texts that a user's function returns."""
 
     def __init__(self, function: Callable[..., Any], corpus: Mapping[str, Document]) -> None:
         self._function, self._corpus = function, corpus

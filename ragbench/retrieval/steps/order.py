@@ -1,4 +1,4 @@
-"""Order: a second look at what a search found, by a cross-encoder (`rerank`) or for variety
+"""Order: the results of a search, sorted again by a cross-encoder (`rerank`) or for variety
 (`diversify`).
 """
 
@@ -19,7 +19,7 @@ from ragbench.retrieval.steps.values import read_step
 from ragbench.retrieval.weights import Weights
 from ragbench.types import Chunk, Run, chunk_places, chunks_by_id
 
-_DECIMALS = 6  # of what is compared: the last bits differ between machines
+_DECIMALS = 6  # of compared values: the last bits differ between machines
 
 
 def rerank(
@@ -32,11 +32,10 @@ def rerank(
     depth: int = 0,
     **asking: Any,
 ) -> Run:
-    """Return the chunks of `run` in the order that a cross-encoder gives them; the best `k` of each
-    query.
+    """Return the best `k` chunks of each query of `run`, in the order of a cross-encoder's scores.
 
     A cross-encoder reads query and chunk together (Nogueira & Cho 2019): slower and better than
-    comparing vectors, so it is given what a first search found, for example 100 chunks. `model` is
+    comparing vectors, so it gets the results of a first search, for example 100 chunks. `model` is
     the folder of a sentence-transformers CrossEncoder or its name on the hub
     ("cross-encoder/ms-marco-MiniLM-L6-v2"). Scores are the model's own (usually 0 to 1, or logits);
     all pairs go to it in one batch, and they are kept in the cache. `run` is not changed. With a
@@ -47,9 +46,9 @@ def rerank(
     (`ragbench.retrieval.hosted_reranker`), as is a `HostedReranker`, which keeps its replies;
     `asking` (concurrency, timeout_s) are options of `generate_many` for these requests.
 
-    A reranker of your own is a function of a query and a list of texts that gives a score for each
-    text, or an object with `predict` of a list of pairs (query, text), such as a CrossEncoder, or
-    "package.module:attribute", which names one. Its scores are not kept.
+    A reranker of your own is a function of a query and a list of texts that returns a score for
+    each text, or an object with `predict` of a list of pairs (query, text), such as a CrossEncoder,
+    or "package.module:attribute", which names one. Its scores are not kept.
 
     >>> chunks = [Chunk("a#0", "a", 0, 1, "long text"), Chunk("b#0", "b", 0, 1, "text")]
     >>> rerank({"q": {"a#0": 2.0, "b#0": 1.0}}, {"q": "?"}, chunks, lambda query, texts: [-len(t) for t in texts], k=1)
@@ -100,7 +99,7 @@ def rerank(
 
 
 def check_reranker(model: str | HostedReranker | Callable[..., Any]) -> Any:
-    """Return a user's reranker, imported where it is named, or one of a server; None for the name or
+    """Return a user's reranker, imported if it is named, or one of a server; None for the name or
     folder of a cross-encoder.
 
     Raises:
@@ -198,8 +197,8 @@ def diversify(
         run: query_id -> chunk_id -> score, best first.
         queries: query_id -> question.
         chunks: that the run names.
-        diversity: "mmr:w", or a function of a question and its chunks, best first, that gives them
-            in another order, maybe not all.
+        diversity: "mmr:w", or a function of a question and its chunks, best first, that returns
+            them, or some of them, in another order.
         vectors_of: the vectors of length 1 of chunks, named by their ids.
         depth: number of chunks that are put in order.
 
@@ -246,7 +245,7 @@ def _marginal(relevance: Mapping[str, float], vectors: FloatArray, weight: float
 
 
 def _ids_of(found: Any, known: Mapping[str, float]) -> list[str]:
-    """Return the ids of the chunks that a user's function gave, each once."""
+    """Return the ids of the chunks that a user's function has returned, each once."""
     chunks = list(found) if isinstance(found, Sequence) and not isinstance(found, str) else [found]
     ids = [chunk.chunk_id if isinstance(chunk, Chunk) else chunk for chunk in chunks]
     if all(isinstance(chunk_id, str) and chunk_id in known for chunk_id in ids):

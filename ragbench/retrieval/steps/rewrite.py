@@ -79,8 +79,8 @@ def wordings(
     llm: LLMLike = "",
     **asking: Any,
 ) -> tuple[dict[str, tuple[str, ...]], list[Completion]]:
-    """Return query_id -> the texts that are searched for, and what a model replied; `asking` are
-    options of `generate_many`.
+    """Return query_id -> the texts to search for, and a model's replies; `asking` are options of
+    `generate_many`.
 
     - "": the question.
     - "hyde": a passage that could answer it, in its place.
@@ -127,8 +127,8 @@ def standalone(
     llm: LLMLike,
     **asking: Any,
 ) -> tuple[dict[str, str], list[Completion]]:
-    """Return questions that can be understood without the conversation before them, for those that
-    have one, and what a model replied; the question itself where a reply is empty.
+    """Return questions that can be understood without the conversation before them, if they have
+    one, and a model's replies; the question itself if a reply is empty.
     """
     prompts = []
     for query_id, conversation in conversations.items():
@@ -171,7 +171,7 @@ def _distinct(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def _checked(given: Any, question: str) -> tuple[str, ...]:
-    """Return the texts that a user's function gave."""
+    """Check and return the texts that a user's function has returned."""
     texts = [given] if isinstance(given, str) else given
     if isinstance(texts, Sequence) and all(isinstance(text, str) for text in texts):
         return _distinct(texts) or (question,)

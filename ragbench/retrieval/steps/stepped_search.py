@@ -42,7 +42,7 @@ STEP_PARAMETERS = (
 0.
 """
 
-_VARIETY_EMBEDDER = "wordllama"  # of a search that has no vectors of its own
+_VARIETY_EMBEDDER = "wordllama"  # of a search without vectors
 
 
 def check_steps(parameters: Mapping[str, Any]) -> None:
@@ -208,8 +208,8 @@ class Search:
         return self._filter is None or self._filter.allows(query_id, text, doc_id)
 
     def passages(self, doc_ids: Iterable[str]) -> Sequence[Chunk]:
-        """Return what the ids of the last stage name: the chunks, or where they are expanded the
-        passages that were handed over so far, after all that these documents could give.
+        """Return the texts of the ids of the last stage: the chunks, or, with expansion, the
+        passages that were handed over so far, after all possible passages of these documents.
         """
         if self._expansion is None:
             return self._chunks
@@ -232,8 +232,8 @@ class Search:
         return fusion
 
     def _vectors_of(self, language: str) -> Dense:
-        """Return the vectors that tell how alike chunks are: those of the search, where it has any of
-        the chunks' own texts.
+        """Return the vectors for the similarity of chunks: the vectors of the search, if it has any
+        of the chunks' own texts.
         """
         index = self.index.retrievers[1] if isinstance(self.index, Hybrid) else self.index
         if not isinstance(index, Dense):

@@ -9,8 +9,8 @@ from ragbench.extension import FORM, imported, is_import
 
 
 class Form(NamedTuple):
-    """A value of a step: `name`, after a colon its `argument` ("": it has none), what it does, and
-    the bounds of an argument that is a number; `is_text`: it is a name.
+    """A value of a step: `name`, after a colon its `argument` ("" for none), its meaning, and the
+    bounds of an argument that is a number; `is_text`: the argument is a name.
     """
 
     name: str
