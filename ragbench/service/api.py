@@ -198,7 +198,9 @@ def list_jobs(session: Reader, limit: Limit = 50) -> list[Json]:
 
 @router.get("/jobs/{job_id}")
 def read_job(session: Reader, job_id: str) -> Json:
-    """Read a job: waiting, running, done, failed or cancelled; `run` is the id of what it recorded."""
+    """Read a job: waiting, running, done, failed or cancelled; `run` is the id of the run that it
+    recorded.
+    """
     return job_document(session, job_id)
 
 

@@ -62,7 +62,7 @@ class _Config(_Part):
         try:
             is_pipeline = reads_documents(self.system, folder)
             if not self.test_set or is_collection(self.test_set):
-                return ""  # with documents of its own, which may have to be downloaded first
+                return ""  # with documents that may have to be downloaded first
             corpus = named(self.corpus) if self.corpus else ""
             data = load_dataset(named(self.test_set), corpus=corpus)
         except RagbenchError as exc:

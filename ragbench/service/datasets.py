@@ -15,7 +15,8 @@ from ragbench.service.tables import dataset
 def dataset_row(session: Session, path: Path, *, created_by: str = "") -> Json:
     """Return a data set with its number, and record its pairs of question and answer.
 
-    `created_by` is the key that made it; "" = the recorded key, else where it was found.
+    `created_by` is the key that made it; "" = the recorded key, else the place where the data set
+    was found.
     """
     found = "/evaluation/test-cases" if path.stem == CASES else "a file on the server"
     data = load(path)

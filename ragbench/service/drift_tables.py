@@ -79,7 +79,7 @@ def cost_per_hundred(runs: pd.DataFrame) -> pd.DataFrame:
 
 def category_rates(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the fraction of questions that passed, by configuration and category: the newest seven
-    runs next to all before. No row where no run has categories.
+    runs next to all before. No row if no run has categories.
 
     Args:
         runs: as from `history`; `categories` is category -> passed and other counts.

@@ -221,8 +221,8 @@ def delete_case(session: Runner, case_id: str) -> None:
 
 @router.post("/evaluation/run")
 async def create_run(session: Runner, body: EvaluationBody, wait: Wait = 300) -> Json:
-    """Evaluate the test cases. Where it takes longer than `wait` the status is running, and `id`
-    that of its job.
+    """Evaluate the test cases. If it takes longer than `wait`, the status is running, and `id` is
+    the id of its job.
     """
     job = await run_job(session, body.run(), wait)
     return await run_in_threadpool(_job_summary, session, job)

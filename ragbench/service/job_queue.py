@@ -52,9 +52,7 @@ _COLUMNS = "state due_at ended_at attempts exit_code output".split()
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """A job that this worker completed: the exit status of its command, and the end of what it
-    printed.
-    """
+    """A job that this worker completed: the exit status of its command, and the end of its output."""
 
     name: str
     due_at: str
@@ -84,7 +82,7 @@ def request_job(
     Args:
         command: arguments of ragbench, such as ["eval", "--test-set", "t.yaml"].
         series: what its run is called over time.
-        folder: where it runs; "" = here.
+        folder: its working folder; "" = this process's.
         max_waiting: how many jobs of the client may wait; 0 = any number.
 
     Raises:

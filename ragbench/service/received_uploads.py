@@ -66,7 +66,8 @@ async def _lines_of(content: bytes, form: str, name: str) -> str:
     A server that is stopped cancels this, and the process ends with it.
 
     Raises:
-        DataError: the test set has problems, or the process gave no reply in its time and memory.
+        DataError: the test set has problems, or the process sent no reply within its time and
+            memory.
     """
     environment = {each: os.environ[each] for each in _ENVIRONMENT if each in os.environ}
     command = [*_PROGRAM, form, name]

@@ -161,8 +161,8 @@ def configuration_of(row: RunRow) -> tuple[str, ...]:
 
 
 def run_of(run: str, database: str = "") -> tuple[RunRow, pd.DataFrame, dict[str, str]]:
-    """Return a run: its row, its scores per measure, those of `MAIN` first, and its questions (id ->
-    text).
+    """Return a run: its row, its scores per measure, the measures of `MAIN` first, and its
+    questions (id -> text).
 
     Args:
         run: the beginning of its id; the name of a series or a configuration, for its newest run; or

@@ -49,7 +49,7 @@ class ImportCounts(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What the database records of a run.
+    """A run as the database records it.
 
     Attributes:
         run: the row of the run.
@@ -74,10 +74,10 @@ def record(
     """Add results with the folders that they were saved in; return the ids of those that were not
     known yet.
 
-    `series` is what they are called over time; "" = what RAGBENCH_SERIES named when they were made,
-    else the name of their sweep, or the dataset and the system of an evaluation. `client` is whose
-    they are; "" = what RAGBENCH_CLIENT named. The rules of `add_alert` are checked, and what they
-    raise is sent.
+    `series` is their name over time; "" = the value of RAGBENCH_SERIES when they were made, else
+    the name of their sweep, or the dataset and the system of an evaluation. `client` is their
+    owner; "" = the value of RAGBENCH_CLIENT when they were made. The rules of `add_alert` are
+    checked, and their alerts are sent.
 
     Raises:
         ConfigError, DataError: the database cannot be used, or the time of a result is not known.

@@ -72,7 +72,7 @@ def add_schedule(
         zone: of the times, such as "Europe/Vienna"; "" = UTC.
         client: whose it is; "*" = it runs for each client in `clients/` of the folder, in the
             client's own folder; with --auto-generate-datasets for each who has documents.
-        folder: where it runs; "" = here.
+        folder: its working folder; "" = this process's.
 
     Raises:
         ConfigError: a cron line, zone or command that cannot be used.

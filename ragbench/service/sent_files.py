@@ -17,9 +17,7 @@ CASES = "test-cases"
 
 
 def write_sent(connection: Connection, client: str, folder: Path) -> None:
-    """Write the files in a client's folder `sent/` that hold the records of now, where they hold
-    others.
-    """
+    """Write the files in a client's folder `sent/` whose content differs from the present records."""
     head = json_line({"testset": CASES, "split": "test"})
     for kind, name, first in ((CASE, CASES, head), (DOCUMENT, "corpus", "")):
         path = folder / f"{name}.jsonl"

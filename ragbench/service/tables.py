@@ -139,7 +139,7 @@ schedule = _table(
         cron=NAME,
         zone=NAME,
         command=LONG,  # JSON: the arguments of ragbench
-        folder=LONG,  # where it runs
+        folder=LONG,  # its working folder
         options=LONG,  # JSON: the series of a request
         enabled=Boolean,
         made_at=TIME,
@@ -206,7 +206,7 @@ session = _table(
     "session",
     _id(),  # the SHA-256 of its token
     *_filled(
-        key_id=ID,  # of a key of the table, or of that of one process
+        key_id=ID,  # of a key of the table, or of the key of one process
         used_at=TIME,
     ),
 )
@@ -222,8 +222,8 @@ item = _table(
     Index("item_of", "client_id", "kind"),
 )
 
-# A measure at another depth than 5, of which there is one, is that of the depth that was asked for.
-# faithfulness is the judge's; the heuristic has a column under its own name.
+# A measure at a single depth other than 5 is the measure of this depth. faithfulness is the
+# judge's; the heuristic has a column under its own name.
 _RUNS = """
 CREATE {view} evaluation_runs AS
 SELECT i.id, n.id AS dataset_id, p.mean AS precision_at_k, r.mean AS recall_at_k, m.mean AS mrr,

@@ -1,5 +1,5 @@
-"""The workers of a server: they take jobs from the queue of the database and run each in a process
-of its own.
+"""The workers of a server: they take jobs from the queue of the database and run each in a separate
+process.
 """
 
 import logging

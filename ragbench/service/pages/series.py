@@ -45,8 +45,8 @@ def state_of(runs: pd.DataFrame) -> State:
 
 
 def measures_of(ids: list[str], database: str) -> list[str]:
-    """Return the measures that any of these runs has: the rate of passed questions, precision, recall
-    and MRR first, then those of `MAIN`.
+    """Return the measures that any of these runs has: the rate of passed questions, precision,
+    recall and MRR first, then the measures of `MAIN`.
     """
     query = select(score.c.measure).where(score.c.run_id.in_(ids)).distinct()
     names = {row.measure for row in read_rows(database, query)}
