@@ -3,7 +3,7 @@ can be.
 
 Everything is paired by query, and a query counts as one draw from the questions that could be
 asked. Scores are the tidy frames of `ragbench.metrics`: columns query_id, measure, value, with NaN
-for what is unscored. Results hold pd.NA, never NaN, where a number is undefined (nothing scored; an
+for unscored answers. Results hold pd.NA, never NaN, where a number is undefined (nothing scored; an
 interval from one query).
 
 Which function answers which question: is it better? `compare`, `compare_all`. Is it as good, and

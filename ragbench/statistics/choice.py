@@ -44,10 +44,10 @@ class WithinMargin:
     """The result of `within_margin`. `table` has one row per configuration, cheapest first:
 
     name, cost, mean, n, difference (from the configuration that is best on these queries, `best`),
-    p_value (of being worse than any other by the margin or more; below 1e-6 and above 0.5, where it
-    no longer matters, it may be that of one of the strongest rivals only), p_adjusted (Holm over the
-    configurations), proven. `chosen` is the cheapest that is proven, or None. `sentence` is the
-    summary.
+    p_value (of being worse than any other by the margin or more; below 1e-6 and above 0.5, where
+    its size no longer matters, it may be computed from one of the strongest rivals only),
+    p_adjusted (Holm over the configurations), proven. `chosen` is the cheapest that is proven, or
+    None. `sentence` is the summary.
     """
 
     table: pd.DataFrame
@@ -142,7 +142,9 @@ class MarginProof:
         return WithinMargin(table, self.best, None, self._none_is_proven())
 
     def _none_is_proven(self) -> str:
-        """Say that no configuration with a known cost is proven, and what it takes."""
+        """Say that no configuration with a known cost is proven, and how many questions would prove
+        it.
+        """
         n = int(self.table["n"].iloc[0])
         best_mean = self.table.set_index("name")["mean"][self.best]
         min_n = 2
@@ -247,9 +249,9 @@ def _largest_possible_p(mean: Floats, variance: Floats, loss: float, n: int) -> 
     """Bound the p of "the mean is at most 0" of `n` values from their mean and variance alone, if none
     of them is below -`loss`; 1 where the mean is not above 0.
 
-    By Chernoff p is at most exp(-sum(log(1 + s x))) over the values and the unseen one, -`loss`, for
-    every s. With this mean and variance the sum is smallest where values are either -`loss` or one
-    other (as in Bennett 1962), and the best s of those is that of a binomial distribution.
+    By Chernoff p is at most exp(-sum(log(1 + s x))) over the values and the unseen one, -`loss`,
+    for every s. With this mean and variance the sum is smallest where values are either -`loss` or
+    one other (as in Bennett 1962), and the best s of those is the s of a binomial distribution.
     """
     if loss <= 0:
         return np.zeros_like(mean)

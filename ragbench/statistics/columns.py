@@ -96,7 +96,7 @@ class _Layout(NamedTuple):
             DataError: a row lacks its measure or query, or two rows have the same ones.
         """
         try:
-            measure_codes, names = pd.factorize(frame["measure"])  # -1 where it is missing
+            measure_codes, names = pd.factorize(frame["measure"])  # -1 if it is missing
             query_codes, ids = pd.factorize(frame["query_id"])
         except UnicodeEncodeError as exc:
             raise DataError(

@@ -254,9 +254,9 @@ def _power_of_rates(rates: Floats, effect: float, n: int, alpha: float) -> Float
     """Compute the exact power of 0/1 differences for each rate of questions that differ.
 
     Of m questions that differ, one side has to win more than (m + z sqrt(m)) / 2 (Tango's test of
-    no difference), or all of them where the p of `safe_intervals` is below alpha: Student's, that of
-    the rule of three, and the smaller one of Gaffke's (2^-m, or by a beta distribution where the unseen
-    value has half its weight).
+    no difference), or all of them where the p of `safe_intervals` is below alpha: Student's p, the
+    p of the rule of three, and the smaller one of Gaffke's (2^-m, or by a beta distribution where
+    the unseen value has half its weight).
     """
     from scipy.special import bdtrc, betainc, gammaln, ndtri, stdtr, xlog1py, xlogy
 

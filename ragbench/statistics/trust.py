@@ -129,16 +129,16 @@ def estimate_difference(
     the interval of a normal estimate with Student's quantiles, in the unit of the labels, and may
     pass the bounds of a measure.
 
-    Looks are taken after `FIRST` labels and then after every `STEP` (from 400 on a fortieth); labels
-    between two looks wait for the next one. The looks share alpha (Lan & DeMets 1983, "Discrete
-    sequential boundaries for clinical trials", Biometrika 70(3)): alpha I / (I + 100) is spent when n
-    of N questions give the information I = n N / (N - n), and with probability 1 - alpha no look
-    decides in the wrong direction. The interval uses the stage-wise order (Tsiatis, Rosner & Mehta
-    1984, Biometrics 40(3)), within the margin the order of estimates (Emerson & Fleming 1990,
-    Biometrika 77(4)): it covers 1 - alpha if labelling stops at the decision, or before for a reason
-    that is not in the labels; more if a judge makes no error, since then nothing is left to chance.
-    Labelling beyond the decision gives the wider repeated interval (Jennison & Turnbull 1989), which
-    holds at all looks at once.
+    Looks are taken after `FIRST` labels and then after every `STEP` (from 400 on a fortieth);
+    labels between two looks wait for the next one. The looks share alpha (Lan & DeMets 1983,
+    "Discrete sequential boundaries for clinical trials", Biometrika 70(3)): alpha I / (I + 100) is
+    spent when n of N questions give the information I = n N / (N - n), and with probability 1 -
+    alpha no look decides in the wrong direction. The interval uses the stage-wise order (Tsiatis,
+    Rosner & Mehta 1984, Biometrics 40(3)), within the margin the order of estimates (Emerson &
+    Fleming 1990, Biometrika 77(4)): it covers 1 - alpha if labelling stops at the decision, or
+    before for a reason that is not in the labels; more if a judge makes no error, since then
+    nothing is left to chance. After labelling beyond the decision, the interval is the wider
+    repeated one (Jennison & Turnbull 1989), which holds at all looks at once.
 
     Args:
         proxies: a row per question (the index), a column per judge or heuristic: the same kind of
@@ -348,9 +348,9 @@ def _distances(z: float, now: int, looks: _Looks, alpha: float, margin: float) -
 
     The estimate is `z` errors from 0 at the look `now`, the first that decides. A limit is the true
     difference (drift) under which an outcome so large, or so small, has the probability alpha / 2.
-    Outcomes are ordered from small to large: "worse", the later the larger; those within the margin,
-    by the estimate at whichever look; "better", the earlier the larger (stage-wise order; with a
-    margin: Emerson & Fleming 1990). `margin` is in errors of this look; 0 where it decided for
+    Outcomes are ordered from small to large: "worse", the later the larger; those within the
+    margin, by the estimate at whichever look; "better", the earlier the larger (stage-wise order;
+    with a margin: Emerson & Fleming 1990). `margin` is in errors of this look; 0 if it decided for
     "better" or "worse".
     """
     roots = np.sqrt(looks.information)

@@ -121,7 +121,7 @@ def row_of_summeval(record: Record, criterion: str) -> Row:
     """Return the verdicts on a summary by a criterion, "" for consistency: people's is the mean of the
     experts, and `turker` the mean of the crowd.
 
-    Where no expert annotated, the mean of the crowd is people's verdict. Other fields with scores by
+    If no expert annotated, the mean of the crowd is people's verdict. Other fields with scores by
     the criterion are judges.
     """
     criterion = criterion or "consistency"
