@@ -5,10 +5,10 @@ The database is for processes on many machines (`ragbench.store.shared`). The fi
 per process, and shared by its threads and by other processes of this machine.
 
 Write-ahead logging lets many processes read while one writes; a process that must wait does so for
-up to a minute. A process killed at any moment leaves a file that the next one opens: what was
-committed is there, what was not is not. A file that turns out to be damaged is renamed with a
-warning, what can still be read of it is taken over, and nothing is deleted. The file must be on a
-local disk: SQLite's locks and shared memory do not work over a network.
+up to a minute. A process killed at any moment leaves a file that the next one opens, with exactly
+the committed transactions. A damaged file is renamed with a warning, its readable rows are copied
+to the new file, and nothing is deleted. The file must be on a local disk: SQLite's locks and shared
+memory do not work over a network.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class _Database:
     def _connected(self) -> sqlite3.Connection:
         """Return a connection to the file that is at the path now, opened again if it was replaced."""
         # Another process may have renamed a damaged file, or the cache was deleted: a process that
-        # kept writing to the old file would store replies where no other process looks for them.
+        # kept writing to the old file would store replies in a file that no other process reads.
         inode = _inode(self._file)
         if self._connection is not None and inode != self._inode:
             self._close()

@@ -272,8 +272,8 @@ def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
     """Hold the right to send the request with this key; threads of any process that would send the
     same request wait here.
 
-    The system gives the right back when its holder dies. Ends the wait with InterruptedError when
-    `stop` is set.
+    The operating system releases the right when its holder dies. Raises InterruptedError if `stop`
+    is set during the wait.
     """
     stop = stop or threading.Event()
     database.read(lambda _: None)  # where replies cannot be kept, none should be bought
@@ -352,7 +352,7 @@ def _found(keys: list[str], column: str) -> dict[str, list[Reply]]:
         if database.is_shared() and len(rows) < len(some) and database.path().exists():
             matching = {
                 row[0] for row in rows
-            }  # what was paid for before this machine shared its replies is not lost
+            }  # replies from before this machine shared its store are used, too
             rows += [
                 row for row in database.rows(query, some, local=True) if row[0] not in matching
             ]
