@@ -22,8 +22,9 @@ _MODEL_QUESTIONS = 2000
 def model_matrix(n_arms: int, *, seed: int = 0) -> pd.DataFrame:
     """Draw scores of `n_arms` configurations on 2,000 questions from a model in which gains are small.
 
-    True gains have a deviation of .03. Each question is easier or harder for all configurations, and
-    for those of one of three families; a fifth of the scores have a deviation of their own of .4.
+    True gains have a deviation of .03. Each question is easier or harder for all configurations,
+    and for the configurations of one of three families; a fifth of the scores deviate further, with
+    a deviation of .4.
 
     >>> model_matrix(3).shape
     (2000, 3)
@@ -51,7 +52,7 @@ def choose_the_best(
     Args:
         matrices: name -> scores, questions down, configurations across.
         draws: of each number of configurations and questions.
-        seed: of what is drawn.
+        seed: random seed.
 
     Returns:
         A row for each draw in which a configuration was better than the baseline: collection, arms,
@@ -106,7 +107,7 @@ def promises(choices: pd.DataFrame) -> pd.DataFrame:
 
 
 def promises_findings(table: pd.DataFrame) -> list[str]:
-    """Write what the promises show, a sentence for each number of questions."""
+    """Write the findings on the promises, a sentence for each number of questions."""
     lines = []
     for n, rows in table.groupby("questions"):
         most = rows[rows["arms"] == rows["arms"].max()]

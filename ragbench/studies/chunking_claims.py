@@ -123,8 +123,8 @@ def claims_by_retriever(counts: pd.DataFrame, fractions: pd.DataFrame) -> str:
 
 
 def claims_by_document(counts: pd.DataFrame, tables: Tables) -> pd.DataFrame:
-    """Compute the outcomes of the claims that each document alone makes, where a collection has fewer
-    than 20; empty where no collection has so few.
+    """Compute the outcomes of the claims that each document alone makes, for collections with fewer
+    than 20; empty if there is no such collection.
     """
     at_k = counts[counts["measure"] == AT_K]
     totals = at_k.groupby(["collection", "sample"])[["claims", *_OUTCOMES]].sum()

@@ -55,13 +55,13 @@ def load_chunkings(sweep_dir: str | Path) -> dict[str, pd.DataFrame]:
 class Samples:
     """The data of one collection, its single documents and draws with replacement, as weights of units.
 
-    A unit is what a test takes as independent: a document, or a question where a collection has fewer
-    than 20 documents.
+    A test takes units as independent: documents, or questions if a collection has fewer than 20
+    documents.
 
     Attributes:
         units: number of the unit of each question, in the order of query ids.
-        weights: how often each unit counts, samples down and units across: first the data themselves,
-            then each single document where there are fewer than 20, then the draws.
+        weights: how often each unit counts, samples down and units across: first the data
+            themselves, then each single document if there are fewer than 20, then the draws.
     """
 
     units: Ints
@@ -92,8 +92,8 @@ class PairTests:
     Attributes:
         means: mean score of each chunking.
         errors: standard error of the difference of each pair, in the data.
-        signs: samples down, pairs across: 1 where the first chunking of a pair is significantly better,
-            -1 where the second is, 0 where it is undecided.
+        signs: samples down, pairs across: 1 if the first chunking of a pair is significantly
+            better, -1 if the second is, 0 if undecided.
     """
 
     means: pd.Series
@@ -145,8 +145,8 @@ def _test_pairs(scores: pd.DataFrame, samples: Samples, alpha: float) -> PairTes
 def _clustered_means(differences: Floats, samples: Samples) -> tuple[Floats, Floats]:
     """Compute mean and clustered standard error of each difference in each sample.
 
-    The variance of a mean of clusters of unequal size is that of the ratio sum / count: the squares of
-    (sum - mean * count), over all clusters of a sample.
+    The variance of a mean of clusters of unequal size is the variance of the ratio sum / count: the
+    squares of (sum - mean * count), over all clusters of a sample.
 
     Args:
         differences: questions down, pairs across.

@@ -1,4 +1,4 @@
-"""The five collections of the studies, by the parameters that a grid gives them."""
+"""The five collections of the studies, by their parameters in a grid."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ragbench.types import Dataset, Span
 
 
 def load_collection(collection: str, *, join_titles: bool = False, sample: int = 0) -> Dataset:
-    """Load a collection with those of its questions that have gold evidence.
+    """Load a collection with the questions that have gold evidence.
 
     Args:
         collection: as for `rb.load_dataset`: "pydoc" or a folder.
@@ -27,8 +27,8 @@ def load_collection(collection: str, *, join_titles: bool = False, sample: int =
 
 
 def joined_by_title(data: Dataset) -> Dataset:
-    """Return the data with all documents of one title as one document, and evidence moved to where
-    it is there.
+    """Return the data with all documents of one title as one document, and evidence moved to its
+    place there.
     """
     texts: dict[str, str] = {}
     moved_by = {}
@@ -48,7 +48,8 @@ def joined_by_title(data: Dataset) -> Dataset:
 
 
 def collection_name(collection: str, join_titles: bool) -> str:
-    """Return the name of a collection in tables: that of its folder, "squad-articles" when joined.
+    """Return the name of a collection in tables: the name of its folder, or "squad-articles" when
+    joined.
 
     >>> collection_name("../data/squad", True)
     'squad-articles'

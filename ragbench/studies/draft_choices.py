@@ -31,8 +31,8 @@ PEOPLE = "people"
 def drafted_sets(data: Dataset) -> dict[str, Dataset]:
     """Draft questions of each kind that the documents allow: kind -> 100 questions.
 
-    "heading" and "sentence" are those of `ragbench testset draft`; "paragraph" are the questions of
-    "sentence" with the whole paragraph as evidence.
+    "heading" and "sentence" are the kinds of `ragbench testset draft`; "paragraph" has the
+    questions of "sentence" with the whole paragraph as evidence.
     """
     sets = {}
     for kind in KINDS:
@@ -62,7 +62,7 @@ def score_by_questions(data: Dataset) -> pd.DataFrame:
     """Score 36 configurations by the collection's own questions and by drafts of each kind.
 
     Returns:
-        Columns retriever, chunker, size; questions, "people" (those of the collection) or a kind of
+        Columns retriever, chunker, size; questions, "people" (of the collection) or a kind of
         draft; query_id; value, `span_recall@500tok` with four digits after the point.
     """
     with warnings.catch_warnings():  # fewer drafts than asked for, where documents are few
@@ -200,7 +200,7 @@ def drafts_table(scores: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def drafts_findings(table: pd.DataFrame) -> list[str]:
-    """Write what the agreement shows, a sentence for each kind of draft."""
+    """Write the findings on the agreement, a sentence for each kind of draft."""
     lines = []
     for kind, rows in table.groupby("kind", sort=False):
         taus = ", ".join(

@@ -115,7 +115,7 @@ def experiments(
     Args:
         matrices: as of `load_score_matrices`.
         n: number of questions.
-        seed: of what is drawn.
+        seed: random seed.
     """
     for number, (generator, truth) in enumerate(GENERATORS.items()):
         rng = np.random.default_rng([seed, n, number])
@@ -168,12 +168,12 @@ def call_tests(drawn: list[Experiment], other_tools: pd.DataFrame) -> pd.DataFra
 
     Args:
         drawn: as of `experiments`.
-        other_tools: what the tests of MLflow and TruLens returned for the same experiments, in this
+        other_tools: the results of MLflow's and TruLens's tests on the same experiments, in this
             order: a row of `notebooks/other_tests.parquet` each.
 
     Returns:
-        A row for each experiment: scenario, truth, n, and for each test of `TESTS` 1 where it calls
-        the second system better, -1 where it calls it worse, 0 where it calls nothing.
+        A row for each experiment: scenario, truth, n, and for each test of `TESTS` 1 if it calls
+            the second system better, -1 if it calls it worse, 0 if it calls nothing.
 
     Raises:
         DataError: `other_tools` is about other experiments.
@@ -215,7 +215,7 @@ def _sides(low: Floats, high: Floats) -> np.ndarray[Any, np.dtype[np.int64]]:
 def _student(differences: Floats) -> Floats:
     from scipy.stats import ttest_1samp
 
-    with warnings.catch_warnings():  # equal differences have a p of 0, or none where they are 0
+    with warnings.catch_warnings():  # equal differences have a p of 0, or no p if they are 0
         warnings.simplefilter("ignore", RuntimeWarning)
         p_values = ttest_1samp(differences, 0, axis=1).pvalue
     filled: Floats = np.nan_to_num(np.asarray(p_values, dtype=float), nan=1.0)
@@ -251,10 +251,10 @@ def compute_error_rates(decisions: pd.DataFrame) -> pd.DataFrame:
     collections together make one scenario without a difference, and one with.
 
     Returns:
-        Columns scenario, has_difference, n, test, experiments; `called`: the fraction of experiments
-        with a difference called in either direction, which is the level where there is none;
-        `right` and `wrong`: called in the direction of the true difference, and in the other, where
-        there is one.
+        Columns scenario, has_difference, n, test, experiments; `called`: the fraction of
+        experiments with a difference called in either direction, which is the level of the test if
+        there is no difference; `right` and `wrong`: called in the direction of the true difference,
+        and in the other.
     """
     table = decisions.copy()
     is_real = ~table["scenario"].isin(list(GENERATORS))
@@ -296,8 +296,8 @@ def decide_all(
 
 
 def error_rates_findings(rates: pd.DataFrame) -> list[str]:
-    """Write what the rates show, a sentence each: the largest level of each test on generated and on
-    real scores, its power on real scores, and wrong winners.
+    """Write the findings on the rates, a sentence each: the largest level of each test on generated
+    and on real scores, its power on real scores, and wrong winners.
     """
     lines = []
     real = rates["scenario"].str.startswith("real")

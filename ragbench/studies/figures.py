@@ -32,8 +32,9 @@ def _colour_of_test(test: str) -> str:
 
 
 def plot_error_rates(rates: pd.DataFrame, n: int) -> Figure:
-    """Draw how often each test calls a difference where there is none (left; the line is 5 %), and
-    finds one where there is (right): a mark for each scenario, at one number of questions.
+    """Draw how often each test calls a difference without a true one (left; the line is 5 %), and
+    how often it finds a true difference (right): a mark for each scenario, at one number of
+    questions.
     """
     at_n = rates[rates["n"] == n]
     tests = list(dict.fromkeys(at_n["test"]))[::-1]
@@ -142,8 +143,8 @@ def plot_drafts(rankings: dict[str, pd.DataFrame], kinds: tuple[str, ...]) -> Fi
 
 
 def plot_label_curves(curves: pd.DataFrame, holds_alone: float) -> Figure:
-    """Draw how often intervals hold people's difference (left; the dotted line is what they promise),
-    and how wide they are (right), by the number of questions that people labelled.
+    """Draw how often intervals hold people's difference (left; the dotted line is the promised
+    rate), and how wide they are (right), by the number of questions that people labelled.
 
     Args:
         curves: as `label_curves` returns them.

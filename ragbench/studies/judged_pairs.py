@@ -1,5 +1,6 @@
-"""Pairs of systems whose answers people and judges have judged: what a judge alone says of a pair, and
-what labels by people add to it."""
+"""Pairs of systems whose answers people and judges have judged: the difference by a judge alone,
+and its correction by labels of people.
+"""
 
 from __future__ import annotations
 
@@ -109,9 +110,10 @@ def label_curves(
 ) -> pd.DataFrame:
     """Estimate people's difference from n labelled questions, with and without a judge's verdicts.
 
-    Each draw takes a pair and n of its questions at random. `labels alone` is the mean of the labels.
-    `corrected` is prediction-powered inference (Angelopoulos et al. 2023): the judge's mean over all
-    questions, weighted by how well it follows people, plus the labels' mean of what it misses.
+    Each draw takes a pair and n of its questions at random. `labels alone` is the mean of the
+    labels. `corrected` is prediction-powered inference (Angelopoulos et al. 2023): the judge's mean
+    over all questions, weighted by how well it follows people, plus the mean of its errors on the
+    labelled questions.
 
     Args:
         differences: of each pair, as `pair_differences` returns them.
@@ -230,7 +232,7 @@ def judge_findings(
     curves: pd.DataFrame,
     stops: pd.DataFrame,
 ) -> list[str]:
-    """Write what the pairs show of the first judge, in three sentences.
+    """Write the findings on the first judge, in three sentences.
 
     Args:
         differences: of each pair, as `pair_differences` returns them.

@@ -35,7 +35,7 @@ _OUR_NAMES = {
 
 
 def published_chunkings(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Put published numbers above those of the collection that has the published chunk sizes.
+    """Put published numbers above the numbers of the collection that has the published chunk sizes.
 
     Args:
         tables: as `load_chunkings` returns them.

@@ -42,7 +42,7 @@ _AXES = ("retriever", "fusion", "index_text", "diversity", "expand", "chunker", 
 
 
 def arm_name(parameters: Mapping[str, Any]) -> str:
-    """Return the name of an arm: what it changes in the plain hybrid search.
+    """Return the name of an arm: its change to the plain hybrid search.
 
     >>> arm_name({"retriever": "bm25", "chunker": "recursive", "chunk_size": 256})
     'retriever bm25'
@@ -63,9 +63,9 @@ def score_arms(data: Dataset, grid: str | Path = "techniques") -> pd.DataFrame:
         grid: a grid of `evaluate.ipynb`, by default notebooks/techniques.toml.
 
     Returns:
-        Columns arm, query_id, the `MEASURES`, and what the arm costs: `chunks` and `tokens` of its
-        index (titles and headings before a chunk included), and `handed_over`, the mean number of
-        tokens in the best five passages of a question.
+        Columns arm, query_id, the `MEASURES`, and costs: `chunks` and `tokens` of its index (titles
+        and headings before a chunk included), and `handed_over`, the mean number of tokens in the
+        best five passages of a question.
 
     Raises:
         ConfigError: the grid names a system, which has no index to measure.
@@ -245,8 +245,8 @@ def summarise_decisions(comparison: pd.DataFrame) -> pd.DataFrame:
 
 
 def techniques_findings(comparison: pd.DataFrame, transferred: pd.DataFrame) -> list[str]:
-    """Write what the comparison shows: how many of the tests decide, and how well the best arm of one
-    collection does on the others.
+    """Write the findings of the comparison: how many of the tests decide, and how well the best arm
+    of one collection does on the others.
     """
     decided = comparison[comparison["arm"] != BASELINE]["decision"].value_counts()
     counts = ", ".join(f"{n} {decision}" for decision, n in decided.items())
