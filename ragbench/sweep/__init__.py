@@ -1,7 +1,7 @@
 """A grid of configurations -> one executed notebook each, then their comparison.
 
-Every run is a process of its own that executes one notebook by papermill. What is finished is
-skipped the next time; what was interrupted, at any moment, is run again.
+Every run is a separate process that executes a notebook by papermill. Finished runs are skipped the
+next time; a run that was interrupted, at any moment, is repeated.
 
 The names are in `__init__.pyi`; each is loaded when it is first used.
 """

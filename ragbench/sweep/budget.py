@@ -1,4 +1,4 @@
-"""What a sweep may spend: one account for all runs into its folder."""
+"""The budget of a sweep: one account for all runs into its folder."""
 
 import re
 from collections.abc import Iterable, Mapping

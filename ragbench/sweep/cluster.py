@@ -29,7 +29,7 @@ class DaskExecutor:
     """An executor of packed jobs at "dask://host:port", "tls://host:port" or
     "dask://local?workers=4".
 
-    The workers return what a run leaves, and only this process writes to the sweep's folder. A run
+    The workers return the files of a run, and only this process writes to the sweep's folder. A run
     whose worker is lost is run by another; one that fails is not tried again. What came back is
     kept and forgotten by the cluster at once, because Dask would compute it again when the worker
     that holds it dies.

@@ -70,7 +70,7 @@ class InProcessEngine(Engine):  # type: ignore[misc]
             sys.path.insert(0, "")
         manager: Any = InProcessKernelManager(config=_CONFIG)
         manager.kernel = kernel = _Kernel.instance(parent=manager, session=manager.session)
-        # What is written past Python's streams, as by another program that a cell starts, is output
+        # Text that bypasses Python's streams, as from another program that a cell starts, is output
         # too.
         stream: Any = partial(OutStream, manager.session, kernel.iopub_thread, watchfd=True)
         kernel.stdout, kernel.stderr = streams = [stream("stdout"), stream("stderr")]
@@ -97,7 +97,7 @@ class _Kernel(InProcessKernel):
 
 
 class _Cells(PapermillNotebookClient):  # type: ignore[misc]
-    """Executes cells one after the other; papermill takes the messages of each as those of any
+    """Executes cells one after the other; papermill reads their messages like the messages of any
     kernel.
     """
 

@@ -102,9 +102,9 @@ class Grid:
 
 
 def read_grid(source: str | Path | Mapping[str, Any], overrides: Sequence[str] = ()) -> Grid:
-    """Read a grid file, or its tables as a mapping, and check everything that can be checked without
-    running. `overrides` are parameters that every configuration has, NAME=VALUE, in place of what
-    the file gives them; their paths are relative to the folder in which this process works.
+    """Read a grid file, or its tables as a mapping, and check everything that can be checked
+    without running. `overrides` are parameters of every configuration, NAME=VALUE, in place of
+    their values in the file; their paths are relative to the folder in which this process works.
 
     Raises:
         ConfigError: naming the file, the entry and the expected value.
@@ -126,8 +126,8 @@ def read_grid(source: str | Path | Mapping[str, Any], overrides: Sequence[str] =
 
 
 def _grid_path(path: Path) -> Path:
-    """Return the grid file: that of a folder, or one that comes with ragbench where its name is all
-    that is given.
+    """Return the path of a grid file: of the grid in a folder, or, for a bare name, of a grid that
+    comes with ragbench.
     """
     if path.is_dir():
         return path / "grid.toml"
@@ -181,8 +181,8 @@ def _grid(path: Path, file: GridFile, overrides: Sequence[str]) -> Grid:
 
 
 def _found_here(values: _Table, folder: Path) -> _Table:
-    """Return parameters from a command line for runs that work in `folder`: what is there from where
-    this process works is named from `folder`.
+    """Return parameters from a command line for runs that work in `folder`: paths relative to this
+    process's working folder become relative to `folder`.
     """
     found = dict(values)
     for name in ("dataset", "corpus", "system"):
@@ -459,7 +459,9 @@ def dataset_source(grid: Grid) -> DatasetSource | None:
 
 
 def load_named(parameters: Mapping[str, Any], folder: Path) -> Dataset:
-    """Load the dataset that a configuration names, with documents where it cuts chunks."""
+    """Load the dataset that a configuration names; it must have documents if the configuration cuts
+    chunks.
+    """
     from ragbench.datasets import check_documents
     from ragbench.testsets.loader import load_dataset
 
@@ -472,8 +474,8 @@ def load_named(parameters: Mapping[str, Any], folder: Path) -> Dataset:
 
 
 def resolved_name(name: str, folder: Path) -> str:
-    """Return a name as a run in `folder` takes it: the path of what is there, otherwise the name as
-    it is.
+    """Return a name as a run in `folder` takes it: the path of an existing file or folder,
+    otherwise the name unchanged.
 
     Raises:
         ConfigError: it is only there from where this process works.

@@ -2,8 +2,8 @@
 
 In each round every configuration that is left answers the questions up to its end, in a notebook of
 one cell that scores the measure of the race alone; what earlier rounds have asked is not asked
-again. The notebook of a dropped configuration stays as its result; the others run their full notebooks.
-What is decided follows from `race.json` alone.
+again. The notebook of a dropped configuration stays as its result; the others run their full
+notebooks. All decisions follow from `race.json` alone.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _SHOWN = 10  # configurations, while one watches
 @dataclass(frozen=True)
 class Contest:
     """A race and its folder; `named` is its measure as the user has named it, `made_from` the
-    SHA-256 of everything that decides what is asked.
+    SHA-256 of everything that decides the requests.
     """
 
     folder: SweepFolder
@@ -103,11 +103,12 @@ class Contest:
         self, jobs: Mapping[str, Job], executor: Executor, console: Console
     ) -> tuple[dict[str, Job], RunOutcomes, str]:
         """Run round after round until the race is decided. `jobs` are the configurations that may
-        still be asked; the others take part with what they have answered.
+        still be asked; the others take part with their answers so far.
 
         Returns:
-            The jobs of those that are left: none where runs of a round failed, or the maximum cost
-            was reached; how the last round ended; what it has decided, in a sentence.
+            The jobs of the configurations that are left (none if runs of a round failed, or the
+            maximum cost was reached), the outcomes of the last round, and the decision of the race
+            in a sentence.
         """
         race, outcomes = self.race, RunOutcomes({}, [], False)
         while end := race.next_end:
@@ -229,8 +230,8 @@ def contest_of(
 def draws_of(dataset: Dataset, seed: int = 0) -> list[list[str]]:
     """Return the questions in random order, questions of one cluster (`metadata["cluster"]`) together.
 
-    The order depends on the seed and on the names of the clusters alone, which are ids where there
-    are none.
+    The order depends on the seed and on the names of the clusters alone, or on ids if there are no
+    clusters.
 
     >>> from ragbench.types import Case
     >>> cases = [Case(name, "?", metadata={"cluster": name[0]}) for name in ("a1", "b1", "a2")]

@@ -31,10 +31,10 @@ class Job:
     """One run of a notebook, written in the folder `staging`.
 
     It works in `cwd`, so that relative paths in its parameters mean the same wherever the sweep is
-    started, which was in `started_in`. `notebook` is its source, from the sweep's folder, and
-    `text` what is in it. `source` goes into its config.json (None: it leaves no result, like a
-    comparison), `stamp` into its notebook's metadata. `environment` are variables that its process
-    gets.
+    started, which was in `started_in`. `notebook` is the path of its source, from the sweep's
+    folder, and `text` the content. `source` goes into its config.json (None: it leaves no result,
+    like a comparison), `stamp` into its notebook's metadata. `environment` are variables that its
+    process gets.
     """
 
     PATHS: ClassVar = ("staging", "cwd", "started_in")
@@ -74,8 +74,8 @@ class Job:
 
     @property
     def renamed(self) -> dict[str, str]:
-        """Return texts of the notebook and what they become: a reader looks for the files where
-        they are, not where they were written.
+        """Return text in the notebook -> its replacement: paths in the staging folder become paths
+        in the sweep's folder.
         """
         folder = self.staging.name
         return {
@@ -133,7 +133,7 @@ def make_job(
 
 
 def relative(path: Path, start: Path) -> str:
-    """Return the path from `start`, with slashes; absolute where there is none (another drive on
+    """Return the path from `start`, with slashes; absolute if there is none (another drive on
     Windows).
 
     A file of the installed package is named from there: where that is differs between machines.

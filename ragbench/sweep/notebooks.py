@@ -1,6 +1,4 @@
-"""What a sweep has to know about a notebook: its parameters, its source, and how to keep machine
-paths out of it.
-"""
+"""Notebooks of a sweep: their parameters, their sources, and the removal of a machine's paths."""
 
 import ast
 import hashlib
@@ -64,7 +62,7 @@ def copy_notebooks(folder: Path, *, force: bool = False) -> list[Path]:
 
 @dataclass(frozen=True)
 class Notebook:
-    """A source notebook: where it is, the default and the types of each parameter, its text and the
+    """A source notebook: its path, the default and the types of each parameter, its text and the
     digest of its cells.
     """
 
@@ -137,9 +135,7 @@ def digest_of(notebook: Mapping[str, Any]) -> tuple[str, list[tuple[str, str, li
 
 
 def _parameters(source: str, path: Path) -> tuple[dict[str, Any], dict[str, list[type]]]:
-    """Return the default and the types of each name that a cell sets; no types where it may have
-    any.
-    """
+    """Return the default and the types of each name that a cell sets; no types if it may have any."""
     try:
         tree = ast.parse(source)
     except SyntaxError as exc:
@@ -239,7 +235,7 @@ def without_machine(
 
     Args:
         notebook: the executed notebook.
-        renamed: texts and what they are now, everywhere.
+        renamed: text -> its replacement, everywhere.
         folders: absolute folders and what replaces them in outputs and metadata.
     """
     checkout = str(Path(__file__).parents[2])  # which our own warnings name
@@ -264,7 +260,7 @@ def without_machine(
         if isinstance(value, list):
             return [clean(part, deep) for part in value]
         if isinstance(value, dict):
-            # Images are long, hold no path, and must stay what they are.
+            # Images are long, hold no path, and must not change.
             return {
                 key: part
                 if key.startswith("image/")

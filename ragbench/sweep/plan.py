@@ -1,4 +1,4 @@
-"""What a sweep would run, send and cost, found out by a dry run."""
+"""The plan of a sweep: its runs, requests and costs, by a dry run."""
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -49,7 +49,7 @@ _RETRIEVAL = [
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """What a sweep would do. `spent` is what its account has spent so far under a maximum cost.
+    """The plan of a sweep. `spent` is the cost of its account so far under a maximum cost.
 
     `questions` counts, per service or function, the questions that it would be asked.
     """

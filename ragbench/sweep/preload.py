@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from ragbench.errors import one_line_warnings
 
-# What ragbench and the kernel import where it is first used, on the way from a dataset to a
+# Modules that ragbench and the kernel import at their first use, on the way from a dataset to a
 # comparison.
 _MODULES = (
     "ipykernel.debugger ipykernel.inprocess.blocking ipykernel.inprocess.ipkernel "
@@ -50,10 +50,10 @@ _BEFORE = dict(os.environ)
 
 
 def packages_of(runs: Collection[Mapping[str, Any]]) -> list[str]:
-    """Return the packages of models that compute what is never stored, in each run of
-    configurations; and a warm-up, which takes as long as it saves in two runs.
+    """Return the packages of models whose results are never stored, so that each run computes them;
+    and a warm-up, which takes as long as it saves in two runs.
 
-    What is never stored is a question's vector while its search is timed, and a reranking.
+    Never stored are a question's vector while its search is timed, and a reranking.
 
     >>> packages_of([{"retriever": "bm25"}, {"retriever": "dense:wordllama"}])
     ['wordllama']

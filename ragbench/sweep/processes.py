@@ -55,7 +55,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class _Running:
-    """A run at work, and where it reports how it ended."""
+    """A run that is going on, and the pipe by which it reports its end."""
 
     job: Job
     process: BaseProcess
@@ -130,7 +130,7 @@ class LocalExecutor:
     """Runs on this machine: a process each, `side_by_side` of which share the cores.
 
     With `fork` they are forks of a process that has imported what runs use, and `packages` (Linux);
-    this process keeps it. Where it cannot start, `log` reports why.
+    this process keeps it. If it cannot start, `log` reports why.
     """
 
     def __init__(
@@ -208,8 +208,8 @@ class LocalExecutor:
 def _reap_at_exit() -> None:
     """Make this process wait at its end for the process that runs are forked from.
 
-    Then `time` and the accounting of a machine count what the runs cost. The standard library's own
-    tests end that process by the same method.
+    Then `time` and the accounting of a machine include the runs. The standard library's own tests
+    end that process by the same method.
     """
     stop = getattr(forkserver._forkserver, "_stop", None)
     owner = os.getpid()
@@ -239,7 +239,7 @@ def _without_main() -> Iterator[None]:
 def _ending(run: _Running) -> Outcome | None:
     """Return how a run ended, None while it is at work."""
     seconds = time.monotonic() - run.started
-    over = run.process.exitcode is not None  # before looking for what it may have sent at last
+    over = run.process.exitcode is not None  # before looking for its last message
     try:
         if run.outcome.poll():
             error, failure = run.outcome.recv()

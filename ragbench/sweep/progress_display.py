@@ -1,4 +1,4 @@
-"""What a sweep shows while it works: how many runs have ended, and a line for each that has."""
+"""The progress of a sweep: how many runs have ended, and a line for each of them."""
 
 from __future__ import annotations
 

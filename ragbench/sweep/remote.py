@@ -1,8 +1,8 @@
-"""A run on another machine: its job as plain data, executed in a temporary folder there, and what
-comes back.
+"""A run on another machine: its job as plain data, its execution in a temporary folder there, and
+its files on their way back.
 
 The client packs a job with paths below one folder; the worker has the same tree below a temporary
-folder, so that the notebook and its result are what a run on the client's machine would leave.
+folder, so that the notebook and its result are the same as of a run on the client's machine.
 Nothing here knows what carries the data.
 """
 
@@ -39,8 +39,8 @@ class Packer:
     """Jobs of one sweep as plain data; `inputs` is a zip of the files and folders that their
     parameters name.
 
-    A path in a parameter travels where it is relative to the grid's folder; what an absolute one
-    names each worker must have. A module next to the grid that a parameter names as
+    A file that a parameter names by a path relative to the grid's folder is sent along; a file with
+    an absolute path must exist on each worker. A module next to the grid that a parameter names as
     "module:attribute" travels too. `store` is the identity of the database in which the workers
     keep replies and spending, "" where each may keep its own. Each worker imports `packages` once.
 
@@ -59,8 +59,8 @@ class Packer:
         self.inputs = _zipped(inputs, self._base, without=jobs[0].staging.parent)
 
     def packed(self, job: Job) -> dict[str, Any]:
-        """Return what `execute` takes; with the journal of the job, where there is one in its
-        staging folder.
+        """Return the arguments of `execute`; with the journal of the job, if its staging folder has
+        one.
         """
         journal = job.results / JOURNAL
         return {

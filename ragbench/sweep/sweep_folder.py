@@ -92,7 +92,7 @@ class SweepFolder:
     def clear(self) -> None:
         """Remove the staging folders that other processes left behind.
 
-        The caller holds the lock, and none of its own runs is going on.
+        The caller holds the lock, and its runs have not begun or are over.
         """
         own_stems = {f"{STAGING}{name}" for name in self.only}
         for left in self.path.glob(f"{STAGING}*"):
@@ -194,8 +194,8 @@ class SweepFolder:
             )
 
     def digest(self) -> str:
-        """Return the SHA-256 of every file of every result that is compared: what a comparison
-        notebook was made from.
+        """Return the SHA-256 of all files of the compared results, the inputs of a comparison
+        notebook.
         """
         sha = hashlib.sha256()
         for folder in compared_folders(self.path):

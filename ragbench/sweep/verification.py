@@ -66,11 +66,10 @@ def verify(
     """Execute every configuration in a sweep's folder again, elsewhere, and compare scores.csv and
     run.trec, or the tables that it wrote; one in the sixth decimal is not a difference.
 
-    The cells that are executed are those of the stored notebooks, with the parameters in
-    config.json; the results stay as they are. A configuration on a folder that is not here (a
-    parameter that begins with "..") is passed over, with a note. Tables of the comparison notebook
-    follow again from the stored results. By default no request leaves: replies of language models
-    come from the store.
+    The cells of the stored notebooks are executed, with the parameters in config.json; the results
+    are not changed. A configuration on a folder that is not here (a parameter that begins with
+    "..") is passed over, with a note. Tables of the comparison notebook follow again from the
+    stored results. By default no request leaves: replies of language models come from the store.
 
     Cells of a notebook that does not come with ragbench are run, and modules that config.json names
     imported, only after a person has confirmed it once per content; a sweep of this user on this
@@ -104,7 +103,7 @@ def verify(
         copy = Path(temporary) / COMPARISON
         if tables_of(folder):
             paths.append(folder / COMPARISON)
-            shutil.copytree(folder, copy, symlinks=True)  # what they lead to is not copied
+            shutil.copytree(folder, copy, symlinks=True)  # their targets are not copied
             for table in tables_of(copy):
                 table.unlink()
         for path in paths:

@@ -1,6 +1,6 @@
 """Evaluates two of the built-in questions in the process that runs are forked from, after its
-imports: what is made at its first use (patterns, adapters, weights, words of the built-in documents)
-is then in the memory that forks share.
+imports: objects of their first use (patterns, adapters, weights, words of the built-in documents)
+are then in the memory that forks share.
 
 Importing this elsewhere does nothing.
 """

@@ -59,7 +59,7 @@ def run_job(job_text: str, outcome: connection.Connection[Any, Any]) -> None:
         error, failure = printable(_explain(exc)), getattr(exc, "failure", None)
     atexit._run_exitfuncs()  # which processes of multiprocessing leave out
     outcome.send((error, failure))
-    _end(0)  # with what the notebook has started: the sweep may have been killed meanwhile
+    _end(0)  # with all processes of the notebook: the sweep may have been killed meanwhile
 
 
 def _end_in_time(job: Job, writers: list[Any], outcome: connection.Connection[Any, Any]) -> None:
@@ -100,7 +100,7 @@ def load_papermill() -> Any:
     # jsonschema would build a grammar for IRIs from it, which takes longer than all other imports
     # of papermill together. It is optional there, and notebooks hold no IRIs to check.
     sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
-    with warnings.catch_warnings():  # what it filters is of no concern to notebooks
+    with warnings.catch_warnings():  # its filters are not for notebooks
         import papermill
 
         from ragbench.sweep import engine
@@ -139,7 +139,7 @@ def _execute(job: Job, writers: list[Any]) -> None:
 
 
 def _stamp(job: Job) -> None:
-    """Complete config.json with what the notebook cannot know: where it came from, and its own
+    """Complete config.json with facts that the notebook cannot know: its source, and its own
     defaults.
     """
     path, configuration = job.results / "config.json", job.configuration
