@@ -1,4 +1,4 @@
-"""The answer in what a system returns or has written: a text, a table, an object, a line of a log."""
+"""The answer in the output of a system: a text, a table, an object, a line of a log."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -87,10 +87,11 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
     `notes`, too.
 
     A context without an id gets one made from its text; one whose id another has gets a number
-    ("7~2"), also where it is the same once more, so that numbers in the text mean what the system
-    meant. A citation is the id of a context, or its number from 1; without `citations`, or where
-    they are tables, they are read from the text ("[1]"). Without `outcome` it is inferred from the
-    wording. Contexts without an answer carry the flag "retrieval_only"; an empty answer is one.
+    ("7~2"), even if the context is the same, so that numbers in the text keep the meaning that they
+    have for the system. A citation is the id of a context, or its number from 1; without
+    `citations`, or if they are tables, citations are read from the text ("[1]"). Without `outcome`
+    it is inferred from the wording. Contexts without an answer carry the flag "retrieval_only"; an
+    empty answer is one.
 
     >>> read_answer("q1", ("In 1881 [2].", ["It was planned.", {"id": "a", "text": "It opened."}])).citations
     ('a',)
@@ -191,7 +192,7 @@ def _citations(
     record: _Record, passages: Sequence[Passage], text: str, outcome: str | None
 ) -> tuple[str, ...]:
     """Return the ids of the cited contexts, by their field or else from the text of a success."""
-    # a number means what the system meant: empty contexts keep their place
+    # numbers of the system count empty contexts, too, so these keep their place
     remaining_ids = iter([passage.passage_id for passage in passages])
     numbered_ids = ["" if context is None else next(remaining_ids) for context in record.contexts]
     citations: Sequence[str] = ()

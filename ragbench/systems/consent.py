@@ -1,4 +1,4 @@
-"""Consent to what a file makes ragbench do: start a command, send variables of the environment, run
+"""Consent to actions that a file causes: to start a command, send variables of the environment, run
 the cells of a stored notebook, import a module.
 
 A person at a terminal is shown it and asked once per content; RAGBENCH_YES=1 (`--yes`) is consent
@@ -42,10 +42,10 @@ def confirm_content(subject: str, uses: str, content: str, command: str) -> None
     """Ask for consent to something with this content, unless it was given before.
 
     Args:
-        subject: what is used, such as a file.
+        subject: the file, or other thing, that is used.
         uses: a verb and its object: what happens when it is used.
         content: digest of all that the consent is to.
-        command: what a person would run at a terminal to be asked.
+        command: the command that asks a person at a terminal.
 
     Raises:
         ConfigError: it is refused, or no one can be asked.
@@ -98,7 +98,9 @@ def _remembered(book: Path) -> set[str]:
 
 
 def _uses(table: Mapping[str, Any]) -> str:
-    """Describe which command a table starts and what it sends where; "" if it does neither."""
+    """Describe which command a table starts, and which variables it sends to which address; "" if
+    it does neither.
+    """
     where, names = table.get("url") or table.get("server") or "", table.get("env")
     variables = [*variables_in(table), *(map(str, names) if isinstance(names, list) else ())]
     is_address = str(where).startswith(("http://", "https://"))

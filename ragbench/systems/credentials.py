@@ -1,5 +1,5 @@
-"""Secrets of a system's options: refused where they are written out, taken from the environment,
-shown nowhere.
+"""Secrets of a system's options: refused if they are written out, taken from the environment, shown
+nowhere.
 """
 
 import json
@@ -30,7 +30,7 @@ _SHOWN_PROBLEMS = 5
 # A field of a request: "max_tokens", "token_type" and "author" hold no secret.
 _SECRET_FIELD = re.compile(f"{SECRET_WORDS}$")
 VARIABLE = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
-_VALUE = re.compile(r"\{\w+(:\w+)?\}")  # what is put in for it comes from elsewhere
+_VALUE = re.compile(r"\{\w+(:\w+)?\}")  # its value comes from elsewhere
 
 
 def check_template(template: Any) -> Any:
@@ -93,8 +93,8 @@ def checked_options(cls: type[C]) -> type[C]:
 
 
 def problems_of(exc: ValidationError) -> list[Problem]:
-    """Return what pydantic objects to: the keys of each value, and one line with the value and what
-    was expected.
+    """Return pydantic's errors: the keys of each value, and one line with the value and the
+    expectation.
     """
     problems = []
     for error in exc.errors(include_url=False):
@@ -147,9 +147,8 @@ def from_environment(template: Any, name: str) -> tuple[Any, tuple[str, ...]]:
     """Put variables of the environment in the places of "{env:NAME}", and return the secrets among
     them, too.
 
-    A value is a secret by the name of its variable, or where it looks generated (8
-    characters and more, with letters and digits): it must not come back in an error or a log. A
-    tenant's name may.
+    A value is a secret by the name of its variable, or if it looks generated (8 characters and
+    more, with letters and digits): it must not come back in an error or a log. A tenant's name may.
 
     >>> os.environ["DEMO_TOKEN"], os.environ["DEMO_TENANT"] = "s3cr3t-7f3a", "acme"
     >>> from_environment({"key": "{env:DEMO_TOKEN}", "tenant": "{env:DEMO_TENANT}", "q": "{query}"}, "demo")

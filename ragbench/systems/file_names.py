@@ -34,8 +34,8 @@ class _Claim(NamedTuple):
 def path_parts(name: str) -> tuple[str, ...]:
     """Return the parts of a path or of an address without its host; () if there are none.
 
-    Windows' drives and backslashes, "./", "../" and percent signs of addresses are folded; what
-    follows "#" after a file name with an extension is left out.
+    Windows' drives and backslashes, "./", "../" and percent signs of addresses are folded; the part
+    from "#" after a file name with an extension is left out.
 
     >>> path_parts("C:\\\\docs\\\\.\\\\a.md"), path_parts("https://host/docs/a%20b.md?page=2")
     (('docs', 'a.md'), ('docs', 'a b.md'))
@@ -67,9 +67,9 @@ def match_file_names(
 
     A path names a document if it ends in the document's id, or the id in the path, by two parts or
     more, or if both are the same; the longest such id counts. Otherwise it names the only document
-    with its file name, or where none has it, the only one with its stem (the file name without its
-    extension). Where two paths of the system would name one document, the better counts; of two
-    that are equally good, none does. A number without an extension is not a file name.
+    with its file name, or else the only one with its stem (the file name without its extension). If
+    two paths of the system would name one document, the better one counts; of two that are equally
+    good, none does. A number without an extension is not a file name.
 
     Args:
         known: every passage -> the document that it names by id, "" if it names none.

@@ -1,6 +1,6 @@
 """Any Python function as a system under test, and the event loop on which asynchronous ones run.
 
-The loop has a thread of its own: asynchronous code is behind a plain call, also inside Jupyter's
+The loop has a separate thread: asynchronous code is behind a plain call, also inside Jupyter's
 running loop.
 """
 
@@ -55,12 +55,12 @@ class FunctionSystem:
     `run` may be given in place of that method: a chain or a compiled graph gets the question under
     the names of its inputs, a pipeline of Haystack in each component that takes one.
 
-    An asynchronous function runs on an event loop in a thread of its own, the same for all
-    questions, so this also works where a loop is running already, as in Jupyter. A function with a
-    parameter `user_roles` gets those of the case as that keyword, a tuple of texts, and one with
-    `history` the earlier messages of the conversation, a tuple of {"role", "content"}. What the
-    function raises, and what it returns that is not an answer, becomes a failed answer with the reason
-    in `error`; Ctrl-C ends. `name` is the function's unless given.
+    An asynchronous function runs on an event loop in a separate thread, the same for all questions,
+    so this also works if a loop is running already, as in Jupyter. A function with a parameter
+    `user_roles` gets the roles of the case, a tuple of texts, and one with `history` the earlier
+    messages of the conversation, a tuple of {"role", "content"}. If the function raises, or returns
+    a value that is not an answer, the answer is a failed one with the reason in `error`; Ctrl-C
+    ends. `name` is the function's unless given.
 
     >>> system = FunctionSystem(lambda question: {"answer": "In 1881 [1].", "contexts": ["It opened in 1881."]})
     >>> answer = system.answer("q1", "When did it open?")
@@ -88,7 +88,7 @@ class FunctionSystem:
         return f"FunctionSystem({self.name!r})"
 
     def answer(self, query_id: str, query: str, **options: Unpack[Asker]) -> Answer:
-        """Return what the function answers; `latency_ms` has "total", next to what the function
+        """Return the function's answer; `latency_ms` has "total", and the times that the function
         itself reports.
         """
         start = perf_counter()
@@ -170,7 +170,7 @@ def _inputs_of(value: Any) -> list[str]:
 
 
 def keywords(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
-    """Return those of the options that a function takes as keywords: all if it takes an `Asker`.
+    """Return the options that a function takes as keywords: all if it takes an `Asker`.
 
     >>> keywords(lambda question, history: question, history=(), user_roles=()), keywords(print, history=())
     ({'history': ()}, {})
@@ -194,8 +194,9 @@ def attempt(query_id: str, name: str, ask: Callable[[], object]) -> Answer:
 
 
 def to_answer(query_id: str, returned: object, name: str) -> Answer:
-    """Return what a system returned as an Answer to this question; a failed one with the reason
-    where it cannot be read."""
+    """Return the output of a system as an Answer to this question; a failed one with the reason if
+    it cannot be read.
+    """
     if isinstance(returned, Answer):
         return replace(returned, query_id=query_id)
     try:
@@ -208,7 +209,7 @@ def to_answer(query_id: str, returned: object, name: str) -> Answer:
 def failed(
     query_id: str, error: str, failure: FailureKind = FailureKind.ERROR, **fields: Any
 ) -> Answer:
-    """Return the answer of a system that gave none.
+    """Return the failed answer for a system that returned none.
 
     >>> failed("q1", "no reply").outcome
     'failed'
@@ -234,7 +235,8 @@ class EventLoop:
         self._finalizer = weakref.finalize(self, _stop, self._portal, thread)
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
-        """Return what the coroutine returns; cancelled, and a TimeoutError, when it takes longer.
+        """Return the value of a coroutine; if it takes longer, it is cancelled and TimeoutError is
+        raised.
 
         Raises InterruptedError once the loop is closed.
         """
@@ -252,8 +254,8 @@ class EventLoop:
             raise
 
     def held(self, manager: AbstractAsyncContextManager[T]) -> AbstractContextManager[T]:
-        """Return an asynchronous context manager as a plain one: a task of its own enters and
-        leaves it.
+        """Return an asynchronous context manager as a plain one: a separate task enters and leaves
+        it.
         """
         return self._portal.wrap_async_context_manager(manager)
 

@@ -4,11 +4,11 @@
 file: one request per question, and the paths of the parts of its reply. Each example below is run
 by the tests against a server on loopback.
 
-Everything in `url`, `body` (JSON), `form` and `headers` stays what it is, but "{query}",
+Everything in `url`, `body` (JSON), `form` and `headers` is sent unchanged, but "{query}",
 "{query_id}", "{user_roles}" and "{history}" (the earlier messages of a conversation: a list of
-{role, content}, and in a longer text or a form lines "user: ...") take the places of their values,
-and "{env:NAME}" that of a variable of the environment: keys are never written into the file, and
-come back in no error, log or page. A reply is kept as it came, also where it repeats a key.
+{role, content}, and in a longer text or a form lines "user: ...") are replaced by their values, and
+"{env:NAME}" by a variable of the environment: keys are never written into the file, and appear in
+no error, log or page. A reply is kept as it came, even if it repeats a key.
 
 ```toml
 [http]
@@ -138,29 +138,29 @@ class HttpSystem(RemoteSystem):
     """A RAG system that is asked by HTTP, with one request per question.
 
     Args:
-        url: where; without a password. body: the JSON of the request (None: no body), with
-        "{query}" and "{query_id}" in the places of the question's
-            text and id, "{user_roles}" in that of the case's roles: a list, or in a longer text
-            "a,b", and "{history}" in that of the earlier messages. They are put into the structure,
-            not into its text: no question can break the JSON.
-        form: the same as a form, in place of `body`. In `url`, "http://host/search?q={query}", what
-        is put in is percent-encoded. headers: the same for headers. In all of these
-        "{env:MY_TOKEN}" becomes what that variable of the environment
-            holds; a secret that is written out is refused.
-        method: "POST", "GET", "PUT", "PATCH" or "DELETE". reply: the path of each part of the
-        answer, see `ReplyPaths`: {"answer": "$.text", "contexts": "$.sources",
-            "context": {"text": "body"}}. Left out, the reply is read by the usual names
-            (`read_answer`).
+        url: the address, without a password.
+        body: the JSON of the request (None: no body). In its texts, "{query}" and "{query_id}" are
+            replaced by the question's text and id, "{user_roles}" by the case's roles (a list, or
+            "a,b" in a longer text), and "{history}" by the earlier messages. The values are put into
+            the structure, not into its text: no question can break the JSON.
+        form: the same as a form, in place of `body`. In `url`, as in
+            "http://host/search?q={query}", the values are percent-encoded.
+        headers: the same for headers. In all of these, "{env:MY_TOKEN}" is replaced by this variable
+            of the environment; a secret that is written out is refused.
+        method: "POST", "GET", "PUT", "PATCH" or "DELETE".
+        reply: the path of each part of the answer, see `ReplyPaths`: {"answer": "$.text",
+            "contexts": "$.sources", "context": {"text": "body"}}. By default, the reply is read by
+            the usual names (`read_answer`).
         delta: for streams: the path of the piece of text in each event, such as
-        "$.choices[0].delta.content".
-            Without it the last event that has an answer gives it. "$" is the data itself: plain
-            text. Server-sent events (text/event-stream) and JSON lines (application/x-ndjson) are
-            recognised by their content type and read to the end, or to "[DONE]".
-        timeout_s: seconds for a whole reply. tries: how often a question is sent at most when the
-        server is busy (429, 503, honouring Retry-After), fails
-            (other 5xx), is not there, or cuts the connection. A reply that is late is not asked for
-            again.
-        name: host and path of the address unless given.
+            "$.choices[0].delta.content". Without it the answer is in the last event that has one.
+            "$" is the data itself: plain text. Server-sent events (text/event-stream) and JSON lines
+            (application/x-ndjson) are recognised by their content type and read to the end, or to
+            "[DONE]".
+        timeout_s: seconds for a whole reply.
+        tries: how often a question is sent at most if the server is busy (429, 503, honouring
+            Retry-After), fails (other 5xx), cannot be reached, or cuts the connection. After a
+            time-out a question is not sent again.
+        name: the name of the system; default: host and path of the address.
 
     Redirects are not followed: headers must not go to another server. `latency_ms` has "first_byte"
     and "total". A failure is a failed answer with its reason. Keys are in no message. A service
@@ -210,7 +210,7 @@ class HttpSystem(RemoteSystem):
         self._retry, self._stop = RetryPolicy(), threading.Event()
 
     def close(self) -> None:
-        """Close its connections; a question that waits for another try gives up."""
+        """Close its connections; a question that waits for another try fails."""
         self._stop.set()
         self._transport.close()
         self._finalizer()

@@ -1,6 +1,6 @@
-"""A corpus into an application that has documents of its own, before it is asked.
+"""The upload of a corpus into an application with its own documents, before it is asked.
 
-Functions say how: with an MCP server they are calls of its tools, here those of
+Functions upload it: for an MCP server they call its tools, here the tools of
 `notebooks/notes_app.toml`, which describes this application as the system that is evaluated:
 
 ```python
@@ -62,8 +62,8 @@ def ingest(
         dataset: the dataset.
         add: sends a document, and returns the application's id of it.
         find: returns the application's id of a document that is there already, or None.
-        is_ready: whether the index has at least this number of documents and none is waiting; where
-            it has others, count these before.
+        is_ready: whether the index has at least this number of documents and none is waiting; count
+            other documents before.
         at_once: how many documents are sent side by side.
         ready_timeout_s: how long the index is waited for, in seconds.
 

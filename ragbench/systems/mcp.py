@@ -47,38 +47,33 @@ class McpSystem(RemoteSystem):
 
     Args:
         server: an address ("http://localhost:8000/mcp": streamable HTTP), or a command with its
-        arguments (a list, or
-            one text), which is started and spoken to over stdio.
-        tool: the tool that answers a question. One that only finds passages will do: its answers
-        have no text, carry
-            the flag "retrieval_only", and count for retrieval alone.
-        arguments: of the tool, with "{query}" and "{query_id}" in the places of the question's text
-        and id, and
-            "{user_roles}" in that of the case's roles: a list, or in a longer text "a,b";
-            "{history}": earlier messages. In them,
-            in headers and in server "{env:MY_TOKEN}" becomes what that variable of the environment
-            holds; a secret that is written out is refused.
-        sampling: who answers the server's *sampling* requests, so that this model is the one that
-        is compared: a name
-            for `load_llm`, or an `LLM`. Each request is sent on with its system prompt, max_tokens
-            and temperature (0 if it gives none); a conversation of several messages becomes one
-            prompt; stop sequences cut the reply. The tokens of all requests of a call are summed in
-            `usage`. None: sampling is not offered to the server.
-        max_samplings: requests that one call may make. More is refused with an MCP error; the
-        answer then has the flag
-            "sampling_refused".
-        reply: the path of each part of the answer in the tool's structured result (or in the JSON
-        of its text), see
-            `ReplyPaths`. Left out, it is read by the usual names; a list is contexts, a plain text
-            is the answer.
-        headers: for an address. env: names of variables that a command gets in addition to PATH,
-        HOME and the like. The value of one named like
-            a secret (MY_TOKEN, MY_KEY) becomes *** where the server echoes it.
+            arguments (a list, or one text), which is started and used over stdio.
+        tool: the tool that answers a question. If a tool only finds passages, its answers have no
+            text, carry the flag "retrieval_only", and count for retrieval alone.
+        arguments: arguments of the tool. In their texts, "{query}" and "{query_id}" are replaced by
+            the question's text and id, "{user_roles}" by the case's roles (a list, or "a,b" in a
+            longer text), and "{history}" by the earlier messages. In them, in headers and in
+            `server`, "{env:MY_TOKEN}" is replaced by this variable of the environment; a secret that
+            is written out is refused.
+        sampling: the model that answers the server's *sampling* requests, so that this model is
+            evaluated: a name for `load_llm`, or an `LLM`. Each request is sent on with its system
+            prompt, max_tokens and temperature (0 if it has none); a conversation of several messages
+            becomes one prompt; stop sequences cut the reply. The tokens of all requests of a call
+            are summed in `usage`. None: sampling is not offered to the server.
+        max_samplings: requests that a call may make. Further ones are refused with an MCP error; the
+            answer then has the flag "sampling_refused".
+        reply: the path of each part of the answer in the tool's structured result (or in the JSON of
+            its text), see `ReplyPaths`. By default, the result is read by the usual names; a list is
+            contexts, a plain text is the answer.
+        headers: for an address.
+        env: names of variables that a command gets in addition to PATH, HOME and the like. The value
+            of a variable named like a secret (MY_TOKEN, MY_KEY) is masked as *** if the server
+            echoes it.
         timeout_s: seconds for a call, and for the server to start and shake hands.
-        name: the tool and the model that samples unless given.
+        name: the name of the system; default: the tool and the model that samples.
 
     The server is reached at the first question and again after it died. With `sampling` each call
-    has a connection of its own: up to 8 to an address, one to a command (each is a process).
+    has a separate connection: up to 8 to an address, one to a command (each is a process).
     `latency_ms` has "total" (but not where a completion came from the reply store) and "sampling".
     What fails is a failed answer with the reason, and the last line that a command wrote to its
     standard error. Threads may share a system. `close`, the end of a `with` block, or the end of
@@ -150,8 +145,8 @@ class McpSystem(RemoteSystem):
         self._finalizer()
 
     def tools(self) -> dict[str, Any]:
-        """Return the JSON schema of the arguments of each tool, by its name; ConfigError where
-        there is no server.
+        """Return the JSON schema of the arguments of each tool, by its name; ConfigError if there
+        is no server.
         """
         try:
             return self._pool.tools()

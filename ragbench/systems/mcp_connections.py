@@ -157,7 +157,7 @@ class _Connection:
         self.tools: dict[str, Any] = {}
         self.sampling: Sampling | None = None
         self.ended = False
-        self.last_words = ""  # what a command wrote to its standard error last, for a message
+        self.last_words = ""  # the end of a command's standard error, for a message
         # The task of a session refers to this; a pool that no one else uses ends its loop, and so it.
         self._pool, self._stack = weakref.proxy(pool), ExitStack()
 

@@ -18,7 +18,7 @@ _STOPS = {"stop": "endTurn", "length": "maxTokens", "refusal": "refusal"}
 
 @dataclass
 class Sampling:
-    """What one tool call asks of a model: its completions, and why others were refused."""
+    """The requests of one tool call to a model: their completions, and why others were refused."""
 
     llm: LLM
     limit: int

@@ -1,4 +1,6 @@
-"""Ids of the contexts of one answer: one for each, also where the system gave none or one twice."""
+"""Ids of the contexts of an answer: a different one for each, also if the system names none, or one
+twice.
+"""
 
 import hashlib
 import math
@@ -43,7 +45,7 @@ def _numbered(own_id: str, number: int) -> str:
 
 
 def own_id_of(context: ParsedContext) -> str:
-    """Return the id that the system gave to a context, or one made from its text."""
+    """Return the system's id of a context, or one made from its text."""
     return context.id or text_id(context.text)
 
 
@@ -79,7 +81,7 @@ def first_equal_ids(contexts: Sequence[str], passages: Sequence[Passage]) -> dic
     first_of = {}
     for context, name in names.items():
         own_id = _NUMBERED.sub("", name)
-        if own_id not in all_names:  # the system's own id ends like a number of ours
+        if own_id not in all_names:  # the system's own id ends like such a number
             own_id = name
         key = (own_id, text_of.get(context, ""))
         first_of[context] = first_ids.setdefault(key, context)

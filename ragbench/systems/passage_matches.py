@@ -1,4 +1,4 @@
-"""Passages of a system with documents of its own, found again in the documents of the dataset."""
+"""Passages of a system with its own documents, matched with the documents of the dataset."""
 
 import re
 from collections import Counter
@@ -75,11 +75,11 @@ def match_passages(
     them was retrieved. Where two or three hold a text, `run` credits the least relevant to the
     question, so that its scores are lower bounds.
 
-    The list that the system gave is its ranking, also where its scores tie: they are kept where
-    they fall strictly along it in single precision (in which trec_eval compares them), otherwise a
-    passage at rank r scores 1/r. A document has the score of its best passage. A passage without
-    a document is in the run as "unmatched:<id>" and keeps its rank. Answers without passages are
-    read by the ids in `contexts`.
+    The list that the system returned is its ranking, also if its scores tie: they are kept if they
+    fall strictly along it in single precision (in which trec_eval compares them), otherwise a
+    passage at rank r scores 1/r. A document has the score of its best passage. A passage without a
+    document is in the run as "unmatched:<id>" and keeps its rank. Answers without passages are read
+    by the ids in `contexts`.
 
     >>> corpus = {"rail": Document("rail", "The line opened in 1881, after ten years. It was rebuilt.")}
     >>> passages = (Passage("p", "The line opened in  1881, after ten years."), Passage("q", "It was rebuilt"))
@@ -308,7 +308,7 @@ def _named(passage: Passage) -> list[str]:
 
 
 def _falling(scores: Sequence[float | None]) -> list[float]:
-    """Return the scores of a list where they fall strictly in single precision; else 1/rank.
+    """Return the scores of a list if they fall strictly in single precision; else 1/rank.
 
     >>> _falling([0.9, 0.5]), _falling([0.5, 0.5]), _falling([0.5, None]), _falling([0.5, 0.5 - 1e-9])
     ([0.9, 0.5], [1.0, 0.5], [1.0, 0.5], [1.0, 0.5])

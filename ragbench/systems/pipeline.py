@@ -67,23 +67,24 @@ class Pipeline(metaclass=Suggesting):
     """Chunks of a corpus, indexed, and answers made from the best `k`: the steps of
     `evaluate.ipynb` as one system.
 
-    The arguments are those of `chunk`, `make_retriever`, `retrieve`, `rerank` and
-    `generate_answers`, and the steps of a search (`ragbench.retrieval.steps`; `ragbench list steps`):
-    `index_text`, `rewrite` (by `rewrite_llm`, or else `llm`), `filter`, `fusion`, `rerank_depth`,
-    `diversity`, `expand`. Constructing it is indexing. `chunks` are its
-    chunks, which the ids in `contexts` of its answers name (its answers carry no passages: the texts
-    are stored once, there); with `expand` these ids are of `passages`. `run` is what was retrieved
-    for the questions asked so far, query_id -> chunk_id -> score, `depth` deep: deeper than the `k`
-    that reached the answer. `stages` are the runs of each step, `usage` what models replied to
-    the steps, by part: "index", "rewriter", "reranker". `seconds` has what the stages "chunk", "index",
-    "search" and "generate" took, the last two for all questions asked in a batch.
-    `language` is the code of the corpus' language, detected unless given. Threads may share it.
+    The arguments are the arguments of `chunk`, `make_retriever`, `retrieve`, `rerank` and
+    `generate_answers`, and the steps of a search (`ragbench.retrieval.steps`; `ragbench list
+    steps`): `index_text`, `rewrite` (by `rewrite_llm`, or else `llm`), `filter`, `fusion`,
+    `rerank_depth`, `diversity`, `expand`. Constructing it is indexing. `chunks` are its chunks,
+    which the ids in `contexts` of its answers name (its answers carry no passages: the texts are
+    stored once, there); with `expand` these ids are of `passages`. `run` is the ranking for the
+    questions asked so far, query_id -> chunk_id -> score, `depth` deep: deeper than the `k` that
+    reached the answer. `stages` are the runs of each step, `usage` the replies of models to the
+    steps, by part: "index", "rewriter", "reranker". `seconds` has what the stages "chunk", "index",
+    "search" and "generate" took, the last two for all questions asked in a batch. `language` is the
+    code of the corpus' language, detected unless given. Threads may share it.
 
-    In a conversation `history` states what is searched for and answered: "last" (or "") the last
-    question alone, "all" it and all turns before it, "rewrite" a question that the language model
-    writes from them; the answer has it as a call of that name, and after it what the last question
-    alone would have found, as a call "last". Where `rewrite` made other texts of a question they are
-    calls of its name, and what the question itself would have found is a call "question".
+    In a conversation `history` states which question is searched for and answered: "last" (or "")
+    the last question alone, "all" it and all turns before it, "rewrite" a question that the
+    language model writes from them; the answer has it as a call of that name, and after it the
+    results of the last question alone, as a call "last". If `rewrite` made other texts of a
+    question, they are calls of its name, and the results of the question itself are a call
+    "question".
 
     With the `llm` "none" it only retrieves: its answers hold contexts alone, and have the flag
     "retrieval_only".
@@ -244,8 +245,8 @@ class Pipeline(metaclass=Suggesting):
         asking = {"timeout_s": timeout_s}
         [answer], seconds = self._ask({query_id: query}, histories, store.bypassed(), asking)
         seconds["total"] = sum(seconds.values())
-        # A reply of the store took the model no time now: without a "generate" of its own there is
-        # no total either.
+        # A reply of the store took the model no time now: without its own "generate" there is no
+        # total either.
         is_timed = "generate" in answer.latency_ms or answer.usage is None
         stages = seconds if is_timed or self.llm in NO_MODEL else ("search",)
         return replace(answer, latency_ms={stage: 1000 * seconds[stage] for stage in stages})

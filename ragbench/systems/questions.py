@@ -50,15 +50,15 @@ def ask(
         dataset: the questions.
         concurrency: how many questions wait at a time.
         timeout_s: seconds that a reply of a language model may take, for a system whose
-            `answer_many` takes it; a service has a limit of its own.
+            `answer_many` takes it; a service has its own limit.
         label: the text before the progress bar, which appears after two seconds.
         known: query_id -> answers that are there already; these questions are not asked.
 
     Returns:
         One answer per case. If a system raises, or returns something that is not an answer, the
         answer has failed, with the reason in `error`; failures are reported together in one
-        DataWarning. `latency_ms` has "total" unless the system gave one, or answered in a batch.
-        Ctrl-C ends at once.
+        DataWarning. `latency_ms` has "total" unless the system reports latencies, or answered in a
+        batch. Ctrl-C ends at once.
 
     >>> from ragbench.systems.function import FunctionSystem
     >>> from ragbench.types import Case
@@ -117,8 +117,8 @@ def ask_case(system: System, case: Case) -> Answer:
 
 
 def ask_one(system: System, query_id: str, query: str, **options: Unpack[Asker]) -> Answer:
-    """Ask one question and return the answer, a failed one if the system raises. `latency_ms` is what
-    the system gave; if it gave none, "total" is measured here. It is empty in a dry run.
+    """Ask one question and return the answer, a failed one if the system raises. `latency_ms` is
+    the system's own; if it reports none, "total" is measured here. It is empty in a dry run.
 
     `user_roles` are the roles of the person who asks, and `history` the earlier messages, for a
     system whose `answer` takes them. In a dry run only systems that send nothing themselves are

@@ -1,4 +1,4 @@
-"""Answers that a system gave earlier: ragbench's own files, and the logs of others."""
+"""Earlier answers of a system: in ragbench's own files, and in the logs of other tools."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -47,7 +47,7 @@ class RecordedSystem:
     def __init__(
         self, source: str | Path | Iterable[Answer | Mapping[str, Any]], *, name: str = ""
     ) -> None:
-        self._answers: dict[str, Answer] = {}  # by id or, where there is none, by question
+        self._answers: dict[str, Answer] = {}  # by id or, without an id, by question
         # (question, 2 for the second time that it is asked, ...) -> answer
         self._repeated: dict[tuple[str, int], Answer] = {}
         self._is_run = False

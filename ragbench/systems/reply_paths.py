@@ -133,7 +133,7 @@ Paths = Annotated[Mapping[str, Any] | ReplyPaths, BeforeValidator(ReplyPaths.mod
 
 
 class Reply(NamedTuple):
-    """What a system replied to one question: one value of JSON, or the events of a stream."""
+    """A system's reply to one question: one value of JSON, or the events of a stream."""
 
     events: list[Any]
     streamed: bool = False
@@ -247,7 +247,7 @@ class RemoteSystem:
         """End the connections."""
 
     def read(self, query_id: str, ask: Callable[[], tuple[Reply, dict[str, float]]]) -> Answer:
-        """Return the answer in the reply and the milliseconds that `ask` returns; a failed one where
+        """Return the answer in the reply and the milliseconds that `ask` returns; a failed one if
         it raises, or the reply cannot be read.
         """
         try:
