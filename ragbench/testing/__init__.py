@@ -1,5 +1,4 @@
-"""For test suites: what a RAG system must reach, as assertions, and pytest fixtures for data,
-models and systems.
+"""For test suites: assertions on a RAG system, and pytest fixtures for data, models and systems.
 
 The fixtures come with the plugin that an installed ragbench brings to pytest
 (`ragbench.testing.plugin`).

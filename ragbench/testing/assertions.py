@@ -50,7 +50,7 @@ class LabelledCase:
 
     @property
     def ground_truth(self) -> str:
-        """Return the reference answer; ConfigError where there is none."""
+        """Return the reference answer; ConfigError if there is none."""
         if not self.case.reference_answer:
             raise ConfigError(
                 f"question {self.query_id!r} has no reference answer; `ragbench answers` writes "
@@ -60,7 +60,7 @@ class LabelledCase:
 
 
 def labelled_cases(dataset: Dataset, *, min_grade: int = 1) -> list[LabelledCase]:
-    """Return each question of a dataset with its relevant documents, those of grade `min_grade` and
+    """Return each question of a dataset with its relevant documents, of grade `min_grade` and
     above.
 
     >>> data = Dataset("demo", "test", {}, [Case("q", "Who?")], {"q": {"d1": 2, "d2": 1}})
@@ -105,7 +105,7 @@ def assert_context_recall(
 
     Raises:
         AssertionError: the system has failed, or its request has.
-        ConfigError: no system can pass the test, or the case has no label of what is relevant.
+        ConfigError: no system can pass the test, or the case has no labels of relevance.
     """
     __tracebackhide__ = _hidden
     labelled = case if isinstance(case, LabelledCase) else LabelledCase(case)

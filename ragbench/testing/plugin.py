@@ -12,11 +12,11 @@ n=..., min_grade=..., system=...)` overrides for a test, class or module:
   file .xml is pytest's own (`--junitxml`), so that JUnit counts the tests and failures of pytest;
 - `--ragbench-option NAME=VALUE`: any option of that evaluation (`ragbench.EvaluationSpec`); may be
   repeated. With `fail_under=nDCG@5=0.6` or a `baseline` that evaluation is a gate: a session whose
-  tests pass ends with exit status 1 where it does not, with a report or without.
+  tests pass ends with exit status 1 if the gate fails, with a report or without.
 
 Fixtures: `ragbench_dataset`, `ragbench_case` (a test that names it runs once per question),
 `rag_system`; and, for tests that are coroutines, `nfcorpus_test_data`, `evaluation_llm`,
-`mcp_sampling_client`: a coroutine that names one of them is run here where no other plugin does.
+`mcp_sampling_client`: a coroutine that names one of them is run here if no other plugin runs it.
 Tests without the key or server that they need are skipped with the reason. Under pytest-xdist every
 process measures and the first one reports.
 """
@@ -52,7 +52,7 @@ _SYSTEMS: pytest.StashKey[dict[tuple[str, DatasetSource | None], System]] = pyte
 
 
 class Outcome(NamedTuple):
-    """A line at the end of the session; not `good` where there is no report, or no pass."""
+    """A line at the end of the session; not `good` if there is no report, or no pass."""
 
     line: str
     good: bool
@@ -238,7 +238,7 @@ def nfcorpus_test_data(request: pytest.FixtureRequest) -> list[LabelledCase]:
 
 @pytest.fixture(scope="session")
 def evaluation_llm() -> EvaluationLLM:
-    """Return the model of the RAG_EVAL_* environment: `await evaluation_llm(prompt)`; skips where
+    """Return the model of the RAG_EVAL_* environment: `await evaluation_llm(prompt)`; skips if
     there is none.
     """
 
@@ -424,7 +424,7 @@ def _has_gate(config: pytest.Config) -> bool:
 
 
 def _evaluated(config: pytest.Config, recorded: reports.Recorder) -> list[Outcome]:
-    """Evaluate what the tests asserted, where a report is wanted or a gate is named."""
+    """Evaluate the answers of the tests, if a report is wanted or a gate is named."""
     report = config.getoption("--ragbench-report")
     is_gated = _has_gate(config) and bool(recorded.checks)  # other tests have nothing to gate
     if not (report or is_gated):
@@ -444,7 +444,7 @@ def _outcomes(
     is_gated: bool,
 ) -> Iterator[Outcome]:
     """Yield the path of the report of each dataset whose questions were tested, or why there is
-    none; and the verdict where there is a gate.
+    none; and the verdict if there is a gate.
     """
     from ragbench.report.page import banner, write_report
 

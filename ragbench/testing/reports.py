@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Check:
-    """One assertion: `value` is None where it could not be scored, with the reason in `reason`."""
+    """One assertion: `value` is None if it could not be scored, with the reason in `reason`."""
 
     test: str
     query_id: str
