@@ -473,8 +473,8 @@ def _exchanged(contexts: Contexts, old: Chunk, text: str, mark: str) -> list[Chu
 
 
 def _with(chunk: Chunk, text: str, mark: str) -> Chunk:
-    """Return a chunk with another text, and with an id of its own ("~mark"); the same chunk if the
-    text is the same.
+    """Return a chunk with another text, and with a new id ("~mark"); the same chunk if the text is
+    the same.
     """
     if text == chunk.text:
         return chunk

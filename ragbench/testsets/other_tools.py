@@ -292,7 +292,7 @@ def _table(path: Path) -> Any:
 
 
 def _cell(name: str, text: str) -> Any:
-    """Return the value of a cell; questions and answers stay texts, also where they look like lists."""
+    """Return the value of a cell; questions and answers stay texts, even if they look like lists."""
     is_text = name.strip().casefold().replace(" ", "_") in (*QUESTIONS, *REPLIES, *ANSWERS)
     return text if is_text else read_cell(text)
 

@@ -8,7 +8,7 @@ may be missing::
     pipeline_labels.jsonl      {case_id, expected_outcome, required_flags, forbidden_flags, min_citations,
                                 latency_budget_ms}
     safety_inputs.jsonl, safety_outputs.jsonl   {text, label, category, sample_id, source, contexts}
-    corpus.jsonl               {_id, title, text}: the documents, where they belong to the set
+    corpus.jsonl               {_id, title, text}: the documents, if they belong to the set
 
 A file of another name is named in a warning. Any label may be in any of the files. Grades are
 {id: grade}, or a list as long as the ids; without one, a named document or chunk has grade 1. A

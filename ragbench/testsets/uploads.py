@@ -1,9 +1,9 @@
 """Test sets that strangers send, read by a process that can open nothing.
 
-`python -m ragbench.testsets.uploads FORM NAME` takes the bytes of a test set from its input and
-gives JSON: `{"lines": ...}`, the same test set as JSON Lines, or `{"error": ...}`, one sentence about
-what was sent. It knows no references: not to files, names of collections, addresses or objects of
-Python. What costs time is counted before it is read, and the process limits its own time, its
+`python -m ragbench.testsets.uploads FORM NAME` reads the bytes of a test set from its input and
+prints JSON: `{"lines": ...}`, the same test set as JSON Lines, or `{"error": ...}`, one sentence
+about the upload. It knows no references: not to files, names of collections, addresses or objects
+of Python. What costs time is counted before it is read, and the process limits its own time, its
 memory and, to none, the files and connections that it may open.
 """
 
@@ -146,7 +146,7 @@ def limit_process() -> None:
 def main(form: str, name: str) -> None:
     """Read the input, write the output."""
     warnings.simplefilter("ignore")
-    lines_of_upload(b'[{"question": "Why?"}]', "json", "warm-up")  # imports what is imported late
+    lines_of_upload(b'[{"question": "Why?"}]', "json", "warm-up")  # does the late imports
     lines_of_upload(b"- question: Why?\n", "yaml", "warm-up")
     raw = sys.stdin.buffer.read()
     limit_process()
