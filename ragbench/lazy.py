@@ -29,9 +29,9 @@ def attach(
     Args:
         package: its `__name__`.
         file: its `__file__`.
-        calls: names that people expect in the package, in any case, also as a word of a longer name -> the
-            call that does what they mean. For any other name that does not exist the error names the
-            nearest one.
+        calls: names that people expect in the package, in any case, also as a word of a longer name
+            -> the call with this meaning. For any other name that does not exist the error names
+            the nearest one.
     """
     modules = _modules_in(Path(file).with_suffix(".pyi"))
     names = sorted(modules)

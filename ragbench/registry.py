@@ -2,9 +2,9 @@
 meaning.
 
 The measures are listed in measures.toml. Nothing is computed here. Tables, reports, targets and
-comparisons ask this registry and keep no lists of their own. A name carries its level: "nDCG@10"
-and its family are about documents, "span:nDCG@10" about the chunks that hold gold evidence,
-"chunk:nDCG@10" about labelled chunks. Measures judged by a language model are named "llm_...".
+comparisons ask this registry and keep no other lists. A name carries its level: "nDCG@10" and its
+family are about documents, "span:nDCG@10" about the chunks that hold gold evidence, "chunk:nDCG@10"
+about labelled chunks. Measures judged by a language model are named "llm_...".
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ _TREC = re.compile(r"(ndcg_cut|map_cut|recall|P|success)[_.](\d+)", re.IGNORECAS
 _OPTIONS = re.compile(r"\(([^()]*)\)")
 _DOCUMENTS = tuple(measure for measure in _TABLE if measure.name.partition("@")[0] in _RANKING)
 
-_LEVELS = {  # level -> the label that defines relevance, and what is ranked
+_LEVELS = {  # level -> the label that defines relevance, and the ranked items
     "span": ("evidence", "chunks that hold gold evidence"),
     "chunk": ("relevant_chunks", "labelled chunks"),
 }

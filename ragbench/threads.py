@@ -53,5 +53,5 @@ def _work(tasks: _Tasks, idle: deque[_Tasks]) -> None:
                 continue
             return
         Context().run(call)
-        del call  # what it holds must not wait for the next one
+        del call  # its references must not live until the next call
         idle.append(tasks)

@@ -970,8 +970,8 @@ class Answer:
 
     @property
     def abstained(self) -> bool:
-        """Return True if the system gave no answer on purpose ("no_results" or "blocked", or the flag
-        "guardrail_blocked").
+        """Return True if the system withheld an answer on purpose ("no_results" or "blocked", or
+        the flag "guardrail_blocked").
 
         >>> Answer("q1", "Not found.", outcome="no_results").abstained, Answer("q1", "In 1889.").abstained
         (True, False)
