@@ -97,7 +97,7 @@ def axis(runs: pd.DataFrame, measure: str) -> tuple[float, float]:
     """
     values = runs[["mean", "ci_low", "ci_high"]].astype(float).stack().dropna()
     if bounds_of(measure) == (0.0, 1.0):
-        return _axis_of_fraction(values)
+        return _axis_of_fraction([*values])
     bottom = min([*values, 0.0])
     top = max([*values, 0.0])
     if top == 0:
