@@ -56,20 +56,21 @@ def text_of_pages(pages: Sequence[str]) -> str:
     lines_of_pages = []
     for page in pages:
         text = _LIGATURE.sub(lambda sign: unicodedata.normalize("NFKC", sign[0]), page)
-        lines_of_pages.append(text.replace(_BROKEN, "-\n").splitlines())
+        text = text.replace(_BROKEN, "-\n")
+        lines_of_pages.append(text.splitlines())
     lines = list(_without_margins(lines_of_pages))
     if not lines:
         return ""
-    undivided = _DIVIDED.sub(" ", "\n".join(lines))
-    words = Counter(_WORD.findall(undivided.casefold()))
-    usual_length = sorted(map(len, lines))[len(lines) * 9 // 10]
+    without_divided_words = _DIVIDED.sub(" ", "\n".join(lines))
+    words = Counter(_WORD.findall(without_divided_words.casefold()))
+    lengths = sorted(map(len, lines))
+    usual_length = lengths[len(lengths) * 9 // 10]  # 90 % of the lines are shorter
+    next_lines = [*lines[1:], ""]
+    lines_after_next = [*lines[2:], "", ""]
     parts = []
-    for i, line in enumerate(lines):
-        following = lines[i + 1] if i + 1 < len(lines) else ""
-        after_next = lines[i + 2] if i + 2 < len(lines) else ""
-        if _ends_paragraph(line, following, usual_length) or _is_heading(
-            following, usual_length, before=line, after=after_next
-        ):
+    for line, following, after_next in zip(lines, next_lines, lines_after_next, strict=False):
+        ends_paragraph = _ends_paragraph(line, following, usual_length)
+        if ends_paragraph or _is_heading(following, usual_length, before=line, after=after_next):
             parts += [line, "\n\n"]
         else:
             parts += _joined(line, following, words)
