@@ -182,39 +182,47 @@ def pipeline_settings(texts: Iterable[str], system: str) -> dict[str, Any]:
 
 
 def notebook_parameters(**types: type) -> dict[str, Any]:
-    """Return the parameters of the notebook that calls this, as its parameters cell (or papermill)
-    has set them, and let its tables show texts of others as they are.
+    """Return the parameters of the notebook that calls this, with the values that its parameters cell
+    or papermill has set.
+
+    The notebook's tables then show texts unchanged, also those that look like HTML or TeX.
 
     Args:
-        types: the type of each parameter that `evaluate.ipynb` does not have. No other name may be
-            declared with a type before this is called.
+        types: the type of each parameter that `evaluate.ipynb` does not have. The notebook must not
+            declare other names with a type before this call.
 
     Raises:
-        ConfigError: a name that is not a parameter (a misspelt one, also one that papermill was
-            given), a parameter that is not set, a value of another type; each with its name.
+        ConfigError: a name is not a parameter (such as a misspelt one, in the cell or for papermill),
+            a parameter is not set, or a value has another type.
 
     >>> k: int = 5
     >>> notebook_parameters(k=int)
     {'k': 5}
     """
-    namespace = sys._getframe(1).f_globals
+    namespace = sys._getframe(1).f_globals  # of the notebook
     declared = namespace.get("__annotations__", {})
     known = _types_of_configuration()
-    known |= {name: parameter_types(name) for name in EvaluationSpec.model_fields}
-    known |= {name: [kind] for name, kind in types.items()}
-    accepted = {name: kinds for name, kinds in known.items() if name in declared or name in types}
-    _check_injected(namespace, accepted)
-    if unknown_names := [name for name in declared if name not in accepted]:
-        # forgotten, so that the corrected cell can be run again in the same kernel
-        for name in unknown_names:
+    for name in EvaluationSpec.model_fields:
+        known[name] = parameter_types(name)
+    for name, kind in types.items():
+        known[name] = [kind]
+    of_notebook = {}
+    for name, kinds in known.items():
+        if name in declared or name in types:
+            of_notebook[name] = kinds
+    _check_injected(namespace, of_notebook)
+    unknown_names = [name for name in declared if name not in of_notebook]
+    if unknown_names:
+        for name in unknown_names:  # so that the corrected cell can be run again in the same kernel
             del declared[name]
         raise ConfigError(unknown("parameter", unknown_names[0], known))
-    if missing := [name for name in accepted if name not in namespace]:
+    missing = [name for name in of_notebook if name not in namespace]
+    if missing:
         raise ConfigError(
             f"parameter {missing[0]} is not set; run the parameters cell, and check its names"
         )
     _show_texts_as_they_are()
-    return {name: typed(name, namespace[name], kinds) for name, kinds in accepted.items()}
+    return {name: typed(name, namespace[name], kinds) for name, kinds in of_notebook.items()}
 
 
 def _types_of_configuration() -> dict[str, Sequence[type]]:
