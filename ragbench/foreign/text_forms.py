@@ -94,37 +94,47 @@ def _n_measures(names: list[str]) -> int:
 
 
 def promptfoo_groups(names: Sequence[str]) -> list[range]:
-    """Return the columns of each prompt in the table of promptfoo: its replies, Status, Score and others; []
-    for another table.
+    """Return the positions of the columns of each prompt in a table of promptfoo; [] for another table.
+
+    The first column of a prompt has its replies, the second is "Status", and "Score" and "Named
+    Scores" are among the others.
     """
     starts = [place - 1 for place, name in enumerate(names) if place and name == "Status"]
-    if not starts:
-        return []
     ends = [*starts[1:], len(names)]
-    groups = [range(start, end) for start, end in zip(starts, ends, strict=True)]
-    is_promptfoo = all(
-        {"Score", "Named Scores"} <= {*names[each.start : each.stop]} for each in groups
-    )
-    return groups if is_promptfoo else []
+    groups = [range(start, end) for start, end in zip(starts, ends, strict=False)]
+    for group in groups:
+        names_of_group = names[group.start : group.stop]
+        if "Score" not in names_of_group or "Named Scores" not in names_of_group:
+            return []
+    return groups
 
 
 def rows_of_promptfoo_table(
     names: Sequence[str], rows: Iterable[Sequence[str]], groups: Sequence[range]
 ) -> list[Scored]:
-    """Read the table of promptfoo: a row per test, and for each prompt (and provider) columns of the same
-    names. A status ERROR has score 0 in the file, and is missing here.
+    """Return the scores in a table of promptfoo, which has a row per test. The first columns are the
+    variables of the test; then follow the columns of each prompt.
+
+    A prompt without a status in a row has no score there. A status ERROR, which has score 0 in the
+    file, is a missing score.
+
+    Args:
+        groups: the positions of the columns of each prompt, as from `promptfoo_groups`.
     """
-    variables = range(groups[0].start)
+    n_variables = groups[0].start
     systems = _prompt_names([names[group.start] for group in groups])
     scored = []
     for cells in rows:
-        values = {names[place]: cells[place] for place in variables}
-        description = values.pop("Description", "") if len(values) > 1 else ""
-        question = question_of(values) if any(values.values()) else description
+        variables = dict(zip(names[:n_variables], cells, strict=False))
+        description = ""
+        if len(variables) > 1:
+            description = variables.pop("Description", "")
+        question = question_of(variables) if any(variables.values()) else description
         for system, group in zip(systems, groups, strict=True):
-            part = {names[place]: cells[place] for place in group}
-            if part["Status"]:
-                scored.append(Scored("", question, _promptfoo_scores(part), system))
+            cells_of_prompt = {names[place]: cells[place] for place in group}
+            if cells_of_prompt["Status"]:
+                scores = _promptfoo_scores(cells_of_prompt)
+                scored.append(Scored("", question, scores, system))
     return scored
 
 
@@ -139,17 +149,22 @@ def _prompt_names(headers: Sequence[str]) -> list[str]:
     return names
 
 
-def _promptfoo_scores(part: Mapping[str, str]) -> dict[str, float]:
-    named = read_cell(part["Named Scores"].strip())
-    cells: dict[str, Any] = {"score": part["Score"], "pass": part["Status"]}
-    if isinstance(named, Mapping):
-        cells |= {name: cell for name, cell in named.items() if name not in cells}
-    numbers = {name: number_of(cell) for name, cell in cells.items()}
-    is_error = part["Status"].casefold() == "error"
-    return {
-        printable(str(name)): math.nan if number is None or is_error else number
-        for name, number in numbers.items()
-    }
+def _promptfoo_scores(cells_of_prompt: Mapping[str, str]) -> dict[str, float]:
+    """Return measure -> score of a prompt in a row: its score, pass (0 or 1) and named scores; NaN for
+    all if its status is ERROR.
+    """
+    status = cells_of_prompt["Status"]
+    cells: dict[str, Any] = {"score": cells_of_prompt["Score"], "pass": status}
+    named_scores = read_cell(cells_of_prompt["Named Scores"].strip())
+    if isinstance(named_scores, Mapping):
+        for name, cell in named_scores.items():
+            cells.setdefault(name, cell)
+    is_error = status.casefold() == "error"
+    scores = {}
+    for name, cell in cells.items():
+        number = None if is_error else number_of(cell)
+        scores[printable(str(name))] = math.nan if number is None else number
+    return scores
 
 
 def rows_of_junit(content: bytes, source: str) -> list[Scored]:
