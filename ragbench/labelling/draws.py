@@ -402,28 +402,37 @@ def _of_documents(
 ) -> pd.Series[float]:
     """Return question -> the difference of a ranking measure by people's relevance labels.
 
-    `labels` are a frame with query_id, doc_id and value (a grade), or the rows of a sheet of
-    documents, whose labels are added to the labels of `dataset`.
+    Args:
+        labels: a frame with query_id, doc_id and value (a grade); or the rows of a sheet of
+            documents, whose labels are added to the labels of `dataset`. Of a sheet, questions count
+            whose unlabelled documents, among the first k of any result, all have a label.
+
+    Raises:
+        ConfigError: the labels are a sheet, and `dataset` is None.
+        DataError: no label is of these results.
     """
     labels = pd.DataFrame(labels)
     if "doc_id" in labels:
         return _difference(results, measure, _grades_of_frame(results, labels))
     if dataset is None:
         raise ConfigError(f"{measure} by a sheet of documents takes the dataset; pass dataset=")
-    pools = unjudged(dataset, [result.run for result in results], measure)
+    unlabelled = unjudged(dataset, [result.run for result in results], measure)
     table = _table(labels, "document")
-    doc_id_of = {source_code(doc_id): doc_id for pool in pools.values() for doc_id in pool}
-    is_known = table["configuration"].isin(doc_id_of) & table["query_id"].isin(pools)
+    codes = table["configuration"]  # a sheet has the code of the document in this column
+    doc_id_of = {}
+    for doc_ids in unlabelled.values():
+        for doc_id in doc_ids:
+            doc_id_of[source_code(doc_id)] = doc_id
+    is_known = codes.isin(doc_id_of) & table["query_id"].isin(unlabelled)
     _check_known(is_known, labels, results)
-    doc_ids = table["configuration"].map(doc_id_of)  # the sheet has the code of a document there
-    means = table.groupby(["query_id", doc_ids])["human"].mean()
-    all_grades = with_labels(dataset, means.items())
-    labelled = []  # the questions with a label of every ungraded document in their pool
-    for query_id, pool in pools.items():
-        if pool and all(doc_id in all_grades[query_id] for doc_id in pool):
-            labelled.append(query_id)
-    drawn_grades = {query_id: all_grades[query_id] for query_id in _in_turn(labelled, table)}
-    return _difference(results, measure, drawn_grades)
+    mean_labels = table.groupby(["query_id", codes.map(doc_id_of)])["human"].mean()
+    grades = with_labels(dataset, mean_labels.items())
+    complete = []  # the questions all of whose documents now have a label
+    for query_id, doc_ids in unlabelled.items():
+        if doc_ids and all(doc_id in grades[query_id] for doc_id in doc_ids):
+            complete.append(query_id)
+    grades_in_order = {query_id: grades[query_id] for query_id in _in_turn(complete, table)}
+    return _difference(results, measure, grades_in_order)
 
 
 def _grades_of_frame(results: Sequence[Result], labels: pd.DataFrame) -> Qrels:
