@@ -517,11 +517,17 @@ def score_own(
 
 
 def _bounded(measure: Measure, query_id: str, value: object) -> float:
+    """Return the value of a user's measure as a number; NaN is allowed.
+
+    Raises:
+        DataError: it is not a number, or infinite, or outside of the measure's bounds.
+    """
     low, high = measure.bounds
-    number = math.inf
+    number = math.inf  # refused below, if the value is not a number
     with suppress(TypeError, ValueError):
         number = float(value)  # type: ignore[arg-type]
-    is_below, is_above = low is not None and number < low, high is not None and number > high
+    is_below = low is not None and number < low
+    is_above = high is not None and number > high
     if is_below or is_above or math.isinf(number):
         raise DataError(
             f"{measure.name} is {value!r} at query {query_id!r}; expected a number "

@@ -331,23 +331,27 @@ def _value(numeral: str) -> float:
 
 
 def numeric_fabrications(answer: str, contexts: Sequence[str]) -> list[Number]:
-    """Return the numbers and dates of the answer that none of the contexts holds, in their order.
+    """Return the numbers and dates of the answer that no context contains, in their order.
 
-    A number is held by one of equal value and a unit of the same kind, in any notation ("25 %" is
-    "twenty-five percent", "a quarter" and "0.25"; "1.5 km" is "1,500 m"); a unit that one of both
-    leaves out is not a difference, but per cent is, except between a fraction and a number below 1.
-    A megabyte has 1,000 or 1,024 kilobytes. A percentage holds the fraction that it is rounded from
-    ("33 %", "a third"). After a word such as "about" 5 % more or less will do; after "over" or "at
-    least" a larger number of up to twice the value, after "under" or "up to" a smaller one of half
-    at least, and after "nearly" or "almost" one of 90 % at least.
+    A context contains a number if it has one of equal value and a unit of the same kind, in any
+    notation ("25 %" is "twenty-five percent", "a quarter" and "0.25"; "1.5 km" is "1,500 m"):
 
-    A number with a unit must not belong to something else: it is not held where the sentences with
-    it share no telling word with the answer's sentence, and either another sentence that does has
-    another number of its kind ("Orders ship in 15 days. Vacation is 20 days." for "15 days of
-    vacation"), or only a number without the unit is there ("Order 15"). Checked in English.
+    - If one of the two has no unit, they may be equal; but a per cent is only equal to a number
+      without it if that is a fraction below 1.
+    - A megabyte has 1,000 or 1,024 kilobytes.
+    - A rounded percentage is equal to its fraction ("33 %", "a third").
+    - After a word such as "about" a number may differ by 5 %; after "over" or "at least" the
+      context's number may be up to twice as large, after "under" or "up to" down to half as large,
+      after "nearly" or "almost" down to 90 %.
 
-    A date is held by one that agrees as far as it goes; a year also by the bare number, a decade or
-    century by any year in it (a year is not held by its decade).
+    A number with a unit must also be about the same subject (checked in English only). It is not
+    contained if its sentences in the contexts share no telling word with the answer's sentence, and
+    either a sentence that does has another number of this kind ("Orders ship in 15 days. Vacation is
+    20 days." for "15 days of vacation"), or only the number without the unit is there ("Order 15").
+
+    A context contains a date if it has one that agrees in all parts that both have; a year also if
+    it has the bare number; a decade or century if it has any year in it. (A decade does not contain
+    its years.)
 
     >>> [n.text for n in numeric_fabrications("2,987 came in 1889, 12% of them by rail.", ["In May 1889, 2987 came."])]
     ['12%']
@@ -357,13 +361,18 @@ def numeric_fabrications(answer: str, contexts: Sequence[str]) -> list[Number]:
     ['3,000']
     """
     texts = tuple(contexts)
-    readings = _readings(answer, texts)
-    of_contexts = _distinct_numbers(texts) if readings else ()
+    readings_by_place = _readings(answer, texts)  # "5 MB" has two: 1,000 or 1,024 kB each
+    if not readings_by_place:
+        return []
+    numbers_of_contexts = _distinct_numbers(texts)
     fabricated = []
-    for same in readings.values():
-        is_held = any(_holds(other, number) for number in same for other in of_contexts)
-        if not is_held or _is_of_something_else(same, answer, texts):
-            fabricated.append(same[0])
+    for readings in readings_by_place.values():
+        is_contained = False
+        for number in readings:
+            if any(_holds(other, number) for other in numbers_of_contexts):
+                is_contained = True
+        if not is_contained or _is_of_something_else(readings, answer, texts):
+            fabricated.append(readings[0])
     return fabricated
 
 

@@ -353,13 +353,19 @@ def unwrapped(text: str) -> list[str]:
 
 @lru_cache(maxsize=2_000)
 def _sentences(context: str) -> tuple[Sentence, ...]:
+    """Return the sentences of a context that have words; a much longer one than `_LONGEST` words is cut
+    into pieces of `_LONGEST` words.
+    """
     sentences = []
     for line in unwrapped(context):
         parts = line.split()
-        pieces = (
-            [line.strip()]
-            if len(parts) <= 1.5 * _LONGEST
-            else [" ".join(parts[i : i + _LONGEST]) for i in range(0, len(parts), _LONGEST)]
-        )
-        sentences += [sentence for sentence in map(Sentence, pieces) if sentence.words]
+        pieces = [line.strip()]
+        if len(parts) > 1.5 * _LONGEST:
+            pieces = []
+            for start in range(0, len(parts), _LONGEST):
+                pieces.append(" ".join(parts[start : start + _LONGEST]))
+        for piece in pieces:
+            sentence = Sentence(piece)
+            if sentence.words:
+                sentences.append(sentence)
     return tuple(sentences)
