@@ -21,7 +21,8 @@ class Filter:
         corpus: Mapping[str, Document],
     ) -> None:
         self._function = read_step("filter", function).function
-        self._cases, self._corpus = cases, corpus
+        self._cases = cases
+        self._corpus = corpus
         self._known: dict[tuple[str, str, str], bool] = {}
 
     def allows(self, query_id: str, text: str, doc_id: str) -> bool:
@@ -30,8 +31,10 @@ class Filter:
             return True
         key = (query_id, text, doc_id)
         if key not in self._known:
-            asked = query_id if query_id in self._cases else query_id.rpartition("~")[0]
-            case = self._cases.get(asked, Case(query_id, text))  # "~": of an intervention
+            case_id = query_id
+            if query_id not in self._cases:
+                case_id = query_id.rpartition("~")[0]  # of an intervention: "q1~typos"
+            case = self._cases.get(case_id, Case(query_id, text))
             allowed = self._function(replace(case, text=text), self._corpus[doc_id])
             self._known[key] = bool(allowed)
         return self._known[key]
@@ -51,23 +54,27 @@ class FilteredRetriever:
         by_id: Mapping[str, Chunk],
         allows: Callable[[str, str], bool],
     ) -> None:
-        self._retriever, self._by_id, self._allows = retriever, by_id, allows
+        self._retriever = retriever
+        self._by_id = by_id
+        self._allows = allows
 
     def search(self, queries: Queries, k: int) -> Run:
         """Return for each query the `k` best chunks that are allowed, best first."""
-        left, depth = dict(as_queries(queries)), k
-        found: Run = {query_id: {} for query_id in left}
-        while left:
-            run = self._retriever.search(left, depth)
-            for query_id in [*left]:
-                allowed = {
-                    chunk_id: score
-                    for chunk_id, score in run[query_id].items()
-                    if self._allows(query_id, self._by_id[chunk_id].doc_id)
-                }
-                found[query_id] = dict([*allowed.items()][:k])
-                is_whole = len(run[query_id]) < depth or depth >= len(self._by_id)
-                if len(allowed) >= k or is_whole:
-                    del left[query_id]
-            depth = min(4 * depth, len(self._by_id))
-        return found
+        pending = dict(as_queries(queries))  # queries that are searched deeper
+        best_chunks: Run = {query_id: {} for query_id in pending}
+        n_chunks = len(self._by_id)
+        depth = k
+        while pending:
+            run = self._retriever.search(pending, depth)
+            for query_id in list(pending):
+                ranking = run[query_id]
+                allowed = []
+                for chunk_id, score in ranking.items():
+                    if self._allows(query_id, self._by_id[chunk_id].doc_id):
+                        allowed.append((chunk_id, score))
+                best_chunks[query_id] = dict(allowed[:k])
+                is_exhausted = len(ranking) < depth or depth >= n_chunks
+                if len(allowed) >= k or is_exhausted:
+                    del pending[query_id]
+            depth = min(4 * depth, n_chunks)
+        return best_chunks
