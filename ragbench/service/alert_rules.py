@@ -405,7 +405,11 @@ def check_alerts(database: str = "", at: datetime | None = None) -> None:
 
 
 def _raise_for_job(connection: Connection, rule: _Row, row: _Row) -> None:
-    """Write the alert that a rule makes of a job that ended, if any."""
+    """Write an alert if a job that ended begins, repeats or ends an episode of a rule.
+
+    Args:
+        row: the job with its schedule; `id` is the id of the schedule.
+    """
     job = tables.job.c
     title = f"the job due {row.due_at[:16]} UTC"
     is_sweep = json.loads(row.command)[:1] == ["sweep"]
@@ -414,12 +418,15 @@ def _raise_for_job(connection: Connection, rule: _Row, row: _Row) -> None:
         title += f" failed, exit status {row.exit_code}"
     else:
         title += " ended"
-    last_line = (row.output or "").strip().splitlines()[-1:]
-    facts = [*last_line, f"Look: {row.folder}; ragbench schedule list"]
-    is_subject = job.schedule_id == row.id
-    episode = _open_episode(connection, rule, job.id, job.due_at, is_subject, row.due_at)
-    times = select(job.due_at).where(is_subject, job.due_at < row.due_at)
+    facts = []
+    lines = (row.output or "").strip().splitlines()
+    if lines:
+        facts.append(lines[-1])
+    facts.append(f"Look: {row.folder}; ragbench schedule list")
     finding = _Finding(is_breach, title, facts)
+    of_schedule = job.schedule_id == row.id  # a condition of SQL, as are the next ones
+    episode = _open_episode(connection, rule, job.id, job.due_at, of_schedule, row.due_at)
+    times = select(job.due_at).where(of_schedule, job.due_at < row.due_at)
     _raise(connection, rule, row.job_id, series_of(row), row.due_at, finding, episode, times)
 
 

@@ -183,30 +183,31 @@ _RENEWALS: dict[tuple[str, str], tuple[str, float]] = {}
 
 
 def _silent_jobs(connection: Connection, database: str, lease_s: float) -> list[Any]:
-    """Return a condition for each running job whose worker has renewed nothing for `lease_s` while
-    this process looked; it holds until the worker does.
+    """Return the running jobs whose workers did not renew their leases for `lease_s`, by the clock of
+    this process: a condition of SQL for each job, which is true until its worker renews the lease.
     """
     query = select(job.c.id, job.c.holder, job.c.lease_until).where(job.c.state == "running")
     rows = connection.execute(query).all()
     running = {(database, row.id) for row in rows}
     for key in list(_RENEWALS):
-        if key[0] == database and key not in running:
+        has_ended = key[0] == database and key not in running
+        if has_ended:
             _RENEWALS.pop(key, None)
-    silent = []
+    conditions = []
     for row in rows:
         renewal = f"{row.holder} {row.lease_until}"
         last_renewal, seen_at = _RENEWALS.get((database, row.id), ("", 0.0))
         if last_renewal != renewal:
             _RENEWALS[database, row.id] = (renewal, monotonic())
         elif monotonic() - seen_at >= lease_s:
-            is_silent = and_(
+            is_still_silent = and_(
                 job.c.id == row.id,
                 job.c.state == "running",
                 job.c.holder == row.holder,
                 job.c.lease_until == row.lease_until,
             )
-            silent.append(is_silent)
-    return silent
+            conditions.append(is_still_silent)
+    return conditions
 
 
 def has_expired(database: str) -> bool:
