@@ -372,20 +372,31 @@ def _strongest(table: Floats, n_begun: int, level: float, size: float) -> tuple[
 
 
 def _p_of_shift(effects: Floats, k: int, ends: Ints) -> Floats:
-    """Compare the steps of the last `k` nights with the earlier ones, after each of `ends` nights;
-    return the two-sided p (len(ends),).
+    """Test whether the last `k` nights differ from the earlier ones, by Student's t.
+
+    The autocorrelation r of the nights before is removed: compared are the means of the steps
+    x_t - r x_(t-1), of which the earlier nights have n - 1.
+
+    Args:
+        effects: the effect of each night (nights,).
+        k: the number of the last nights.
+        ends: the numbers of nights after which the test is made (tests,).
+
+    Returns:
+        The two-sided p of each test (tests,).
     """
     from scipy.special import stdtr
 
-    n = ends - k
+    n = ends - k  # earlier nights
     r, spread = _noise(effects, n)
-    sums = np.append(0, np.cumsum(effects))
-    later = sums[ends] - sums[n] - r * (sums[ends - 1] - sums[n - 1])
-    earlier = sums[n] - effects[0] - r * sums[n - 1]
-    distance = np.abs(later / k - earlier / (n - 1))
+    sums = np.append(0, np.cumsum(effects))  # sums[i]: of the first i nights
+    sum_of_later_steps = sums[ends] - sums[n] - r * (sums[ends - 1] - sums[n - 1])
+    sum_of_earlier_steps = sums[n] - effects[0] - r * sums[n - 1]
+    distance = np.abs(sum_of_later_steps / k - sum_of_earlier_steps / (n - 1))
     error = spread * np.sqrt(1 / k + 1 / (n - 1))
-    p: Floats = 2 * stdtr(n - 3, -distance / np.where(error > 0, error, 1))
-    return np.where(error > 0, p, distance == 0)
+    has_error = error > 0
+    p: Floats = 2 * stdtr(n - 3, -distance / np.where(has_error, error, 1))
+    return np.where(has_error, p, distance == 0)
 
 
 def _noise(effects: Floats, n: Ints) -> tuple[Floats, Floats]:

@@ -60,17 +60,24 @@ def load_verdicts(
         raise ConfigError(f"{path} has no criteria; leave out criterion={criterion!r}")
     if is_json:
         rows = rows_of_json(_json_value(text, path), str(path), criterion)
-        table, place, first = _frame_of_rows(rows, path), "record", 1
+        table = _frame_of_rows(rows, path)
+        unit = "record"
     elif is_qrels(text):
-        table, place, first = _frame_of_rows(rows_of_qrels(path, judges), path), "passage", 1
+        table = _frame_of_rows(rows_of_qrels(path, judges), path)
+        unit = "passage"
     else:
-        table, place, first = _read_csv(path), "line", 2
+        table = _read_csv(path)
+        unit = "line"
     verdicts = table.drop(columns=["question", "system"]).astype(float)
-    wrong = ~(verdicts.isna() | verdicts.ge(0) & verdicts.le(1)).all(axis=1)
-    if wrong.any():
+    is_valid = verdicts.isna() | (verdicts.ge(0) & verdicts.le(1))
+    has_invalid = ~is_valid.all(axis=1)
+    if has_invalid.any():
+        number = int(has_invalid.to_numpy().argmax()) + 1
+        if unit == "line":
+            number += 1  # the header is the first line
         raise DataError(
-            f"{path}: {verdicts[wrong].iloc[0].to_dict()} in {place} "
-            f"{int(wrong.to_numpy().argmax()) + first}; expected verdicts from 0 to 1"
+            f"{path}: {verdicts[has_invalid].iloc[0].to_dict()} in {unit} {number}; expected "
+            "verdicts from 0 to 1"
         )
     table = table[["question", "system"]].astype(str).join(verdicts)
     twice = table.duplicated(["question", "system"])
@@ -112,12 +119,18 @@ def _frame_of_rows(rows: list[dict[str, Any]], path: Path) -> pd.DataFrame:
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
+    """Return a CSV file of verdicts as a table: question, system, person, and the columns of judges.
+
+    Raises:
+        DataError: it cannot be read, or lacks one of these columns.
+    """
     try:
         table = pd.read_csv(path, dtype={"question": str, "question_id": str, "query_id": str})
     except (OSError, ValueError) as exc:
         raise DataError(f"{path} cannot be read as a CSV file of verdicts: {exc}") from exc
     ids = [name for name in ("question_id", "query_id", "question") if name in table]
-    table = table.drop(columns=[name for name in ids[1:] if name == "question"])
+    if "question" in ids[1:]:  # the question is its id; this column is its text
+        table = table.drop(columns="question")
     table = table.rename(columns=_NAMES)
     for name in _COLUMNS:
         if name not in table:
@@ -125,11 +138,10 @@ def _read_csv(path: Path) -> pd.DataFrame:
                 f"{path} has no column {name!r}; expected question, system, person and a judge, found "
                 f"{', '.join(map(str, table.columns))}"
             )
-    judges = [
-        str(name)
-        for name in table.columns.drop(_COLUMNS)
-        if pd.api.types.is_numeric_dtype(table[name])
-    ]
+    judges = []
+    for name in table.columns.drop(_COLUMNS):
+        if pd.api.types.is_numeric_dtype(table[name]):
+            judges.append(str(name))
     if not judges:
         raise DataError(f"{path} has no column with a judge's verdicts")
     return table[[*_COLUMNS, *judges]]
