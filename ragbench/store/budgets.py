@@ -68,10 +68,10 @@ def reserve(
 
 
 def settle(reservation: int, actual: float, *, answered: bool = False) -> None:
-    """Replace the bound by the actual cost of the request; 0 when the server refused it.
+    """Replace the reserved bound by the actual cost of the request; 0 if the server refused it.
 
-    With `answered`, a reservation of other processes for the same request that was never settled is
-    released.
+    With `answered`, the request has its reply in the store, so reservations for the same request that
+    were never settled, as by a killed process, are released.
     """
 
     def work(execute: Execute) -> None:

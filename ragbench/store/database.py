@@ -79,7 +79,11 @@ def exists() -> bool:
 
 
 def path() -> Path:
-    """Return where the file is, whether it exists or not; its folder exists."""
+    """Return the path of the file, which may not exist, in a folder that does.
+
+    Raises:
+        StoreError: the folder cannot be created.
+    """
     try:
         return cache_folder() / "replies.sqlite"
     except OSError as exc:
@@ -90,8 +94,10 @@ def path() -> Path:
 
 
 def read(work: Callable[[Execute], Result], *, local: bool = False) -> Result:
-    """Return what `work` returns, given what executes statements; with `local` on the file in any
-    case.
+    """Call `work` with a function that executes statements, and return its result.
+
+    The statements read from the shared database, if there is one, or from the file; with `local`,
+    always from the file.
     """
     if is_shared() and not local:
         return _shared_database().run(work)
@@ -106,9 +112,11 @@ def rows(query: str, values: Sequence[Any] = (), *, local: bool = False) -> list
 def write(
     work: Callable[[Execute], Result], *, in_turn: bool = True, local: bool = False
 ) -> Result:
-    """Return what `work` returns, as `read`, in a transaction: all of `work` is done, or nothing.
+    """Call `work` as `read` does, in a transaction, and return its result; if `work` raises, nothing is
+    written.
 
-    It holds the right to write from its start; in the shared database only if it is `in_turn`.
+    No other process can write during the transaction. With `in_turn=False`, each statement in the
+    shared database is a separate transaction, and other processes may write in between.
     """
     if is_shared() and not local:
         return _shared_database().run(work, write=in_turn)
