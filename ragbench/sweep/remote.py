@@ -201,24 +201,40 @@ def _check_secrets(name: str, job: str, notebook: str) -> None:
 
 
 def _inputs(job: Job) -> list[Path]:
-    """Return the files and folders next to the grid that the parameters of a job name."""
+    """Return the files and folders next to the grid that the parameters of a job name.
+
+    A parameter names a path, also after a prefix and a colon ("dense:models/mine"), or an object
+    of a module ("package.module:attribute"), whose file or package is returned.
+    """
     paths: list[str] = []
     for name, value in job.configuration.items():
         for part in parts_of(str(value), name):
-            kind, colon, path = part.strip().rpartition(":")
-            module = kind.partition(":")[0].partition(".")[0]
+            before_colon, colon, path = part.strip().rpartition(":")
             is_relative = isinstance(value, str) and path and not expanded(path).is_absolute()
             if is_relative and is_path(path, name, job.cwd):
                 paths.append(path)
-            elif colon and module:
-                paths += [file for file in (f"{module}.py", module) if (job.cwd / file).exists()]
+                continue
+            module = before_colon.partition(":")[0].partition(".")[0]
+            if colon and module:
+                for file in (f"{module}.py", module):
+                    if (job.cwd / file).exists():
+                        paths.append(file)
     return [Path(os.path.normpath(job.cwd / path)) for path in paths]
 
 
 def _zipped(inputs: Iterable[Path], base: Path, *, without: Path) -> bytes:
-    paths = {file for path in inputs for file in (path, *path.rglob("*"))}
+    """Return a zip file of files and folders, by their paths below `base`; files below `without` are
+    left out.
+
+    Raises:
+        ConfigError: the files are too large to be sent.
+    """
+    paths = set()
+    for path in inputs:
+        paths.update((path, *path.rglob("*")))
     files = sorted(file for file in paths if file.is_file() and without not in file.parents)
-    if (size := sum(file.stat().st_size for file in files)) > _MOST_INPUT:
+    size = sum(file.stat().st_size for file in files)
+    if size > _MOST_INPUT:
         raise ConfigError(
             f"the files that the grid names have {size:,} bytes, and {_MOST_INPUT:,} at most "
             "travel to workers; name them by an absolute path that each worker has"
