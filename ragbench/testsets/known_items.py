@@ -255,21 +255,28 @@ def _rarity(texts: Sequence[str]) -> dict[str, float]:
 
 
 def _phrases(text: str, rarity: Mapping[str, float]) -> Iterator[tuple[float, str]]:
-    """Yield (weight, phrase) for the phrases of a text: up to eight words in a row inside a clause,
-    which begin and end with a word worth searching for (a key of `rarity`) and hold at least four.
-    The weight is the sum of their rarities.
+    """Yield (weight, phrase) for the phrases of a text.
+
+    A phrase is up to eight words in a row inside a clause. It begins and ends with a rare word (a key
+    of `rarity`, a word worth searching for), and has at least four of them. Its weight is the sum of
+    their rarities. In scripts without spaces, all words count as rare, and a phrase has up to 16.
     """
     for clause in _CLAUSE.split(text):
         spans = [match.span() for match in WORD.finditer(clause)]
         is_spaced = not UNSPACED.search(clause)
         max_words = _PHRASE_WORDS if is_spaced else 2 * _PHRASE_WORDS
+        is_rare = []  # of each word
+        for start, end in spans:
+            is_rare.append(not is_spaced or folded(clause[start:end]) in rarity)
         for first in range(len(spans)):
-            row = [clause[start:end] for start, end in spans[first : first + max_words]]
-            rare = [i for i, word in enumerate(row) if not is_spaced or folded(word) in rarity]
-            if len(rare) < _MIN_RARE or rare[0] != 0:
+            last_allowed = min(first + max_words, len(spans))
+            rare_positions = [i for i in range(first, last_allowed) if is_rare[i]]
+            if not is_rare[first] or len(rare_positions) < _MIN_RARE:
                 continue
-            last = first + rare[-1]
-            phrase = clause[spans[first][0] : spans[last][1]]
+            last = rare_positions[-1]
+            phrase_start, _ = spans[first]
+            _, phrase_end = spans[last]
+            phrase = clause[phrase_start:phrase_end]
             weight = math.fsum(rarity.get(term, 0.0) for term in sorted(set(terms(phrase))))
             yield weight, phrase
 

@@ -170,19 +170,24 @@ def _listed_documents(span: _Span) -> list[Any]:
 
 
 def _text(value: Any, names: Sequence[str], other_roles: set[str]) -> str:
-    """Return the text inside a value: the text in the first of these fields that holds one; for a
-    list of messages the text of the last message of no other role; "" without one.
+    """Return the text inside a value; "" if it has none.
+
+    Of an object it is the text in the first of the fields `names` that has one. Of a list of messages
+    it is the text of the last message, except messages with one of the `other_roles`.
     """
     if isinstance(value, str):
         return value
     if isinstance(value, list):
-        for entry in reversed(value):
-            roles = {entry.get("role"), entry.get("type")} if isinstance(entry, dict) else set()
-            if not roles & other_roles:
-                return _text(entry, names, other_roles)
+        for message in reversed(value):
+            roles: set[Any] = set()
+            if isinstance(message, dict):
+                roles = {message.get("role"), message.get("type")}
+            if roles.isdisjoint(other_roles):
+                return _text(message, names, other_roles)
     if isinstance(value, Mapping):
         for name in names:
-            if name in value and (text := _text(value[name], names, other_roles)):
+            text = _text(value.get(name), names, other_roles)
+            if text:
                 return text
     return ""
 
