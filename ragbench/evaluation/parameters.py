@@ -185,7 +185,7 @@ def notebook_parameters(**types: type) -> dict[str, Any]:
     """Return the parameters of the notebook that calls this, with the values that its parameters cell
     or papermill has set.
 
-    The notebook's tables then show texts unchanged, also those that look like HTML or TeX.
+    The notebook's tables then show "$" and hidden signs literally.
 
     Args:
         types: the type of each parameter that `evaluate.ipynb` does not have. The notebook must not
