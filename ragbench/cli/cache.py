@@ -7,7 +7,7 @@ import typer
 from ragbench.cli.help import Commands
 
 cache_app = Commands(
-    "What is kept between runs: embeddings and indexes, replies of language models (place: "
+    "The cache between runs: embeddings and indexes, replies of language models (place: "
     "RAGBENCH_CACHE_DIR).",
     "cache info",
 )

@@ -53,7 +53,7 @@ First steps:
       run a grid of configurations: one executed notebook each, and a comparison
 
 `ragbench --help` shows all commands, `ragbench COMMAND --help` one of them with
-an example, and `ragbench list` what has names."""
+an example, and `ragbench list` all names."""
 
 
 def joined(text: str) -> str:

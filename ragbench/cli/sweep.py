@@ -22,8 +22,8 @@ NoFork = Annotated[
     bool,
     typer.Option(
         "--no-fork",
-        help="Start a fresh Python for each run instead of forking one that has imported what "
-        "they need.",
+        help="Start a fresh Python for each run instead of forking a process that has imported "
+        "the packages of the runs.",
     ),
 ]
 

@@ -466,7 +466,7 @@ def draft(
         "They ask for passages by their own words, which favours bm25; your users ask differently."
     )
     if n_added < limit:
-        others = "the others were there already, or no passage is left that has words of its own"
+        others = "the others were there already, or no passage with distinctive words is left"
         typer.echo(f"That is fewer than {limit}: {others}.")
 
 

@@ -320,7 +320,7 @@ def _check_cases(dataset: Dataset) -> None:
     ids = [case.query_id for case in dataset.cases]
     if len(set(ids)) < len(ids):
         twice = next(query_id for query_id in ids if ids.count(query_id) > 1)
-        raise DataError(f"two questions have the id {twice!r}; give each an id of its own")
+        raise DataError(f"two questions have the id {twice!r}; give each a different id")
     for case in dataset.cases:
         if case.expected_outcome is not None:
             check_known(f"{case.query_id}: expected_outcome", OUTCOMES, case.expected_outcome)

@@ -129,7 +129,7 @@ def assignments(
         if name not in types:
             raise ConfigError(f"--set: {unknown(what, name, types)}")
         if name in values:
-            raise ConfigError(f"--set gives {name} twice; give it once")
+            raise ConfigError(f"--set has {name} twice; name it once")
         values[name] = typed(name, _plain_value(value.strip(), types[name]), types[name])
     return values
 
@@ -167,7 +167,7 @@ def pipeline_settings(texts: Iterable[str], system: str) -> dict[str, Any]:
         raise ConfigError("--set retriever: the retriever is the argument, as in `eval bm25`")
     for name in sorted(named & EvaluationSpec.model_fields.keys()):
         option = option_name(name, EvaluationSpec.model_fields[name])
-        raise ConfigError(f"--set {name} is an option of its own: {option}")
+        raise ConfigError(f"--set {name} is a separate option: {option}")
     values = assignments(texts, types, "option of the pipeline")
     if values and not is_pipeline(system):
         raise ConfigError(

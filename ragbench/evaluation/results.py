@@ -85,7 +85,7 @@ class Results(Sequence[Result], metaclass=Suggesting):
         self._deciding: dict[str, DecidingQuestions] = {}  # by the measure that was asked for
         names = [result.name for result in self._results]
         if twice := [name for name in names if names.count(name) > 1]:
-            raise ConfigError(f"two results are named {twice[0]!r}; give each a name of its own")
+            raise ConfigError(f"two results are named {twice[0]!r}; give each a different name")
 
     def __len__(self) -> int:
         return len(self._results)

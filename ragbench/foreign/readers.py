@@ -178,7 +178,7 @@ def _rows_of_frame(frame: pd.DataFrame, name: str) -> list[Scored]:
         frame = frame.reset_index(names="query_id")
     if frame.columns.has_duplicates:
         twice = frame.columns[frame.columns.duplicated()][0]
-        raise DataError(f"{name} has two columns {str(twice)!r}; give each a name of its own")
+        raise DataError(f"{name} has two columns {str(twice)!r}; give each a different name")
     return rows_of_json(frame.astype(object).to_dict("records"), name)
 
 
@@ -374,7 +374,7 @@ def _rows_of_csv(text: str, path: Path) -> tuple[list[Scored], tuple[str, ...]]:
         return rows_of_promptfoo_table(names, rows, groups), columns
     if len(columns) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"{path} has two columns {twice!r}; give each a name of its own")
+        raise DataError(f"{path} has two columns {twice!r}; give each a different name")
     if not rows:
         raise DataError(f"{path} has no rows below its columns {listed(names)}")
     records = [dict(zip(names, cells, strict=True)) for cells in rows]

@@ -336,7 +336,7 @@ def load_criteria(given: Any, *, folder: str | Path = "") -> tuple[Criterion, ..
         first = criteria.setdefault(criterion.name, criterion)
         if first.digest != criterion.digest:
             raise ConfigError(
-                f"two criteria have the name {criterion.name!r}; give each a name of its own"
+                f"two criteria have the name {criterion.name!r}; give each a different name"
             )
     for criterion in criteria.values():
         declare_criterion(criterion)

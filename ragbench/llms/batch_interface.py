@@ -307,7 +307,7 @@ def _poll(llm: StoredLLM, batch: Batch, unreadable: Counter[str]) -> str | Outco
             raise ModelError(
                 f"the provider has no such batch, or its results no longer: {described([batch])}. It "
                 "must be asked with the key, of the account and at the address that it was submitted "
-                f"with; results are kept for 29 days. {FORGET}={batch.name} gives it up, and the "
+                f"with; results are kept for 29 days. {FORGET}={batch.name} forgets it, and the "
                 "same command then pays for its requests again"
             ) from exc
         is_unreadable = exc.failure is FailureKind.UNREADABLE

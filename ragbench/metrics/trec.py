@@ -237,7 +237,7 @@ def _with_numbers(frame: pd.DataFrame, kind: type) -> pd.DataFrame:
                 raise DataError(
                     f"{what}: {value} {number!r} of document {doc_id!r} for query {query_id!r} "
                     f"(row {row}) is not a {expected}; convert text with {kind.__name__}(), and "
-                    "leave out what was not judged or found"
+                    "leave out documents that were not judged or found"
                 )
     checked: pd.DataFrame = frame.assign(**{value: numbers.astype(kind)})
     return checked

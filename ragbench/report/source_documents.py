@@ -35,7 +35,7 @@ def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]
             dataset = _named(result)
     if dataset is not None and is_given and not result.is_of(dataset):
         notes.append(
-            "These documents are not those of the evaluation: texts and evidence may be shifted."
+            "These documents differ from the evaluated ones: texts and evidence may be shifted."
         )
         text = f"{dataset!r} is not what {result.name!r} was measured on"
         warnings.warn(text, DataWarning, stacklevel=3)

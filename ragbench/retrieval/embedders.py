@@ -299,10 +299,10 @@ class OwnModel:
         try:
             vectors = np.asarray(self._functions[role](texts), dtype=np.float64)
         except (TypeError, ValueError) as exc:
-            raise ModelError(f"embedder {self._name} gave no rows of numbers: {exc}") from exc
+            raise ModelError(f"embedder {self._name} returned no rows of numbers: {exc}") from exc
         if vectors.ndim != 2 or len(vectors) != len(texts):
             raise ModelError(
-                f"embedder {self._name} gave an array of shape {vectors.shape} for {len(texts)} "
+                f"embedder {self._name} returned an array of shape {vectors.shape} for {len(texts)} "
                 "texts; expected one row of numbers for each text of the list that it is given"
             )
         return vectors
@@ -352,7 +352,7 @@ def _blocks(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
 def _unit(vectors: FloatArray | Floats, name: str) -> FloatArray:
     if not np.isfinite(vectors).all():
         raise ModelError(
-            f"{name} gave vectors that are not finite numbers; its weights are damaged"
+            f"{name} returned vectors that are not finite numbers; its weights are damaged"
         )
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit: FloatArray = (vectors / np.where(norms > 0, norms, 1)).astype(np.float32, copy=False)

@@ -110,7 +110,7 @@ class Remote:
         sizes.discard(0)
         if len(sizes) > 1:
             raise ModelError(
-                f"{self._llm.name} gave vectors of {' and '.join(map(str, sizes))} components"
+                f"{self._llm.name} returned vectors of {' and '.join(map(str, sizes))} components"
             )
         self.dimension = max(sizes, default=0)
         blank = np.zeros(self.dimension, dtype=np.float32)

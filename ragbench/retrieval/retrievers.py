@@ -168,9 +168,7 @@ def make_retriever(
         )
     first = next(iter(chunks)) if isinstance(chunks, Mapping) else chunks[0]
     if not isinstance(first, Chunk):
-        raise ConfigError(
-            f"chunks begin with {first!r:.60}; expected what `rb.chunk` gives for the documents"
-        )
+        raise ConfigError(f"chunks begin with {first!r:.60}; expected chunks as from `rb.chunk`")
     if is_beir_model(user_object):
         return BeirRetriever(chunks, user_object)
     if user_object is not None:
@@ -178,7 +176,7 @@ def make_retriever(
         index: Any = user_object if is_ready else user_object(chunks)
         if not isinstance(index, Retriever):
             raise ConfigError(
-                f"retriever {user_object!r} gave {type(index).__name__} for the chunks; expected an "
+                f"retriever {user_object!r} returned {type(index).__name__} for the chunks; expected an "
                 "object with search(queries, k) -> {query_id: {chunk_id: score}}"
             )
         return index

@@ -106,8 +106,8 @@ class Weights:
                 raise ModelError(
                     f"model {self.name!r} is neither a folder here nor could {self.repository!r} "
                     f"be had from the Hugging Face hub ({first_line(exc)}); check the spelling and "
-                    "the connection, or download it where there is one and give its folder "
-                    "instead. 'minilm' and 'wordllama' need no connection"
+                    "the connection, or download it on a machine with a connection and name "
+                    "its folder instead. 'minilm' and 'wordllama' need no connection"
                 ) from exc
 
     def _load_from_hub(self, load: Any) -> Any:

@@ -125,8 +125,8 @@ def check_targets(to: Sequence[str]) -> None:
     if bad := [target for target in to if not _TARGET.fullmatch(target)]:
         raise ConfigError(
             f"{len(bad)} of {len(to)} targets are no reference to an environment variable; "
-            "expected such as '${SLACK_URL}', in single quotes (what was written is not shown: "
-            "it may hold a password)"
+            "expected such as '${SLACK_URL}', in single quotes (the value is not shown: it may "
+            "hold a password)"
         )
 
 

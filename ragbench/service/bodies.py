@@ -126,8 +126,8 @@ class RunBody(
         """Return the arguments of ragbench; `baseline` is the folder of the earlier run."""
         if self.judge and not os.environ.get("RAG_EVAL_PROVIDER"):
             raise ConfigError(
-                "a judge needs a language model; set RAG_EVAL_PROVIDER for the server, and what "
-                "it needs"
+                "a judge needs a language model; set RAG_EVAL_PROVIDER and the provider's "
+                "variables for the server"
             )
         path = folder.testset(self.dataset)
         # a test set that cannot be read is refused here: the output of a job may quote its file

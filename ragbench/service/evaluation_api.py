@@ -284,7 +284,7 @@ def list_runs(session: Reader, limit: Limit = 50) -> list[Json]:
 
 
 @router.get(
-    "/evaluation/runs/{run_id}", description=f"A run, by its id or that of its job. {_MEANING}"
+    "/evaluation/runs/{run_id}", description=f"A run, by its id or the id of its job. {_MEANING}"
 )
 def read_run(session: Reader, run_id: str) -> Json:
     """Read a run with its metrics and results."""

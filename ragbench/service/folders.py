@@ -141,7 +141,7 @@ def load(path: Path) -> Dataset:
         _LOG.warning("%s", exc)
         raise DataError(
             f"the data set {testset_name(path)!r} cannot be read; `ragbench testset validate` "
-            "gives the reasons on the server"
+            "shows the reasons on the server"
         ) from None
 
 

@@ -68,7 +68,7 @@ async def generate(session: Runner, body: GuideDataset, wait: Wait = 300) -> Jso
     if row["qa_count"] < body.sample_size:
         row["note"] = (
             f"{row['qa_count']} of {body.sample_size} pairs: the documents hold no other passage "
-            "that gives a question which can be answered from it alone"
+            "for a question which can be answered from it alone"
         )
     return row
 

@@ -57,7 +57,7 @@ def add_key(name: str, *, client: str = "", role: str = "reader", database: str 
     """
     check_known("role", ROLES, role)
     if not name.strip():
-        raise ConfigError("a key needs a name, such as that of who will use it")
+        raise ConfigError("a key needs a name, such as the name of its user")
     key_id = secrets.token_hex(6)
     key = f"rb_{key_id}_{secrets.token_urlsafe(32)}"
     has_name = (api_key.c.client_id == client, api_key.c.name == name)

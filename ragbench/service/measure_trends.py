@@ -265,7 +265,7 @@ def _rows_with_measure(
     if series and series not in recorded_series:
         raise ConfigError(unknown("series", series, recorded_series))
     raise ConfigError(
-        f"no run has the measure {measure!r}; `ragbench history show RUN` lists those of a run"
+        f"no run has the measure {measure!r}; `ragbench history show RUN` lists the measures of a run"
     )
 
 

@@ -90,7 +90,7 @@ def add_schedule(
         raise ConfigError("a schedule needs a name")
     if command[0] == "eval" and any(word.partition("=")[0] == "--output" for word in command):
         raise ConfigError(
-            f"each run has a folder of its own, in results/eval/{name}; leave --output out"
+            f"each run has a separate folder, in results/eval/{name}; leave --output out"
         )
     row = {
         "id": content_id("schedule", client, name),

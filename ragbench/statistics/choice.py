@@ -123,8 +123,8 @@ class MarginProof:
         names = self.table["name"]
         if missing := [name for name in names if name not in costs]:
             raise ConfigError(
-                f"costs has no entry for {', '.join(map(repr, missing))}; give None where it is "
-                "unknown"
+                f"costs has no entry for {', '.join(map(repr, missing))}; use None for an unknown "
+                "cost"
             )
         table = self.table.copy()
         table.insert(1, "cost", pd.Series([costs[name] for name in names], dtype="Float64"))

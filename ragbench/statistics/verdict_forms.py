@@ -178,7 +178,7 @@ def rows_of_json(value: Any, source: str, criterion: str) -> list[Row]:
         expected = "; ".join(f"{form.name}: {', '.join(form.fields)}" for form in FORMS)
         raise DataError(
             f"{source} has no known form of verdicts; the fields found are {_listed(fields)}, expected "
-            f"are those of {expected}"
+            f"are the fields of {expected}"
         )
     if criterion and form.read is not row_of_summeval:
         raise ConfigError(

@@ -321,8 +321,7 @@ def _salvage(damaged: Path, into: sqlite3.Connection) -> tuple[int, str]:
     """
     saved = 0
     account = (
-        "; the account of budgets is not whole: maxima of cost no longer hold for what was spent "
-        "before"
+        "; the account of budgets is not whole: maxima of cost no longer include earlier costs"
     )
     for order in ("ASC", "DESC"):
         for table in ("reply", "spending", "batch", "spooled"):

@@ -264,8 +264,8 @@ class SharedDatabase:
                 reason += f" (SQLSTATE {getattr(exc.orig, 'sqlstate', None)})"
             raise StoreError(
                 f"the reply store in the database {self._shown} cannot be used: {reason}. "
-                "Without RAGBENCH_DATABASE the store is a file of this machine, and what it has "
-                "not is paid for again"
+                "Without RAGBENCH_DATABASE the store is a file of this machine, and replies "
+                "that it lacks are paid for again"
             ) from exc
 
 

@@ -90,7 +90,7 @@ def stopped(settings: Settings, unfinished: int) -> str:
         kept = "Without the reply store (--no-cache) what unfinished ones have paid for is lost"
     else:
         kept = (
-            "What was paid for is stored: the same command with a higher --max-cost continues "
+            "All paid replies are stored: the same command with a higher --max-cost continues "
             "from there and pays for nothing twice"
         )
     return (

@@ -112,7 +112,7 @@ class DaskExecutor:
             yield
         except OSError as exc:
             raise SweepError(
-                f"{self._address} is lost ({exc}); the same command continues with what is left"
+                f"{self._address} is lost ({exc}); the same command continues with the other runs"
             ) from exc
 
     def _wait(self) -> None:

@@ -365,7 +365,7 @@ def _compare(name: str, notebook: Notebook, folder: Path, notes: list[str]) -> N
     for parameter in ("sweep_dir", "baseline"):
         if parameter not in compare.defaults:
             raise ConfigError(
-                f"{compare.path} has no parameter {parameter}; a sweep sets it to what is compared"
+                f"{compare.path} has no parameter {parameter}; a sweep sets it for the comparison"
             )
     return compare
 

@@ -81,7 +81,9 @@ class Contest:
         least = min((values.count(None) for values in scores.values()), default=0)
         scores = {name: each for name, each in scores.items() if each.count(None) == least}
         if len(scores) < 3:
-            return "what a race saves cannot be foreseen: there are no stored scores to race on"
+            return (
+                "the savings of a race cannot be estimated: there are no stored scores to race on"
+            )
         used = replace(self.race, scores=scores).simulate()
         return (
             f"a race takes about {used:.0%} of the evaluations, by 50 races on the stored scores of "

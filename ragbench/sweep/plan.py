@@ -193,7 +193,7 @@ def check_batches(
     again = [batch for batch in batches if any(request.key in keys for request in batch.requests)]
     if again:
         raise ConfigError(
-            f"without --batch, this sweep would pay again for what is on its way: "
+            f"without --batch, this sweep would pay again for requests that are on their way: "
             f"{described(again)}. The same command with --batch waits for it. To give it up, "
             "cancel it at the provider, and set "
             f'{FORGET}="{" ".join(batch.name for batch in again)}"'

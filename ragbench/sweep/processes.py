@@ -165,7 +165,7 @@ class LocalExecutor:
                 if attempt == 1 and self._context.get_start_method() == "forkserver":
                     self._context = multiprocessing.get_context("spawn")
                     self._log(
-                        f"Each run starts a Python of its own, which takes "
+                        f"Each run starts a new Python process, which takes "
                         f"longer: {type(exc).__name__}: {exc}."
                     )
 

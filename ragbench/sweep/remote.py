@@ -179,7 +179,7 @@ def _check_source(job: Job) -> None:
         if fingerprint != source["dataset_fingerprint"]:
             raise SweepError(
                 f"the data set {job.parameters['dataset']!r} on the worker {platform.node()} is "
-                f"not that of this sweep (fingerprint {fingerprint[:12]}, "
+                f"not the data set of this sweep (fingerprint {fingerprint[:12]}, "
                 f"not {source['dataset_fingerprint'][:12]}); give each the same data"
             )
 

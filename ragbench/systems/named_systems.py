@@ -31,7 +31,7 @@ from ragbench.types import Dataset, System
 _FORMS = (
     "a retriever of ragbench's own pipeline such as 'bm25' or 'hybrid:wordllama', a .toml file "
     "with [pipeline], [http] or [mcp], the address of a service (`ragbench probe ADDRESS QUESTION` "
-    "finds what it needs), recorded answers (.jsonl, .csv, .run), or a "
+    "finds its settings), recorded answers (.jsonl, .csv, .run), or a "
     "function or System as 'package.module:attribute'"
 )
 _ADDRESS = ("http://", "https://")

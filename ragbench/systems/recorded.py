@@ -185,4 +185,4 @@ def _folded(question: str) -> str:
 
 
 def _second(key: str) -> str:
-    return f"a second answer to {key!r}; record repeated runs in files of their own"
+    return f"a second answer to {key!r}; record repeated runs in separate files"

@@ -230,7 +230,7 @@ def _verdict(
             import pytest
 
             pytest.skip(
-                f"the judge gave no verdict ({judgement.state}): {_cut(judgement.explanation)}"
+                f"the judge returned no verdict ({judgement.state}): {_cut(judgement.explanation)}"
             )
         return float(judgement.value), f"the judge: {_cut(judgement.explanation)}", 0.5
     if question.gold_facts:

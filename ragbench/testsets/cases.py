@@ -392,7 +392,7 @@ class Content:
             identifier = getattr(line, name)
             earlier = first_with_id.get(identifier) if identifier else None
             if earlier is not None:
-                expected = f"an id of its own: line {earlier.line} has this one"
+                expected = f"another id: line {earlier.line} has this one"
                 self.problems.append(record.problem((name,), shown(identifier), expected))
                 continue
             if identifier:

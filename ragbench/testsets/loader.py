@@ -87,7 +87,7 @@ def _load(name: str | Path, split: str, corpus: str | Path) -> Dataset:
     has_documents = (path / "corpus.jsonl").exists() if exists else is_collection(name)
     if corpus and has_documents:
         raise ConfigError(
-            f"a corpus gives the documents of a test set, but {str(name)!r} has its own; leave it "
+            f"a corpus is for a test set without documents, but {str(name)!r} has its own; leave it "
             "out"
         )
     if not exists:

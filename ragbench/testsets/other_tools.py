@@ -73,7 +73,7 @@ _ALTERNATIVES = (
 )
 _SEVERAL = "questions have several reference answers; the first is read, the others are metadata"
 _DOUBTFUL = (
-    "questions have contexts and an answer, which are read as a system's: name what is expected "
+    "questions have contexts and an answer, which are read as a system's: name expected ones "
     "reference and reference_contexts"
 )
 
@@ -468,7 +468,7 @@ def add_cases(
         place, earlier = places[query_id]
         joined = _joined(content.entries[place], entry)
         if joined is None:
-            expected = f"an id of its own: line {earlier.line} has this one"
+            expected = f"another id: line {earlier.line} has this one"
             content.problems.append(record.problem(("query_id",), shown(query_id), expected))
         else:
             content.entries[place] = joined

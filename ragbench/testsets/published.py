@@ -77,7 +77,7 @@ _PARTS = {
     "load source_info.jsonl as the test set, and write one model's responses to a file with 'query' "
     "and 'answer' as the system",
     "conversation": "these are conversations of messages; write a line for each question, with "
-    "'query', and 'response' and 'context' where they are to be scored",
+    "'query', and 'response' and 'context' to be scored",
     "query-id corpus-id score": "these are BEIR's judgements, not questions; name the folder with "
     "corpus.jsonl, queries.jsonl and qrels/, or score a run with `ragbench score QRELS RUN`",
     "query_id doc_id relevance": "these are judgements, not questions; score a run with `ragbench "

@@ -69,7 +69,7 @@ def test_types_are_those_of_the_pipeline() -> None:
         ("chunk_size", "bm25", "'chunk_size' is not NAME=VALUE"),
         ("chunker=fixd", "bm25", "did you mean 'fixed'"),
         ("k=0", "bm25", "k is 0; expected 1 or more"),
-        ("limit=5", "bm25", "limit is an option of its own: --limit"),
+        ("limit=5", "bm25", "limit is a separate option: --limit"),
         ("retriever=dense:minilm", "bm25", "the retriever is the argument"),
         ("k=3", "service.toml", "options of ragbench's own pipeline"),
     ],

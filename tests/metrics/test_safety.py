@@ -107,7 +107,7 @@ def test_a_detector_that_fails_is_named_with_the_sample() -> None:
     with pytest.raises(DataError, match=r"'s0': the detector failed .* float: 'high'"):
         input_scores(SAMPLES, lambda text: "high")  # type: ignore[arg-type, return-value]
     for wrong in (1.5, float("nan")):
-        with pytest.raises(DataError, match=f"sample 's0': the detector gave {wrong!r}"):
+        with pytest.raises(DataError, match=f"sample 's0': the detector returned {wrong!r}"):
             input_scores(SAMPLES, lambda text, wrong=wrong: wrong)  # type: ignore[misc]
 
 

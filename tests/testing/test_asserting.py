@@ -138,7 +138,7 @@ def test_an_unreadable_verdict_skips_and_is_counted_as_unscored(recorder: Record
         )
     except pytest.skip.Exception as exc:
         reason = str(exc)
-    assert reason == "the judge gave no verdict (judge_failed): 503"
+    assert reason == "the judge returned no verdict (judge_failed): 503"
     assert [(check.value, check.passed) for check in recorder.checks] == [(None, None)]
     assert reports.table(recorder.checks) == [("answer_correct", "unscored", "0/1", "0/0")]
 

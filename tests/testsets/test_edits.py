@@ -137,7 +137,7 @@ def test_other_fields_of_a_file_stay(form: str, tmp_path: Path) -> None:
 def test_what_must_not_be_written_is_not(tmp_path: Path) -> None:
     path = saved("yaml", tmp_path)
     before = path.read_bytes()
-    with pytest.raises(DataError, match="id is 'q1'; expected an id of its own"):
+    with pytest.raises(DataError, match="id is 'q1'; expected another id"):
         add_case(path, Case("q1", "?"))
     with pytest.raises(DataError, match=r"has no case 'q11'; it has 3 cases .did you mean 'q1'"):
         replace_case(path, Case("q11", "?"))

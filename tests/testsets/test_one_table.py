@@ -635,7 +635,7 @@ def test_an_id_twice_is_refused_unless_the_rows_are_about_one_question(
     row = {"id": "q1", "question": "When?", "answer": "x"}
     rows = [{**row, "source": "7"}, {**row, "source": "8"}]
     assert load(tmp_path, rows, ending).qrels == {"q1": {"7": 1, "8": 1}}
-    with pytest.raises(DataError, match="an id of its own"):
+    with pytest.raises(DataError, match="expected another id"):
         load(tmp_path, [row, {**row, "question": "Who?"}], ending)
 
 

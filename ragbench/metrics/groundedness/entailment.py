@@ -52,7 +52,7 @@ def _predict(pairs: Sequence[tuple[str, str]], model: str) -> list[float]:
     values = np.asarray(logits, dtype=np.float64)
     if not np.isfinite(values).all():
         raise ModelError(
-            f"{model} gave values that are not finite numbers; its weights are damaged"
+            f"{model} returned values that are not finite numbers; its weights are damaged"
         )
     chosen = values.reshape(len(pairs)) if column is None else values[:, column]
     probabilities: list[float] = np.clip(chosen, 0.0, 1.0).tolist()

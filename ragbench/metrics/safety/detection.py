@@ -182,7 +182,7 @@ def input_scores(
             ) from exc
         if not 0 <= score <= 1:
             raise DataError(
-                f"sample {sample.sample_id!r}: the detector gave {score!r}; expected a number in "
+                f"sample {sample.sample_id!r}: the detector returned {score!r}; expected a number in "
                 "[0, 1]"
             )
         scores.append(score)

@@ -209,7 +209,7 @@ def _fonts_for(letters: frozenset[str]) -> tuple[list[str], dict[int, str]]:
     if missing:
         warnings.warn(
             f'no installed font has {"".join(map(chr, sorted(missing)[:40]))}: a figure has "?" '
-            "in their place; install a font for them, such as those of Noto",
+            "in their place; install a font for them, such as one of the Noto fonts",
             DataWarning,
             stacklevel=2,
         )

@@ -134,7 +134,7 @@ def check_fusion(fusion: str | Callable[..., Any], *, is_hybrid: bool, is_rewrit
     step = read_step("fusion", fusion)
     if step.name and not (is_hybrid or is_rewritten):
         raise ConfigError(
-            f"fusion is {fusion!r}, which has no effect: this search gives one ranking; name a "
+            f"fusion is {fusion!r}, which has no effect: this search returns one ranking; name a "
             "retriever such as 'hybrid:minilm', or leave fusion out"
         )
     if step.name == "weights" and not is_hybrid:

@@ -151,7 +151,9 @@ def _checked_scores(given: Any, n: int, who: str, way_out: str = "") -> Floats:
     scores = np.asarray(given, dtype=np.float64)
     if scores.shape != (n,) or not np.isfinite(scores).all():
         expected = f"expected one finite score for each{way_out}"
-        raise ModelError(f"{who} gave an array of shape {scores.shape} for {n} pairs; {expected}")
+        raise ModelError(
+            f"{who} returned an array of shape {scores.shape} for {n} pairs; {expected}"
+        )
     return scores
 
 

@@ -77,7 +77,7 @@ FUNCTIONS: Mapping[str, str] = {
     "filter": "a function: case, document -> True if the document may be found",
     "fusion": "a function: list of rankings {chunk_id: score} -> one such ranking",
     "diversity": "a function: question, its chunks best first -> the chunks in another order",
-    "expand": "a function: chunk, document -> first and last character + 1 of what is handed over",
+    "expand": "a function: chunk, document -> first and last character + 1 of the handed-over text",
 }
 """Parameter -> the function that a user may give in place of a value."""
 
