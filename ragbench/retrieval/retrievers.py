@@ -2,13 +2,13 @@
 
 Constructing a retriever is indexing. All queries are searched in one batch. Scores are rounded to 6
 decimals before they are ranked, and equal scores keep the order of the chunks, exactly so at the
-k-th place too: what BM25, minilm, wordllama and their reciprocal rank fusion return does not depend
-on the machine's last bits (`Dense` states where it may).
+k-th place too: the results of BM25, minilm, wordllama and their reciprocal rank fusion do not
+depend on the machine's last bits (`Dense` states which others may).
 
-Search servers. A server is asked as it runs: by a file for `ragbench eval`, or, where the chunks of each
-configuration are to be put into it, by `package.module:attribute` as the `retriever` of a grid.
-PostgreSQL's full text (`retriever = ["bm25", "pg_search:FullText"]`; run by the tests against a
-real server; the connection is that of `PGHOST`, `PGUSER`, ...):
+Search servers. A server is asked as it runs: by a file for `ragbench eval`, or, where the chunks of
+each configuration are to be put into it, by `package.module:attribute` as the `retriever` of a
+grid. PostgreSQL's full text (`retriever = ["bm25", "pg_search:FullText"]`; run by the tests against
+a real server; the connection is set by `PGHOST`, `PGUSER`, ...):
 
 ```python
 # pg_search.py, next to the grid; pip install 'ragbench-lab[postgres]'
@@ -62,8 +62,7 @@ class Vectors:
 ```
 
 OpenSearch and Elasticsearch, then Qdrant with inference on the server; both are run by the tests
-against a server on loopback that takes and gives what their documentation states, not against their
-own programs:
+against a server on loopback that follows their documentation, not against their own programs:
 
 ```toml
 [http]
@@ -277,7 +276,7 @@ def is_beir_model(candidate: object) -> TypeGuard[Any]:
 class BeirRetriever:
     """A retrieval model of BEIR over chunks. It encodes all of them in each search.
 
-    The score function is that of an `EvaluateRetrieval`, else "cos_sim", where the model takes one.
+    The score function is the one of an `EvaluateRetrieval`, else "cos_sim", if the model takes one.
     """
 
     def __init__(self, chunks: Sequence[Chunk], model: Any) -> None:
