@@ -357,22 +357,31 @@ def find_measure(name: str) -> Measure | None:
 
 @lru_cache(maxsize=4096)
 def _registered(name: str) -> Measure | None:
-    """Return the measure of a name as `find_measure`, without the declared ones."""
+    """Return the measure of a name as `find_measure`, without the measures of `declared`.
+
+    Names are tried in this order: exactly as one of the user's own measures; with options, as
+    "P(rel=2)@5"; by its usual name or an alias, of a single measure or of a family; in any case as one
+    of the user's own.
+    """
     if name in _own:
         return _own[name]
-    if options := _OPTIONS.search(name):
+    options = _OPTIONS.search(name)
+    if options:
         return _with_options(_OPTIONS.sub("", name), options[1])
-    level, colon, rest = _TREC.sub(r"\1@\2", name).rpartition(":")
-    head, at, depth = rest.partition("@")
-    text = f"{level}{colon}{_ALIASES.get(head.casefold(), head)}{at}{depth}"
-    folded = text.casefold()
-    if folded in _SINGLE:
-        return _SINGLE[folded]
+    with_at = _TREC.sub(r"\1@\2", name)  # trec_eval writes a depth with an underscore
+    level, colon, name_at_depth = with_at.rpartition(":")
+    short_name, at, depth = name_at_depth.partition("@")
+    short_name = _ALIASES.get(short_name.casefold(), short_name)
+    usual_name = f"{level}{colon}{short_name}{at}{depth}"
+    folded_name = usual_name.casefold()
+    if folded_name in _SINGLE:
+        return _SINGLE[folded_name]
     for pattern, part, family in _FAMILIES:
-        if match := pattern.fullmatch(text):
+        match = pattern.fullmatch(usual_name)
+        if match:
             return _member(family, part, match[1])
     own = {own_name.casefold(): measure for own_name, measure in _own.items()}
-    return own.get(folded)
+    return own.get(folded_name)
 
 
 def _with_options(name: str, options: str) -> Measure | None:

@@ -226,12 +226,15 @@ def fails(conclusion: Conclusion, fail_if: str) -> bool:
 
 
 def conclude(sources: Sequence[Any], *, names: Sequence[str] = (), **options: Any) -> Conclusion:
-    """Return the conclusion from sources of any kind: folders of ragbench's results by their own rules,
-    anything else as tables.
+    """Return the conclusion from sources of any kind.
+
+    If all sources are folders of ragbench's results, the conclusion is `Results.conclude`; otherwise it
+    is made from the tables of all systems.
 
     Args:
-        sources: as `compare` takes them; of a directory without results its files with scores.
-        names: of the sources, as far as they have any.
+        sources: as for `compare`; a directory without results stands for its files with scores.
+        names: the names of the first sources, "" for a source without one; a source with several
+            systems keeps their names.
         options: as for `ragbench.foreign.conclude_tables`.
 
     Raises:
@@ -245,10 +248,13 @@ def conclude(sources: Sequence[Any], *, names: Sequence[str] = (), **options: An
     expanded: list[Any] = []
     expanded_names: list[str] = []
     for place, (source, results) in enumerate(zip(sources, folders, strict=True)):
-        given = names[place] if place < len(names) else ""
-        parts = results or _systems_in(source)
-        expanded += parts
-        expanded_names += [given] if len(parts) == 1 else [""] * len(parts)
+        name = names[place] if place < len(names) else ""
+        systems = results or _systems_in(source)
+        expanded += systems
+        if len(systems) == 1:
+            expanded_names.append(name)
+        else:
+            expanded_names += [""] * len(systems)
     return conclude_tables(expanded, names=expanded_names, **options)
 
 

@@ -297,14 +297,13 @@ def _text(data: bytes) -> str:
 
 
 def advice(exc: Exception) -> str:
-    """Return what to do about an error of SQLite or of the system."""
-    number = getattr(exc, "errno", None) or _MEANS.get(
-        getattr(exc, "sqlite_errorcode", 0) & 0xFF, 0
-    )
+    """Return a way out of an error of SQLite or of the operating system, by its `errno`."""
+    sqlite_code = getattr(exc, "sqlite_errorcode", 0) & 0xFF  # without the extended part
+    number = getattr(exc, "errno", None) or _MEANS.get(sqlite_code, 0)
     if isinstance(exc, TimeoutError):
         number = errno.ETIMEDOUT
-    elif getattr(exc, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CANTOPEN:
-        try:  # SQLite keeps the reason to itself; it opens up to four files
+    elif sqlite_code == sqlite3.SQLITE_CANTOPEN:
+        try:  # SQLite does not report the reason; it opens up to four files
             with ExitStack() as stack:
                 for _ in range(4):
                     stack.enter_context(open(os.devnull))

@@ -48,17 +48,19 @@ class DaskExecutor:
         log: Callable[[str], None],
     ) -> None:
         self._packer = packer
-        self._side_by_side, self._log = side_by_side, log
+        self._side_by_side = side_by_side
+        self._log = log
         self._running: dict[str, tuple[Any, Job, float]] = {}
         self._cluster, self._client = _connected(address)
         self._address = address
         self._data: Any = None
         try:
             self._wait()
-            theirs = self._client.run(version, "ragbench-lab", on_error="return")
-            ours = {"ragbench": remote.versions()["ragbench"]}
-            for worker, installed in theirs.items():  # needs no ragbench there
-                remote.check_versions(ours, {"ragbench": str(installed)}, worker)
+            own_version = {"ragbench": remote.versions()["ragbench"]}
+            # `importlib.metadata.version` runs on workers without ragbench, too
+            versions = self._client.run(version, "ragbench-lab", on_error="return")
+            for worker, installed in versions.items():
+                remote.check_versions(own_version, {"ragbench": str(installed)}, worker)
         except BaseException:
             self.__exit__()
             raise

@@ -93,19 +93,26 @@ def checked_options(cls: type[C]) -> type[C]:
 
 
 def problems_of(exc: ValidationError) -> list[Problem]:
-    """Return pydantic's errors: the keys of each value, and one line with the value and the
+    """Return the keys of each value that pydantic refuses, and a line with the value and the
     expectation.
+
+    A value that may be a secret is not shown: in headers and variables, a literal that must not be
+    written out, or a text with "@", such as a URL with a password.
     """
     problems = []
     for error in exc.errors(include_url=False):
-        keys, value = error["loc"], repr(error["input"])
+        keys = error["loc"]
+        value = repr(error["input"])
         message = error["msg"].removeprefix("Value error, ")
         text = f"{message[:1].lower()}{message[1:]}"
-        hidden = error["type"] in (_LITERAL, "missing") or {"headers", "env"} & {*keys}
+        is_in_secret_field = bool({"headers", "env"}.intersection(keys))
+        has_no_value = error["type"] in (_LITERAL, "missing")
         if keys:
-            value_text = f" is {abridged(value, 60)}"
+            shown_value = f" is {abridged(value, 60)}"
+            if is_in_secret_field or has_no_value or "@" in value:
+                shown_value = ""
             where = ".".join(map(str, keys))
-            text = f"{where}{'' if hidden or '@' in value else value_text}: {text}"
+            text = f"{where}{shown_value}: {text}"
         problems.append((keys, text))
     return problems
 

@@ -44,6 +44,8 @@ HISTORIES = ("", "last", "all", "rewrite")
 def _name_of(
     retriever: Any, chunker: Any, chunk_size: int, llm: Any, steps: Mapping[str, Any]
 ) -> str:
+    """Return the name of a pipeline, such as "bm25, recursive 256, extractive"."""
+
     def text(part: Any) -> str:
         return part if isinstance(part, str) else object_name(part)
 
