@@ -105,7 +105,7 @@ def hint_of(name: str, known: Iterable[str], calls: Mapping[str, str]) -> str:
     known names.
 
     Args:
-        name: what was written.
+        name: the name that does not exist.
         known: the names that exist.
         calls: a name that people expect, in lower case -> what to write instead.
 
@@ -147,7 +147,8 @@ def suggesting(
     its methods that does not fit; so does the class for its attributes, if `Suggesting` is its metaclass.
 
     Args:
-        as_frame: the call that gives such an object as a DataFrame, on which methods of pandas work.
+        as_frame: the call that returns such an object as a DataFrame, on which methods of pandas
+            work.
         instead: the call that makes such an object, if users do not call the class.
         calls: an attribute that people expect, in any case -> the call to write instead.
 
@@ -225,7 +226,7 @@ def _is_of_frames(name: str) -> bool:
 
 
 def made_by(call: str) -> Callable[[type[Record]], type[Record]]:
-    """Make a protocol name the call that makes such an object, where it is called itself.
+    """Make a protocol that is called like a class name the call that makes such an object.
 
     >>> @made_by("rb.make_retriever('bm25', chunks)")
     ... class Retriever: ...

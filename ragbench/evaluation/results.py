@@ -1,6 +1,4 @@
-"""What one configuration gave on one dataset, and several side by side: what each is called, and
-which is best.
-"""
+"""Results of one configuration or several on a dataset: their names, scores and comparison."""
 
 from __future__ import annotations
 
@@ -65,11 +63,11 @@ _RANKS = {"rank_equal_k": "span_recall@5", "rank_equal_budget": "span_recall@500
     decision="results.conclude().decision",
 )
 class Results(Sequence[Result], metaclass=Suggesting):
-    """Several results on the same data: what `load_results` gives.
+    """Several results on the same data, as from `load_results`.
 
     `results["bm25-fixed-512-..."]` is a result by name, `results[0]` by place. `baseline` names the
-    one that the others are compared with unless another is named: that of the sweep, else the first
-    by name. `race` is the race that these have survived, with those that it dropped.
+    default baseline of comparisons: the baseline of the sweep, else the first result by name.
+    `race` is the race of the sweep, with the configurations that it dropped.
     """
 
     def __init__(
@@ -131,7 +129,7 @@ class Results(Sequence[Result], metaclass=Suggesting):
     def leaderboard(self, measure: str = "", measures: str | Sequence[str] = ()) -> pd.DataFrame:
         """Return one row per configuration, best first by `measure`.
 
-        Means are over the questions that decide (see `deciding`): those of people where there are
+        Means are over the questions that decide (see `deciding`): questions by people, if there are
         any; `<measure>_n` counts them among all questions.
 
         Args:
@@ -161,12 +159,12 @@ class Results(Sequence[Result], metaclass=Suggesting):
         table = configurations(self)
         standings = [_standing(result, deciding, named) for result in self]
         table = table.join(pd.DataFrame(standings))
-        for name in judged_columns(table):  # a result has it where it is below 1
+        for name in judged_columns(table):  # a result has it if it is below 1
             ranked = name.replace("Judged", "nDCG")
             complete = table[name].isna() & table[ranked].notna()
             table.loc[complete, [name, f"{name}_ci_low", f"{name}_ci_high"]] = 1.0
             table.loc[complete, f"{name}_n"] = table[f"{ranked}_n"]
-        # what one system shows another may not: a service without passages has no score of evidence
+        # systems may differ in their measures: a service without passages has no score of evidence
         counts = [str(name) for name in table if str(name).endswith("_n")]
         table[counts] = table[counts].fillna(f"0/{len(self[0].queries)}")
         for column, name in _RANKS.items():

@@ -172,7 +172,7 @@ def assert_answer_correct(
         AssertionError: the answer is wrong or a refusal, or its request failed.
         ConfigError: the case has neither a reference answer nor gold facts, or only a reference
             answer and no judge to compare with it.
-        pytest.skip.Exception: the judge gives no readable verdict.
+        pytest.skip.Exception: the judge returns no readable verdict.
     """
     __tracebackhide__ = _hidden
     labelled = case if isinstance(case, LabelledCase) else LabelledCase(case)
@@ -212,7 +212,7 @@ def _verdict(
 
     Raises:
         ConfigError: there are no gold facts, and no judge to compare with the reference answer.
-        pytest.skip.Exception: the judge gives no readable verdict.
+        pytest.skip.Exception: the judge returns no readable verdict.
     """
     __tracebackhide__ = _hidden
     question = labelled.case
