@@ -718,7 +718,8 @@ def test_rerank_keeps_the_scores_in_the_cache(
 def test_rerank_refuses_a_classifier(tmp_path: Path) -> None:
     model = save_cross_encoder(tmp_path / "three", labels=3)
     with pytest.raises(
-        ModelError, match=r"returned an array of shape \(1, 3\) for 1 pairs; expected one finite score"
+        ModelError,
+        match=r"returned an array of shape \(1, 3\) for 1 pairs; expected one finite score",
     ):
         rerank({"q": {"d0#0": 1.0}}, {"q": "cat"}, chunks_of(["a cat"]), model, k=1)
 

@@ -471,7 +471,10 @@ def test_joined_chunks_count_once_for_the_question_that_has_them() -> None:
         ({"fusion": "rrf:-1"}, "'rrf:-1'; expected a whole number from 0 after rrf:"),
         ({"fusion": "weights:1.5"}, "expected a number from 0 to 1 after weights:"),
         ({"fusion": "weights:nan"}, "expected a number from 0 to 1 after weights:"),
-        ({"retriever": "bm25", "fusion": "rrf:1"}, "has no effect: this search returns one ranking"),
+        (
+            {"retriever": "bm25", "fusion": "rrf:1"},
+            "has no effect: this search returns one ranking",
+        ),
         ({"diversity": "mmr:2"}, "expected a number from 0 to 1 after mmr:"),
         ({"diversity": "mmr:"}, "write mmr:<w>, such as 'mmr:0.5'"),
         ({"expand": "windw:1"}, "unknown expand 'windw'; did you mean 'window'"),
