@@ -229,7 +229,7 @@ def _zipped(inputs: Iterable[Path], base: Path, *, without: Path) -> bytes:
     Raises:
         ConfigError: the files are too large to be sent.
     """
-    paths = set()
+    paths: set[Path] = set()
     for path in inputs:
         paths.update((path, *path.rglob("*")))
     files = sorted(file for file in paths if file.is_file() and without not in file.parents)
