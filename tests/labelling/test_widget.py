@@ -6,10 +6,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from PIL import Image
 
 from ragbench.errors import DataError
 from ragbench.labelling import LabelItem, LabelWidget, label_sheet, read_sheet, save_label
@@ -342,3 +344,14 @@ def test_two_labellers_of_one_sheet_lose_nothing_when_one_is_killed(tmp_path: Pa
         assert labeller.returncode == 0
     assert read_sheet(path, annotator="ann")["value"].tolist() == [1.0] * 40
     assert read_sheet(path, annotator="bob")["value"].tolist() == [0.0] * 40
+
+
+def test_an_empty_progress_bar_is_not_filled_on_a_dark_page(form: Page) -> None:
+    form.emulate_media(color_scheme="dark")
+    form.add_style_tag(content=":root { color-scheme: dark; }")
+    bar = form.locator("progress")
+    assert bar.evaluate("bar => bar.value") == 0
+    picture = Image.open(BytesIO(bar.screenshot())).convert("L")
+    middle = picture.getpixel((picture.width // 2, picture.height // 2))
+    assert isinstance(middle, int)
+    assert middle < 128, "JupyterLab's dark theme showed a white bar, which reads as full"
