@@ -81,3 +81,24 @@ def test_odd_environment_variables_are_one_line_before_anything_runs(
     assert result.exit_code == 2
     assert result.output.startswith(f"ragbench: {variable} is '~no-such-user/x'")
     assert result.output.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "way_out"),
+    [
+        ("eval --llm openai:x", "write --set llm=openai:x"),
+        ("eval --max-tokens=64", "write --set max_tokens=64"),
+        ("eval --retriever dense:minilm", "write dense:minilm without --retriever"),
+        ("eval --ks 3", "write --k 3"),
+        ("sweep pydoc --llm", "write --set llm=VALUE"),
+        ("sweep pydoc --timeout-s 900", "write --set timeout_s=900"),
+        ("audit openai:x --judge openai:y", "write openai:y without --judge"),
+        ("eval --lmit 3", "--limit"),
+    ],
+)
+def test_an_unknown_option_names_the_way_to_set_what_it_means(command: str, way_out: str) -> None:
+    done = runner.invoke(app, command.split())
+    assert done.exit_code == 2
+    words = " ".join(done.output.replace("│", " ").split())
+    assert f"No such option: --{command.split('--')[1].split()[0].split('=')[0]}" in words
+    assert way_out in words

@@ -24,6 +24,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.exceptions import TyperException
 
 from ragbench.cli.console import clean_errors, print_json
 from ragbench.errors import printable
@@ -94,12 +95,56 @@ class Command(_ShortTypes, TyperCommand):
             if arg in _WITHOUT_VALUE and following.startswith("-"):
                 arg = f"{arg}={_WITHOUT_VALUE[arg]}"
             completed.append(arg)
-        return super().parse_args(ctx, completed)
+        try:
+            return super().parse_args(ctx, completed)
+        except TyperException as exc:
+            refusal: Any = exc
+            written = _way_to_set(self, getattr(exc, "option_name", ""), args)
+            if written:
+                refusal.message += f"; write {written}"
+                refusal.possibilities = None
+            raise
 
     def invoke(self, ctx: Any) -> None:
         gc.set_threshold(50_000)  # imports make many objects that stay: a tenth of a short run
         with clean_errors():
             ctx.exit(super().invoke(ctx) or 0)
+
+
+def _way_to_set(command: Command, option: str, args: list[str]) -> str:
+    """Return how a command sets what an unknown option names: an argument, an option of another name,
+    or a parameter of the pipeline by --set; "" if it does not, or the option is known.
+    """
+    flags = {flag for param in command.params for flag in param.opts}
+    if not option or option in flags:
+        return ""
+    from ragbench.evaluation import parameters, spec  # load pydantic, which only this error needs
+
+    name = option.lstrip("-").replace("-", "_")
+    value = _value_of(option, args) or "VALUE"
+    field = spec.EvaluationSpec.model_fields.get(name)
+    if field is not None and spec.option_name(name, field) in flags:
+        return f"{spec.option_name(name, field)} {value}"
+    arguments = {
+        param.name for param in command.params if param.param_type_name == "argument"
+    }
+    is_argument = name in arguments or (name == "retriever" and "system" in arguments)
+    if is_argument:
+        return f"{value} without {option}"
+    is_parameter = field is not None or name in parameters.OF_PIPELINE
+    if is_parameter and "--set" in flags:
+        return f"--set {name}={value}"
+    return ""
+
+
+def _value_of(option: str, args: list[str]) -> str:
+    """Return the value that a command line gives an option, in one word or two; "" if it gives none."""
+    for arg, following in zip_longest(args, args[1:], fillvalue=""):
+        if arg.startswith(f"{option}="):
+            return arg.removeprefix(f"{option}=")
+        if arg == option and not following.startswith("-"):
+            return following
+    return ""
 
 
 class Group(_ShortTypes, TyperGroup):
