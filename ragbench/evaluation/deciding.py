@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from ragbench.evaluation.configurations import questions_of_all, with_language_model
 from ragbench.evaluation.decision import DRAFTS_ALONE, DecidingQuestions
 from ragbench.evaluation.result import Result
+from ragbench.evaluation.wordings import measures_of, wordings_in
 from ragbench.registry import named_among, perspective_of
 from ragbench.statistics.comparison import MIN_QUESTIONS
 from ragbench.statistics.ranking import COVERAGE, RANKING, answer_measure_of, main_measure_of
@@ -54,7 +55,8 @@ def deciding_questions(results: Sequence[Result], measure: str = "") -> Deciding
     ids = frozenset(query_id for query_id, origin in origins.items() if origin == deciding_origin)
     unanswerable = {query_id for query_id in ids if _is_unanswerable(first, query_id)}
     n_answerable = len(ids - unanswerable)
-    n_scored = _n_scored(results, ids)
+    wordings = measures_of(wordings_in(first.settings))
+    n_scored = {wordings.get(name, name): count for name, count in _n_scored(results, ids).items()}
     retrieval = main_measure_of(n_scored, n_answerable)
     same_retrieval = len(results) > 1 and _all_equal(results, retrieval)
     measure_of_answers = answer_measure_of(n_scored)
@@ -67,6 +69,8 @@ def deciding_questions(results: Sequence[Result], measure: str = "") -> Deciding
     else:
         ranking_measure = retrieval
         reason = _why(retrieval, n_scored, n_answerable)
+    reported = {meant: measure for measure, meant in wordings.items()}
+    ranking_measure = reported.get(ranking_measure, ranking_measure)
     scored = _scored_everywhere(results, ranking_measure, ids)
     left_out: dict[str, int] = {}
     n_unshared = len(asked) - len(origins)

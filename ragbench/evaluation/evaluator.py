@@ -32,6 +32,12 @@ from ragbench.evaluation.results import Results
 from ragbench.evaluation.rows import bound_of, compare_with_target, latency_of, rows_of
 from ragbench.evaluation.spec import MEASURED, EvaluationSpec, select_questions, unknown_option
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
+from ragbench.evaluation.wordings import (
+    judgements_by_meaning,
+    measures_of,
+    scores_by_meaning,
+    wordings_of,
+)
 from ragbench.hints import explaining_calls
 from ragbench.judges.card import find_card
 from ragbench.judges.criterion import Criterion, load_criteria
@@ -249,6 +255,7 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
     _check_dataset(dataset, spec)
     if spec.judge:
         criteria += _criteria_of_targets(targets, criteria)
+    targets = targets.for_wordings(measures_of(wordings_of(criteria)))
     plan = EvaluationPlan(
         spec,
         dataset,
@@ -442,9 +449,12 @@ def decide(
     measured = {state.name: frames[state.name] for state in scored.states if state.measured}
     if measured.keys().isdisjoint(case_verdicts.OF_ANSWERS):
         deciding = deciding.without(["pass_rate"])  # which is about answers
-    lost = judge_failures(output.judgements).lost
+    meanings = wordings_of(plan.criteria)
+    judgements = judgements_by_meaning(output.judgements, meanings)
+    by_meaning = {name: scores_by_meaning(frame, meanings) for name, frame in measured.items()}
+    lost = judge_failures(judgements).lost
     overall, reasons = case_verdicts.decide(
-        output, measured, plan.targets.cases, deciding.weights, lost
+        output, by_meaning, plan.targets.cases, deciding.weights, lost
     )
     frames["overall"] = overall
     if output.variations:
@@ -454,7 +464,7 @@ def decide(
     names_measured = {state.name for state in states if state.measured}
     rows = _rows(plan, scored, frames, names_measured, deciding)
     scores = _all_scores(frames, plan.dataset)
-    diagnosis = _diagnosed(output, measured, scores)
+    diagnosis = _diagnosed(plan, replace(output, judgements=judgements), measured, scores)
     if plan.chosen:
         names = {*plan.chosen, *plan.targets.named, *(measure.name for measure in plan.measures)}
         scores = scores[scores["measure"].isin(names)]
@@ -495,7 +505,10 @@ def decide(
 def _intervention_scores(plan: EvaluationPlan, output: SystemOutput) -> pd.DataFrame:
     """Return the scores of the answers after each intervention, next to the untouched answers."""
     variations = {name: (each.cases, each.answers) for name, each in output.variations.items()}
-    judgements = {"untouched": output.judgements, **output.variation_judgements}
+    meanings = wordings_of(plan.criteria)
+    judgements = {}
+    for name, each in {"untouched": output.judgements, **output.variation_judgements}.items():
+        judgements[name] = judgements_by_meaning(each, meanings)
     return score_interventions(plan.dataset, output.answers, variations, judgements)
 
 
@@ -563,22 +576,28 @@ def _rows(
 
 
 def _diagnosed(
-    output: SystemOutput, measured: Mapping[str, pd.DataFrame], scores: pd.DataFrame
+    plan: EvaluationPlan,
+    output: SystemOutput,
+    measured: Mapping[str, pd.DataFrame],
+    scores: pd.DataFrame,
 ) -> pd.DataFrame | None:
     """Return the first cause of each failure, where both retrieval and answers were looked at."""
     if "retrieval" not in measured or measured.keys().isdisjoint(case_verdicts.OF_ANSWERS):
         return None
-    return diagnose(
+    meanings = wordings_of(plan.criteria)
+    table = diagnose(
         output.dataset,
         output.chunk_run,
         output.answers,
         output.judgements,
-        scores,
+        scores_by_meaning(scores, meanings),
         [*{chunk.chunk_id: chunk for chunk in (*output.searched, *output.texts)}.values()],
         depth=output.depth,
         stages=output.stages,
         filtered=output.filtered,
     )
+    reported = {meant: measure for measure, meant in measures_of(meanings).items()}
+    return table.assign(measure=table["measure"].replace(reported))
 
 
 def _result_name(plan: EvaluationPlan, output: SystemOutput) -> str:

@@ -173,13 +173,14 @@ def _judged(
         combine_criteria=spec.combine_criteria,
         **asking,
     )
+    decisive = next((each for each in criteria if each.meant == "correctness"), "correctness")
     verdicts: dict[str, Sequence[Judgement]] = {}
     if judge is not None:
         for name, variation in output.variations.items():
             chunk_of = {chunk.chunk_id: chunk for chunk in (*chunks, *variation.chunks)}
             verdicts[name] = judge_answers(
                 variation.answers,
-                ["correctness"],
+                [decisive],
                 judge,
                 dataset=replace(dataset, cases=variation.cases, qrels={}),
                 chunks=list(chunk_of.values()),

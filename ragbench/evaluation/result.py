@@ -34,6 +34,7 @@ from ragbench.evaluation.records import (
 )
 from ragbench.evaluation.rows import rows_of
 from ragbench.evaluation.spec import select_suite
+from ragbench.evaluation.wordings import judgements_by_meaning, wordings_in
 from ragbench.hints import Suggesting, suggesting
 from ragbench.metrics.named_rows import NamedRows
 from ragbench.metrics.rates import wilson_interval
@@ -396,7 +397,8 @@ class Result(Decisions, metaclass=Suggesting):
     @cached_property
     def judge_failures(self) -> JudgeFailures:
         """Return how often the judge failed."""
-        return judge_failures(self.judgements)
+        meanings = wordings_in(self.settings)
+        return judge_failures(judgements_by_meaning(self.judgements, meanings))
 
     @cached_property
     def unreadable(self) -> Mapping[str, frozenset[str]]:

@@ -78,6 +78,17 @@ class Targets:
         measures = {name: self.measures[name] for name in self.measures if name not in gone}
         return replace(self, measures=measures, defaults=self.defaults - gone)
 
+    def for_wordings(self, meanings: Mapping[str, str]) -> Targets:
+        """Return the same with ragbench's own target of a judged measure for another wording of it
+        (`meanings` is the wording's measure -> that measure).
+        """
+        further = {}
+        for measure, meant in meanings.items():
+            if meant in self.defaults and measure not in self.measures:
+                further[measure] = self.measures[meant]
+        measures = {**self.measures, **further}
+        return replace(self, measures=measures, defaults=self.defaults | further.keys())
+
 
 def load_targets(
     path: Mapping[str, float] | str | Path | None = None, fail_under: str | Mapping[str, float] = ""

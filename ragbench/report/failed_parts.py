@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from ragbench.evaluation import Result
+from ragbench.evaluation.wordings import measures_of, wordings_in
 from ragbench.metrics.groundedness.support import claim_support
 from ragbench.metrics.retrieval import ceilings, one_of_each, score_run
 from ragbench.types import Dataset, Qrels, Run
@@ -90,9 +91,10 @@ def _recall(qrels: Qrels, run: Run, k: int) -> pd.DataFrame:
 def _tested(answered: Result) -> pd.DataFrame:
     """Return tested_by and value of the questions whose answers a judge or gold facts tested."""
     parts = []
+    wide = answered.wide.rename(columns=measures_of(wordings_in(answered.settings)))
     for measure, test in _TESTS.items():
-        if measure in answered.wide:
-            values = answered.wide[measure].dropna()
+        if measure in wide:
+            values = wide[measure].dropna()
             parts.append(pd.DataFrame({"tested_by": test, "value": values}))
     if not parts:
         return pd.DataFrame(columns=["tested_by", "value"])

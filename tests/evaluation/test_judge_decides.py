@@ -218,3 +218,60 @@ def test_bounds_over_unreadable_verdicts_are_next_to_the_mean_and_decide() -> No
     assert change.ci_low < -0.1
     [note] = [each for each in compare_results(before, lost).notes if "missing" in each]
     assert "0 of 100 answers of the baseline, 15 of 100 of this evaluation" in note
+
+
+TUNED = rb.judges.Criterion(
+    "correctness_tuned",
+    "Does the answer state what the reference states, to the year?",
+    {"yes": 1.0, "no": 0.0},
+    ["reference"],
+    wording_of="correctness",
+)
+
+
+def tuned_verdicts(*levels: str) -> ScriptedLLM:
+    return ScriptedLLM(
+        [json.dumps({TUNED.name: {"reason": "r", "verdict": level}}) for level in levels]
+    )
+
+
+def test_a_tuned_wording_decides_as_the_criterion_that_it_words(tmp_path: Path) -> None:
+    plain = evaluated(verdicts(True, False, True, False))
+    tuned = evaluated(tuned_verdicts("yes", "no", "yes", "no"), criteria=[TUNED])
+    assert {"llm_correctness", "overall_llm_correctness"} - {*tuned.scores["measure"]} == {
+        "llm_correctness"
+    }
+    for result in (plain, tuned):
+        assert [case.passed for case in result.cases] == [True, False, True, False]
+        assert result.cases[1].reasons == ("correctness by the judge 0.00 < 0.50",)
+    assert plain.diagnosis is not None
+    assert tuned.diagnosis is not None
+    assert tuned.diagnosis["cause"].tolist() == plain.diagnosis["cause"].tolist()
+    assert row(tuned, "llm_correctness_tuned").target == row(plain, "llm_correctness").target == 0.8
+    rb.save(tuned, tmp_path / "tuned")
+    assert rb.load_results(tmp_path)[0].counts == plain.counts
+
+
+def test_answers_are_ranked_by_a_tuned_wording_before_a_heuristic() -> None:
+    options: dict[str, object] = {"criteria": [TUNED], "n": 12, "perspectives": ["answer"]}
+    good = evaluated(tuned_verdicts(*["yes"] * 12), OTHER, **options)
+    bad = evaluated(tuned_verdicts(*["no"] * 12), RIGHT, **options)
+    results = rb.Results([replace(good, name="good"), replace(bad, name="bad")])
+    conclusion = results.conclude("bad")
+    assert conclusion.measure == "llm_correctness_tuned"
+    assert "(good) is better than" in conclusion.headline
+
+
+def test_beside_the_criterion_itself_a_tuned_wording_decides_nothing() -> None:
+    both = [
+        json.dumps(
+            {
+                "correctness": {"reason": "r", "verdict": True},
+                TUNED.name: {"reason": "r", "verdict": "no"},
+            }
+        )
+    ]
+    result = evaluated(
+        ScriptedLLM(both * 4), criteria=["correctness", TUNED], combine_criteria=True
+    )
+    assert result.counts["passed"] == 4
