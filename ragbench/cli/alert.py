@@ -58,7 +58,7 @@ def add(
 
 @alert_app.register("list")
 def list_alerts(*, limit: AtLeast0 = 10, database: Database = "", as_json: Json = False) -> None:
-    """List the rules, and the newest alerts that they raised.
+    """List the rules, the newest alerts that they raised, and what the rule drift sees.
 
     Args:
         limit: How many of the alerts that were raised.
@@ -77,6 +77,12 @@ def list_alerts(*, limit: AtLeast0 = 10, database: Database = "", as_json: Json 
     print_table(rules, columns, {"last": "raised, last (UTC)"}, as_json=as_json)
     if as_json:
         return
+    if (rules["rule"] == "drift").any():
+        from ragbench.service.trends import overview  # loads numpy and pandas
+
+        for row in overview(None, database=database)[0]:
+            name = f"{row['series']} {row['configuration']}"
+            typer.echo(f"drift of {row['measure']} in {name}: {row['state'].text}")
     for row in raised.to_dict("records"):
         title = row["text"].partition("\n")[0]
         state = row["state"]

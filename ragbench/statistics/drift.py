@@ -91,6 +91,19 @@ class Change:
         )
 
 
+class QuietMove(NamedTuple):
+    """A change between two runs of a system whose runs repeat exactly, which raised no alarm.
+
+    `n_fell` and `n_rose` count questions; with the same moves, a mean change of `size_needed` would
+    have raised an alarm.
+    """
+
+    size: float
+    n_fell: int
+    n_rose: int
+    size_needed: float
+
+
 @suggesting()
 @dataclass(frozen=True)
 class Drift:
@@ -101,7 +114,8 @@ class Drift:
     which a lasting `fall` would probably be noticed; None if it would probably not be, because `n`
     runs or `n_questions` questions are too few, or the noise from run to run is too large. `repeats`
     is True if runs repeat exactly: then a fall is noticed at once, if at least `n_alike` questions
-    share it. `n_questions` is the number of questions scored in the last different run.
+    share it. `n_questions` is the number of questions scored in the last different run, and
+    `quiet_move` its change from the one before, if runs repeat exactly and it raised no alarm.
     """
 
     path: pd.DataFrame
@@ -112,6 +126,7 @@ class Drift:
     repeats: bool
     n_questions: int
     n_alike: int
+    quiet_move: QuietMove | None = None
 
     @property
     def text(self) -> str:
@@ -121,7 +136,7 @@ class Drift:
         if self.changes:
             return self.changes[-1].text
         power = self._power_if_repeated() if self.repeats else self._power_in_noise()
-        return f"nothing shown; {power}"
+        return f"nothing shown; {power}{self._quiet_move_in_words()}"
 
     def _power_if_repeated(self) -> str:
         """Return whether a fall would be noticed where runs repeat exactly, as a clause."""
@@ -134,6 +149,17 @@ class Drift:
         return (
             f"runs repeat exactly, and {self.n_questions} questions are too few "
             f"for an alarm: {self.n_alike} must fall alike"
+        )
+
+    def _quiet_move_in_words(self) -> str:
+        """Return the last change and the change that an alarm needs, as a clause; "" without one."""
+        if self.quiet_move is None:
+            return ""
+        move = self.quiet_move
+        return (
+            f"; the last change was {move.size:+.3f} ({move.n_fell} questions fell, "
+            f"{move.n_rose} rose), and an alarm needs {move.size_needed:.3f} where questions move "
+            "like that"
         )
 
     def _power_in_noise(self) -> str:
@@ -196,11 +222,15 @@ def drift(values: pd.DataFrame, *, streams: int = 1, fall: float = 0.05) -> Drif
     level = 1 / (4 * RUN_LENGTH * streams)
     changes: list[Change] = []
     begin = 0
+    quiet_move: QuietMove | None = None
     for pair in _pairs_to_compare(different, np.flatnonzero(repeated)):
         p, size = _p_of_pair(values.iloc[pair.before], values.iloc[pair.run])
         path.iloc[pair.noticed, 1] = p
         if p >= paired_level or abs(size) < fall / 2:
+            before, after = values.iloc[pair.before], values.iloc[pair.run]
+            quiet_move = _quiet_move(before, after, paired_level, fall / 2)
             continue
+        quiet_move = None
         end = int(np.searchsorted(different, pair.run))
         earlier, _ = _changes_in_noise(values, different[begin:end], level, fall, path)
         change = _paired_change(values, pair)
@@ -215,7 +245,17 @@ def drift(values: pd.DataFrame, *, streams: int = 1, fall: float = 0.05) -> Drif
     notice = _notice(table[kept], level, fall)
     if repeats:
         notice = 1 if n_questions >= n_alike else None
-    return Drift(path, tuple(changes), fall, notice, len(kept), repeats, n_questions, n_alike)
+    return Drift(
+        path,
+        tuple(changes),
+        fall,
+        notice,
+        len(kept),
+        repeats,
+        n_questions,
+        n_alike,
+        quiet_move if repeats else None,
+    )
 
 
 class _Pair(NamedTuple):
@@ -271,18 +311,43 @@ def _p_of_pair(before: pd.Series, after: pd.Series) -> tuple[float, float]:
     differences = (after - before).astype(float).dropna()
     if not differences.any():
         return 1.0, 0.0
+    distance = abs(float(differences.sum())) / _length(differences)
+    return min(1.0, 2 * _TIGHT * float(ndtr(-distance))), float(differences.mean())
+
+
+def _length(differences: pd.Series) -> float:
+    """Return the root of the sum of squared differences; a conversation's are added first."""
     clusters = clusters_of(differences.index, {})
     sums = differences.groupby(clusters).sum() if clusters else differences
-    distance = abs(float(sums.sum())) / math.sqrt(float((sums**2).sum()))
-    return min(1.0, 2 * _TIGHT * float(ndtr(-distance))), float(differences.mean())
+    return math.sqrt(float((sums**2).sum()))
+
+
+def _distance_needed(level: float) -> float:
+    """Return the sum of differences, in units of `_length`, that raises an alarm."""
+    from scipy.special import ndtri
+
+    return -float(ndtri(level / (2 * _TIGHT)))
 
 
 def _n_alike(level: float) -> int:
     """Return the smallest number of equal differences that raise an alarm."""
-    from scipy.special import ndtri
+    return math.floor(_distance_needed(level) ** 2) + 1
 
-    distance = -float(ndtri(level / (2 * _TIGHT)))
-    return math.floor(distance**2) + 1
+
+def _quiet_move(
+    before: pd.Series, after: pd.Series, level: float, smallest: float
+) -> QuietMove | None:
+    """Return the move between two runs that raised no alarm; None if no question moved."""
+    differences = (after - before).astype(float).dropna()
+    if not differences.any():
+        return None
+    shown = _distance_needed(level) * _length(differences) / len(differences)
+    return QuietMove(
+        float(differences.mean()),
+        int((differences < 0).sum()),
+        int((differences > 0).sum()),
+        max(shown, smallest),
+    )
 
 
 def _changes_in_noise(

@@ -380,6 +380,8 @@ def test_sixteen_nights_tell_of_each_breach_once_and_when_it_is_over(
     assert title.startswith("ragbench: nightly: recovered after 4 nights: no measure is worse")
     kinds = raised_alerts(limit=100, database=database)["kind"].value_counts()
     assert kinds.to_dict() == {"breach": 4, "recovery": 4}
+    shown = CliRunner().invoke(app, ["alert", "list", "--database", database])
+    assert "drift of nDCG@10 in nightly search: rise from 0.325 to 0.375" in shown.output
 
 
 @pytest.mark.parametrize(("remind_days", "reminders"), [(0, []), (3, [6, 9]), (7, [10])])

@@ -330,6 +330,25 @@ def test_a_fall_of_few_questions_or_of_little_is_no_alarm() -> None:
         assert "is noticed at once if 20 questions or more share it" in found.text
 
 
+def test_a_fall_without_an_alarm_says_what_fall_its_questions_could_show() -> None:
+    """13 questions fall by .5 and 3 rise by .25: -.0618. The questions need z = 4.3 (17 measures)
+    times sqrt(13 * .25 + 3 * .0625) / 93.
+    """
+    good = np.full(93, 0.6)
+    worse = good.copy()
+    worse[:13] -= 0.5
+    worse[13:16] += 0.25
+    nights = repeated((good, 8), (worse, 8))
+    found = drift(nights, streams=17)
+    assert not found.changes
+    assert found.text.endswith(
+        "the last change was -0.062 (13 questions fell, 3 rose), and an alarm needs 0.086 where "
+        "questions move like that"
+    )
+    again = drift(repeated((good, 8), (worse, 8), (good, 2)), streams=17)
+    assert "the last change was +0.062" in again.text
+
+
 def test_runs_are_compared_once_one_of_them_was_repeated() -> None:
     good = np.full(93, 0.7)
     first = drift(repeated((good, 1), (good - 0.3, 1)))
