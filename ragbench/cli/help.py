@@ -125,9 +125,7 @@ def _way_to_set(command: Command, option: str, args: list[str]) -> str:
     field = spec.EvaluationSpec.model_fields.get(name)
     if field is not None and spec.option_name(name, field) in flags:
         return f"{spec.option_name(name, field)} {value}"
-    arguments = {
-        param.name for param in command.params if param.param_type_name == "argument"
-    }
+    arguments = {param.name for param in command.params if param.param_type_name == "argument"}
     is_argument = name in arguments or (name == "retriever" and "system" in arguments)
     if is_argument:
         return f"{value} without {option}"
