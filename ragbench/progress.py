@@ -79,8 +79,11 @@ class ThreadedCalls(Generic[T, R]):
 class Progress:
     """The progress of long work: `n` units are done. `total` is None if it is not known."""
 
-    def __init__(self, total: int | None, label: str, unit: str, n: int) -> None:
+    def __init__(
+        self, total: int | None, label: str, unit: str, n: int, *, is_quiet: bool = False
+    ) -> None:
         self.n = n
+        self._is_quiet = is_quiet
         self._total = total
         self._label = label
         self._unit = unit
@@ -94,12 +97,15 @@ class Progress:
         """Count `n` more as done, and show it ten times a second."""
         self.n += n
         now = time.monotonic()
-        if now >= self._due:
+        if now >= self._due and not self._is_quiet:
             self._due = now + 0.1
-            self._show(self._line(now - self._begun))
+            width = shutil.get_terminal_size().columns - 1
+            self._show(self._line(now - self._begun, width))
 
-    def _line(self, seconds: float) -> str:
-        """Return the line to show: the units done, the time, the rate, and the time left."""
+    def _line(self, seconds: float, width: int) -> str:
+        """Return the line to show: the units done, the time, the rate, and the time left; of a line
+        that is wider than `width` without the time that has passed.
+        """
         counts = [f"{count:,}" for count in (self.n, self._total) if count is not None]
         parts = [f"{' of '.join(counts)} {self._unit}", _clock(seconds)]
         n_new = self.n - self._n_at_start
@@ -107,7 +113,10 @@ class Progress:
             parts.append(_rate(n_new / seconds))
         if n_new and self._total is not None and self._total > self.n:
             parts.append(f"{_clock((self._total - self.n) * seconds / n_new)} left")
-        return f"{self._label}: {', '.join(parts)}"
+        line = f"{self._label}: {', '.join(parts)}"
+        if len(line) > width and n_new:
+            line = f"{self._label}: {', '.join([parts[0], *parts[2:]])}"
+        return line
 
     def clear(self) -> None:
         """Remove the line."""
@@ -133,6 +142,9 @@ class Progress:
             sys.stderr.flush()
 
 
+_open_bars: list[Progress] = []
+
+
 @contextmanager
 def progress_bar(
     total: int | None, label: str, unit: str = "items", *, initial: int = 0
@@ -141,15 +153,19 @@ def progress_bar(
     removes it at the end; logs and notebooks that papermill runs show none.
 
     The line is shown on a terminal and in Jupyter, and written to the file that RAGBENCH_PROGRESS
-    names (the file of a job, which a server shows). `total` None means that it is not known.
+    names (the file of a job, which a server shows). `total` None means that it is not known. One unit
+    within other work shows no line: the line of the other work says more.
 
     >>> with progress_bar(10, "searching", "queries") as bar:
     ...     bar.update(10)
     """
-    bar = Progress(total, label, unit, initial)
+    is_within = bool(_open_bars)
+    bar = Progress(total, label, unit, initial, is_quiet=is_within and total == 1)
+    _open_bars.append(bar)
     try:
         yield bar
     finally:
+        _open_bars.remove(bar)
         bar.clear()
 
 

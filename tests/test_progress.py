@@ -92,6 +92,43 @@ def test_slow_replies_are_counted_while_none_comes(
     ]
 
 
+def test_a_line_of_80_columns_keeps_the_time_left(
+    clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = Screen(True)
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setitem(sys.modules, "IPython", None)
+    monkeypatch.setenv("COLUMNS", "80")
+    with progress_bar(557, "embedding with wordllama", "texts") as bar:
+        clock.seconds = 5.0
+        bar.update(256)
+    [line] = [line.strip() for line in screen.getvalue().split("\r") if line.strip()]
+    assert line == "embedding with wordllama: 256 of 557 texts, 51.2 a second, 0:00:06 left"
+
+
+def test_one_unit_within_other_work_does_not_hide_its_line(
+    clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = Screen(True)
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setitem(sys.modules, "IPython", None)
+    with progress_bar(20, "timing", "questions") as outer:
+        for _ in range(2):
+            with progress_bar(1, "answers", "replies") as inner:
+                clock.seconds += 6.0
+                inner.update()
+            outer.update()
+        with progress_bar(9, "answers", "replies") as several:
+            clock.seconds += 6.0
+            several.update()
+    lines = [line.strip() for line in screen.getvalue().split("\r") if line.strip()]
+    assert lines == [
+        "timing: 1 of 20 questions, 0:00:06, 10.0 a minute, 0:01:54 left",
+        "timing: 2 of 20 questions, 0:00:12, 10.0 a minute, 0:01:48 left",
+        "answers: 1 of 9 replies, 0:00:06, 10.0 a minute, 0:00:48 left",
+    ]
+
+
 def test_calls_that_take_long_report_meanwhile() -> None:
     beats: list[int] = []
     release = threading.Event()
