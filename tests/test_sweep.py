@@ -424,6 +424,29 @@ def test_progress_is_a_line_for_each_end() -> None:
     assert output.getvalue() == "[2/3] [a] done in 1:15\n[3/3] b failed after 0:05: no\n"
 
 
+def test_the_line_of_a_run_at_work_is_shown_within_the_line_of_the_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "sweep.txt"
+    monkeypatch.setenv("RAGBENCH_PROGRESS", str(file))
+    monkeypatch.setenv("COLUMNS", "120")
+    now = [0.0]
+    monkeypatch.setattr("ragbench.progress.time.monotonic", lambda: now[0])
+    progress = Progress(Console(file=io.StringIO()), 2)
+    runs = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    shown = []
+    for text in ("", "answers: 3 of 15 replies, 0:00:18, 10.0 a minute, 0:01:12 left", ""):
+        runs[1].write_text(text)
+        now[0] += 30
+        progress.look_at(runs)
+        shown.append(file.read_text())
+    assert shown == [
+        "sweep: 0 of 2 runs, 0:00:30",
+        "sweep: 0 of 2 runs; answers: 3 of 15 replies, 0:00:18, 10.0 a minute, 0:01:12 left",
+        "sweep: 0 of 2 runs, 0:01:30",
+    ]
+
+
 def test_jobs_below_one_are_refused(grid: Callable[[str], Path]) -> None:
     with pytest.raises(ConfigError, match="jobs is 0"):
         sweep(grid("[fixed]\nseed = 1"), jobs=0)

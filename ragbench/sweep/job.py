@@ -68,6 +68,11 @@ class Job:
         return self.staging / self.name
 
     @property
+    def progress(self) -> Path:
+        """Return the file with the line that a run at work would show on a terminal."""
+        return self.staging / "progress.txt"
+
+    @property
     def configuration(self) -> dict[str, Any]:
         """Return the parameters but those that only say where results go."""
         return configuration(self.parameters)

@@ -194,6 +194,7 @@ class LocalExecutor:
         receiver, sender = self._context.Pipe(duplex=False)
         threads = threads_of(self.side_by_side, os.environ)
         environment = {**os.environ, **job.environment, **dict.fromkeys(_THREADS, str(threads))}
+        environment["RAGBENCH_PROGRESS"] = str(job.progress)
         process = self._context.Process(  # type: ignore[attr-defined]
             target=preload.begin, args=(job.to_json(), environment, threads, sender)
         )

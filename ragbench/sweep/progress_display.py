@@ -1,7 +1,11 @@
-"""The progress of a sweep: how many runs have ended, and a line for each of them."""
+"""The progress of a sweep: how many runs have ended, a line for each of them, and the line of the
+first run that is at work: its requests, their rate and the time left.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragbench import progress
@@ -16,6 +20,25 @@ class Progress(progress.Progress):
     def __init__(self, console: Console, total: int, *, skipped: int = 0) -> None:
         super().__init__(total, "sweep", "runs", skipped)
         self._console, self._last = console, total
+        self._within = ""
+
+    def look_at(self, files: Iterable[Path]) -> None:
+        """Show the line of the first run at work that has one in its file."""
+        self._within = ""
+        for file in files:
+            try:
+                self._within = file.read_text(encoding="utf-8")
+            except OSError:  # this run shows none yet, or works on another machine
+                continue
+            if self._within:
+                break
+        self.update(0)
+
+    def _line(self, seconds: float, width: int) -> str:
+        if not self._within:
+            return super()._line(seconds, width)
+        line = f"sweep: {self.n} of {self._last} runs; {self._within}"
+        return line if len(line) <= width else self._within
 
     def ended(self, name: str, seconds: float, error: str) -> None:
         self.clear()

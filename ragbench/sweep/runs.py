@@ -35,7 +35,7 @@ def run_all(
 ) -> RunOutcomes:
     """Run every job, as many side by side as the executor is made for."""
     waiting = list(jobs)
-    running: set[str] = set()
+    running: list[str] = []  # in the order in which they began
     losses: Counter[str] = Counter()
     failed: dict[str, str] = {}
     budget = False
@@ -51,7 +51,7 @@ def run_all(
                     jobs[name].results.mkdir()
                     shutil.copyfile(journal, jobs[name].results / JOURNAL)
                 executor.start(jobs[name])
-                running.add(name)
+                running.append(name)
             for outcome in executor.ended():
                 running.remove(outcome.name)
                 losses[outcome.name] += outcome.lost
@@ -66,7 +66,7 @@ def run_all(
                 else:
                     folder.keep(outcome.name)
                 progress.ended(outcome.name, outcome.seconds, outcome.error)
-            progress.update(0)
+            progress.look_at([jobs[name].progress for name in running])
             time.sleep(0.05)
     finally:
         progress.clear()
