@@ -78,7 +78,7 @@ def list_alerts(*, limit: AtLeast0 = 10, database: Database = "", as_json: Json 
     if as_json:
         return
     if (rules["rule"] == "drift").any():
-        from ragbench.service.trends import overview  # loads numpy and pandas
+        from ragbench.service.measure_trends import overview  # loads numpy and pandas
 
         for row in overview(None, database=database)[0]:
             name = f"{row['series']} {row['configuration']}"

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -253,7 +254,7 @@ def test_a_tuned_wording_decides_as_the_criterion_that_it_words(tmp_path: Path) 
 
 
 def test_answers_are_ranked_by_a_tuned_wording_before_a_heuristic() -> None:
-    options: dict[str, object] = {"criteria": [TUNED], "n": 12, "perspectives": ["answer"]}
+    options: dict[str, Any] = {"criteria": [TUNED], "n": 12, "perspectives": ["answer"]}
     good = evaluated(tuned_verdicts(*["yes"] * 12), OTHER, **options)
     bad = evaluated(tuned_verdicts(*["no"] * 12), RIGHT, **options)
     results = rb.Results([replace(good, name="good"), replace(bad, name="bad")])
