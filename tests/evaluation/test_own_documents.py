@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -146,6 +147,23 @@ def test_one_of_the_alternatives_is_enough_in_the_contexts(name: str) -> None:
     else:
         with pytest.raises(AssertionError):
             assert_context_recall(found, labelled, k=5, at_least=1.0)
+
+
+@pytest.mark.parametrize("found", [["8"], ["9", "8"], ["7", "9"]])
+def test_every_measure_takes_one_of_the_alternatives_for_the_only_document(
+    found: list[str],
+) -> None:
+    corpus = {doc_id: rb.Document(doc_id, f"The mill burnt in 190{doc_id}.") for doc_id in "789"}
+    contexts = [{"id": doc_id, "text": corpus[doc_id].text} for doc_id in found]
+    [one] = [doc_id for doc_id in found if doc_id in "78"]
+    scores = []
+    for metadata, grades in (({"alternatives": [["7", "8"]]}, {"7": 1, "8": 1}), ({}, {one: 1})):
+        case = rb.Case("q1", "When?", gold_facts=(("1908",),), metadata=metadata)
+        data = rb.Dataset("mine", "test", corpus, [case], {"q1": grades})
+        result = rb.evaluate(data, lambda _: {"answer": "In 1908 [1].", "contexts": contexts})
+        scores.append(result.scores.set_index("measure")["value"])
+    assert len(scores[0]) > 50
+    pd.testing.assert_series_equal(*scores)
 
 
 def test_scores_of_a_dataset_and_a_run_know_alternatives(tmp_path: Path) -> None:

@@ -142,6 +142,7 @@ def test_a_labelled_chunk_names_no_document_and_another_name_of_the_passage_does
     data = Dataset("demo", "test", CORPUS, [case], {"q1": {"rail": 1}})
     matched = match_passages([answer(Passage("c7", "Own text.", sources=("rail",)))], data)
     assert list(matched.run["q1"]) == ["rail"]
+    assert matched.counts["by id"] == 1
 
 
 @pytest.mark.parametrize(("grades", "is_foreign"), [({"rail": 1}, True), ({}, False)])
