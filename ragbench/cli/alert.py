@@ -83,12 +83,12 @@ def list_alerts(*, limit: AtLeast0 = 10, database: Database = "", as_json: Json 
         for row in overview(None, database=database)[0]:
             name = f"{row['series']} {row['configuration']}"
             typer.echo(f"drift of {row['measure']} in {name}: {row['state'].text}")
-    for row in raised.to_dict("records"):
-        title = row["text"].partition("\n")[0]
-        state = row["state"]
-        if row["error"]:
-            state += f" ({row['error']})"
-        typer.echo(f"{row['made_at'][:16]}  {row['rule_id'][:10]}  {state}  {title}")
+    for alert in raised.to_dict("records"):
+        title = alert["text"].partition("\n")[0]
+        state = alert["state"]
+        if alert["error"]:
+            state += f" ({alert['error']})"
+        typer.echo(f"{alert['made_at'][:16]}  {alert['rule_id'][:10]}  {state}  {title}")
 
 
 @alert_app.register("test")
