@@ -5,9 +5,12 @@ processes.
 from __future__ import annotations
 
 import collections
+import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -51,6 +54,85 @@ def test_400_requests_take_little_more_than_the_server_and_nothing_from_the_stor
         second_s / first_s,
         at_most=0.02,
     )
+
+
+SERVER = """
+import json, socket, threading
+choice = {"message": {"content": "TRUE"}, "finish_reason": "stop"}
+body = json.dumps({"choices": [choice], "usage": {"prompt_tokens": 5, "completion_tokens": 1}}).encode()
+head = b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n"
+def serve(connection):
+    received = b""
+    while True:
+        while b"\\r\\n\\r\\n" not in received:
+            part = connection.recv(65536)
+            if not part:
+                return
+            received += part
+        lines, _, received = received.partition(b"\\r\\n\\r\\n")
+        length = int(lines.lower().partition(b"content-length:")[2].split(b"\\r\\n")[0])
+        while len(received) < length:
+            received += connection.recv(65536)
+        received = received[length:]
+        connection.sendall(head % len(body) + body)
+server = socket.create_server(("127.0.0.1", 0), backlog=128)
+print(server.getsockname()[1], flush=True)
+while True:
+    threading.Thread(target=serve, args=(server.accept()[0],), daemon=True).start()
+"""
+
+
+@pytest.fixture
+def server_url() -> Iterator[str]:
+    """A server that replies at once, in a process of its own: its CPU is not measured."""
+    command = [sys.executable, "-c", SERVER]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
+        process.kill()
+
+
+def test_cpu_of_a_request_32_at_a_time(
+    server_url: str, llm_environment: Any, benchmark: Benchmark
+) -> None:
+    """What limits many requests at a time is the CPU of each: the replies come to one process.
+
+    With the reply store, a request is claimed by a file lock, looked up and stored before its reply is
+    used; the lock of filelock 4.3 takes a fourth of the CPU.
+    """
+    import httpx
+
+    work = "CPU of a request, 32 at a time"
+    peer = benchmark.peer(work, "httpx")
+    llm_environment.setenv("RAG_EVAL_OPENAI_BASE_URL", server_url)
+    llm_environment.setenv("RAG_EVAL_OPENAI_API_KEY", "k")
+    llm = llms.load_llm("openai:m")
+    client = httpx.Client(limits=httpx.Limits(max_keepalive_connections=64))
+    llm.generate("warm the imports up")
+
+    def by_httpx(prompt: str) -> None:
+        body = {"model": "m", "messages": [{"role": "user", "content": prompt}]}
+        reply = client.post(f"{server_url}/chat/completions", json=body)
+        assert json.loads(reply.text)["choices"]
+
+    spent: dict[str, list[float]] = {"httpx": [], "stored": [], "unstored": []}
+    for i in range(3):
+        prompts = [f"{i} is answer {number} right? {'context ' * 300}" for number in range(300)]
+        start = time.process_time()
+        with ThreadPoolExecutor(32) as pool:
+            list(pool.map(by_httpx, prompts))
+        spent["httpx"].append(time.process_time() - start)
+        for name, mode in (("stored", "on"), ("unstored", "off")):
+            llm_environment.setenv("RAGBENCH_REPLIES", mode)
+            start = time.process_time()
+            found = generate_many(llm, prompts, concurrency=32)
+            spent[name].append(time.process_time() - start)
+            assert not any(reply.cached or reply.error for reply in found)
+    client.close()
+    best = {name: min(seconds) for name, seconds in spent.items()}
+    benchmark.record(work, peer, best["stored"] / best["httpx"], at_most=2, bound=4.5)
+    without = f"{work}, without the reply store"
+    benchmark.record(without, peer, best["unstored"] / best["httpx"], at_most=1.5, bound=2)
 
 
 CLIENT = """
