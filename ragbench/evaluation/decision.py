@@ -46,7 +46,8 @@ class Arm:
     states why no decision is possible. `expected` is the difference to expect on new questions,
     None if it is not estimated. `loss_rate_to_overturn` and `n_to_decide` are explained in
     `ragbench.compare`. Means and differences are over the `n` questions that both have;
-    `n_independent` of these are neither repeated nor later turns of a conversation.
+    they show as much as `n_independent` independent ones: the others repeat, continue or resemble
+    their neighbours.
     `index_cost_usd` is paid once, for the texts that a language model wrote for the index;
     `cost_per_1000_usd` for the questions. Both are None if a price is unknown.
     """
@@ -411,7 +412,10 @@ def difference_sentences(leading: Arm | None, base: Arm, deciding: DecidingQuest
         f"{deciding.total} questions"
     )
     if leading.n_independent < leading.n:
-        sentence += f" ({leading.n_independent} independent: others repeat or continue one of them)"
+        sentence += (
+            f" (as much as {leading.n_independent} independent ones: others repeat, continue or "
+            "resemble their neighbours)"
+        )
     lines = [f"{sentence}."]
     if leading.loss_rate_to_overturn is not None:
         lines.append(

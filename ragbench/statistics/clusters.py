@@ -13,7 +13,7 @@ import pandas as pd
 
 from ragbench.folding import folded_words
 from ragbench.statistics.columns import Floats, Pairs, Scores, deviation
-from ragbench.statistics.intervals import students_p_values
+from ragbench.statistics.intervals import n_independent, students_p_values
 from ragbench.types import TURN_MARK
 
 
@@ -60,7 +60,8 @@ class Clustered(NamedTuple):
     """The differences of two configurations by cluster, in units of the mean number of questions.
 
     `sums` are sums over the questions of each cluster, `lengths` their numbers; the mean of `sums`
-    is the mean over all questions, and the mean of `lengths` is 1.
+    is the mean over all questions, and the mean of `lengths` is 1. Clusters come in the order of
+    their first questions.
     """
 
     sums: Floats
@@ -74,7 +75,8 @@ class Clustered(NamedTuple):
         if not clusters:
             return cls(pair.difference, np.ones(len(pair.ids)))
         names = [clusters[query_id] for query_id in pair.ids]
-        _, cluster_numbers, counts = np.unique(names, return_inverse=True, return_counts=True)
+        cluster_numbers, _ = pd.factorize(np.array(names, dtype=object))
+        counts = np.bincount(cluster_numbers)
         scale = len(counts) / max(len(names), 1)
         return cls(np.bincount(cluster_numbers, pair.difference) * scale, counts * scale)
 
@@ -82,6 +84,11 @@ class Clustered(NamedTuple):
     def is_even(self) -> bool:
         """Return True if all clusters have as many questions."""
         return len(np.unique(self.lengths)) < 2
+
+    @property
+    def n_independent(self) -> float:
+        """Return the number of independent clusters that show as much, see `intervals.n_independent`."""
+        return n_independent(self._residuals) if len(self.sums) else 0.0
 
     @property
     def deviation(self) -> float:

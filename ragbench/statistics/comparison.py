@@ -161,7 +161,7 @@ def compare(
             configurations, `n_tests`; pd.NA where a measure does not decide.
         decision: the first of these that holds ("" of a measure that does not decide):
             "not possible", `reason` states why: `not_possible` was given, or fewer than 10
-            questions (see `n_clusters`) were scored by both;
+            questions (clusters, see below) were scored by both;
             "better" or "worse" (a lower value is better where `registry.higher_is_better` is
             False): p_adjusted < alpha;
             "within the margin": the interval lies inside +- `margin` of the measure's range;
@@ -178,7 +178,8 @@ def compare(
         wins, ties, losses: queries on which the contender is better, equal (within 1e-12), worse;
             where lower is better, a lower value wins.
         n: pairs used; queries that either side left unscored are out, and counted in `n_unpaired`.
-        n_clusters: independent observations among them.
+        n_clusters: independent observations among them: clusters (see below), or fewer where
+            neighbours in the file resemble each other (`intervals.n_independent`).
         mde: smallest true difference for which as many queries lead to "better" (uncorrected) with
             a probability of 0.8. A smaller difference that matters needs more queries, for any p.
             pd.NA if no difference has this power, and if all queries differ by the same.
@@ -287,7 +288,8 @@ def compare_all(
         row["p_value"] = p[i]
         row["p_likely"] = part.p_value
         row["mde"] = pilot.detectable(alpha)
-    _decide(rows, pilots, decides, alpha, margin, n_dropped, not_possible)
+    n_clusters = [len(part.sums) for part in parts]
+    _decide(rows, pilots, n_clusters, decides, alpha, margin, n_dropped, not_possible)
     result = pd.DataFrame(rows)[["name", *_COLUMNS]].astype(dict.fromkeys(_NUMBERS, "Float64"))
     return printed_short(result.astype({"n_to_decide": "Int64"}), short_comparison)
 
@@ -304,6 +306,7 @@ def _all_queries(table: Mapping[str, "pd.Series[float]"]) -> pd.Index:
 def _decide(
     rows: Sequence[dict[str, Any]],
     pilots: Sequence[Pilot],
+    n_clusters: Sequence[int],
     decides: str,
     alpha: float,
     margin: float,
@@ -312,14 +315,14 @@ def _decide(
 ) -> None:
     """Add the columns of the decision to the rows of a comparison, in place; `compare` describes them.
 
-    Rows of other measures than `decides` have no reason and no decision (""). `pilots` are in the
-    order of the rows. `n_dropped` more p-values of 1 count in the adjustment. `not_possible` is why
+    Rows of other measures than `decides` have no reason and no decision (""). `pilots` and
+    `n_clusters` are in the order of the rows. `n_dropped` more p-values of 1 count in the adjustment. `not_possible` is why
     no decision is possible; "" if one may be.
     """
-    for row, pilot in zip(rows, pilots, strict=True):
+    for row, n in zip(rows, n_clusters, strict=True):
         row["reason"] = ""
         if row["measure"] == decides:
-            row["reason"] = not_possible or _too_few(pilot.n)
+            row["reason"] = not_possible or _too_few(n)
     is_tested = [row["measure"] == decides and not row["reason"] for row in rows]
     n_tests = sum(is_tested) + n_dropped
     for column, adjusted_column in (
@@ -341,8 +344,8 @@ def _decide(
             row["loss_rate_to_overturn"] = abs(row["difference"]) / pilot.width
         row["n_to_decide"] = math.nan
         if row["decision"] == "undecided":
-            n_clusters = pilot.n_to_decide(row["difference"], reach, alpha / n_tests)
-            row["n_to_decide"] = math.ceil(n_clusters * row["n"] / row["n_clusters"])
+            n_needed = pilot.n_to_decide(row["difference"], reach, alpha / n_tests)
+            row["n_to_decide"] = math.ceil(n_needed * row["n"] / pilot.n)
 
 
 def _deciding(tables: Tables, baseline: str, measures: Sequence[str]) -> str:
@@ -384,11 +387,14 @@ def _decision(row: Mapping[str, Any], alpha: float, reach: float) -> str:
 
 
 def _pilot(pair: Pairs, part: Clustered, measure: str) -> Pilot:
-    """Return the pilot of a measure's differences, by cluster if a cluster has several questions."""
+    """Return the pilot of a measure's differences, by its independent observations: by cluster if a
+    cluster has several questions, and fewer where neighbours resemble each other.
+    """
     pilot = Pilot.of(pair, measure)
-    if len(part.sums) == pilot.n:
+    n = int(part.n_independent)
+    if n == pilot.n:
         return pilot
-    return Pilot(len(part.sums), part.deviation, pilot.width)
+    return Pilot(n, part.deviation, pilot.width)
 
 
 _COLUMNS = (
@@ -431,18 +437,19 @@ def difference_intervals(
     parts: Sequence[Clustered], pilots: Sequence[Pilot], alpha: float
 ) -> Intervals:
     """Compute the safe interval of each mean difference: by Tango if both sides won a query by 0/1
-    values, by `cluster_interval` if clusters are of uneven length. `parts` and `pilots` have the same
-    order.
+    values of independent questions, by `cluster_interval` if clusters are of uneven length. `parts`
+    and `pilots` have the same order.
     """
     columns = [part.sums for part in parts]
     low, high, p, method = safe_intervals(columns, [pilot.width for pilot in pilots], alpha)
     for row, (part, pilot) in enumerate(zip(parts, pilots, strict=True)):
         wins = int((part.sums > 0).sum())
         losses = int((part.sums < 0).sum())
-        if pilot.differing is not None and wins and losses:
+        is_independent = part.n_independent == len(part.sums)
+        if pilot.differing is not None and wins and losses and is_independent:
             low[row], high[row], p[row] = score_interval(wins, losses, pilot.n, alpha)
             method[row] = "score"
-        elif not part.is_even and pilot.n > 1:
+        elif not part.is_even and len(part.sums) > 1:
             low[row], high[row], p[row] = cluster_interval(*part, pilot.width, alpha)
     return Intervals(low, high, p, method)
 

@@ -27,12 +27,16 @@ difference (`safe_intervals`) rests on three questions, and each of its limits i
   where 2.5 / n of the questions lose everything, which the rule of three excludes.
 
 Simulated level of "better" over 40 kinds of differences, n = 10 to 300: at most .053 where questions are
-independent (4.7 / n of them lose everything, the others gain the same), .04 for most kinds. Student's
-limit takes neighbours that resemble each other for independent: with an autocorrelation of .1, .2,
-.3 and .5 the level is .036, .05, .07 and .12 at n = 300, and below .05 up to n = 100 and .3. To hold
-.05 at .3 takes 1.36 times the distance of Student's limit, and at n = 300 a third of the power;
-the order of questions in a file says too little to pay this everywhere. Questions that are known to
-depend on each other (conversations, repeated ones) are clusters.
+independent (4.7 / n of them lose everything, the others gain the same), .04 for most kinds.
+
+Questions may resemble their neighbours in the file, such as several about one page. Where the
+differences show this (`n_independent`), Student's limit counts them as fewer: with an
+autocorrelation of .1 to .5 the level is then at most .05 for every n from 10 to 300, of .7 .06, and
+.06 for pages of five questions whose correlation is .36; it was .09 to .2 at n = 300. Values of 0
+and 1 show it less: their level is at most .06 for an autocorrelation of .2 at every n, of .3 and .5
+from n = 100 on, and .07 and .12 below. What depends on each other without resembling its neighbours in
+the file remains unseen. Questions that are known to depend on each other (conversations, repeated
+ones) are clusters.
 
 Power of the safe interval, of Gaffke's at alpha / 2 on each side (used before), and of Student's t, which
 calls up to 92 of 100 samples better where losses are rare; mean over nine kinds of differences
@@ -64,6 +68,10 @@ from ragbench.statistics.columns import Floats, deviation, mean
 
 TIE = 1e-12
 """Values closer than this are equal: the same cosine may differ in the last bits."""
+
+RESEMBLANCE = 3.09
+"""Values depend on the ones before them if their autocorrelation exceeds this over sqrt(n): the normal
+score of .999, so that 1 of 1,000 columns of independent values seem to depend."""
 
 _BLOCK = 50_000  # numbers multiplied at once, so that they fit into the cache of a processor
 _HALVINGS = 55
@@ -152,6 +160,41 @@ def safe_intervals(columns: Sequence[Floats], widths: Sequence[float], alpha: fl
     return Intervals(low, high, p, _methods(low, np.isfinite(losses)))
 
 
+def n_independent(values: Floats) -> float:
+    """Return the number of independent values whose mean varies as much as the mean of `values`, which
+    are in the order of a file.
+
+    It is n unless values resemble the next ones: unless the autocorrelation at lag 1, r, exceeds
+    `RESEMBLANCE` / sqrt(n). Then it is n (1 - r) / (1 + r), at least 2, as where each value depends on
+    the one before it (Bartlett 1946, "On the theoretical specification and sampling properties of
+    autocorrelated time-series").
+
+    >>> n_independent(np.array([0.1, 0.3, 0.2, 0.1, 0.3, 0.2]))
+    6.0
+    >>> round(n_independent(np.repeat([0.3, 0.1, 0.2, 0.3, 0.1, 0.2], 5)), 1)  # 6 pages, 5 questions each
+    5.3
+    """
+    n = len(values)
+    if n < 3:
+        return float(n)
+    residuals = values - values.mean()
+    total = float(residuals @ residuals)
+    if total <= n * TIE**2:
+        return float(n)
+    correlation = float(residuals[1:] @ residuals[:-1]) / total
+    if correlation <= RESEMBLANCE / math.sqrt(n):
+        return float(n)
+    return max(n * (1 - correlation) / (1 + correlation), 2.0)
+
+
+def _error_of_mean(values: Floats) -> tuple[float, float]:
+    """Return the standard error of the mean of two or more values, and its degrees of freedom; both
+    count values that resemble each other as fewer.
+    """
+    n = n_independent(values)
+    return deviation(values) / math.sqrt(n), n - 1
+
+
 def _students_reach(columns: Sequence[Floats], alpha: float) -> Floats:
     """Compute the half width of Student's 1 - alpha interval of the mean of each column; NaN for equal
     values, and for fewer than two.
@@ -162,9 +205,9 @@ def _students_reach(columns: Sequence[Floats], alpha: float) -> Floats:
     for row, column in enumerate(columns):
         if len(column) < 2:
             continue
-        error = deviation(column) / math.sqrt(len(column))
+        error, df = _error_of_mean(column)
         if error > TIE:
-            reach[row] = -stdtrit(len(column) - 1, alpha / 2) * error
+            reach[row] = -stdtrit(df, alpha / 2) * error
     return reach
 
 
@@ -294,12 +337,13 @@ def cluster_interval(
     from scipy.special import stdtr, stdtrit
 
     middle = float(sums.mean() / lengths.mean())
-    error = deviation(sums - middle * lengths) / math.sqrt(len(sums)) / float(lengths.mean())
+    error, df = _error_of_mean(sums - middle * lengths)
+    error /= float(lengths.mean())
     if error > TIE:
-        reach = float(stdtrit(len(sums) - 1, 1 - alpha / 2)) * error
+        reach = float(stdtrit(df, 1 - alpha / 2)) * error
         low = middle - reach
         high = middle + reach
-        p = 2 * float(stdtr(len(sums) - 1, -abs(middle) / error))
+        p = 2 * float(stdtr(df, -abs(middle) / error))
     elif math.isfinite(width):
         low = high = middle
         p = 0.0
@@ -342,9 +386,9 @@ def students_p_values(columns: Sequence[Floats]) -> Floats:
     for row, column in enumerate(columns):
         if len(column) < 2:
             continue
-        error = deviation(column) / math.sqrt(len(column))
+        error, df = _error_of_mean(column)
         if error > TIE:
-            p_values[row] = 2 * stdtr(len(column) - 1, -abs(mean(column)) / error)
+            p_values[row] = 2 * stdtr(df, -abs(mean(column)) / error)
         else:
             p_values[row] = 0.0 if abs(mean(column)) > TIE else 1.0
     return p_values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
@@ -27,10 +28,11 @@ def test_approval_of_a_prime_minister() -> None:
         [1] * 794 + [0] * 570,
         statsmodels_mcnemar([[794, 86], [150, 570]], exact=False, correction=False).pvalue,
     )
-    frame = pd.DataFrame(
-        {"query_id": range(1600), "measure": "Success@5", "value": [*both, *[1] * 86, *[0] * 150]}
-    )
-    row = compare(frame, frame.assign(value=[*both, *[0] * 86, *[1] * 150])).iloc[0]
+    order = np.random.default_rng(0).permutation(1600)  # people in no order
+    first = np.array([*both, *[1] * 86, *[0] * 150])[order]
+    second = np.array([*both, *[0] * 86, *[1] * 150])[order]
+    frame = pd.DataFrame({"query_id": range(1600), "measure": "Success@5", "value": first})
+    row = compare(frame, frame.assign(value=second)).iloc[0]
     assert (row["interval"], row["p_value"]) == ("score", pytest.approx(p, rel=1e-9))
     assert (row["ci_low"], row["ci_high"]) == pytest.approx((0.0213, 0.0589), abs=2e-4)
 

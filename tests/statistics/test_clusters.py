@@ -52,7 +52,11 @@ def test_a_question_asked_ten_times_counts_once() -> None:
     for column in ("difference", "ci_low", "ci_high", "p_value", "p_likely", "mde"):
         assert row[column] == pytest.approx(once[column]), column
     assert row["decision"] == once["decision"] != "better"
-    assert compare(before, after)["decision"].tolist() == ["better"], "if nothing is known of them"
+    unknown = compare(before, after).iloc[0]
+    assert unknown["n_clusters"] <= 12, "copies resemble their neighbours"
+    assert unknown["decision"] != "better"
+    shuffled = before.sample(frac=1, random_state=0)
+    assert compare(shuffled, after)["decision"].tolist() == ["better"], "if nothing is known of them"
 
 
 def test_six_questions_asked_ten_times_are_too_few() -> None:
@@ -84,9 +88,12 @@ def test_turns_of_a_conversation_are_no_independent_questions() -> None:
     ids = turns(*[12] * 12)
     row = compare(scores(ids, 0.4), scores(ids, 0.4 + np.repeat(effect, 12))).iloc[0]
     single = [query_id.replace("<::>", "-") for query_id in ids]
-    alone = compare(scores(single, 0.4), scores(single, 0.4 + np.repeat(effect, 12))).iloc[0]
+    before, after = scores(single, 0.4), scores(single, 0.4 + np.repeat(effect, 12))
+    alone = compare(before.sample(frac=1, random_state=0), after).iloc[0]
     assert (row["n_clusters"], alone["n_clusters"]) == (12, 144)
     assert alone["decision"] == "better"
+    in_order = compare(before, after).iloc[0]
+    assert in_order["decision"] == "undecided", "neighbours resemble each other"
     assert row["decision"] == "undecided"
     assert row["n_to_decide"] > 144
 

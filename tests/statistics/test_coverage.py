@@ -19,7 +19,7 @@ from scipy.stats import ttest_1samp
 from ragbench.statistics import summarise
 from ragbench.statistics.clusters import Clustered
 from ragbench.statistics.comparison import difference_intervals
-from ragbench.statistics.intervals import Intervals, p_above
+from ragbench.statistics.intervals import Intervals, n_independent, p_above
 from ragbench.statistics.power import Pilot
 
 Floats = npt.NDArray[np.floating]
@@ -56,13 +56,20 @@ def draw(kind: str, n: int, experiments: int, rng: np.random.Generator) -> tuple
         return rng.normal(effect, deviation, shape).clip(-1, 1), effect
     if kind == "sparse gain":
         return rng.choice([-0.3, 0.0, 0.3], p=[0.1, 0.6, 0.3], size=shape), 0.06
-    if kind.startswith("neighbours"):  # neighbours in the file resemble each other
+    if "neighbours" in kind:  # neighbours in the file resemble each other
         correlation = float(kind.split()[-1])
         values = rng.normal(0, 0.2, shape)
         for i in range(1, n):
             own = np.sqrt(1 - correlation**2) * values[:, i]
             values[:, i] = correlation * values[:, i - 1] + own
+        if kind.startswith("0/1"):
+            return np.sign(values) * (np.abs(values) > 0.1), 0.0
         return values, 0.0
+    if kind.startswith("pages of"):  # neighbours in the file are about one page
+        length = int(kind.split()[-1])
+        n_pages = -(-n // length)
+        of_page = np.repeat(rng.normal(0, 0.12, (experiments, n_pages)), length, axis=1)
+        return of_page[:, :n] + rng.normal(0, 0.16, shape), 0.0
     if kind == "RR gain":
         moved = rng.random(shape) < 0.4
         change = rng.choice(RANKS, p=AFTER, size=shape) - rng.choice(RANKS, p=BEFORE, size=shape)
@@ -238,7 +245,12 @@ GAINS = (
     "0/1 gain",
     "RR gain",
 )
-NEIGHBOURS = tuple(f"neighbours .{digit}" for digit in (1, 2, 3, 5))
+NEIGHBOURS = (
+    *(f"neighbours .{digit}" for digit in (1, 2, 3, 5, 7)),
+    "0/1 neighbours .5",
+    "pages of 3",
+    "pages of 5",
+)
 
 
 def check_tiers(sizes: tuple[int, ...], experiments: int) -> None:
@@ -265,6 +277,9 @@ def check_tiers(sizes: tuple[int, ...], experiments: int) -> None:
             flush=True,
         )
         assert level["safe"].max() <= 0.05 + slack(0.05, experiments, 2), n
+        for kind in NEIGHBOURS:
+            if not kind.startswith("0/1") or n >= 100:  # in fewer 0/1 values nothing shows it
+                assert rates.loc[kind, "safe"] <= 0.06 + slack(0.06, experiments, 2), (n, kind)
         assert power["safe"] <= power["t"] + 0.01, n
 
 
@@ -275,6 +290,20 @@ def test_level_and_power_of_both_tiers() -> None:
 
 def test_level_and_power_of_both_tiers_at_ten() -> None:
     check_tiers((10,), 200)
+
+
+@pytest.mark.parametrize("kind", ["neighbours .5", "0/1 neighbours .5", "pages of 5"])
+def test_neighbours_that_resemble_each_other_are_rarely_called_better(kind: str) -> None:
+    """As independent questions .13, .09 and .11 would be."""
+    differences, _ = draw(kind, 200, 500, np.random.default_rng(5))
+    assert (decided(list(differences)).low > 0).mean() <= 0.05 + slack(0.05, 500, 2)
+
+
+def test_independent_questions_are_rarely_taken_for_dependent_ones() -> None:
+    for kind in ("symmetric", "rare loss", "0/1"):
+        differences, _ = draw(kind, 100, 500, np.random.default_rng(6))
+        is_dependent = [n_independent(values) < 100 for values in differences]
+        assert np.mean(is_dependent) <= 0.01, kind
 
 
 def check_promised_power(sizes: tuple[int, ...], experiments: int) -> None:

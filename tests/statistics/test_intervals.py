@@ -212,9 +212,10 @@ def test_the_method_of_the_interval_is_reported() -> None:
             for name, values in columns.items()
         )
 
+    both, other = rng.permutation([fractions(60, 120), fractions(60, 120)[::-1]], axis=1)
     table = compare(
-        frame(120, graded=rng.random(120), gains=fractions(60, 120), both=fractions(60, 120)),
-        frame(120, graded=rng.random(120), gains=fractions(90, 120), both=fractions(60, 120)[::-1]),
+        frame(120, graded=rng.random(120), gains=fractions(60, 120), both=both),
+        frame(120, graded=rng.random(120), gains=fractions(90, 120), both=other),
     ).set_index("measure")
     assert table["interval"].to_dict() == {"graded": "Gaffke", "gains": "Gaffke", "both": "score"}
 

@@ -84,10 +84,13 @@ def test_power_of_0_and_1_is_that_of_all_outcomes(n: int, effect: float, differi
     probability.
     """
     outcomes = [(m, wins) for m in range(n + 1) for wins in range(m + 1)]
-    columns = [
-        np.array([1.0] * wins + [-1.0] * (m - wins) + [0.0] * (n - m)) for m, wins in outcomes
-    ]
-    parts = [Clustered(column, np.ones(n)) for column in columns]
+    parts = []
+    for m, wins in outcomes:
+        sorted_values = np.array([-1.0] * (m - wins) + [0.0] * (n - m) + [1.0] * wins)
+        values = np.empty(n)  # neighbours do not resemble each other
+        values[::2] = sorted_values[: (n + 1) // 2]
+        values[1::2] = sorted_values[(n + 1) // 2 :][::-1]
+        parts.append(Clustered(values, np.ones(n)))
     better = difference_intervals(parts, [Pilot(n, 1.0, 1.0, m) for m, _ in outcomes], 0.05).low > 0
     weights = [
         binom.pmf(m, n, differing) * binom.pmf(wins, m, (1 + effect / differing) / 2)

@@ -118,7 +118,7 @@ def test_dashboard_and_explorer_state_the_decision_of_a_sweep(
     if kind == "race":
         assert "Race: by nDCG@10: 1 of 3 configurations were dropped" in page
     if kind == "conversations":
-        assert "(10 independent: others repeat or continue one of them)" in page
+        assert "(as much as 10 independent ones: others repeat, continue or resemble their neighbours)" in page
     explorer = explore(results)
     assert explorer.data["conclusion"] == [conclusion.lines[0], conclusion.lines[-1]]
     assert explorer.conclusion.startswith(f"{conclusion.headline}. Next: {conclusion.next_step}.")
