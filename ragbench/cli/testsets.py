@@ -236,7 +236,9 @@ def merge(
 
     The first set is kept as it is; of the others, a question is left out if its embedding is close
     to the embedding of an earlier question (cosine of 0.92 or more), so name the questions of
-    people first. Exit status: 0 all is well, 2 nothing is written.
+    people first. A person's question is left out only if a person asked the earlier one, and if it
+    has no label (answer, facts, evidence, documents) that the earlier one lacks. Exit status: 0 all
+    is well, 2 nothing is written.
 
     Args:
         sources: Test sets, as for `convert`.
@@ -273,7 +275,6 @@ def merge(
 
 
 _NO_ANSWER = ("unanswerable", "unknown")
-_LISTED_TWINS = 5
 
 
 def _load(source: str, corpus: str) -> Dataset:
@@ -324,11 +325,10 @@ def _print_twins(twins: Sequence[tuple[str, str]]) -> None:
     """Show which questions are left out because another one asks the same."""
     if not twins:
         return
-    typer.echo(f"{len(twins)} questions are left out, as another one asks the same:")
-    for question, twin in twins[:_LISTED_TWINS]:
+    are_left_out = "question is" if len(twins) == 1 else "questions are"
+    typer.echo(f"{len(twins)} {are_left_out} left out, as another one asks the same:")
+    for question, twin in twins:
         typer.echo(f"  {printable(question)!r} as {printable(twin)!r}")
-    if len(twins) > _LISTED_TWINS:
-        typer.echo(f"  and {len(twins) - _LISTED_TWINS} more")
 
 
 def _with_outcomes(dataset: Dataset, no_answer: str) -> Dataset:

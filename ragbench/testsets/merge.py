@@ -1,11 +1,13 @@
 """Several test sets of the same documents as one, without questions that ask the same."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import NamedTuple
 
 from ragbench.errors import DataError
+from ragbench.language import terms
+from ragbench.testsets.composition import origin_of
 from ragbench.types import TURN_MARK, Case, Dataset
 
 Twins = Callable[[Sequence[str], Sequence[str]], Sequence[str | None]]
@@ -25,12 +27,23 @@ class Addition(NamedTuple):
 def missing_cases(dataset: Dataset, other: Dataset, twins: Twins) -> Addition:
     """Return the cases of `other` whose question no case of `dataset` asks, with free ids.
 
-    The questions of one conversation stay together: they are left out where all of them are there.
+    A person's question is left out only if a person asked the equal one, and if it has no label that
+    the equal one lacks: questions whose words resemble each other may have other answers. The
+    questions of one conversation stay together: they are left out where all of them are there.
     """
     known = [_question(case) for case in dataset.cases]
     found = twins([_question(case) for case in other.cases], known)
     pairs = list(zip(other.cases, found, strict=True))
-    kept_stems = {_stem(case) for case, twin in pairs if twin is None}
+    labelled: dict[str, list[_Labelled]] = {}  # by the question, those that may stand for others
+    for case in dataset.cases:
+        labelled.setdefault(_question(case), []).append(_labelled(dataset, case))
+    kept_stems = set()
+    for case, twin in pairs:
+        candidate = _labelled(other, case)
+        equal = [] if twin is None else labelled.get(twin, [])
+        if not any(_covers(each, candidate) for each in equal):
+            kept_stems.add(_stem(case))
+            labelled.setdefault(_question(case), []).append(candidate)
     stems = _free_stems({_stem(case) for case in dataset.cases}, kept_stems)
     cases = []
     qrels = {}
@@ -44,6 +57,38 @@ def missing_cases(dataset: Dataset, other: Dataset, twins: Twins) -> Addition:
         cases.append(replace(case, query_id=query_id))
         qrels[query_id] = other.qrels.get(case.query_id, {})
     return Addition(tuple(cases), qrels, tuple(left_out))
+
+
+class _Labelled(NamedTuple):
+    """Who wrote a question, and its labels by their kind; those that it lacks are empty."""
+
+    origin: str
+    labels: Mapping[str, Collection[object]]
+
+
+def _labelled(dataset: Dataset, case: Case) -> _Labelled:
+    grades = dataset.qrels.get(case.query_id, {})
+    labels = {
+        "answer": terms(case.reference_answer or ""),
+        "facts": {tuple(terms(fact[0])) for fact in case.gold_facts},
+        "keywords": {tuple(terms(keyword)) for keyword in case.required_keywords},
+        "evidence": {(span.doc_id, span.start, span.end) for span in case.evidence},
+        "sections": set(case.expected_sections),
+        "documents": {doc_id for doc_id, grade in grades.items() if grade > 0},
+        "outcome": case.expected_outcome or "",
+    }
+    return _Labelled(origin_of(case), labels)
+
+
+def _covers(known: _Labelled, candidate: _Labelled) -> bool:
+    """Return True if a question may be left out, as an equal one is known."""
+    if candidate.origin != "people":
+        return True
+    if known.origin != "people":
+        return False
+    return all(
+        not label or label == known.labels[kind] for kind, label in candidate.labels.items()
+    )
 
 
 def merged(dataset: Dataset, other: Dataset, addition: Addition) -> Dataset:

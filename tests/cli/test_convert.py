@@ -41,6 +41,7 @@ corpus: docs
 cases:
 - id: q1
   query: When was the tower opened?   # asked every week
+  reference_answer: in 1889
   relevant: tower.md
 """
 
@@ -81,7 +82,7 @@ def test_questions_are_added_to_an_existing_set_and_its_comments_stay(folder: Pa
     done = run("convert", "questions.csv", "--into", "tests.yaml")
     assert done.exit_code == 0
     assert "2 of 3 cases are added to tests.yaml" in done.output
-    assert "1 questions are left out, as another one asks the same:" in done.output
+    assert "1 question is left out, as another one asks the same:" in done.output
     assert "'When did the tower open?' as 'When was the tower opened?'" in done.output
     text = (folder / "tests.yaml").read_text(encoding="utf-8")
     assert text.startswith(YAML)
@@ -94,6 +95,43 @@ def test_questions_are_added_to_an_existing_set_and_its_comments_stay(folder: Pa
     again = run("convert", "questions.csv", "--into", "tests.yaml")
     assert "0 of 3 cases are added" in again.output
     assert (folder / "tests.yaml").read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize(
+    ("known", "n_added"),
+    [
+        ("  reference_answer: in 1889\n  relevant: tower.md\n", 0),
+        ("  reference_answer: in 1890\n  relevant: tower.md\n", 1),
+        ("  reference_answer: in 1889\n  relevant: rail.md\n", 1),
+        ("  relevant: tower.md\n", 1),
+        ("  reference_answer: in 1889\n  relevant: tower.md\n  category: known-item draft\n", 1),
+    ],
+)
+def test_a_persons_question_with_another_label_is_no_duplicate(
+    folder: Path, known: str, n_added: int
+) -> None:
+    """Its words resemble those of a known one; its answer or document may be another one."""
+    text = f"corpus: docs\ncases:\n- id: q1\n  query: When was the tower opened?\n{known}"
+    (folder / "tests.yaml").write_text(text, encoding="utf-8")
+    rows = "question,answer,source\nWhen did the tower open?,In 1889.,tower.md\n"
+    (folder / "questions.csv").write_text(rows, encoding="utf-8")
+    done = run("convert", "questions.csv", "--into", "tests.yaml")
+    assert f"{n_added} of 1 case" in done.output
+    assert ("1 question is left out" in done.output) == (not n_added)
+    again = run("convert", "questions.csv", "--into", "tests.yaml")
+    assert "0 of 1 case" in again.output
+    assert len(load_dataset("tests.yaml").cases) == 1 + n_added
+
+
+def test_all_questions_that_are_left_out_are_named(folder: Path) -> None:
+    names = ["tower", "rail line", "canteen", "waiting room", "platform", "ticket", "banknote"]
+    rows = "".join(f"Who built the {name} of this town?,Brunel,rail.md\n" for name in names)
+    (folder / "questions.csv").write_text(f"question,answer,source\n{rows}", encoding="utf-8")
+    run("convert", "questions.csv", "mine.yaml", "--docs", "docs")
+    done = run("convert", "questions.csv", "--into", "mine.yaml")
+    assert "7 questions are left out, as another one asks the same:" in done.output
+    for name in names:
+        assert f"'Who built the {name} of this town?' as " in done.output
 
 
 @pytest.mark.parametrize(("option", "outcome"), [("unanswerable", "no_results"), ("unknown", None)])
@@ -141,7 +179,7 @@ def test_several_sets_are_merged_without_questions_that_ask_the_same(folder: Pat
     assert done.exit_code == 0, done.output
     data = load_dataset("all.yaml")
     assert "0 of the 1 of generated" in done.output
-    assert "1 questions are left out" in done.output
+    assert "1 question is left out" in done.output
     n_drafts = len(load_dataset("drafts.yaml").cases)
     assert len(data.cases) == 3 + n_drafts
     assert "corpus: docs" in (folder / "all.yaml").read_text(encoding="utf-8")
