@@ -142,23 +142,20 @@ class MarginProof:
         return WithinMargin(table, self.best, None, self._none_is_proven())
 
     def _none_is_proven(self) -> str:
-        """Say that no configuration with a known cost is proven, and how many questions would prove
-        it.
-        """
+        """State that no configuration with a known cost is proven, and whether one could be."""
         n = int(self.table["n"].iloc[0])
         best_mean = self.table.set_index("name")["mean"][self.best]
         min_n = 2
         if self.width < math.inf:
             min_n = min_queries_for_margin(self.margin / self.width, _ALPHA / len(self.table))
-        more = (
-            f"a proof of this takes {min_n} queries or more" if n < min_n else "take more queries"
-        )
-        return (
+        sentence = (
             f"None of {len(self.table)} configurations with a known cost is proven to be within "
             f"{self.margin:g} of the best by {self.measure} over {n} queries (best mean: {self.best}, "
-            f"{best_mean:.3f}). That does not prove them worse: {more}, or a wider margin if it does "
-            "not matter."
+            f"{best_mean:.3f}). That does not prove them worse"
         )
+        if n < min_n:
+            return f"{sentence}: fewer than {min_n} queries cannot prove a margin of {self.margin:g}."
+        return f"{sentence}."
 
 
 def prove_within_margin(
