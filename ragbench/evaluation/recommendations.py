@@ -1,4 +1,4 @@
-"""What to try next, from the pattern of missed targets, with the figures behind each
+"""Likely causes and their remedies, from the pattern of missed targets, with the figures behind each
 recommendation.
 
 These are the first things an experienced engineer would check, not proofs: only the next run shows

@@ -96,4 +96,4 @@ def test_a_preset_with_failing_questions_has_what_to_try(gate: Gate, tmp_path: P
     for preset in ("phase4", "guide", "framework", "pipeline"):
         _, shown = gate(f"./{preset}", "--targets", preset)
         report = (tmp_path / preset / "report.md").read_text(encoding="utf-8")
-        assert "## What to try" in report, (preset, shown)
+        assert "## Likely causes" in report, (preset, shown)

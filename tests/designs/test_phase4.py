@@ -58,4 +58,4 @@ def test_failing_cases_decide_the_exit_status(
     assert (got, line in shown) == (code, True), shown
     assert ("PASSED" in shown, "FAILED" in shown) == (code == 0, code == 1)
     report = (tmp_path / "result" / "report.md").read_text(encoding="utf-8")
-    assert ("## What to try" in report) is (n_wrong > 0)
+    assert ("## Likely causes" in report) is (n_wrong > 0)

@@ -186,7 +186,7 @@ def test_every_part_is_there_and_verdicts_are_words() -> None:
     for head in (
         "Against the baseline",
         "Measures",
-        "What to try",
+        "Likely causes",
         "Categories",
         "Failed questions",
         "Latency",
