@@ -154,7 +154,9 @@ class MarginProof:
             f"{best_mean:.3f}). That does not prove them worse"
         )
         if n < min_n:
-            return f"{sentence}: fewer than {min_n} queries cannot prove a margin of {self.margin:g}."
+            return (
+                f"{sentence}: fewer than {min_n} queries cannot prove a margin of {self.margin:g}."
+            )
         return f"{sentence}."
 
 

@@ -316,8 +316,8 @@ def _decide(
     """Add the columns of the decision to the rows of a comparison, in place; `compare` describes them.
 
     Rows of other measures than `decides` have no reason and no decision (""). `pilots` and
-    `n_clusters` are in the order of the rows. `n_dropped` more p-values of 1 count in the adjustment. `not_possible` is why
-    no decision is possible; "" if one may be.
+    `n_clusters` are in the order of the rows. `n_dropped` more p-values of 1 count in the
+    adjustment. `not_possible` is why no decision is possible; "" if one may be.
     """
     for row, n in zip(rows, n_clusters, strict=True):
         row["reason"] = ""

@@ -30,13 +30,13 @@ Simulated level of "better" over 40 kinds of differences, n = 10 to 300: at most
 independent (4.7 / n of them lose everything, the others gain the same), .04 for most kinds.
 
 Questions may resemble their neighbours in the file, such as several about one page. Where the
-differences show this (`n_independent`), Student's limit counts them as fewer: with an
-autocorrelation of .1 to .5 the level is then at most .05 for every n from 10 to 300, of .7 .06, and
-.06 for pages of five questions whose correlation is .36; it was .09 to .2 at n = 300. Values of 0
-and 1 show it less: their level is at most .06 for an autocorrelation of .2 at every n, of .3 and .5
-from n = 100 on, and .07 and .12 below. What depends on each other without resembling its neighbours in
-the file remains unseen. Questions that are known to depend on each other (conversations, repeated
-ones) are clusters.
+differences show this (`n_independent`), Student's limit counts them as fewer. The level is then at
+most .05 for an autocorrelation of up to .5 and every n from 10 to 300, and .06 for .7 and for pages
+of five questions with a correlation of .36; without it .3, .5 and .7 had .08, .13 and .2 at n = 300.
+Few values of 0 and 1 show it too rarely: for .3 their level is .07 up to n = 30 and .06 from 50 on,
+for .5 .12 up to n = 30, .09 at 50 and .05 from 100 on. Runs of ten and more questions about one
+page are held only where their correlation is small. Questions that are known to depend on each
+other (conversations, repeated ones) are clusters.
 
 Power of the safe interval, of Gaffke's at alpha / 2 on each side (used before), and of Student's t, which
 calls up to 92 of 100 samples better where losses are rare; mean over nine kinds of differences

@@ -56,7 +56,9 @@ def test_a_question_asked_ten_times_counts_once() -> None:
     assert unknown["n_clusters"] <= 12, "copies resemble their neighbours"
     assert unknown["decision"] != "better"
     shuffled = before.sample(frac=1, random_state=0)
-    assert compare(shuffled, after)["decision"].tolist() == ["better"], "if nothing is known of them"
+    assert compare(shuffled, after)["decision"].tolist() == ["better"], (
+        "if nothing is known of them"
+    )
 
 
 def test_six_questions_asked_ten_times_are_too_few() -> None:
