@@ -115,7 +115,7 @@ class Requests:
 
 def results_at(names: Sequence[str | Path], database: str = "") -> evaluation.Results:
     """Return the results that names mean; the baseline is the one of the first name, else its first
-    result.
+    result. The race of a sweep counts where nothing else is named.
 
     Args:
         names: the folder of a result, its report.json, a folder that holds several, or a run of the
@@ -127,6 +127,7 @@ def results_at(names: Sequence[str | Path], database: str = "") -> evaluation.Re
     """
     results: list[evaluation.Result] = []
     baseline = ""
+    race = None
     for name in names:
         path = _path_of_results(name, database)
         if _is_single_result(path):
@@ -134,12 +135,13 @@ def results_at(names: Sequence[str | Path], database: str = "") -> evaluation.Re
         else:
             loaded = evaluation.load_results(path)
         baseline = baseline or loaded.baseline or loaded[0].name
+        race = loaded.race if len(names) == 1 else None
         used_names = {result.name for result in results}
         for result in loaded:
             if result.name in used_names:
                 result = replace(result, name=f"{path}/{result.name}")
             results.append(result)
-    return evaluation.Results(results, baseline=baseline)
+    return evaluation.Results(results, baseline=baseline, race=race)
 
 
 def _path_of_results(name: str | Path, database: str) -> Path:
