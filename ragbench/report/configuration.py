@@ -49,7 +49,11 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
         if row["n_scored"]:
             scored[row["measure"]] = row
     lines = []
-    if "pass_rate" in scored:
+    if result.passed_sentence and result.counts["undecided"]:
+        rate = _intervals(scored, "pass_rate")
+        ending = f": {rate}{_most_missed(result)}" if rate else ""
+        lines.append(f"**{result.passed_sentence}**{ending}.")
+    elif "pass_rate" in scored:
         n = scored["pass_rate"]["n_scored"]
         n_passed = round(scored["pass_rate"]["mean"] * n)
         lines.append(
@@ -60,7 +64,8 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
     if missed:
         targets = [f"{row.measure} {row.value:.3f} (target {row.target:g})" for row in missed[:4]]
         more = " ..." if len(missed) > 4 else ""
-        lines.append(f"{len(missed)} targets are missed: {', '.join(targets)}{more}.")
+        count = "1 target is" if len(missed) == 1 else f"{len(missed)} targets are"
+        lines.append(f"{count} missed: {', '.join(targets)}{more}.")
     lines.append(_retrieval_line(result, scored))
     if {"span_recall@5", "span_recall@500tok"} <= scored.keys():
         lines.append(

@@ -5,9 +5,13 @@ every surface.
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -17,9 +21,17 @@ from typer.testing import CliRunner
 import ragbench as rb
 from ragbench import report
 from ragbench.cli import app
+from ragbench.cli.compare import print_decision
 from ragbench.evaluation import Result, Results
 from ragbench.evaluation.decision import Arm, Conclusion, DecidingQuestions, next_step_of
+from ragbench.evaluation.records import MeasureResult
+from ragbench.report.explorer import explore
+from ragbench.report.page.html import report_html
+from ragbench.report.page.junit import report_junit
+from ragbench.report.page.markdown import report_markdown
+from ragbench.report.page.report_json import report_json
 from ragbench.report.several import results_html, results_json, results_markdown
+from ragbench.sweep.session import _leaderboard_texts
 
 N = 40
 
@@ -265,7 +277,7 @@ def test_costs_choose_between_two_that_are_as_good_as_each_other() -> None:
         arm = result(name, BASE)
         arms.append(replace(arm, config={**arm.config, "facts": {"generator_cost_usd": usd}}))
     conclusion = concluded(*arms)
-    assert (conclusion.action, conclusion.choice) == ("choose by cost", "base")
+    assert (conclusion.action, conclusion.choice) == ("choose by cost", "other")
     assert conclusion.next_step.startswith("choose by cost: other costs less (25.00 dollars")
 
 
@@ -274,31 +286,165 @@ def test_two_machines_are_pointed_out() -> None:
     assert "2 different environments" in conclusion.evidence[-1]
 
 
-@pytest.mark.parametrize("decision", ARMS)
-def test_every_surface_has_the_same_sentence(decision: str, tmp_path: Path) -> None:
-    arms = [result("base", BASE), result("other", ARMS[decision])]
-    for arm in arms:
-        rb.save(arm, tmp_path / "sweep" / arm.name)
-    results = rb.load_results(tmp_path / "sweep")
+def turns(made: Result) -> Result:
+    """Return a result whose questions are turns of conversations, four of each."""
+    ids = [f"c{i // 4:02}<::>{i % 4}" for i in range(len(made.queries))]
+    names = dict(zip(made.queries, ids, strict=True))
+    questions = {names[query_id]: text for query_id, text in made.queries.items()}
+    scores = made.scores.assign(query_id=made.scores["query_id"].map(names))
+    return replace(made, scores=scores, config={**made.config, "questions": questions})
+
+
+LONG = np.tile(BASE, 10)
+UNLABELLED = [None if i < 2 else 0.5 for i in range(N)]
+PASSED = {"q00": {"passed": True}, "q01": {"passed": False}}
+ROW = MeasureResult("nDCG@10", "retrieval", 0.4, None, None, N, N)
+KINDS: dict[str, Sequence[Result]] = {
+    **{name: [result("base", BASE), result("other", ARMS[name])] for name in ARMS},
+    "within the margin": [result("base", LONG), result("other", LONG + 0.001)],
+    "too few questions": [result("base", BASE[:9]), result("other", BASE[:9] + 0.3)],
+    "drafts alone": [
+        result(name, values, verdicts=origins(0, N), rows=(ROW,)) for name, values in two().items()
+    ],
+    "one arm": [result("base", BASE, verdicts=PASSED, rows=(ROW,))],
+    "race": [result("base", BASE), result("other", ARMS["better"])],
+    "conversations": [turns(result("base", BASE)), turns(result("other", ARMS["better"]))],
+    "missing labels": [
+        result("base", BASE, more={"span_recall_auc": UNLABELLED}),
+        result("other", BASE, more={"span_recall_auc": [0.9] * N}),
+    ],
+}
+"""Every decision, and every reason why none is possible or fewer questions decide; two arms or one."""
+DECISIONS_OF = {
+    "too few questions": "not possible",
+    "drafts alone": "not possible",
+    "one arm": "not possible",
+    "race": "better",
+    "conversations": "likely better",
+    "missing labels": "better",
+}
+RACE = {
+    "measure": "nDCG@10",
+    "margin": 0.02,
+    "draws": [[query_id] for query_id in KINDS["race"][0].queries],
+    "scores": {
+        "base": list(BASE),
+        "other": list(ARMS["better"]),
+        "dropped": [0.0] * N,
+    },
+    "drawn": N,
+}
+
+
+def saved_kind(kind: str, folder: Path) -> Results:
+    """Save the results of a kind, and load them."""
+    for arm in KINDS[kind]:
+        rb.save(arm, folder / arm.name)
+    if kind == "race":
+        text = json.dumps({"race": RACE, "made_from": "x"})
+        (folder / "race.json").write_text(text, encoding="utf-8")
+    return rb.load_results(folder)
+
+
+def words_of(text: str) -> str:
+    """Return the words of a text, without tags, signs of Markdown, and line breaks."""
+    without_tags = unescape(re.sub("<[^>]*>", "", text))
+    return " ".join(re.sub(r"[*\\]", "", without_tags).split())
+
+
+def cells_of_compare(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run the first cells of compare.ipynb; return the title and the findings that they show."""
+    path = Path(__file__).parents[2] / "notebooks/compare.ipynb"
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    codes = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    shown: list[str] = []
+    monkeypatch.setattr(
+        report,
+        "section",
+        lambda *parts: shown.extend(part for part in parts if isinstance(part, str)),
+    )
+    variables: dict[str, Any] = {}
+    exec(codes[0], variables)
+    variables["sweep_dir"] = str(folder)
+    for code in codes[1:3]:
+        exec(code, variables)
+    return "\n".join(shown)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_surface_has_the_same_sentence(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The dashboard's test is in tests/service/server/test_decisions.py."""
+    folder = tmp_path / "sweep"
+    results = saved_kind(kind, folder)
     conclusion = results.conclude()
-    assert conclusion.decision == decision
-    printed = CliRunner().invoke(app, ["compare", str(tmp_path / "sweep")]).output
-    as_json = CliRunner().invoke(app, ["compare", str(tmp_path / "sweep"), "--json"]).output
-    assert json.loads(as_json) == json.loads(json.dumps(conclusion.to_dict()))
-    assert json.loads(results_json(results))["conclusion"]["headline"] == conclusion.headline
+    assert conclusion.decision == DECISIONS_OF.get(kind, kind)
+    as_dict = json.loads(json.dumps(conclusion.to_dict()))
+
+    def command(*options: str) -> str:
+        return CliRunner().invoke(app, ["compare", str(folder), *options]).output
+
+    assert json.loads(command("--json")) == as_dict
+    in_report = json.loads(results_json(results))["conclusion"]
+    for name in ("decision", "headline", "next_step", "evidence", "n", "total", "left_out"):
+        assert in_report[name] == as_dict[name], name
+    capsys.readouterr()
+    print_decision(results)
+    board = _leaderboard_texts(
+        folder / "leaderboard.csv", results, results.leaderboard(), results.baseline
+    )
     surfaces = {
-        "terminal": " ".join(printed.split()),
-        "markdown": results_markdown(results),
-        "notebook": report.conclusion_markdown(conclusion),
-        "page": results_html(results),
+        "compare": command(),
+        "compare --markdown": command("--markdown"),
+        "sweep": capsys.readouterr().out,
+        "leaderboard.md": board[folder / "leaderboard.md"],
+        "report.md of several": results_markdown(results),
+        "report.html of several": results_html(results),
         "repr": str(conclusion),
     }
+    if len(results) > 1:
+        surfaces["notebook"] = cells_of_compare(folder, monkeypatch)
+        surfaces["explorer"] = explore(results).conclusion
     for name, text in surfaces.items():
-        assert conclusion.headline in text, name
-        assert f"{conclusion.next_step}." in text, name
-    board = results.leaderboard()
-    rows = report.leaderboard_rows(board, conclusion.measure, results.compare())
-    assert set(rows["decision"]) == {"", decision}
+        words = words_of(text)
+        assert words_of(conclusion.headline) in words, name
+        assert words.count("Next: ") == 1, name
+        assert f"Next: {words_of(conclusion.next_step)}." in words, name
+        if name != "explorer":
+            for sentence in conclusion.evidence:
+                assert words_of(sentence) in words, name
+    if len(results) > 1:
+        rows = report.leaderboard_rows(results.leaderboard(), conclusion.measure, results.compare())
+        assert set(rows["decision"]) == {"", conclusion.decision}
+
+
+def test_the_surfaces_of_one_evaluation_have_the_same_sentence(tmp_path: Path) -> None:
+    [made] = saved_kind("one arm", tmp_path)
+    conclusion = Results([made]).conclude()
+    sentence = conclusion.headline.removeprefix("base: ")
+    stated = {
+        one.get("name"): one.get("value")
+        for one in ElementTree.fromstring(report_junit(made)).iter("property")
+    }
+    assert (stated["conclusion"], stated["next step"]) == (
+        conclusion.headline,
+        conclusion.next_step,
+    )
+    record = json.loads(report_json(made))
+    assert record["conclusion"]["headline"] == conclusion.headline
+    assert record["conclusion"]["next_step"] == conclusion.next_step
+    surfaces = {
+        "eval": report_markdown(made, is_brief=True),
+        "report.md": report_markdown(made),
+        "report.html": report_html(made),
+        "notebook": "\n".join(report.findings(made, rb.summarise(made.scores))),
+    }
+    for name, text in surfaces.items():
+        words = words_of(text)
+        assert sentence in words, name
+        assert words.count("Next: ") == 1, name
+        assert f"Next: {words_of(conclusion.next_step)}." in words, name
 
 
 def test_the_best_of_many_is_expected_to_gain_less_than_was_observed() -> None:

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from ragbench.evaluation import Result
+from ragbench.evaluation import Result, Results
 from ragbench.evaluation.formats import plain
 from ragbench.registry import DESIGN_NAMES
 
@@ -30,6 +30,8 @@ def report_json(result: Result) -> str:
         "seconds": result.timings,
         "environment": result.environment,
     }
+    if len(result.scores):
+        record["conclusion"] = Results([result]).conclude().to_dict()
     if result.judged_bounds:
         record["judged_bounds"] = result.judged_bounds
     return json_text(record)
