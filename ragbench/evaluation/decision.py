@@ -302,9 +302,16 @@ def chosen_arm(leading: Arm, base: Arm) -> Arm:
     """Return the configuration to use now."""
     if leading.decision in ("better", "likely better"):
         return leading
-    if leading.decision == "within the margin" and _cheaper(leading, base):
+    if _is_equal(leading) and _cheaper(leading, base):
         return leading
     return base
+
+
+def _is_equal(leading: Arm) -> bool:
+    """Return True if an arm is as good as the baseline, so that costs may choose."""
+    if leading.decision == "within the margin":
+        return True
+    return leading.decision == "undecided" and leading.ties == leading.n
 
 
 def headline_of(leading: Arm, base: Arm, others: Sequence[Arm]) -> str:
@@ -342,8 +349,7 @@ def next_step_of(
         return _to_make_it_possible(deciding)
     if decision in ("better", "likely better"):
         return "switch", f"switch to {leading.label}"
-    is_equal = decision == "within the margin" or leading.ties == leading.n
-    if is_equal:
+    if _is_equal(leading):
         if leading.latency_p50_ms is None and leading.cost_per_1000_usd is None:
             return "keep", f"keep the baseline, {base.label}"
         cheaper = leading if _cheaper(leading, base) else base

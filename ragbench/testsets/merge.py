@@ -86,9 +86,7 @@ def _covers(known: _Labelled, candidate: _Labelled) -> bool:
         return True
     if known.origin != "people":
         return False
-    return all(
-        not label or label == known.labels[kind] for kind, label in candidate.labels.items()
-    )
+    return all(not label or label == known.labels[kind] for kind, label in candidate.labels.items())
 
 
 def merged(dataset: Dataset, other: Dataset, addition: Addition) -> Dataset:
