@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ragbench.evaluation.causes import CAUSES, STAGE_OF
-from ragbench.evaluation.configurations import configurations, only, per_question
+from ragbench.evaluation.configurations import configurations, per_question
 from ragbench.evaluation.data_changes import data_changes
 from ragbench.evaluation.decision import (
     Arm,
@@ -147,7 +147,8 @@ def _arms(
         rows = {row["name"]: row for row in decisive.to_dict("records")}
     arms = []
     for result in results:
-        scores = only(result.scores, deciding.measure)
+        is_deciding = result.scores["measure"] == deciding.measure  # no row if nothing is scored
+        scores = result.scores[is_deciding]
         values = scores.loc[scores["query_id"].isin(deciding.ids), "value"].dropna()
         amounts = per_question(result)
         about: dict[str, Any] = {

@@ -123,6 +123,12 @@ def test_one_arm_is_no_comparison() -> None:
     assert conclusion.headline == f"base: 1 of {N} questions passed, 1 failed, {N - 2} not decided"
 
 
+def test_one_arm_without_any_value_has_a_conclusion() -> None:
+    conclusion = concluded(result("base", [None] * N, measure="RR"))
+    assert conclusion.decision == "not possible"
+    assert conclusion.headline == f"base: 0 of {N} questions passed, {N} not decided"
+
+
 def test_fewer_than_ten_questions_decide_nothing() -> None:
     conclusion = concluded(result("base", [0.1] * 9), result("other", [0.9] * 9))
     assert conclusion.decision == "not possible"
