@@ -29,6 +29,18 @@ class Body(BaseModel):
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _check_texts(cls, body: Any) -> Any:
+        """Refuse half of a surrogate pair, which neither a file nor a database can hold."""
+        try:
+            json.dumps(body, ensure_ascii=False, default=str).encode()
+        except UnicodeEncodeError:
+            raise ValueError(
+                "a text holds half of a surrogate pair; send whole characters"
+            ) from None
+        return body
+
 
 class CriterionBody(Body):
     """A criterion of the client: a question that a judge decides for each answer, as the measure

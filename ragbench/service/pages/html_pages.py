@@ -43,7 +43,13 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
 
 
 async def form_of(request: Request) -> dict[str, str]:
-    """Return the fields of the form that was sent, without files."""
+    """Return the fields of the form that was sent; {} for a body of another kind, which no page sends.
+
+    The fields of multipart/form-data would be decoded by the codec that its sender names.
+    """
+    kind, _, _ = request.headers.get("content-type", "").partition(";")
+    if kind.strip().lower() != "application/x-www-form-urlencoded":
+        return {}
     form = await request.form()
     return {name: value for name, value in form.items() if isinstance(value, str)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -259,6 +260,47 @@ def test_no_number_and_no_header_is_an_error_of_the_server(
                 headers = [(name.encode(), value.encode("latin-1"))]
                 answer = client.request(method, path, headers=headers)
                 assert answer.status_code < 500, (method, path, name, value)
+
+
+def test_half_a_surrogate_pair_is_refused_in_every_field(
+    client: TestClient, keys: dict[str, str]
+) -> None:
+    document = client.get("/api/v1/openapi.json").json()
+    headers = {"X-API-Key": keys["acme admin"], "Content-Type": "application/json"}
+    n_sent = 0
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            content = operation.get("requestBody", {}).get("content", {})
+            name = content.get("application/json", {}).get("schema", {}).get("$ref", "")
+            fields = document["components"]["schemas"].get(name.rpartition("/")[2], {})
+            for field in fields.get("properties", ()):
+                for half in ("\ud800", "a\udfffb"):
+                    for value in (half, [half], {half: 1}):
+                        body = {"id": "q1", "question": "Why?", field: value}
+                        place = path.replace("{case_id}", "q1")
+                        client.post(
+                            "/evaluation/test-cases",
+                            content='{"id": "q1", "question": "Why?"}',
+                            headers=headers,
+                        )
+                        answer = client.request(
+                            method, place, content=json.dumps(body), headers=headers
+                        )
+                        assert answer.status_code == 422, (method, path, field, value, answer.text)
+                        n_sent += 1
+    assert n_sent > 200
+
+
+def test_no_form_of_a_page_names_the_codec_that_reads_it(client: TestClient) -> None:
+    """Some codecs raise errors of their own, such as `undefined`, whatever the text is."""
+    part = b'--x\r\nContent-Disposition: form-data; name="key"\r\n\r\nxn--%s\r\n--x--\r\n'
+    for codec in ("undefined", "idna", "\x00", "utf-7", "raw_unicode_escape", "punycode", "bz2"):
+        for body in (part % (b"a" * 100), b"key=%ED%A0%80&key=%00", b"key=+2AA-"):
+            for kind in ("multipart/form-data; boundary=x", "application/x-www-form-urlencoded"):
+                content_type = f"{kind}; charset={codec}".encode()
+                headers = {b"Content-Type": content_type, b"Origin": b"http://testserver"}
+                answer = client.post("/login", content=body, headers=headers)
+                assert answer.status_code == 401, (codec, body, kind)
 
 
 def test_a_body_has_a_size_by_its_route(
