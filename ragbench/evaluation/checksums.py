@@ -137,14 +137,17 @@ def accept_changes(folder: Path) -> list[str]:
         if not (folder / name).is_file():
             continue
         record = _record(folder / name)
-        before = record.get(CHECKSUMS) or {}
+        stated = record.get(CHECKSUMS)
+        before = stated if isinstance(stated, dict) else {}
         now = _checksums_now(folder, name)
         now[name] = _own_checksum(name, record, before)
         changed |= {file for file in {*before, *now} if before.get(file) != now.get(file)}
         if name == TIMINGS and changed:
             write_durably(folder / name, sealed(name, record, now))
     if changed:
-        write_config(folder, {**config, EDITED: sorted({*config.get(EDITED, ()), *changed})})
+        stated = config.get(EDITED)
+        edited_before = map(str, stated) if isinstance(stated, list) else ()
+        write_config(folder, {**config, EDITED: sorted({*edited_before, *changed})})
     return sorted(changed)
 
 

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pandas as pd
-from pydantic import ConfigDict, TypeAdapter, with_config
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, with_config
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.evaluation.checksums import (
@@ -99,6 +99,37 @@ class _Times:
 
 
 _TIMES = TypeAdapter(_STRICT(_Times))
+
+
+class _DatasetPart(BaseModel):
+    """The dataset in config.json, which may have more fields."""
+
+    model_config = ConfigDict(strict=True)
+    name: str = ""
+    split: str = ""
+    fingerprint: str = ""
+    corpus: str | None = ""
+    documents: int = 0
+    safety_samples: int = 0
+
+
+class _Config(BaseModel):
+    """The content of config.json, which may have more fields."""
+
+    model_config = ConfigDict(strict=True)
+    parameters: dict[str, Any]
+    dataset: _DatasetPart
+    counts: dict[str, int]
+    questions: dict[str, str]
+    system: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
+    environment: dict[str, Any] = {}
+    question_digests: dict[str, str] = {}
+    document_digests: dict[str, str] = {}
+    found_nothing: list[str] = []
+    edited: list[str] = []
+
 
 FILES = (
     "config.json",
@@ -320,6 +351,12 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise DataError(
             _damaged(path / "config.json", "it lacks parameters, dataset, counts or questions")
         )
+    try:
+        _Config.model_validate(config)
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise DataError(_damaged(path / "config.json", f"{place}: {first['msg']}")) from exc
     return config
 
 

@@ -14,7 +14,13 @@ import ragbench as rb
 from ragbench.cli import app
 from ragbench.errors import DataError, RagbenchError
 from ragbench.evaluation import load_result
-from ragbench.evaluation.checksums import CHECKSUMS, accept_changes, check_folder, write_config
+from ragbench.evaluation.checksums import (
+    CHECKSUMS,
+    EDITED,
+    accept_changes,
+    check_folder,
+    write_config,
+)
 from ragbench.evaluation.folder import DIAGNOSIS, FILES, VERDICTS
 from ragbench.report.page import report_html, report_markdown
 from tests.committed import committed_files
@@ -144,6 +150,33 @@ def test_an_edit_that_cannot_be_read_is_not_accepted_silently(folder: Path) -> N
     run = CliRunner().invoke(app, ["verify", str(folder), "--accept"])
     assert run.exit_code == 2
     assert "scores.csv" in run.output
+
+
+def test_a_part_of_another_type_is_refused_although_it_was_accepted(folder: Path) -> None:
+    """Anyone can rewrite the checksums of a folder that is then given to others."""
+    path = folder / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    wrong: list[tuple[str, object]] = []
+    for part in config.keys() - {CHECKSUMS, "source"}:
+        wrong += [(part, value) for value in (None, "x", [[]])]
+    for part in ("questions", "question_digests", "document_digests", "counts"):
+        wrong += [(part, {**config[part], "x": value}) for value in (None, 0.5, [])]
+    for name in ("name", "fingerprint", "documents"):
+        wrong.append(("dataset", {**config["dataset"], name: []}))
+    for part, value in [*wrong, (EDITED, "x"), (EDITED, [1])]:
+        path.write_text(json.dumps({**config, part: value}), encoding="utf-8")
+        with pytest.raises(DataError, match=r"config\.json is damaged"):
+            load_result(folder)
+        accept_changes(folder)
+        if part != EDITED:
+            with pytest.raises(DataError, match=rf"config\.json is damaged \({part}"):
+                load_result(folder)
+    for value in (None, "x", -1, [1]):
+        path.write_text(json.dumps({**config, CHECKSUMS: value}), encoding="utf-8")
+        with pytest.raises(DataError, match="it has no checksums"):
+            load_result(folder)
+        assert "config.json" in accept_changes(folder)
+        load_result(folder)
 
 
 @pytest.mark.parametrize("place", ["top", "row", "verdict", "perspective"])
