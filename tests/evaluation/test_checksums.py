@@ -157,10 +157,12 @@ def test_a_part_of_another_type_is_refused_although_it_was_accepted(folder: Path
     path = folder / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     wrong: list[tuple[str, object]] = []
+    others: list[object] = [None, "x", [[]]]
     for part in config.keys() - {CHECKSUMS, "source"}:
-        wrong += [(part, value) for value in (None, "x", [[]])]
+        wrong += [(part, value) for value in others]
+    inside: list[object] = [None, 0.5, []]
     for part in ("questions", "question_digests", "document_digests", "counts"):
-        wrong += [(part, {**config[part], "x": value}) for value in (None, 0.5, [])]
+        wrong += [(part, {**config[part], "x": value}) for value in inside]
     for name in ("name", "fingerprint", "documents"):
         wrong.append(("dataset", {**config["dataset"], name: []}))
     for part, value in [*wrong, (EDITED, "x"), (EDITED, [1])]:
@@ -171,7 +173,7 @@ def test_a_part_of_another_type_is_refused_although_it_was_accepted(folder: Path
         if part != EDITED:
             with pytest.raises(DataError, match=rf"config\.json is damaged \({part}"):
                 load_result(folder)
-    for value in (None, "x", -1, [1]):
+    for value in [*others, {}]:
         path.write_text(json.dumps({**config, CHECKSUMS: value}), encoding="utf-8")
         with pytest.raises(DataError, match="it has no checksums"):
             load_result(folder)

@@ -380,6 +380,20 @@ def test_reservations_settle_to_what_was_spent(folder: Path) -> None:
     assert budgets.reserve("another", 0.4, 1.0, 60)
 
 
+def test_a_clock_that_jumps_lets_no_budget_pass_its_maximum(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = random.Random(1)
+    monkeypatch.setattr("time.time", lambda: 1e9 + draw.uniform(-1e7, 1e7))
+    numbers = [budgets.reserve("b", 1.0, 5.0, 60.0, str(number)) for number in range(20)]
+    reserved = [number for number in numbers if number]
+    assert len(reserved) == 5
+    assert sum(budgets.spent("b")) == 5.0
+    for number in reserved:
+        budgets.settle(number, 0.5)
+    assert budgets.spent("b") == (2.5, 0.0, 0.0)
+
+
 def test_what_a_killed_process_had_reserved_is_apart_until_the_same_request_is_answered(
     folder: Path,
 ) -> None:

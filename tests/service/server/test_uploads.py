@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -457,6 +458,31 @@ def test_what_takes_too_long_or_too_much_memory_ends_alone(
         assert answer.status_code == 422
         assert "could not be read within 30 s" in answer.json()["detail"]
     assert client.get("/api/v1/health").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("work", "end"),
+    [
+        ("itertools.count()", "the process was killed"),
+        ("itertools.repeat(bytes(uploads.MEMORY_MB << 20))", "MemoryError"),
+    ],
+)
+def test_the_limits_of_time_and_memory_end_the_process(work: str, end: str) -> None:
+    assert (uploads.CPU_S, uploads.MEMORY_MB) == (30, 512)
+    script = f"""
+import itertools
+from ragbench.testsets import uploads
+uploads.CPU_S = 1 + int(__import__("time").process_time())
+uploads.limit_process()
+for _ in {work}:
+    pass
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    if done.returncode < 0:
+        assert -done.returncode in (signal.SIGXCPU, signal.SIGKILL)
+        assert end == "the process was killed"
+    else:
+        assert done.stderr.rstrip().endswith(end)
 
 
 def test_a_process_that_outlasts_the_clock_is_a_body_that_cannot_be_read(
