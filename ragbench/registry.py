@@ -460,6 +460,8 @@ def named_among(name: str, known: Iterable[str]) -> str:
 
     >>> named_among("ndcg@10", ["nDCG@10", "my_measure"]), named_among("MY_measure", ["nDCG@10", "my_measure"])
     ('nDCG@10', 'my_measure')
+    >>> named_among("nDCG@10", ["ndcg_cut_10"])
+    'ndcg_cut_10'
 
     Raises:
         ConfigError: it refers to none of them. A measure that ragbench knows is called missing, not
@@ -471,6 +473,11 @@ def named_among(name: str, known: Iterable[str]) -> str:
     for candidate in (name, measure and measure.name, folded.get(str(name).casefold())):
         if candidate in names:
             return str(candidate)
+    if measure is not None:
+        for candidate in names:
+            other = _registered(candidate)  # a declared one has the name in its file
+            if other is not None and other.name == measure.name:
+                return candidate
     problem = unknown("measure", name, names)
     if measure is not None:
         hint = problem.partition(repr(name))[2].replace("Known:", "Measured:")
