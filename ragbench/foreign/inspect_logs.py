@@ -65,6 +65,11 @@ def read_inspect_archive(path: Path) -> dict[str, Any]:
                     samples.append(_content(archive, path, name))
     except (zipfile.BadZipFile, OSError, EOFError) as exc:
         raise DataError(f"{path} could not be read as a log of Inspect: {exc}") from exc
+    if not samples and "header.json" in names:
+        raise DataError(
+            f"{path} is a log of Inspect without samples; run it without --no-log-samples, and until a sample "
+            "is finished"
+        )
     if not samples:
         raise DataError(
             f"{path}: expected a log of Inspect with samples, found {', '.join(names[:10])}"

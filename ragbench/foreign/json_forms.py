@@ -40,17 +40,25 @@ _SCORES = (
     "results annotations grades"
 ).split()
 _MEANS = "metrics scores results means mean summary averages average aggregate aggregates".split()
-_SUMMARIES = {
-    "lm-evaluation-harness": (
+_WITHOUT_SCORES = {
+    "a summary of lm-evaluation-harness": (
         {"results", "configs"},
         "run it with --log_samples, and compare its samples_*.jsonl",
     ),
-    "MTEB": (
+    "a summary of MTEB": (
         {"mteb_version", "scores"},
         "run it with a prediction folder, and score these runs with rb.score_run(qrels, run)",
     ),
+    "predictions of MTEB": (
+        {"mteb_model_meta"},
+        "they are runs of documents, which rb.score_run(qrels, run) scores",
+    ),
+    "the header of a log of Inspect": (
+        {"eval", "plan", "status"},
+        "read the whole log, not its header, with `inspect log dump`",
+    ),
 }
-"""Summaries of tools: the fields of one, and what to compare instead."""
+"""Files of tools without scores of questions: the fields of one, and what to compare instead."""
 _NAMES = ("assessment_name", "key", *MEASURES)
 _NUMBERS = ("score", "value", "number_value", "numeric_value")
 _AMOUNTS = (*_NUMBERS, "passed", "pass", "success", "correct")
@@ -109,11 +117,9 @@ def _refuse_means(value: Any, source: str) -> None:
     """Raise DataError for a summary of another tool, or where each measure has one value."""
     if not isinstance(value, Mapping):
         return
-    for tool, (names, instead) in _SUMMARIES.items():
+    for kind, (names, instead) in _WITHOUT_SCORES.items():
         if names <= value.keys():
-            raise DataError(
-                f"{source} is a summary of {tool} without scores of questions; {instead}"
-            )
+            raise DataError(f"{source} is {kind} without scores of questions; {instead}")
     means = {name: part for name, part in value.items() if name in _MEANS}
     means = {"": value, **means}
     for part in means.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,6 +14,7 @@ from ragbench.folding import folded_words
 from ragbench.foreign.score_columns import ScoreTable
 from ragbench.registry import find_measure
 
+_VALUE = re.compile(r"(/v\d+)?/(value|score)$")
 _MAX_NAMED = 3  # questions in a message
 
 
@@ -181,8 +183,8 @@ def _nothing_in_common(first: ScoreTable, second: ScoreTable) -> str:
 
 
 def with_the_same_measures(tables: Sequence[ScoreTable]) -> list[ScoreTable]:
-    """Return the tables; a measure that others call otherwise (ndcg_cut_10, nDCG@10) gets the name in the
-    first table that has it.
+    """Return the tables; a measure that others call otherwise (ndcg_cut_10, nDCG@10; overlap/value, overlap)
+    gets the name in the first table that has it.
     """
     name_of: dict[str, str] = {}
     for table in tables:
@@ -203,9 +205,11 @@ def with_the_same_measures(tables: Sequence[ScoreTable]) -> list[ScoreTable]:
 
 
 def _canonical(name: str) -> str:
-    """Return ragbench's name of a measure; the name itself for an unknown measure."""
+    """Return ragbench's name of a measure; for an unknown measure its name without what a form of MLflow's
+    tables adds.
+    """
     measure = find_measure(name)
-    return measure.name if measure else name
+    return measure.name if measure else _VALUE.sub("", name)
 
 
 def _joined(tables: Sequence[ScoreTable], by: str, texts_differ: bool) -> PairedTables:

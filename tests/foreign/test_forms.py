@@ -588,6 +588,26 @@ def junit(path: Path, scores: Scores) -> Path:
     return path
 
 
+def test_an_archive_of_inspect_without_samples_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "header.eval"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("header.json", "{}")
+    with pytest.raises(
+        rb.RagbenchError, match="is a log of Inspect without samples; run it without"
+    ):
+        rb.compare(path, path)
+
+
+def test_measures_of_mlflow_have_the_same_name_in_all_its_tables(tmp_path: Path) -> None:
+    for name, column, gain in (("a", "overlap", 0.0), ("b", "overlap/value", 0.3)):
+        table = pd.DataFrame({"question": [f"Q{i}?" for i in range(12)]})
+        table[column] = [i / 20 + gain for i in range(12)]
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    conclusion = rb.compare(tmp_path / "a.csv", tmp_path / "b.csv")
+    assert (conclusion.measure, conclusion.n) == ("overlap", 12)
+    assert conclusion.arms["b"].difference == pytest.approx(0.3, abs=1e-12)
+
+
 def test_letters_and_epochs_of_inspect(tmp_path: Path) -> None:
     log = inspect_log(scores_of("A"))
     other = inspect_log(scores_of("A"))

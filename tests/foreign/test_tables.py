@@ -295,6 +295,14 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
         b'{"results": {"hills": {"acc,none": 0.5}}, "configs": {"hills": {}}, "versions": {}}',
         "is a summary of lm-evaluation-harness without scores of questions; run it with --log_samples",
     ),
+    "predictions.json": (
+        b'{"mteb_model_meta": {}, "default": {"test": {"q1": {"d1": 0.5}, "q2": {"d2": 0.4}}}}',
+        "is predictions of MTEB without scores of questions; they are runs of documents",
+    ),
+    "header.json": (
+        b'{"version": 2, "status": "success", "eval": {"task": "sums"}, "plan": {}, "results": {}}',
+        "is the header of a log of Inspect without scores of questions; read the whole log",
+    ),
     "mteb.json": (
         b'{"task_name": "hills", "mteb_version": "2", "scores": {"test": [{"main_score": 0.5}]}}',
         "is a summary of MTEB",
