@@ -252,7 +252,8 @@ def explaining_calls(instead: str = "", /, **names: str) -> Callable[[Function],
 
     Args:
         instead: the call to write in its place; "" shows the parameters.
-        names: options that people expect -> the one that does what they mean, or what to write instead.
+        names: option that people expect -> the option with this meaning, or the call to write
+            instead.
 
     >>> @explaining_calls(queries="a list")
     ... def search(query, *, depth=10):

@@ -260,14 +260,14 @@ class EvaluationSpec(BaseModel):
     judge: Annotated[Any, AfterValidator(_check_judge)] = _option(
         "",
         "A model that judges the answers: anthropic:<model>, package.module:attribute, ...; "
-        "alone, that of RAG_EVAL_*.",
+        "as a bare option, the model of RAG_EVAL_*.",
         _JUDGE,
     )
     criteria: Annotated[
         tuple[Any, ...], BeforeValidator(_to_criteria), AfterValidator(_check_criteria)
     ] = _option(
         CRITERIA,
-        "What is judged; also completeness, context_recall, context_precision, vital_recall, and "
+        "Criteria of the judge; also completeness, context_recall, context_precision, vital_recall, and "
         "criteria of your own: a .toml file, package.module:attribute.",
         _JUDGE,
         is_served=True,
@@ -300,7 +300,7 @@ class EvaluationSpec(BaseModel):
         "", "Of the result; default: made from the dataset and the system.", "Output"
     )
     concurrency: int = _option(
-        8, "Most concurrent requests; fewer are sent where they time out.", "Requests", ge=1
+        8, "Most concurrent requests; fewer are sent after time-outs.", "Requests", ge=1
     )
     timeout_s: float = _option(
         TIMEOUT_S,

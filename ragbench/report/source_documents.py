@@ -24,8 +24,9 @@ _CUT = ("chunker", "chunk_size", "chunk_overlap", "tokenizer")
 
 
 def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]]:
-    """Return the questions of a result with labels and documents as far as they can be had, and
-    what a reader must know."""
+    """Return the questions of a result, with the labels and documents that can be found, and notes for
+    the reader about missing or different ones.
+    """
     about, notes = result.dataset, list[str]()
     if dataset is None and result.output is not None:
         dataset = result.output.dataset

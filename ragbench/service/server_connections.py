@@ -11,8 +11,8 @@ _CONNECTIONS = 400  # most systems allow a process 1,024 open files
 
 
 class BoundedProtocol(H11Protocol):
-    """A connection that ends where no head of a request comes in time, or where there are too many
-    and another waits longer.
+    """A connection that is closed if no head of a request arrives in time. If there are too many
+    connections, one that waits for a request is closed, or else this one.
     """
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]

@@ -168,9 +168,9 @@ def in_place(source: str, cwd: Path, folder: Path) -> str:
     """Return the cell of injected parameters with its paths from `folder`, where the notebook lies,
     instead of from `cwd`.
 
-    So that an executed notebook can be run again where it is. A path is a text that names something
-    that exists in `cwd`, or `results_dir`, or one of the names between commas in the parameters
-    `criteria` and `measures`; all other text stays.
+    With these paths, an executed notebook can be run again in its folder. A path is a text that
+    names something that exists in `cwd`, or `results_dir`, or one of the names between commas in
+    the parameters `criteria` and `measures`; all other text stays.
 
     >>> in_place('results_dir = "../results/mine/bm25"', Path("/home/me/notebooks"), Path("/home/me/results/mine"))
     'results_dir = "bm25"'

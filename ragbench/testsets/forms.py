@@ -22,9 +22,9 @@ A case, with every label of `Case` under its name there, or a name of another fo
     metadata: {okay_facts: [pip]}                            # gold facts that an answer may lack; the others are vital
 
 `evidence` counts characters of title and text as `Document.full_text` joins them. A quote is
-compared with the text there, found again where the document has changed, and dropped with a warning
-where it is gone. A quote alone is enough: `evidence: [{doc_id: setup_guide, quote: Use version 3}]`.
-It must be exactly once in its document (in all documents if none is named); white space may differ.
+compared with the text there, found again if the document has changed, and dropped with a warning if
+it is gone. A quote alone is enough: `evidence: [{doc_id: setup_guide, quote: Use version 3}]`. It
+must be exactly once in its document (in all documents if none is named); white space may differ.
 `corpus` names the documents as `load_corpus` takes them, relative to the file: a folder of texts, a
 corpus.jsonl, the name of a dataset. Lines of JSONL::
 

@@ -1,8 +1,8 @@
 """Reference answers in a BEIR folder: generated answers are put in, an answer that a person wrote or
 changed is never replaced.
 
-A generated answer carries the digest of its own text. A line is a person's if its text has another
-digest, if it has no digest, or if it has `"reviewed": true`.
+A generated answer is stored with the digest of its text. A line is a person's if its text has
+another digest, if it has no digest, or if it has `"reviewed": true`.
 """
 
 from collections.abc import Iterable, Mapping

@@ -10,9 +10,9 @@ def plot_decision(board: pd.DataFrame, measure: str, comparison: pd.DataFrame) -
     """Draw the difference of each configuration from the baseline in its interval, best first, next
     to its mean, the questions won and lost, the decision in words, latency and cost.
 
-    Marks are blue where a configuration is better and red where it is worse: filled by the safe
-    tier, light where that is likely. A grey mark is filled within the margin, and hollow where
-    nothing is decided. At most 30 configurations are drawn.
+    Marks are blue for a better configuration and red for a worse one: filled by the safe tier,
+    light by the likely tier. A grey mark is filled within the margin, and hollow if nothing is
+    decided. At most 30 configurations are drawn.
 
     Args:
         board: as from `Results.leaderboard`.
