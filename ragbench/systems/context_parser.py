@@ -173,6 +173,8 @@ def read_context(value: Any) -> Any:
     """
     if isinstance(value, list | tuple) and value and isinstance(value[0], float):
         value = (*value[1:], value[0])  # tantivy puts the score first
+    if isinstance(value, tuple) and len(value) == 2 and value[1] is None:
+        value = value[0]  # a pair with an empty score
     match value:
         case [hit, Real() as score]:
             context = read_context(hit)

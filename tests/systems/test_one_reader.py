@@ -280,6 +280,8 @@ def test_any_other_text_is_one_context(text: str) -> None:
         ([{"text": None, "score": 0.5}, {"id": "", "text": RAIL}], 1, 1),
         ([{}, RAIL], 1, 1),
         ([("", 0.5), (RAIL, 0.4)], 1, 1),
+        ([(RAIL, None), (MILL, 0.4)], 2, 0),
+        ([("", 0.5), (RAIL, None), (None, None)], 1, 2),
         ([{"page_content": "", "metadata": {}}, {"page_content": RAIL}], 1, 1),
         ([{"text": RAIL, "score": NAN}], 1, 1),
         ([{"text": RAIL, "score": math.inf}, {"text": MILL, "score": 0.1}], 2, 1),
