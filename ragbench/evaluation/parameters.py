@@ -199,7 +199,7 @@ def notebook_parameters(**types: type) -> dict[str, Any]:
     >>> notebook_parameters(k=int)
     {'k': 5}
     """
-    namespace = sys._getframe(1).f_globals  # of the notebook
+    namespace = _namespace_of_notebook()
     declared = namespace.get("__annotations__", {})
     known = _types_of_configuration()
     for name in EvaluationSpec.model_fields:
@@ -223,6 +223,18 @@ def notebook_parameters(**types: type) -> dict[str, Any]:
         )
     _show_texts_as_they_are()
     return {name: typed(name, namespace[name], kinds) for name, kinds in of_notebook.items()}
+
+
+def _namespace_of_notebook() -> dict[str, Any]:
+    """Return the global names of the code that called `notebook_parameters`.
+
+    The package's attribute of that name is a function of `ragbench.hints` around it, which explains
+    calls that do not fit; its frame lies between the two.
+    """
+    frame = sys._getframe(2)
+    while frame.f_globals.get("__name__") == "ragbench.hints" and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_globals
 
 
 def _types_of_configuration() -> dict[str, Sequence[type]]:
