@@ -16,6 +16,9 @@ from ragbench.sweep.sweep_folder import SweepFolder
 # of one run, with the process or the machine that it depends on; then it is taken to be the cause
 _MAX_LOSSES = 3
 
+# Between two looks at the runs: each look costs CPU, which a long wait on a busy machine adds up.
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 0.25
+
 
 class RunOutcomes(NamedTuple):
     """How runs ended: `failed` is name -> error. When the maximum cost was reached, `left` were not
@@ -39,6 +42,7 @@ def run_all(
     losses: Counter[str] = Counter()
     failed: dict[str, str] = {}
     budget = False
+    pause_s = _FIRST_PAUSE_S
     try:
         # Once the maximum is reached no other run is begun; those at work may finish from what
         # is stored.
@@ -52,7 +56,9 @@ def run_all(
                     shutil.copyfile(journal, jobs[name].results / JOURNAL)
                 executor.start(jobs[name])
                 running.append(name)
-            for outcome in executor.ended():
+            ended = executor.ended()
+            pause_s = _FIRST_PAUSE_S if ended else min(1.1 * pause_s, _LONGEST_PAUSE_S)
+            for outcome in ended:
                 running.remove(outcome.name)
                 losses[outcome.name] += outcome.lost
                 if outcome.lost and losses[outcome.name] < _MAX_LOSSES:
@@ -67,7 +73,7 @@ def run_all(
                     folder.keep(outcome.name)
                 progress.ended(outcome.name, outcome.seconds, outcome.error)
             progress.look_at([jobs[name].progress for name in running])
-            time.sleep(0.05)
+            time.sleep(pause_s)
     finally:
         progress.clear()
         executor.stop()
