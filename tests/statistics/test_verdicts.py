@@ -229,7 +229,7 @@ RATED = {"id": "1", "model_id": "m", "expert_annotations": scores(3)}
     [
         (
             [{"prompt": "x", "grade": 1}],
-            "fields found are 'prompt', 'grade', expected are those of Faith",
+            "fields found are 'prompt', 'grade', expected are the fields of Faith",
         ),
         ([], "fields found are none"),
         ([1], "fields found are none"),
