@@ -19,8 +19,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ragbench.errors import ConfigError, nearest, unknown
-from ragbench.extension import imported, object_name
+from ragbench.errors import ConfigError, check_known, nearest, unknown
+from ragbench.extension import check_call, imported, object_name
 from ragbench.files import bundled
 from ragbench.hints import Suggesting, suggesting
 from ragbench.types import Answer, Case
@@ -50,6 +50,14 @@ Function = Callable[[Case, Answer, Sequence[str]], "float | None"]
 contexts, which returns a value or None.
 """
 
+RankingFunction = Callable[[Sequence[str], Mapping[str, int]], "float | None"]
+"""A measure of one ranking: a function of the ids of the documents, best first, and of the grades of the
+judged documents by id, which returns a value or None.
+"""
+
+_OWN_LEVELS = {"answer": ("case", "answer", "contexts"), "document": ("ranking", "grades")}
+"""The level of a user's measure -> the arguments of its function."""
+
 
 @suggesting()
 @dataclass(frozen=True, slots=True)
@@ -58,9 +66,13 @@ class Measure(metaclass=Suggesting):
     name mark a part that varies, as in "nDCG@{k}".
 
     Your own measure is a name and a function, passed to `evaluate(..., measures=[...])`; from then
-    on its name can have a target. The function is called once per question that was answered without
-    failing, with the case, the answer and the texts of its context; it returns a number within
-    `bounds`, or None if there is nothing to score.
+    on its name can have a target. The function returns a number within `bounds`, or None if there
+    is nothing to score. By its `level` it is called with
+
+    - "answer": the case, the answer and the texts of its context, once per question that was
+      answered without failing;
+    - "document": the ids of the ranked documents, best first, and the grades of the judged documents
+      by id, once per question that has judgements. `score_run` takes such a measure, too.
 
     `perspective` is one of `PERSPECTIVES`, or "" for a measure that no evaluation reports; `level` is
     the subject of one value ("document", "span", "chunk", "context", "answer", "citation",
@@ -75,7 +87,7 @@ class Measure(metaclass=Suggesting):
     """
 
     name: str
-    function: Function | None = None
+    function: Function | RankingFunction | None = None
     _: KW_ONLY
     perspective: str = "own"
     level: str = "answer"
@@ -95,6 +107,7 @@ class Measure(metaclass=Suggesting):
                 f"the name of a measure is {self.name!r}; expected rb.Measure('answer_words', function)"
             )
         if self.function is not None:
+            _check_own(self)
             declare(self)
 
     @property
@@ -106,6 +119,35 @@ class Measure(metaclass=Suggesting):
             return None
         low, high = self.bounds
         return high if self.higher_is_better else low
+
+
+def _check_own(measure: Measure) -> None:
+    """Refuse a user's measure that could not be computed or shown.
+
+    Raises:
+        ConfigError: the function, level, perspective or bounds are invalid.
+    """
+    what = f"measure {measure.name!r}"
+    if not callable(measure.function):
+        raise ConfigError(f"{what}: its function is {measure.function!r}; expected a function")
+    check_known(f"level of {what}", _OWN_LEVELS, measure.level)
+    check_known(f"perspective of {what}", PERSPECTIVES, measure.perspective)
+    check_call(f"the function of {what}", measure.function, *_OWN_LEVELS[measure.level])
+    if not _are_bounds(measure.bounds):
+        raise ConfigError(
+            f"{what}: its bounds are {measure.bounds!r}; expected the lowest and the highest value, "
+            "such as (0, 1), or (0, None) for a measure without a highest value"
+        )
+
+
+def _are_bounds(bounds: Any) -> bool:
+    """Return True for a pair of numbers, the lower one first; None means unbounded."""
+    if not isinstance(bounds, tuple | list) or len(bounds) != 2:
+        return False
+    numbers = [number for number in bounds if number is not None]
+    if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
+        return False
+    return len(numbers) < 2 or numbers[0] < numbers[1]
 
 
 def _read() -> Iterator[Measure]:
@@ -123,9 +165,12 @@ def _read() -> Iterator[Measure]:
 
 _TABLE = tuple(_read())
 _RANKING = ("nDCG", "P", "R", "F1", "RR", "AP", "Success")
-_OF_DOCUMENTS = ("SetP", "SetR", "SetF", "RBP", "Judged")
 _TREC = re.compile(r"(ndcg_cut|map_cut|recall|P|success)[_.](\d+)", re.IGNORECASE)
 _OPTIONS = re.compile(r"\(([^()]*)\)")
+_DEFAULT_OPTIONS = ("rel=1", "p=0.8", "beta=1", "dcg='log2'")
+_OF_DOCUMENTS = {
+    measure.name.partition("@")[0] for measure in _TABLE if measure.level == "document"
+}
 _DOCUMENTS = tuple(measure for measure in _TABLE if measure.name.partition("@")[0] in _RANKING)
 
 _LEVELS = {  # level -> the label that defines relevance, and the ranked items
@@ -229,7 +274,8 @@ def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measu
     measure with the function's name.
 
     Raises:
-        ConfigError: a name is unknown, or names something that is not a measure.
+        ConfigError: a name is unknown, or names something that is not a measure; two measures of the
+            user have the same name.
     """
     items: list[str | Measure]
     if isinstance(given, str):
@@ -238,7 +284,14 @@ def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measu
         items = [given]
     else:
         items = list(given)
-    return tuple(_loaded(item) for item in items if item != "")
+    loaded: dict[str, Measure] = {}
+    for item in items:
+        if item == "":
+            continue
+        measure = _loaded(item)
+        if loaded.setdefault(measure.name, measure).function is not measure.function:
+            raise ConfigError(f"two measures are named {measure.name!r}; rename one of them")
+    return tuple(loaded.values())
 
 
 def _loaded(item: Any) -> Measure:
@@ -249,7 +302,7 @@ def _loaded(item: Any) -> Measure:
         ConfigError: the item is none of these.
     """
     if isinstance(item, Measure):
-        return item
+        return _computable(item)
     name = str(item).strip()
     registered = find_measure(name)
     if registered is not None:
@@ -259,7 +312,7 @@ def _loaded(item: Any) -> Measure:
             return measure_of(name)  # raises, with a suggestion
         item = imported(name, "measure")
         if isinstance(item, Measure):
-            return item
+            return _computable(item)
     if callable(item):
         first_line = (item.__doc__ or "").strip().partition("\n")[0]
         return Measure(object_name(item), item, meaning=first_line, source="user")
@@ -267,6 +320,19 @@ def _loaded(item: Any) -> Measure:
         f"{item!r} is not a measure; expected rb.Measure(name, function), or "
         "'package.module:attribute'"
     )
+
+
+def _computable(measure: Measure) -> Measure:
+    """Return a measure that ragbench knows, or that has a function.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if measure.function is None and find_measure(measure.name) is None:
+        raise ConfigError(
+            f"measure {measure.name!r} has no function; write rb.Measure({measure.name!r}, function)"
+        )
+    return measure
 
 
 def measures() -> pd.DataFrame:
@@ -391,8 +457,8 @@ def _with_options(name: str, options: str) -> Measure | None:
     base = _registered(name)
     if base is None or not is_ranking_measure(base.name):
         return None
-    parts = options.replace(" ", "").split(",")
-    others = [part for part in parts if part not in ("rel=1", "p=0.8", "beta=1")]
+    parts = options.replace(" ", "").replace('"', "'").split(",")
+    others = [part for part in parts if part not in _DEFAULT_OPTIONS]
     if not others:
         return base
     listed = ",".join(others)
@@ -502,7 +568,7 @@ def is_ranking_measure(name: str) -> bool:
     """
     measure = find_measure(name) if isinstance(name, str) else None
     head = _OPTIONS.sub("", measure.name.rpartition(":")[2]) if measure else ""
-    return head.partition("@")[0] in (*_RANKING, *_OF_DOCUMENTS)
+    return head.partition("@")[0] in _OF_DOCUMENTS
 
 
 def bounds_of(name: str) -> tuple[float | None, float | None]:

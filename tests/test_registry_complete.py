@@ -125,6 +125,7 @@ def emitted() -> set[str]:
     run = rb.retrieve(rb.make_retriever("bm25", chunks), DATA.queries, chunks)
     ranking = ["nDCG@5", "R@5", "RR", "Success@5", "P@5", "F1@5", "AP", "AP@5", "RR@5", "nDCG"]
     of_documents = ["SetP", "SetR", "SetF", "RBP", "RBP@5", "Judged", "Judged@5"]
+    of_documents += ["Rprec", "Bpref", "ERR", "ERR@5"]
     levels = [f"{level}{name}" for level in ("", "span:", "chunk:") for name in ranking]
     criteria = list(VERDICTS)
     judged = rb.judge(answers, criteria, judge, dataset=DATA, chunks=chunks)

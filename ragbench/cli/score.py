@@ -13,6 +13,7 @@ from ragbench import metrics, statistics
 from ragbench.cli.console import print_json
 from ragbench.cli.options import Json
 from ragbench.errors import check_known
+from ragbench.registry import load_measures
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,23 +38,28 @@ def score_command(
     Args:
         qrels: Judgements: a file of TREC or BEIR, or a dataset.
         runs: Runs in TREC's 6 columns, also .gz.
-        measure: As in ir_measures: nDCG@10,P(rel=2)@5,RBP(p=0.5),SetF,Judged@10.
+        measure: As in ir_measures: nDCG@10,P(rel=2)@5,RBP(p=0.5),SetF,Judged@10;
+            and measures of your own: package.module:attribute.
         baseline: The run with which the others are compared; default: the first.
         split: Of a dataset.
 
     Example: ragbench score qrels.txt bm25.run dense.run --measure nDCG@10,AP
     """
-    from ragbench.metrics.retrieval import one_of_each, parse_measures
+    from ragbench.metrics.retrieval import one_of_each, parse_measure
     from ragbench.testsets.loader import load_dataset
 
     names = _names_of_runs(runs)
     first = baseline or names[0]
     check_known("run", names, first)
     # A comma in parentheses is part of a name.
-    named_measures = [str(name) for name in parse_measures(re.split(r",(?![^()]*\))", measure))]
+    named_measures: list[str] = []
+    for text in re.split(r",(?![^()]*\))", measure):
+        [loaded] = load_measures([text])
+        named_measures.append(loaded.name if loaded.function else str(parse_measure(text)))
+    named_measures = list(dict.fromkeys(named_measures))
     added_measures = []
     for name in named_measures:
-        fraction_judged = name.replace("nDCG", "Judged")
+        fraction_judged = re.sub(r"nDCG(\([^()]*\))?", "Judged", name)
         if name.startswith("nDCG") and fraction_judged not in named_measures:
             added_measures.append(fraction_judged)
     rankings = {name: metrics.read_run(path) for name, path in zip(names, runs, strict=True)}

@@ -2,11 +2,13 @@
 
 import math
 import re
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
 
+from ragbench.errors import DataError, DataWarning
 from ragbench.evaluation.output import SystemOutput
 from ragbench.evaluation.prepared import EvaluationPlan
 from ragbench.evaluation.records import (
@@ -34,7 +36,7 @@ from ragbench.metrics.retrieval import (
 from ragbench.metrics.safety.secrets import missing_extra
 from ragbench.metrics.system_outcomes import LABELS, is_latency_measure, score_pipeline
 from ragbench.metrics.tidy import answer_language, score_frame
-from ragbench.registry import BUDGETS, KS, is_ranking_measure, measure_of
+from ragbench.registry import BUDGETS, KS, Measure, is_ranking_measure, measure_of
 from ragbench.retrieval.embedders import knows
 from ragbench.systems import CONTEXT_FIELDS
 from ragbench.types import Case, Dataset, Embedder
@@ -370,6 +372,41 @@ def _judge(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
     return Measurement(score_judgements(judgements), warning=warning, reason=warning)
 
 
+def _own(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
+    """Measure what the user defined; a measure that fails is unscored, since the answers are paid for.
+
+    The reason states which measures have no value, and why.
+    """
+    frames = []
+    reasons = []
+    for measure in plan.measures:
+        try:
+            scores = score_own(
+                output.dataset, output.answers, [measure], output.texts, output.documents
+            )
+        except DataError as exc:
+            reasons.append(f"{exc}; the measure is unscored")
+            continue
+        frames.append(scores)
+        if scores["value"].isna().all():
+            reasons.append(_without_value(measure, output))
+    for reason in reasons:
+        warnings.warn(reason, DataWarning, stacklevel=2)
+    problems = "; ".join(reasons)
+    scores = pd.concat(frames, ignore_index=True) if frames else score_frame(())
+    return Measurement(scores, warning=problems, reason=problems)
+
+
+def _without_value(measure: Measure, output: SystemOutput) -> str:
+    """Return why a user's measure has no value for any question."""
+    if measure.level == "document" and not any(output.dataset.qrels.values()):
+        return f"{measure.name} has no value: no question names a relevant document"
+    n_answered = sum(not answer.failed for answer in output.answers)
+    if measure.level == "answer" and not n_answered:
+        return f"{measure.name} has no value: no answer to score"
+    return f"{measure.name} has no value: its function returned None for every question"
+
+
 class PerspectiveKind(NamedTuple):
     """One way of looking at a system: its needs of a system's output, and its measures.
 
@@ -440,12 +477,7 @@ KINDS = {
         ),
         PerspectiveKind("safety", _safety, of_samples=True),
         PerspectiveKind("judge", _judge, ("answers",), of_answers=True),
-        PerspectiveKind(
-            "own",
-            lambda plan, output: Measurement(
-                score_own(output.dataset, output.answers, plan.measures, output.texts)
-            ),
-        ),
+        PerspectiveKind("own", _own),
     )
 }
 """Every perspective that is measured, in the order of a report."""

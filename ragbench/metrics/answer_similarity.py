@@ -10,9 +10,9 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
 from functools import lru_cache
-from itertools import chain, pairwise, product
+from itertools import chain, pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,8 @@ from ragbench.array_types import Floats
 from ragbench.errors import DataError
 from ragbench.folding import folded
 from ragbench.language import SPACED, UNSPACED, WORD, Language, detect_language
+from ragbench.metrics.own_measures import own_value
+from ragbench.metrics.retrieval import one_of_each, ranking
 from ragbench.metrics.tidy import (
     answer_language,
     answered_cases,
@@ -37,7 +39,7 @@ from ragbench.metrics.tidy import (
 )
 from ragbench.registry import Measure
 from ragbench.retrieval.embedders import knows, load_embedder
-from ragbench.types import Answer, Chunk, Dataset, Embedder, Judgement
+from ragbench.types import Answer, Chunk, Dataset, Embedder, Judgement, Run
 
 _GROUPED = r"\d{1,3}(?:,\d{3})+(?!\d)|\d{1,2}(?:,\d{2}){1,8},\d{3}(?!\d)"  # also as in India
 _NUMBER = rf"(?:(?<!\w)[-\u2212])?(?:(?:{_GROUPED})(?:\.\d+)*|\d+(?:\.\d+)*)"
@@ -483,12 +485,14 @@ def score_own(
     answers: Sequence[Answer],
     measures: Sequence[Measure],
     chunks: Sequence[Chunk] = (),
+    documents: Run | None = None,
 ) -> pd.DataFrame:
-    """Score answers by measures of a user: columns query_id, measure, value; by measure, then in
-    the order of cases.
+    """Score answers and rankings by measures of a user: columns query_id, measure, value; by
+    measure, then in the order of cases.
 
-    Unscored (NaN) is a question without an answer, one whose answer failed, and one for which the
-    function returns None.
+    `documents` ranks documents, for the measures of the level "document". Unscored
+    (NaN) is a question without an answer (of that level: without judgements), one whose answer
+    failed, and one for which the function returns None.
 
     >>> from ragbench.types import Answer, Case, Dataset
     >>> words = Measure("answer_words", lambda case, answer, contexts: len(answer.text.split()), bounds=(0, None))
@@ -502,35 +506,20 @@ def score_own(
     """
     usable = usable_cases(dataset, answers)
     texts = context_texts([answer for _, answer in usable], chunks)
-    rows: dict[str, dict[str, float]] = {case.query_id: {} for case, _ in usable}
-    for measure, (case, answer) in product(measures, usable):
-        if measure.function is not None:
-            try:
-                value = measure.function(case, answer, texts[case.query_id])
-            except Exception as exc:
-                raise DataError(
-                    f"{measure.name} failed at query {case.query_id!r}: {type(exc).__name__}: {exc}"
-                ) from exc
+    judged = one_of_each(dataset, dataset.qrels)
+    ranked = one_of_each(dataset, documents or {})
+    rows: dict[str, dict[str, float]] = {case.query_id: {} for case in dataset.cases}
+    for measure in measures:
+        arguments: dict[str, tuple[Any, ...]] = {}
+        if measure.level == "document":
+            for query_id, grades in judged.items():
+                if grades and query_id in rows:
+                    arguments[query_id] = (ranking(ranked.get(query_id, {})), grades)
+        else:
+            for case, answer in usable:
+                arguments[case.query_id] = (case, answer, texts[case.query_id])
+        for query_id, values in arguments.items():
+            value = own_value(measure, query_id, *values)
             if value is not None:
-                rows[case.query_id][measure.name] = _bounded(measure, case.query_id, value)
+                rows[query_id][measure.name] = value
     return tidy_cases(dataset.cases, [measure.name for measure in measures], rows)
-
-
-def _bounded(measure: Measure, query_id: str, value: object) -> float:
-    """Return the value of a user's measure as a number; NaN is allowed.
-
-    Raises:
-        DataError: it is not a number, or infinite, or outside of the measure's bounds.
-    """
-    low, high = measure.bounds
-    number = math.inf  # refused below, if the value is not a number
-    with suppress(TypeError, ValueError):
-        number = float(value)  # type: ignore[arg-type]
-    is_below = low is not None and number < low
-    is_above = high is not None and number > high
-    if is_below or is_above or math.isinf(number):
-        raise DataError(
-            f"{measure.name} is {value!r} at query {query_id!r}; expected a number "
-            f"within {measure.bounds}, or None"
-        )
-    return number

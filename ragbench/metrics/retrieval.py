@@ -1,12 +1,12 @@
-"""Measures of a ranking: nDCG, P, R, F1, RR, AP, Success, SetP, SetR, SetF, RBP and Judged, as
-trec_eval has them.
+"""Measures of a ranking: nDCG, P, R, F1, RR, AP, Success, SetP, SetR, SetF, RBP, Judged, Rprec and Bpref
+as trec_eval has them, and ERR and nDCG(dcg='exp-log2') as gdeval.
 
 Measures are named as in ir_measures: a name, and the depth after an @ ("nDCG@10", "R@5", "RR");
 "P(rel=2)@5" counts documents of grade 2 or more as relevant. All are in [0, 1], higher is better.
 The rules are trec_eval's:
 
 - a document is relevant if its grade is 1 or more (or `rel`); nDCG takes the grade itself as gain,
-  discounted by log2(rank + 1);
+  discounted by log2(rank + 1), or 2^grade - 1 with dcg='exp-log2';
 - a ranking is ordered by score in single precision, equal scores by document id, descending
   (ir_measures orders them ascending for RR@k and Judged@k, so that these differ where scores tie);
 - every judged query counts: one that is missing from the run scores 0, an unjudged query is left
@@ -25,6 +25,8 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -36,9 +38,16 @@ from ragbench.array_types import Bools, Floats, Ints
 from ragbench.errors import ConfigError, DataError, DataWarning, unknown_chunk
 from ragbench.hints import explaining_calls
 from ragbench.metrics.dict_runs import JudgedRanks, falling, ranks_of_dicts, single_precision
-from ragbench.metrics.tidy import tidy
+from ragbench.metrics.own_measures import own_value
+from ragbench.metrics.tidy import TidyScores, tidy
 from ragbench.metrics.trec import refuse_duplicates, to_frame
-from ragbench.registry import KS, is_ranking_measure, measure_of
+from ragbench.registry import (
+    KS,
+    Measure,
+    is_ranking_measure,
+    load_measures,
+    measure_of,
+)
 from ragbench.types import Chunk, Dataset, Qrels, Run, chunks_by_id, same_form
 
 FAMILIES = ("nDCG", "P", "R", "F1", "RR", "AP", "Success")
@@ -49,10 +58,14 @@ DEFAULT_MEASURES: tuple[str, ...] = (*(f"{name}@{k}" for name in FAMILIES for k 
 _OPTIONS = {
     "SetF": ("rel", "beta"),
     "RBP": ("rel", "p"),
-    "nDCG": (),
+    "nDCG": ("dcg",),
     "Judged": (),
+    "ERR": (),
 }  # of the others: rel
-_DEFAULTS = {"beta": 1.0, "p": 0.8}
+_DEFAULTS = {"beta": 1.0, "p": 0.8, "dcg": 0.0}
+_EXAMPLES = {"rel": "2", "beta": "0.5", "p": "0.5", "dcg": "'exp-log2'"}
+_GAINS = {"log2": 0.0, "exp-log2": 1.0}
+"""Gain of nDCG in ir_measures -> `RankingMeasure.option`: the grade, or 2^grade - 1."""
 _FORM = re.compile(r"(\w+)(?:\((.*)\))?(?:@(\d+))?")
 
 
@@ -62,8 +75,8 @@ Number = TypeVar("Number", int, float)
 class RankingMeasure(NamedTuple):
     """A measure and its depth; `cutoff` None means the whole ranking.
 
-    Documents of the grade `rel` or more are relevant; `option` is the persistence p of RBP, or beta
-    of SetF.
+    Documents of the grade `rel` or more are relevant; `option` is the persistence p of RBP, beta of
+    SetF, or 1 for nDCG with exponential gain.
     """
 
     name: str
@@ -73,11 +86,10 @@ class RankingMeasure(NamedTuple):
 
     def __str__(self) -> str:
         names = [f"rel={self.rel}"] if self.rel != 1 else []
-        names += [
-            f"{key}={self.option:g}"
-            for key in _OPTIONS.get(self.name, ())[1:]
-            if self.option != _DEFAULTS[key]
-        ]
+        for key in _OPTIONS.get(self.name, ()):
+            if key == "rel" or self.option == _DEFAULTS[key]:
+                continue
+            names.append("dcg='exp-log2'" if key == "dcg" else f"{key}={self.option:g}")
         options = f"({','.join(names)})" if names else ""
         depth = "" if self.cutoff is None else f"@{self.cutoff}"
         return f"{self.name}{options}{depth}"
@@ -88,6 +100,8 @@ def parse_measure(text: str) -> RankingMeasure:
 
     >>> parse_measure("nDCG@10").cutoff
     10
+    >>> str(parse_measure('ndcg(dcg="exp-log2")@10'))
+    "nDCG(dcg='exp-log2')@10"
     >>> str(parse_measure("Hit Rate@5")), str(parse_measure("P(rel=2)@5")), str(parse_measure("RBP(rel=1, p=0.5)"))
     ('Success@5', 'P(rel=2)@5', 'RBP(p=0.5)')
 
@@ -106,20 +120,28 @@ def parse_measure(text: str) -> RankingMeasure:
     values = {key: _DEFAULTS.get(key, 1.0) for key in keys}
     for option in options.split(",") if options else ():
         key, _, value = option.partition("=")
-        try:
-            values[key] = int(value) if key == "rel" else float(value)
-        except ValueError:
-            values[key] = 0
-        if key not in keys or values[key] <= 0 or (key == "p" and values[key] >= 1):
-            takes = (
-                ", ".join(f"{key}={'2' if key == 'rel' else '0.5'}" for key in keys) or "nothing"
-            )
+        number = _option_value(key, value) if key in keys else None
+        if number is None:
+            takes = ", ".join(f"{key}={_EXAMPLES[key]}" for key in keys) or "nothing"
             raise ConfigError(
                 f"measure {text!r}: in parentheses {name} takes {takes}, as in 'P(rel=2)@5'"
             )
+        values[key] = number
     return RankingMeasure(
         name, int(depth) if depth else None, int(values.pop("rel", 1)), *values.values()
     )
+
+
+def _option_value(key: str, text: str) -> float | None:
+    """Return the number of an option in the name of a measure; None if it is invalid."""
+    if key == "dcg":
+        return _GAINS.get(text.strip("'\""))
+    try:
+        number = int(text) if key == "rel" else float(text)
+    except ValueError:
+        return None
+    is_too_high = key == "p" and number >= 1
+    return None if number <= 0 or is_too_high else number
 
 
 def parse_measures(texts: Sequence[str]) -> list[RankingMeasure]:
@@ -214,11 +236,14 @@ def _table(
     query, grade = judged.judged_query[order], judged.judged_grade[order]
     best = _Hits(query, np.arange(len(query)) - np.searchsorted(query, query), grade)
     table = np.empty((len(measures), n))
-    hits = best if ideal else _Hits(judged.query, judged.rank, judged.grade)
+    ranked = _Hits(judged.query, judged.rank, judged.grade)
     for row, measure in enumerate(measures):
         relevant = best.where(best.grade >= measure.rel)
-        ranked = (relevant, _count(relevant, n)) if ideal else (hits, judged.sizes)
-        table[row] = _values(measure, *ranked, relevant)
+        if ideal:
+            documents = JudgedDocuments(measure, n, relevant, _count(relevant, n), relevant, best)
+        else:
+            documents = JudgedDocuments(measure, n, ranked, judged.sizes, relevant, best)
+        table[row] = _FORMULAS[measure.name](documents)
     table[:, np.bincount(judged.judged_query, minlength=n) == 0] = np.nan
     return table
 
@@ -252,45 +277,163 @@ def _ranks(data: JudgedRun) -> Ints:
     return ranks
 
 
-def _values(measure: RankingMeasure, hits: _Hits, sizes: Ints, relevant: _Hits) -> Floats:
-    """Return the value of each query: `sizes` is the length of its ranking, `relevant` its
-    documents, best first.
+@dataclass(frozen=True, eq=False)
+class JudgedDocuments:
+    """The judged documents of all rankings, as a formula needs them: `hits` are those in the rankings,
+    whose lengths are `sizes`; `relevant` are all relevant ones and `best` all judged ones, in the
+    ideal order.
     """
-    name = measure.name
-    k = measure.cutoff
-    n = len(sizes)
-    if name == "Judged":
-        n_read = sizes if k is None else np.minimum(sizes, k)
-        return _divide(_count(hits.first(k), n), n_read)
-    seen = hits.where(hits.grade >= measure.rel).first(k)
-    n_seen = _count(seen, n)
-    n_relevant = _count(relevant, n)
-    precision = _divide(n_seen, sizes if k is None else np.full(n, k))
-    recall = _divide(n_seen, n_relevant)
-    first_of_query = np.searchsorted(seen.query, seen.query)
-    nth = np.arange(len(seen.query)) - first_of_query  # relevant documents ranked above, per hit
-    match name:
-        case "nDCG":
-            return _divide(_dcg(seen, n), _dcg(relevant.first(k), n))
-        case "P" | "SetP":
-            return precision
-        case "R" | "SetR":
-            return recall
-        case "F1" | "SetF":
-            beta = measure.option if name == "SetF" else 1
-            return _divide((1 + beta) * precision * recall, beta * precision + recall)
-        case "Success":
-            return np.minimum(n_seen, 1.0)
-        case "RR":
-            return _sums(seen, (nth == 0) / (seen.rank + 1), n)
-        case "AP":
-            return _divide(_sums(seen, (nth + 1) / (seen.rank + 1), n), n_relevant)
-    p = measure.option
-    return _sums(seen, _by_rank(seen, lambda rank: (1 - p) * p**rank), n)
+
+    measure: RankingMeasure
+    n: int
+    hits: _Hits
+    sizes: Ints
+    relevant: _Hits
+    best: _Hits
+
+    @cached_property
+    def depths(self) -> Ints:
+        """Return the number of documents that count in each ranking: the depth of the measure, else the
+        length of the ranking.
+        """
+        cutoff = self.measure.cutoff
+        return self.sizes if cutoff is None else np.full(self.n, cutoff)
+
+    @cached_property
+    def seen(self) -> _Hits:
+        """Return the relevant documents within the depth of the measure."""
+        return self.hits.where(self.hits.grade >= self.measure.rel).first(self.measure.cutoff)
+
+    @cached_property
+    def n_relevant(self) -> Ints:
+        return _count(self.relevant, self.n)
+
+    @cached_property
+    def precision(self) -> Floats:
+        return _divide(_count(self.seen, self.n), self.depths)
+
+    @cached_property
+    def recall(self) -> Floats:
+        return _divide(_count(self.seen, self.n), self.n_relevant)
 
 
-def _dcg(hits: _Hits, n: int) -> Floats:
-    return _sums(hits, hits.grade / _by_rank(hits, lambda rank: math.log2(rank + 2)), n)
+def _ndcg(judged: JudgedDocuments) -> Floats:
+    ideal = judged.relevant.first(judged.measure.cutoff)
+    is_exponential = judged.measure.option == 1
+    return _divide(
+        _dcg(judged.seen, judged.n, is_exponential), _dcg(ideal, judged.n, is_exponential)
+    )
+
+
+def _f_measure(judged: JudgedDocuments) -> Floats:
+    beta = judged.measure.option if judged.measure.name == "SetF" else 1
+    precision, recall = judged.precision, judged.recall
+    return _divide((1 + beta) * precision * recall, beta * precision + recall)
+
+
+def _success(judged: JudgedDocuments) -> Floats:
+    return np.minimum(_count(judged.seen, judged.n), 1.0)
+
+
+def _reciprocal_rank(judged: JudgedDocuments) -> Floats:
+    seen = judged.seen
+    return _sums(seen, (_nth(seen) == 0) / (seen.rank + 1), judged.n)
+
+
+def _average_precision(judged: JudgedDocuments) -> Floats:
+    seen = judged.seen
+    return _divide(_sums(seen, (_nth(seen) + 1) / (seen.rank + 1), judged.n), judged.n_relevant)
+
+
+def _rank_biased_precision(judged: JudgedDocuments) -> Floats:
+    p = judged.measure.option
+    seen = judged.seen
+    return _sums(seen, _by_rank(seen, lambda rank: (1 - p) * p**rank), judged.n)
+
+
+def _fraction_judged(judged: JudgedDocuments) -> Floats:
+    n_read = judged.sizes
+    if judged.measure.cutoff is not None:
+        n_read = np.minimum(n_read, judged.measure.cutoff)
+    return _divide(_count(judged.hits.first(judged.measure.cutoff), judged.n), n_read)
+
+
+def _r_precision(judged: JudgedDocuments) -> Floats:
+    n_relevant = judged.n_relevant
+    in_front = judged.seen.where(judged.seen.rank < n_relevant[judged.seen.query])
+    return _divide(_count(in_front, judged.n), n_relevant)
+
+
+def _binary_preference(judged: JudgedDocuments) -> Floats:
+    """Compute Bpref as trec_eval: judged documents alone, a relevant one loses by the fraction of
+    not relevant ones above it.
+    """
+    rel = judged.measure.rel
+    not_relevant = judged.best.where((judged.best.grade >= 0) & (judged.best.grade < rel))
+    n_relevant = judged.n_relevant
+    limit = np.minimum(_count(not_relevant, judged.n), n_relevant)
+    counted = judged.hits.where(judged.hits.grade >= 0)
+    is_relevant = counted.grade >= rel
+    n_above = _running_count(counted.query, ~is_relevant)[is_relevant]
+    seen = counted.where(is_relevant)
+    lost = _divide(np.minimum(n_above, n_relevant[seen.query]), limit[seen.query])
+    return _divide(_sums(seen, 1 - lost, judged.n), n_relevant)
+
+
+def _running_count(query: Ints, counts: Bools) -> Ints:
+    """Return for each row how many rows of its query up to it count; rows are ordered by query."""
+    total = np.cumsum(counts)
+    before = np.concatenate([[0], total])[np.searchsorted(query, query)]
+    running: Ints = total - before
+    return running
+
+
+def _expected_reciprocal_rank(judged: JudgedDocuments) -> Floats:
+    """Compute ERR as gdeval: a document of grade g satisfies with probability (2^g - 1) / 16."""
+    seen = judged.hits.where(judged.hits.grade > 0).first(judged.measure.cutoff)
+    values = np.zeros(judged.n)
+    still_reading = np.ones(judged.n)
+    for query, rank, grade in zip(
+        seen.query.tolist(), seen.rank.tolist(), seen.grade.tolist(), strict=True
+    ):
+        satisfied = min(1.0, (2**grade - 1) / 2**_HIGHEST_GRADE)
+        values[query] += still_reading[query] * satisfied / (rank + 1)
+        still_reading[query] *= 1 - satisfied
+    return values
+
+
+_HIGHEST_GRADE = 4
+"""The grade from which on ERR takes a document as all but certain to satisfy, as in gdeval."""
+
+_FORMULAS: dict[str, Callable[[JudgedDocuments], Floats]] = {
+    "nDCG": _ndcg,
+    "P": lambda judged: judged.precision,
+    "R": lambda judged: judged.recall,
+    "F1": _f_measure,
+    "RR": _reciprocal_rank,
+    "AP": _average_precision,
+    "Success": _success,
+    "SetP": lambda judged: judged.precision,
+    "SetR": lambda judged: judged.recall,
+    "SetF": _f_measure,
+    "RBP": _rank_biased_precision,
+    "Judged": _fraction_judged,
+    "Rprec": _r_precision,
+    "Bpref": _binary_preference,
+    "ERR": _expected_reciprocal_rank,
+}
+"""The formula of each measure of rankings in measures.toml. A new one needs a line in both places."""
+
+
+def _nth(hits: _Hits) -> Ints:
+    """Return how many of these documents are ranked above each in its query."""
+    nth: Ints = np.arange(len(hits.query)) - np.searchsorted(hits.query, hits.query)
+    return nth
+
+
+def _dcg(hits: _Hits, n: int, is_exponential: bool) -> Floats:
+    gain = 2.0**hits.grade - 1 if is_exponential else hits.grade
+    return _sums(hits, gain / _by_rank(hits, lambda rank: math.log2(rank + 2)), n)
 
 
 def _by_rank(hits: _Hits, function: Callable[[int], float]) -> Floats:
@@ -337,7 +480,7 @@ _GRADES = (0, 1, 2, 3, 4)  # of nearly all judgements
 def score_run(
     qrels: Qrels | pd.DataFrame | str | Path,
     run: Run | pd.DataFrame | str | Path,
-    measures: str | Sequence[str] = DEFAULT_MEASURES,
+    measures: str | Measure | Sequence[str | Measure] = DEFAULT_MEASURES,
 ) -> pd.DataFrame:
     """Score a ranking of documents: columns query_id, measure, value; by measure, then by query in
     the order of qrels.
@@ -354,7 +497,8 @@ def score_run(
             docno, label), an object of ranx.
         run: {query_id: {doc_id: score}}, or a DataFrame with the columns query_id, doc_id, score;
             or as `read_run`.
-        measures: names as in ir_measures, e.g. ["nDCG@10", "P(rel=2)@5", "Judged@10"]. Default:
+        measures: names as in ir_measures, e.g. ["nDCG@10", "P(rel=2)@5", "Judged@10"], and your own
+            of the level "document" (`rb.Measure`, "package.module:attribute"). Default:
             nDCG, P, R, F1, RR, AP and Success at 1, 3, 5 and 10, and RR and AP of the whole
             ranking.
 
@@ -364,11 +508,70 @@ def score_run(
     1       q1      RR    0.5
 
     Raises:
-        ConfigError: a measure is not known.
-        DataError: wrong columns, ids that are not text, a score or grade that is not a number, a
-            repeated row.
+        ConfigError: a measure is not known, or scores answers.
+        DataError: a measure of the user fails; wrong columns, ids that are not text, a score or
+            grade that is not a number, a repeated row.
     """
-    parsed = parse_measures(measures)
+    named, own = _named_and_own(measures)
+    frames = []
+    if named or not own:
+        frames.append(_score_named(qrels, run, parse_measures(named)))
+    if own:
+        frames.append(_score_own(qrels, run, own))
+    if len(frames) == 1:
+        return frames[0]
+    return TidyScores(pd.concat(frames, ignore_index=True))
+
+
+def _named_and_own(measures: Any) -> tuple[Any, list[Measure]]:
+    """Return the measures of ragbench by their names, and those of the user.
+
+    Raises:
+        ConfigError: a measure of the user scores answers, or cannot be loaded.
+    """
+    if isinstance(measures, str | Measure) or callable(measures):
+        measures = [measures]
+    if not isinstance(measures, Iterable):
+        return measures, []  # parsing them raises
+    named: list[Any] = []
+    own: list[Measure] = []
+    for item in measures:
+        [measure] = load_measures([item])
+        if measure.function is None:
+            named.append(item if isinstance(item, str) else measure.name)
+        elif measure.level == "document":
+            own.append(measure)
+        else:
+            raise ConfigError(
+                f"measure {measure.name!r} scores answers, and there is only a ranking; name it in "
+                f"rb.evaluate(data, system, measures=[...]), or define it with level='document'"
+            )
+    return named, own
+
+
+def _score_own(qrels: Any, run: Any, measures: Sequence[Measure]) -> pd.DataFrame:
+    """Score a ranking by measures of the user, as `score_run`."""
+    judged, ranked = to_frame(qrels, int), to_frame(run, float)
+    query_ids = _joined(qrels, judged, ranked).query_ids
+    grades_of: Qrels = {query_id: {} for query_id in query_ids}
+    for query_id, doc_id, grade in judged.itertuples(index=False):
+        grades_of[query_id][doc_id] = int(grade)
+    scores_of: Run = {query_id: {} for query_id in query_ids}
+    for query_id, doc_id, score in ranked.itertuples(index=False):
+        if query_id in scores_of:
+            scores_of[query_id][doc_id] = float(score)
+    values = np.full((len(measures), len(query_ids)), np.nan)
+    for row, measure in enumerate(measures):
+        for column, query_id in enumerate(query_ids):
+            if not grades_of[query_id]:
+                continue
+            value = own_value(measure, query_id, ranking(scores_of[query_id]), grades_of[query_id])
+            values[row, column] = math.nan if value is None else value
+    return tidy(query_ids, [measure.name for measure in measures], values)
+
+
+def _score_named(qrels: Any, run: Any, parsed: Sequence[RankingMeasure]) -> pd.DataFrame:
+    """Score a ranking by ragbench's measures, as `score_run`."""
     names = [str(measure) for measure in parsed]
     ranks = ranks_of_dicts(qrels, run)
     if ranks is not None:

@@ -214,5 +214,5 @@ def test_measures_of_a_user_may_have_every_value_within_their_bounds() -> None:
 
     assert [value(number) for number in (0, 0.5, 1)] == [0, 0.5, 1]
     for number in (-0.1, 1.1):
-        with pytest.raises(DataError, match=f"own is {number} .*within"):
+        with pytest.raises(DataError, match=f"own is {number} .*a number from 0 to 1"):
             value(number)

@@ -37,6 +37,8 @@ TREC_NAMES = {
     "nDCG": "ndcg",
     "RR": "recip_rank",
     "AP": "map",
+    "Rprec": "Rprec",
+    "Bpref": "bpref",
 }
 
 
@@ -224,6 +226,29 @@ def test_every_measure_equals_pytrec_eval_to_the_last_digit(qrels: Qrels, run: R
             m: without_nan(dict(zip(g["query_id"], g["value"], strict=True)))
             for m, g in table.groupby("measure")
         } == expected
+
+
+def test_gains_of_gdeval_by_hand() -> None:
+    # ranking x a y b c, grades a 2, b 1; z 1 is not found
+    gain = 3 / math.log2(3) + 1 / math.log2(5)
+    ideal = 3 + 1 / math.log2(3) + 1 / math.log2(4)
+    assert one("nDCG(dcg='exp-log2')@10", GRADES, SCORES) == pytest.approx(gain / ideal)
+    assert one("nDCG(dcg='exp-log2')@2", GRADES, SCORES) == pytest.approx(
+        3 / math.log2(3) / (3 + 1 / math.log2(3))
+    )
+    assert one("ERR@10", GRADES, SCORES) == pytest.approx(3 / 16 / 2 + 13 / 16 * 1 / 16 / 4)
+    assert one("ERR@2", GRADES, SCORES) == pytest.approx(3 / 16 / 2)
+    best = ceilings({"q": GRADES}, ["ERR@10", "Bpref", "Rprec", "nDCG(dcg='exp-log2')@10"])
+    values = best.set_index("measure")["value"]
+    assert values["ERR@10"] == pytest.approx(3 / 16 + 13 / 16 / 16 / 2 + 13 / 16 * 15 / 16 / 16 / 3)
+    assert values.drop("ERR@10").tolist() == [1.0, 1.0, 1.0]
+
+
+def test_bpref_and_rprec_by_hand() -> None:
+    # three relevant, one judged not relevant, which is ranked above a and b
+    assert one("Rprec", GRADES, SCORES) == pytest.approx(1 / 3)
+    assert one("Bpref", GRADES, SCORES) == 0.0
+    assert one("Bpref", {**GRADES, "n": 0}, SCORES) == pytest.approx(2 * (1 - 1 / 2) / 3)
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)

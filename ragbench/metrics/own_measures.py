@@ -1,0 +1,45 @@
+"""The value of a user's measure for one question."""
+
+import math
+from contextlib import suppress
+from typing import Any
+
+from ragbench.errors import DataError
+from ragbench.registry import Measure
+
+
+def own_value(measure: Measure, query_id: str, *arguments: Any) -> float | None:
+    """Return the value of a user's measure; None where there is nothing to score.
+
+    Raises:
+        DataError: its function fails, or returns something else than a number within its bounds or
+            None.
+    """
+    function: Any = measure.function
+    try:
+        value = function(*arguments)
+    except Exception as exc:
+        raise DataError(
+            f"{measure.name} failed at query {query_id!r}: {type(exc).__name__}: {exc}"
+        ) from exc
+    if value is None:
+        return None
+    low, high = measure.bounds
+    number = math.nan
+    if not isinstance(value, str):
+        with suppress(TypeError, ValueError):
+            number = float(value)
+    is_below, is_above = low is not None and number < low, high is not None and number > high
+    if is_below or is_above or not math.isfinite(number):
+        expected = "a number"
+        if low is not None and high is not None:
+            expected = f"a number from {low:g} to {high:g}"
+        elif low is not None:
+            expected = f"a number of {low:g} or more"
+        elif high is not None:
+            expected = f"a number of {high:g} or less"
+        raise DataError(
+            f"{measure.name} is {value!r} at query {query_id!r}; expected {expected}, or None where "
+            "there is nothing to score (bounds=(0, None) allows any number from 0)"
+        )
+    return number
