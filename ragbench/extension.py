@@ -5,10 +5,11 @@ Wherever ragbench accepts the name of a built-in object, it accepts such a name 
 notebooks and commands. The module is imported when it is named, and never otherwise.
 """
 
+import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
@@ -160,3 +161,50 @@ def object_name(given: object) -> str:
     if isinstance(name, str):
         return name
     return str(getattr(given, "__name__", type(given).__name__))
+
+
+def takes(function: Callable[..., Any], *arguments: str, options: Sequence[str] = ()) -> bool:
+    """Return True if a function can be called with that many arguments and options of these names;
+    also for a function whose parameters Python does not know.
+
+    >>> takes(lambda case, answer: 1, "case", "answer"), takes(lambda case: 1, "case", "answer")
+    (True, False)
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some functions written in C have none
+        return True
+    try:
+        signature.bind(*arguments, **dict.fromkeys(options))
+    except TypeError:
+        return False
+    return True
+
+
+def check_call(
+    what: str, function: Callable[..., Any], *arguments: str, options: Sequence[str] = ()
+) -> None:
+    """Refuse a user's function that cannot be called as ragbench calls it, before anything is asked.
+
+    Args:
+        what: the function in the words of a message, such as "the function of measure 'words'".
+        function: a function, class or object with `__call__`.
+        arguments: names of the positional arguments.
+        options: names of the keyword arguments.
+
+    >>> check_call("the function of measure 'words'", lambda answer: 1, "case", "answer", "contexts")
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: the function of measure 'words' takes (answer); it is called with (case, answer, \
+contexts): give it these parameters
+
+    Raises:
+        ConfigError: its parameters do not fit.
+    """
+    if not takes(function, *arguments, options=options):
+        expected = ", ".join([*arguments, *(f"{name}=..." for name in options)])
+        signature = inspect.signature(function)
+        names = [each.replace(annotation=each.empty) for each in signature.parameters.values()]
+        taken = signature.replace(parameters=names, return_annotation=signature.empty)
+        raise ConfigError(
+            f"{what} takes {taken}; it is called with ({expected}): give it these parameters"
+        )

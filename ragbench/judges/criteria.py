@@ -4,6 +4,7 @@ import math
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -257,37 +258,61 @@ def _warn_of_unscored(judgements: Sequence[Judgement]) -> None:
 
 
 def _computed(criterion: Criterion, case: Case, answer: Answer, material: Material) -> Judgement:
-    """Return the judgement of a criterion that is a function.
+    """Return the judgement of a criterion that is a function; one that fails is unscored, as that of a
+    judge that does not answer.
+    """
+    model = f"function {object_name(criterion.function)}"
+    state = "scored"
+    try:
+        value, reason = computed_value(criterion, case.query_id, case, answer, material.documents)
+    except DataError as exc:
+        value, reason = None, str(exc)
+        state = "unreadable" if exc.__cause__ is None else "judge_failed"
+        return Judgement(
+            case.query_id,
+            criterion.name,
+            value,
+            reason,
+            model=model,
+            state=state,
+            samples=(None,),
+        )
+    state = "excluded" if value is None else "scored"
+    return Judgement(case.query_id, criterion.name, value, reason, model=model, state=state)
+
+
+def computed_value(
+    criterion: Criterion, query_id: str, case: Case, answer: Answer, contexts: Sequence[str]
+) -> tuple[float | None, str]:
+    """Return the value of a criterion that is a function, and its reason.
 
     Raises:
         DataError: the function fails, or returns something else than a value from 0 to 1, None or
             (value, reason).
     """
-    where = f"criterion {criterion.name!r}, query {case.query_id!r}"
+    where = f"criterion {criterion.name!r}, query {query_id!r}"
     function = criterion.function
     assert function is not None
     try:
-        returned = function(case, answer, material.documents)
+        returned = function(case, answer, contexts)
     except Exception as exc:  # a user's function may fail in any way
         raise DataError(f"{where}: {type(exc).__name__}: {exc}") from exc
     value = returned
     reason: object = ""
     if isinstance(returned, tuple) and len(returned) == 2:
         value, reason = returned
-    state = "excluded"
-    if value is not None:
-        state = "scored"
-        try:
-            value = float(value)
-        except (TypeError, ValueError):
-            value = math.nan
-        if not 0 <= value <= 1:
-            raise DataError(
-                f"{where}: the function returned {returned!r}; expected a value from 0 to 1, None, or "
-                "(value, reason)"
-            )
-    model = f"function {object_name(function)}"
-    return Judgement(case.query_id, criterion.name, value, str(reason), model=model, state=state)
+    if value is None:
+        return None, str(reason)
+    number = math.nan
+    if not isinstance(value, str):
+        with suppress(TypeError, ValueError):
+            number = float(value)
+    if not 0 <= number <= 1:
+        raise DataError(
+            f"{where}: the function returned {returned!r}; expected a value from 0 to 1, None, or "
+            "(value, reason)"
+        )
+    return number, str(reason)
 
 
 def write_request(

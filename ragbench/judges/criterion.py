@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ragbench.errors import ConfigError, check_known, unknown
-from ragbench.extension import imported, object_name
+from ragbench.extension import check_call, imported, object_name
 from ragbench.files import bundled, expanded, read_toml
 from ragbench.hints import Suggesting, suggesting
 from ragbench.registry import Measure, declare
@@ -114,6 +114,8 @@ class Criterion(metaclass=Suggesting):
             raise ConfigError(f"{where} has no question; state what the judge decides")
         if self.function is not None and not callable(self.function):
             raise ConfigError(f"{where}: function is {self.function!r}; expected a function")
+        if self.function is not None:
+            check_call(f"the function of {where}", self.function, "case", "answer", "contexts")
         if not isinstance(self.higher_is_better, bool):
             raise ConfigError(
                 f"{where}: higher_is_better is {self.higher_is_better!r}; expected true or false"

@@ -4,8 +4,11 @@ command line.
 
 from __future__ import annotations
 
+import json
+import math
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ from typer.testing import CliRunner
 import ragbench as rb
 from ragbench import registry
 from ragbench.cli import app
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError
 from ragbench.evaluation import compare_results, load_result, load_targets, save
 from ragbench.types import Answer, Case, Dataset, Document
 
@@ -118,9 +121,124 @@ def test_names_and_values_are_checked() -> None:
     for name, message in (("ndcg@5", "is a measure of ragbench"), ("my words", "cannot be named")):
         with pytest.raises(ConfigError, match=message):
             rb.Measure(name, lambda case, answer, contexts: 1.0)
-    with pytest.raises(
-        DataError, match=r"twice is 2.0 at query 'q0'; expected a number within \(0.0, 1.0\)"
+    for name, options, message in (
+        (
+            "few",
+            {"function": lambda case: 1.0},
+            "takes (case); it is called with (case, answer, contexts)",
+        ),
+        ("text", {"function": "1.0"}, "its function is '1.0'; expected a function"),
+        ("turned", {"bounds": (1, 0)}, "its bounds are (1, 0)"),
+        ("level", {"level": "sentence"}, "Known: answer, document"),
     ):
-        evaluated(measures=[rb.Measure("twice", lambda case, answer, contexts: 2.0)])
-    with pytest.raises(DataError, match="broken failed at query 'q0': ZeroDivisionError"):
-        evaluated(measures=[rb.Measure("broken", lambda case, answer, contexts: 1 / 0)])
+        with pytest.raises(ConfigError, match=re.escape(message)):
+            rb.Measure(name, **{"function": lambda case, answer, contexts: 1.0, **options})
+
+
+class Asked:
+    """A system that counts its answers."""
+
+    name = "asked"
+
+    def __init__(self) -> None:
+        self.n = 0
+
+    def answer(self, query_id: str, query: str) -> Answer:
+        self.n += 1
+        return Answer(query_id, "Yes!")
+
+
+def misspelled(case: Case, answer: Any, contexts: Sequence[str]) -> float:
+    return len(answer.txt)
+
+
+def undefined(case: Case, answer: Answer, contexts: Sequence[str]) -> float:
+    return n_words(answer.text)  # type: ignore[name-defined, no-any-return]  # noqa: F821
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (
+            lambda case, answer, contexts: 2.0,
+            "mine is 2.0 at query 'q0'; expected a number from 0 to 1",
+        ),
+        (lambda case, answer, contexts: "1", "mine is '1' at query"),
+        (lambda case, answer, contexts: float("nan"), "mine is nan at query"),
+        (misspelled, "did you mean 'text'"),
+        (undefined, "n_words"),
+    ],
+)
+def test_a_measure_that_fails_on_every_answer_is_refused_before_any_request(
+    function: Any, message: str
+) -> None:
+    system = Asked()
+    with pytest.raises(ConfigError, match=message):
+        rb.evaluate(DATA, system, measures=[rb.Measure("mine", function)])
+    with pytest.raises(ConfigError, match="nothing was asked"):
+        rb.evaluate(DATA, system, criteria=[rb.Criterion("mine", function=function)])
+    assert system.n == 0
+
+
+def test_a_measure_that_fails_on_some_answers_loses_no_answer() -> None:
+    def broken(case: Case, answer: Answer, contexts: Sequence[str]) -> float:
+        return 1.0 if case.query_id != "q3" else 1 / 0
+
+    mine = [rb.Measure("broken", broken), rb.Measure("silent", lambda case, answer, contexts: None)]
+    words = rb.Measure("words", lambda case, answer, contexts: 1.0)
+    with pytest.warns(rb.errors.DataWarning) as caught:
+        result = evaluated(measures=[*mine, words], targets=load_targets(fail_under="broken=0.5"))
+    messages = [str(warning.message) for warning in caught]
+    assert any("broken failed at query 'q3': ZeroDivisionError" in each for each in messages)
+    assert any("silent has no value: its function returned None" in each for each in messages)
+    assert len(result.answers) == len(CASES)
+    assert result["words"].notna().all()
+    assert not result.passed
+
+
+def test_a_measure_of_rankings_has_the_documents_best_first_and_their_grades() -> None:
+    def first(ranking: Sequence[str], grades: Mapping[str, int]) -> float:
+        return float(grades.get(ranking[0], 0)) if ranking else 0.0
+
+    mine = rb.Measure("first", first, level="document")
+    qrels = {"q1": {"a": 1, "b": 0}, "q2": {"c": 1}, "q3": {}}
+    run = {"q1": {"b": 1.0, "a": 2.0}, "q3": {"a": 1.0}}
+    scores = rb.score_run(qrels, run, ["RR", mine]).set_index(["measure", "query_id"])["value"]
+    assert scores["first", "q1"] == scores["RR", "q1"] == 1.0
+    assert scores["first", "q2"] == scores["RR", "q2"] == 0.0
+    assert math.isnan(scores["first", "q3"])
+    result = evaluated(measures=[mine])
+    assert set(result["first"]) == {1.0}
+    with pytest.raises(ConfigError, match="scores answers, and there is only a ranking"):
+        rb.score_run(qrels, run, [rb.Measure("words", lambda case, answer, contexts: 1.0)])
+    with pytest.raises(ConfigError, match="two measures are named 'first'"):
+        evaluated(
+            measures=[mine, rb.Measure("first", lambda ranking, grades: 0.0, level="document")]
+        )
+    broken = rb.Measure("broken", lambda ranking, grades: grades["missing"], level="document")
+    system = Asked()
+    with pytest.raises(ConfigError, match="KeyError: 'missing'"):
+        rb.evaluate(DATA, system, measures=[broken])
+    assert system.n == 0
+
+
+def test_a_measure_without_function_that_ragbench_lacks_is_refused() -> None:
+    with pytest.raises(ConfigError, match="measure 'mine' has no function"):
+        evaluated(measures=[rb.Measure("mine")])
+
+
+def test_runs_are_scored_by_a_measure_of_the_user_from_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "my_measures.py").write_text(
+        "import ragbench as rb\n"
+        "found = rb.Measure('found', lambda ranking, grades: float('a' in ranking), level='document')\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "qrels.txt").write_text("q1 0 a 1\n", encoding="utf-8")
+    (tmp_path / "one.run").write_text("q1 Q0 a 1 2.0 x\n", encoding="utf-8")
+    measure = "nDCG(dcg='exp-log2')@10,my_measures:found"
+    done = CliRunner().invoke(
+        app, ["score", "qrels.txt", "one.run", "--json", "--measure", measure]
+    )
+    assert done.exit_code == 0, done.output
+    means = {row["measure"]: row["mean"] for row in json.loads(done.output)["means"]}
+    assert means == {"nDCG(dcg='exp-log2')@10": 1.0, "found": 1.0}

@@ -1,0 +1,89 @@
+"""A trial of the user's measures and criteria on an example, before a system is asked."""
+
+from collections.abc import Callable, Sequence
+from traceback import walk_tb
+from typing import Any
+
+from ragbench import errors
+from ragbench.errors import ConfigError, DataError
+from ragbench.judges.criteria import computed_value
+from ragbench.judges.criterion import Criterion
+from ragbench.metrics.own_measures import own_value
+from ragbench.registry import Measure
+from ragbench.types import Answer, Case, Dataset
+
+_LENGTH = 300
+
+
+def try_functions(
+    measures: Sequence[Measure], criteria: Sequence[Criterion], dataset: Dataset
+) -> None:
+    """Refuse functions that would fail on every answer, while nothing has been paid for.
+
+    The example is the first question with its reference answer, and its documents in the order of
+    their ids. A function of an answer may fail on it where it would not on a system's answer: of its
+    failures only a return value of a wrong kind, a name that does not exist and a misspelled
+    attribute of the case or the answer are refused.
+
+    Raises:
+        ConfigError: a function is certain to fail.
+    """
+    if not dataset.cases:
+        return
+    case = dataset.cases[0]
+    text = case.reference_answer or case.text
+    example = (case, Answer(case.query_id, text, contexts=("example",)), [_context(case, dataset)])
+    for measure in measures:
+        if measure.level == "answer":
+            _try(own_value, measure, case.query_id, example, _is_certain)
+    for criterion in criteria:
+        if criterion.function is not None:
+            _try(computed_value, criterion, case.query_id, example, _is_certain)
+    judged = {query_id: grades for query_id, grades in dataset.qrels.items() if grades}
+    for query_id, grades in list(judged.items())[:1]:
+        ranking = sorted({*grades, *list(dataset.corpus)[:3]})
+        for measure in measures:
+            if measure.level == "document":
+                _try(own_value, measure, query_id, (ranking, grades), lambda failure: True)
+
+
+def _try(
+    compute: Callable[..., Any],
+    own: object,
+    query_id: str,
+    example: Sequence[Any],
+    is_certain: Callable[[BaseException | None], bool],
+) -> None:
+    try:
+        compute(own, query_id, *example)
+    except DataError as exc:
+        if is_certain(exc.__cause__):
+            raise ConfigError(f"{exc} (tried on an example; nothing was asked)") from exc
+
+
+def _is_certain(failure: BaseException | None) -> bool:
+    """Return True if a function would fail alike on every answer: `failure` is None if it returned
+    something of a wrong kind.
+    """
+    if isinstance(failure, AttributeError):
+        return (
+            _module_of(failure) == errors.__name__
+        )  # which names attributes of a case or an answer
+    return failure is None or isinstance(failure, NameError)
+
+
+def _module_of(failure: BaseException) -> str:
+    """Return the name of the module that raised an exception."""
+    frames = [frame for frame, _ in walk_tb(failure.__traceback__)]
+    return str(frames[-1].f_globals.get("__name__"))
+
+
+def _context(case: Case, dataset: Dataset) -> str:
+    """Return a text for the context of the example: evidence of the question, else a document."""
+    for span in case.evidence:
+        document = dataset.corpus.get(span.doc_id)
+        if document is not None:
+            return document.full_text[span.start : span.end]
+    for document in dataset.corpus.values():
+        return document.full_text[:_LENGTH]
+    return case.text
