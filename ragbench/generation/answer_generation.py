@@ -8,6 +8,7 @@ from itertools import accumulate
 from ragbench import llms
 from ragbench.datasets.raw_records import warn
 from ragbench.errors import ConfigError, DataError, DataWarning, FailureKind, unknown, unknown_chunk
+from ragbench.extension import FORM
 from ragbench.generation.citations import parse_citations
 from ragbench.generation.extractive import extract_answers
 from ragbench.generation.generator_prompts import GENERATION_SYSTEM, check_prompt, fill
@@ -110,7 +111,8 @@ def check_llm(llm: LLMLike) -> None:
     if not isinstance(llm, str) or llm in llms.NO_MODEL:
         return
     if ":" not in llm and llm != "env":
-        raise ConfigError(unknown("llm", llm, GENERATORS) + llms.provider_hint(llm))
+        known = ", ".join([*GENERATORS, FORM])
+        raise ConfigError(unknown("llm", llm, GENERATORS, known) + llms.provider_hint(llm))
     llms.check_llm(llm)
 
 

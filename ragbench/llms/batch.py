@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from ragbench.errors import ConfigError, FailureKind, ModelError
+from ragbench.extension import takes
 from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.environment import TIMEOUT_S
 from ragbench.llms.failures import RequestError
@@ -45,7 +46,7 @@ def generate_many(
 
     Args:
         llm: a model of `load_llm`, or any object with a `generate` method. The latter bounds its own
-            time, and gets `schema` and `sample` only if they are used.
+            time, and gets `schema` and `sample` only if they are used and it has such parameters.
         samples: the number of the repetition of each prompt; default: 0 for all.
         concurrency: how many requests run at once, at most.
         timeout_s: bounds each try of a request, without its wait in the server's queue behind
@@ -78,15 +79,18 @@ def generate_many(
     pending = [pair for pair in requests if pair not in known]
     at_once = min(concurrency, getattr(llm, "max_concurrency", None) or concurrency)
     stop = threading.Event()
+    plain = dict(options)
+    if schema is not None and not takes(llm.generate, "prompt", options=[*options]):
+        del plain["schema"]  # prompts state the form of their reply, too
+    takes_sample = takes(llm.generate, "prompt", options=[*plain, "sample"])
 
     def call(pair: _Pair) -> Completion:
         if isinstance(llm, StoredLLM):
             n_at_once = min(at_once, len(pending))
             return llm.fetch(requests[pair], timeout_s=timeout_s, stop=stop, n_at_once=n_at_once)
         text, sample = pair
-        if sample:
-            return llm.generate(text, **{**options, "sample": sample})
-        return llm.generate(text, **options)
+        accepted = {**plain, "sample": sample} if sample and takes_sample else plain
+        return _checked(llm, llm.generate(text, **accepted))
 
     try:
         with progress_bar(len(requests), label or llm.name, "replies", initial=len(known)) as bar:
@@ -159,6 +163,16 @@ def _known_completions(llm: LLM, requests: Mapping[_Pair, Request]) -> dict[_Pai
         if completion is not None:
             known[pair] = completion
     return known
+
+
+def _checked(llm: LLM, reply: Any) -> Completion:
+    """Return the reply of a user's model, if it is a Completion."""
+    if isinstance(reply, Completion):
+        return reply
+    raise ConfigError(
+        f"llm {llm.name!r}: generate returned {reply!r:.80}; expected a Completion, as in "
+        "rb.types.Completion(text, self.name); a plain function of the prompt may return the text"
+    )
 
 
 def _without_costs(completion: Completion) -> Completion:

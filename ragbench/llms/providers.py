@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ragbench.errors import ConfigError, DataWarning, FailureKind, ModelError, unknown
-from ragbench.extension import FORM, imported, is_import, object_name
+from ragbench.extension import FORM, check_call, imported, is_import, object_name
 from ragbench.llms.anthropic import Claude
 from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.environment import Settings, current_settings
@@ -76,14 +76,36 @@ def load_llm(
     return stored_llm(name, settings)
 
 
+_OPTIONS = ("system", "max_tokens", "temperature")
+"""The options with which `generate` of every language model is called."""
+
+
 def _own(given: Any) -> LLM:
-    model = given() if inspect.isclass(given) else given
-    if isinstance(model, LLM):
-        return model
+    """Return a user's language model.
+
+    Raises:
+        ConfigError: it is none, or cannot be called as one.
+    """
+    what = f"llm {object_name(given)!r}"
+    model = given
+    if inspect.isclass(given):
+        check_call(what, given)
+        model = given()
+    generate = getattr(model, "generate", None)
+    if callable(generate):
+        if not isinstance(getattr(model, "name", None), str):
+            raise ConfigError(
+                f"{what} has generate, and no name; give it the attribute name, such as "
+                "'mine:large', by which results and prices know it"
+            )
+        check_call(f"generate of {what}", generate, "prompt", options=_OPTIONS)
+        return model  # type: ignore[no-any-return]
     if not callable(model):
         raise ConfigError(
-            f"llm {model!r}: expected a name, an LLM, or a function of a prompt that returns a text"
+            f"llm {model!r}: expected a name, an LLM with name and generate(prompt, ...), or a "
+            "function of a prompt that returns a text"
         )
+    check_call(what, model, "prompt")
     return ScriptedLLM(model, name=f"function:{object_name(given)}")
 
 

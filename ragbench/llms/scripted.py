@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ragbench.errors import ModelError
+from ragbench.errors import ConfigError, ModelError
 from ragbench.hints import suggesting
 from ragbench.types import Completion
 
@@ -71,6 +71,11 @@ class ScriptedLLM:
             )
         if isinstance(reply, Completion):
             return reply
+        if not isinstance(reply, str | Mapping):
+            raise ConfigError(
+                f"llm {self.name!r} returned {reply!r:.80}; expected a text, a mapping (which becomes "
+                "JSON) or a Completion"
+            )
         text = reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False)
         question = f"{system or ''} {prompt}"
         return Completion(
