@@ -18,11 +18,15 @@ FORMS = {
     "'irds:<ir_datasets id>'": "any collection of the package ir_datasets",
     "'hf:<repository>' (or 'hf:<repository>:<config>')": "BEIR-style repository of the hub, or a "
     "local copy",
+    "'package.module:attribute'": "a Dataset, or a function without arguments that returns one",
     "'pydoc'": "built in: questions about the Python language reference",
 }
 """Ways to name a dataset -> the kind of dataset."""
 
 EXPECTED = ", ".join(FORMS)
+
+PREFIXES = ("irds", "hf")
+"""The words before a colon in the names of collections."""
 
 
 def is_collection(name: str | Path) -> bool:

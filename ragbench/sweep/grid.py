@@ -467,7 +467,8 @@ def load_named(parameters: Mapping[str, Any], folder: Path) -> Dataset:
 
     dataset = resolved_name(parameters.get("dataset", ""), folder)
     corpus = resolved_name(parameters.get("corpus", ""), folder)
-    data = load_dataset(dataset, split=parameters.get("split", "test"), corpus=corpus)
+    with searched(folder):
+        data = load_dataset(dataset, split=parameters.get("split", "test"), corpus=corpus)
     if "chunker" in parameters:
         check_documents(data, "a sweep cuts documents into chunks")
     return data

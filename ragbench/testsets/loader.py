@@ -4,8 +4,9 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from ragbench.datasets import EXPECTED, is_collection, load_collection
-from ragbench.errors import ConfigError, DataError
+from ragbench.datasets import EXPECTED, PREFIXES, is_collection, load_collection
+from ragbench.errors import ConfigError, DataError, RagbenchError
+from ragbench.extension import check_call, imported, is_import
 from ragbench.files import expanded
 from ragbench.testsets.snapshot import check_unchanged
 from ragbench.types import Dataset, DatasetSource
@@ -29,6 +30,8 @@ def load_dataset(name: str | Path, split: str = "test", *, corpus: str | Path = 
       is taken as it is; to one without, `/<split>` is appended.
     - `"hf:<repository>"`: a set in BEIR's form on the Hugging Face hub or in a local folder in the
       hub's layout.
+    - `"package.module:attribute"`: a `Dataset`, or a function without arguments that returns one, such
+      as your importer of another tool's files.
     - `"pydoc"`: questions about the Python language reference that is part of every Python; nothing
       is downloaded.
 
@@ -44,7 +47,7 @@ def load_dataset(name: str | Path, split: str = "test", *, corpus: str | Path = 
     Traceback (most recent call last):
     ragbench.errors.ConfigError: unknown dataset 'scifcat'; did you mean 'beir/scifact'? A dataset is named by a BEIR \
 folder, a test set (.yaml, .json, .jsonl, .csv or a folder), 'beir/<name>', 'irds:<ir_datasets id>', 'hf:<repository>' \
-(or 'hf:<repository>:<config>'), 'pydoc'
+(or 'hf:<repository>:<config>'), 'package.module:attribute', 'pydoc'
     """
     if not isinstance(name, str | os.PathLike):
         raise ConfigError(f"the dataset is {name!r}; expected {EXPECTED}")
@@ -84,12 +87,15 @@ def _load(name: str | Path, split: str, corpus: str | Path) -> Dataset:
                 f"{path} is a file; name the folder that holds corpus.jsonl, a .zip of one, or a "
                 "test set that ends in .yaml, .json, .jsonl, .csv or .parquet"
             )
-    has_documents = (path / "corpus.jsonl").exists() if exists else is_collection(name)
+    is_name = not exists and is_import(name, PREFIXES)  # a path never names a module
+    has_documents = (path / "corpus.jsonl").exists() if exists else is_name or is_collection(name)
     if corpus and has_documents:
         raise ConfigError(
             f"a corpus is for a test set without documents, but {str(name)!r} has its own; leave it "
             "out"
         )
+    if is_name:
+        return _imported(str(name), split)
     if not exists:
         return load_collection(name, split)
     from ragbench.testsets.beir_form import load_labelled_folder
@@ -103,3 +109,29 @@ def _absolute(name: str | Path) -> str:
     """
     path = expanded(name)
     return str(path.absolute()) if os.path.exists(path) else str(name)
+
+
+def _imported(name: str, split: str) -> Dataset:
+    """Return the dataset of "package.module:attribute": a `Dataset`, or a function that returns one.
+
+    Raises:
+        ConfigError: it is neither, or has another split.
+    """
+    what = f"dataset {name!r}"
+    dataset = imported(name, "dataset")
+    if not isinstance(dataset, Dataset) and callable(dataset):
+        check_call(what, dataset)
+        try:
+            dataset = dataset()
+        except RagbenchError:
+            raise
+        except Exception as exc:  # a user's function may fail in any way
+            raise DataError(f"{what} failed: {type(exc).__name__}: {exc}") from exc
+    if not isinstance(dataset, Dataset):
+        raise ConfigError(
+            f"{what} is {dataset!r:.80}; expected an rb.Dataset, or a function without arguments that "
+            "returns one"
+        )
+    if split not in ("test", dataset.split):
+        raise ConfigError(f"{what} has no split {split!r}; it has {dataset.split!r}")
+    return dataset
