@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 import ragbench as rb
 from ragbench.cli import app
+from ragbench.errors import ConfigError
 from ragbench.extension import imported, is_import
 from ragbench.sweep import read_grid
 
@@ -228,7 +230,7 @@ def test_the_command_line_takes_them(tmp_path: Path) -> None:
             "chunker 'my_rag:missing' could not be loaded: AttributeError",
         ),
         (lambda: rb.retrieval.load_embedder("my_rag:number"), "expected a name, a function"),
-        (lambda: rb.load_llm("my_rag:number"), "expected a name, an LLM, or a function"),
+        (lambda: rb.load_llm("my_rag:number"), "expected a name, an LLM with name"),
         (lambda: rb.metrics.load_detector("my_rag:number"), "cannot be called"),
         (lambda: rb.load_llm("no_such_rag:parrot"), "unknown LLM provider 'no_such_rag'"),
     ],
@@ -272,3 +274,159 @@ def test_the_example_of_the_guide_runs() -> None:
     exec(example, names)
     assert names["verdicts"][0].value == 1.0
     assert set(names["result"].scores["measure"]) >= {"answer_words"}
+
+
+DATA = rb.Dataset(
+    "pets",
+    "test",
+    {doc_id: rb.Document(doc_id, text) for doc_id, text in CORPUS.items()},
+    CASES,
+    {"q1": {"cats": 1}, "q2": {"dogs": 1}},
+)
+
+
+class _Model:
+    name = "mine:large"
+
+    def generate(
+        self,
+        prompt: str,
+        *,
+        system: str | None = None,
+        max_tokens: int = 512,
+        temperature: float = 0.0,
+    ) -> rb.types.Completion:
+        reply = '{"correctness": {"reason": "Same.", "verdict": true}}'
+        return rb.types.Completion(reply, self.name)
+
+
+class _Unnamed(_Model):
+    name = None  # type: ignore[assignment]
+
+
+class _Narrow(_Model):
+    def generate(self, prompt: str) -> rb.types.Completion:  # type: ignore[override]
+        return rb.types.Completion("Yes.", self.name)
+
+
+class _Text(_Model):
+    def generate(self, prompt: str, **options: Any) -> Any:
+        return "Yes."
+
+
+def test_a_model_of_the_protocol_judges_without_a_parameter_for_schemas() -> None:
+    judged = rb.judge(
+        [rb.Answer("q1", "Most of the day.")], "correctness", _Model(), dataset=DATA, chunks=()
+    )
+    assert [judgement.value for judgement in judged] == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("llm", "message"),
+    [
+        (_Unnamed(), "give it the attribute name"),
+        (_Narrow(), "it is called with (prompt, system=..., max_tokens=..., temperature=...)"),
+        (_Text(), "generate returned 'Yes.'; expected a Completion"),
+        (lambda prompt, history: "Yes.", "takes (prompt, history); it is called with (prompt)"),
+        (lambda prompt: None, "returned None; expected a text"),
+        (lambda prompt: 5, "returned 5; expected a text"),
+        (5, "expected a name, an LLM with name and generate(prompt, ...)"),
+        ("mine", "package.module:attribute"),
+    ],
+)
+def test_a_wrong_model_is_refused_at_its_first_request(llm: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        rb.evaluate(DATA, "bm25", llm=llm)
+
+
+class _Searches:
+    returned: ClassVar[Any] = {}
+
+    def __init__(self, chunks: Any) -> None:
+        self.chunks = chunks
+
+    def search(self, queries: Any, k: int) -> Any:
+        if isinstance(self.returned, Exception):
+            raise self.returned
+        if self.returned is None:
+            return {query_id: {self.chunks[0].chunk_id: float("nan")} for query_id in queries}
+        return {query_id: {self.chunks[0].chunk_id: 1.0} for query_id in queries}
+
+
+class _NotANumber(_Searches):
+    returned = None
+
+
+class _Fails(_Searches):
+    returned = RuntimeError("index gone")
+
+
+class _NoDisk(_Searches):
+    def __init__(self, chunks: Any) -> None:
+        raise OSError("no index file")
+
+
+class _WithoutDepth(_Searches):
+    def search(self, queries: Any) -> Any:  # type: ignore[override]
+        return {}
+
+
+def test_a_class_of_a_retriever_is_a_system_with_the_options_of_the_pipeline() -> None:
+    result = rb.evaluate(DATA, _Searches, k=1, chunker="document", perspectives=["retrieval"])
+    assert result["RR"].tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("retriever", "error", "message"),
+    [
+        (_NotANumber, ConfigError, "returned the score nan for chunk 'cats#"),
+        (_Fails, rb.errors.ModelError, "search(1 queries, k=100) failed: RuntimeError: index gone"),
+        (_NoDisk, rb.errors.ModelError, "failed to index 2 chunks: OSError: no index file"),
+        (_WithoutDepth, ConfigError, "takes (queries); it is called with (queries, k)"),
+        (lambda: None, ConfigError, "takes (); it is called with (chunks)"),
+    ],
+)
+def test_a_wrong_retriever_is_refused_before_any_answer(
+    retriever: Any, error: type[Exception], message: str
+) -> None:
+    asked: list[str] = []
+    with pytest.raises(error, match=re.escape(message)):
+        rb.evaluate(DATA, retriever=retriever, llm=lambda prompt: asked.append(prompt) or "A.")
+    assert asked == []
+
+
+def test_two_names_of_a_retriever_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"the system is 'bm25' and the retriever .* name one"):
+        rb.evaluate(DATA, "bm25", retriever=_Searches)
+
+
+def test_a_dataset_of_a_module_is_named_like_any_other(tmp_path: Path) -> None:
+    (tmp_path / "my_quiz.py").write_text(
+        "import ragbench as rb\n"
+        "def quiz():\n"
+        "    cases = [rb.Case('q1', 'How long do cats sleep?')]\n"
+        "    corpus = {'cats': rb.Document('cats', 'Cats sleep most of the day.')}\n"
+        "    return rb.Dataset('quiz', 'test', corpus, cases, {'q1': {'cats': 1}})\n"
+        "def fails(): raise OSError('no file')\n"
+        "def of_path(path): return quiz()\n"
+        "nothing = None\n",
+        encoding="utf-8",
+    )
+    assert rb.load_dataset("my_quiz:quiz").queries == {"q1": "How long do cats sleep?"}
+    done = CliRunner().invoke(
+        app, ["eval", "bm25", "--test-set", "my_quiz:quiz", "--perspective", "retrieval", "--json"]
+    )
+    assert done.exit_code in (0, 1), done.output
+    assert '"quiz"' in done.output
+    for name, error, message in (
+        ("fails", rb.errors.DataError, "OSError: no file"),
+        ("of_path", ConfigError, "takes (path); it is called with ()"),
+        ("nothing", ConfigError, "is None; expected an rb.Dataset"),
+        ("absent", ConfigError, "has no attribute 'absent'"),
+    ):
+        with pytest.raises(error, match=re.escape(message)):
+            rb.load_dataset(f"my_quiz:{name}")
+    with pytest.raises(ConfigError, match="unknown dataset"):
+        rb.load_dataset("no_such_module:quiz")
+    with pytest.raises(rb.errors.RagbenchError):  # a path never names a module
+        rb.load_dataset(Path("my_quiz:quiz"))

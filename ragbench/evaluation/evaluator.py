@@ -32,6 +32,7 @@ from ragbench.evaluation.results import Results
 from ragbench.evaluation.rows import bound_of, compare_with_target, latency_of, rows_of
 from ragbench.evaluation.spec import MEASURED, EvaluationSpec, select_questions, unknown_option
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
+from ragbench.evaluation.trial import try_functions
 from ragbench.evaluation.wordings import (
     judgements_by_meaning,
     measures_of,
@@ -50,7 +51,7 @@ from ragbench.metrics.system_outcomes import OUTCOMES
 from ragbench.progress import progress_bar
 from ragbench.registry import declaration, load_measures, perspective_of
 from ragbench.retrieval.embedders import load_embedder
-from ragbench.retrieval.retrievers import is_beir_model
+from ragbench.retrieval.retrievers import is_beir_model, is_retriever_class
 from ragbench.systems import FunctionSystem, Pipeline, RecordedSystem
 from ragbench.testsets.fields import outputs_of
 from ragbench.testsets.loader import load_dataset
@@ -164,8 +165,10 @@ def evaluate(
     others: dict[str, Any] = {**options}
     of_pipeline = {name: others.pop(name) for name in OF_PIPELINE if name in others}
     plan = check_evaluation(dataset, (spec or EvaluationSpec()).replaced(**others))
-    if system == "":
-        system = of_pipeline.pop("retriever", "bm25")
+    retriever = of_pipeline.get("retriever", "bm25")
+    if system == "" and isinstance(retriever, str):
+        system = retriever
+        of_pipeline.pop("retriever", None)
     output = ask_all(
         plan.dataset,
         _system_of(system, plan.dataset, of_pipeline),
@@ -211,10 +214,18 @@ def _system_of(system: Any, dataset: Dataset, of_pipeline: Mapping[str, Any]) ->
     """Return a system that `ask_all` takes."""
     if isinstance(system, type) and hasattr(system, "answer"):
         system = system()
+    if "retriever" in of_pipeline:
+        if not isinstance(system, str) or system != "":
+            raise ConfigError(
+                f"the system is {system!r:.80} and the retriever {of_pipeline['retriever']!r:.80}; "
+                "name one of them"
+            )
+        return Pipeline(dataset, **of_pipeline)
     if is_beir_model(system):
         return Pipeline(dataset, system, **{"chunker": "document", **of_pipeline})
+    is_made = isinstance(system, Retriever) and not callable(system)
     if of_pipeline:
-        if not isinstance(system, str):
+        if not isinstance(system, str) and not is_made and not is_retriever_class(system):
             raise ConfigError(
                 f"{', '.join(of_pipeline)} is an option of ragbench's own pipeline, which a "
                 "retriever's name such as 'bm25' selects; set it in your system"
@@ -224,7 +235,7 @@ def _system_of(system: Any, dataset: Dataset, of_pipeline: Mapping[str, Any]) ->
         return system
     if isinstance(system, Sequence):
         return RecordedSystem(system, name="recorded answers")
-    if isinstance(system, Retriever) and not callable(system):
+    if is_made or is_retriever_class(system):
         return Pipeline(dataset, system)
     return FunctionSystem(system)
 
@@ -276,6 +287,7 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
         settings = _settings(plan, targets)
         check_comparable(plan.baseline, dataset.queries, dataset.question_digests, settings)
     check_servers(spec.judge)
+    try_functions(plan.measures, plan.criteria, dataset)
     return plan
 
 

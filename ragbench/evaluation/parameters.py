@@ -99,8 +99,11 @@ def typed(name: str, value: Any, types: Sequence[type]) -> Any:
         return float(value)
     if not types or type(value) in types:
         return value
+    hint = ""
+    if isinstance(value, list) and value and str in types:
+        hint = f": write {','.join(map(str, value))!r}"
     raise ConfigError(
-        f"{name} is {value!r}; expected {' or '.join(_WORDS[kind] for kind in types)}"
+        f"{name} is {value!r}; expected {' or '.join(_WORDS[kind] for kind in types)}{hint}"
     )
 
 

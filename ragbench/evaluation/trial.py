@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from traceback import walk_tb
 from typing import Any
 
-from ragbench import errors
+from ragbench import hints
 from ragbench.errors import ConfigError, DataError
 from ragbench.judges.criteria import computed_value
 from ragbench.judges.criterion import Criterion

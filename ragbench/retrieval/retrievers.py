@@ -93,8 +93,15 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
-from ragbench.errors import ConfigError, require, unknown
-from ragbench.extension import FORM, imported, is_import
+from ragbench.errors import (
+    ConfigError,
+    ModelError,
+    RagbenchError,
+    plural,
+    require,
+    unknown,
+)
+from ragbench.extension import FORM, check_call, imported, is_import, object_name, takes
 from ragbench.retrieval.bm25 import BM25
 from ragbench.retrieval.dense import Dense, Hybrid
 from ragbench.retrieval.disk import BM25Disk
@@ -171,14 +178,7 @@ def make_retriever(
     if is_beir_model(user_object):
         return BeirRetriever(chunks, user_object)
     if user_object is not None:
-        is_ready = isinstance(user_object, Retriever) and not inspect.isclass(user_object)
-        index: Any = user_object if is_ready else user_object(chunks)
-        if not isinstance(index, Retriever):
-            raise ConfigError(
-                f"retriever {user_object!r} returned {type(index).__name__} for the chunks; expected an "
-                "object with search(queries, k) -> {query_id: {chunk_id: score}}"
-            )
-        return index
+        return _user_index(user_object, chunks)
     if kind == "bm25":
         return BM25(chunks, language=language)
     if kind.startswith("bm25"):
@@ -192,6 +192,34 @@ def make_retriever(
     if kind == "hybrid":
         return Hybrid(chunks, model, language=language, fusion=fusion)
     return Dense(chunks, model, language=language)
+
+
+def _user_index(retriever: Any, chunks: Sequence[Chunk]) -> Retriever:
+    """Return a user's retriever of these chunks.
+
+    Raises:
+        ConfigError: it cannot be called as a retriever.
+        ModelError: making it fails.
+    """
+    what = f"retriever {object_name(retriever)!r}"
+    index: Any = retriever
+    if inspect.isclass(retriever) or not isinstance(retriever, Retriever):
+        try:
+            index = retriever(chunks)
+        except RagbenchError:
+            raise
+        except Exception as exc:  # a user's code may fail in any way
+            raise ModelError(
+                f"{what} failed to index {plural(len(chunks), 'chunk')}: "
+                f"{type(exc).__name__}: {exc}"
+            ) from exc
+    if not isinstance(index, Retriever):
+        raise ConfigError(
+            f"{what} returned {type(index).__name__} for the chunks; expected an object with "
+            "search(queries, k) -> {query_id: {chunk_id: score}}"
+        )
+    check_call(f"search of {what}", index.search, "queries", "k")
+    return index
 
 
 def _embeds(candidate: Any) -> bool:
@@ -230,11 +258,29 @@ def user_retriever(name: Any) -> Any:
         candidate = imported(name, "retriever")
     if isinstance(candidate, str):
         return None
-    if callable(candidate) or isinstance(candidate, Retriever) or is_beir_model(candidate):
-        return candidate
-    raise ConfigError(
-        f"retriever {candidate!r}: expected a name, a Retriever, or a function of the chunks"
-    )
+    if (
+        not callable(candidate)
+        and not isinstance(candidate, Retriever)
+        and not is_beir_model(candidate)
+    ):
+        raise ConfigError(
+            f"retriever {candidate!r}: expected a name, a Retriever, or a function of the chunks"
+        )
+    is_made = isinstance(candidate, Retriever) and not inspect.isclass(candidate)
+    if not is_made and not is_beir_model(candidate):
+        check_call(f"retriever {object_name(candidate)!r}", candidate, "chunks")
+    return candidate
+
+
+def is_retriever_class(candidate: Any) -> bool:
+    """Return True for a class that takes chunks and whose objects search them.
+
+    >>> is_retriever_class(BM25), is_retriever_class("bm25")
+    (True, False)
+    """
+    if not inspect.isclass(candidate) or hasattr(candidate, "answer"):
+        return False
+    return callable(getattr(candidate, "search", None)) and takes(candidate, "chunks")
 
 
 def _parse(name: Any) -> tuple[str, str]:

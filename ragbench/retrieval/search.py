@@ -1,9 +1,19 @@
 """Searches with a retriever: deep enough, and from chunks to documents."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragbench.errors import ConfigError, DataError, abridged, unknown_chunk
+import numpy as np
+
+from ragbench.errors import (
+    ConfigError,
+    DataError,
+    ModelError,
+    RagbenchError,
+    abridged,
+    unknown_chunk,
+)
 from ragbench.retrieval.ranks import check_k
 from ragbench.types import Chunk, Queries, Retriever, Run, as_queries, chunks_by_id
 
@@ -61,13 +71,29 @@ def retrieve(
 
 def _searched(retriever: Retriever, queries: Mapping[str, str], k: int) -> Run:
     """Search, and refuse a return value that is not a run: a retriever may be the user's."""
-    run: Any = retriever.search(queries, k)
-    if isinstance(run, Mapping) and all(isinstance(scores, Mapping) for scores in run.values()):
-        return run  # type: ignore[return-value]
-    raise ConfigError(
-        f"retriever {type(retriever).__name__}: search({len(queries)} queries, k={k}) "
-        f"returned {run!r:.80}; expected {{query_id: {{chunk_id: score}}}}"
-    )
+    call = f"retriever {type(retriever).__name__}: search({len(queries)} queries, k={k})"
+    try:
+        run: Any = retriever.search(queries, k)
+    except (RagbenchError, MemoryError):
+        raise
+    except Exception as exc:
+        if type(retriever).__module__.startswith("ragbench."):
+            raise
+        raise ModelError(f"{call} failed: {type(exc).__name__}: {exc}") from exc
+    if not isinstance(run, Mapping) or not all(
+        isinstance(scores, Mapping) for scores in run.values()
+    ):
+        raise ConfigError(
+            f"{call} returned {run!r:.80}; expected {{query_id: {{chunk_id: score}}}}"
+        )
+    for query_id, scores in run.items():
+        for chunk_id, score in scores.items():
+            if not isinstance(score, float | int | np.number) or not math.isfinite(score):
+                raise ConfigError(
+                    f"{call} returned the score {score!r} for chunk {chunk_id!r} of query "
+                    f"{query_id!r}; expected a finite number, or leave the chunk out"
+                )
+    return run  # type: ignore[return-value]
 
 
 def to_documents(run: Run, chunks: Sequence[Chunk]) -> Run:

@@ -16,7 +16,7 @@ from ragbench.files import expanded, read_toml, toml_line
 from ragbench.generation import check_llm
 from ragbench.llms import check_servers, listens
 from ragbench.metrics.trec import SUFFIXES
-from ragbench.retrieval.retrievers import RETRIEVERS, check_retriever
+from ragbench.retrieval.retrievers import RETRIEVERS, check_retriever, is_retriever_class
 from ragbench.systems.consent import confirm
 from ragbench.systems.credentials import OptionsError, one_line, problems_of
 from ragbench.systems.function import FunctionSystem, to_callable
@@ -242,9 +242,9 @@ def _from_file(path: Path) -> Callable[[Dataset], System]:
 
 def _from_object(spec: str, folder: str | Path) -> Callable[[Dataset], System]:
     system = imported(spec, "system", folder)
+    if is_retriever_class(system):
+        return lambda dataset: Pipeline(dataset, system)
     if inspect.isclass(system):
-        if callable(getattr(system, "search", None)) and _takes_chunks(system):
-            return lambda dataset: Pipeline(dataset, system)
         try:
             system = system()
         except Exception as exc:  # of a user's class
@@ -254,16 +254,8 @@ def _from_object(spec: str, folder: str | Path) -> Callable[[Dataset], System]:
             ) from exc
     if not isinstance(system, System) and to_callable(system) is None:
         raise ConfigError(
-            f"system {spec!r} is {system!r}; expected a function of the question, or a System"
+            f"system {spec!r} is {system!r}; expected a function of the question, a System, or a "
+            "retriever's class, which takes the chunks and has search(queries, k)"
         )
     loaded = system if isinstance(system, System) else FunctionSystem(system)
     return lambda dataset: loaded
-
-
-def _takes_chunks(retriever: type) -> bool:
-    """Return True if a class is made with one argument."""
-    try:
-        inspect.signature(retriever).bind([])
-    except TypeError:
-        return False
-    return True
