@@ -430,3 +430,21 @@ def test_a_dataset_of_a_module_is_named_like_any_other(tmp_path: Path) -> None:
         rb.load_dataset("no_such_module:quiz")
     with pytest.raises(rb.errors.RagbenchError):  # a path never names a module
         rb.load_dataset(Path("my_quiz:quiz"))
+
+
+def test_a_retriever_of_a_module_takes_the_options_of_the_pipeline_in_a_command() -> None:
+    command = [
+        "eval",
+        "my_rag:Overlap",
+        "--limit",
+        "2",
+        "--set",
+        "chunker=document",
+        "--set",
+        "k=1",
+    ]
+    done = CliRunner().invoke(app, [*command, "--perspective", "retrieval", "--json"])
+    assert done.exit_code in (0, 1), done.output
+    done = CliRunner().invoke(app, ["eval", "my_rag:answer", "--limit", "2", "--set", "k=1"])
+    assert done.exit_code == 2
+    assert "'my_rag:answer' is another system" in " ".join(done.output.split())

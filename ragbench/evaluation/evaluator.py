@@ -479,6 +479,7 @@ def decide(
     diagnosis = _diagnosed(plan, replace(output, judgements=judgements), measured, scores)
     if plan.chosen:
         names = {*plan.chosen, *plan.targets.named, *(measure.name for measure in plan.measures)}
+        names |= {criterion.measure.name for criterion in plan.criteria if criterion.is_own}
         scores = scores[scores["measure"].isin(names)]
         rows = [row for row in rows if row.measure in names]
     groundedness = scored.measurements.get("groundedness")
@@ -631,6 +632,7 @@ _OPTIONAL_SETTINGS = (
     "criteria",
     "own_criteria",
     "measures",
+    "chosen",
 )
 
 
@@ -658,6 +660,7 @@ def _settings(plan: EvaluationPlan, targets: Targets) -> dict[str, Any]:
         "criteria": [criterion.name for criterion in plan.criteria],
         "own_criteria": [each.declaration for each in plan.criteria if each.is_own],
         "measures": [declaration(measure) for measure in plan.measures],
+        "chosen": list(plan.chosen),
     }
     if not spec.limit:
         del settings["seed"]  # it draws the limited questions

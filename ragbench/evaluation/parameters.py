@@ -28,7 +28,11 @@ from ragbench.registry import load_measures
 from ragbench.retrieval.chunkers import check_chunker
 from ragbench.retrieval.retrievers import RETRIEVERS
 from ragbench.retrieval.steps.stepped_search import STEP_PARAMETERS, check_steps, summary_llm
-from ragbench.systems.named_systems import check_system, pipeline_options
+from ragbench.systems.named_systems import (
+    check_system,
+    names_retriever_class,
+    pipeline_options,
+)
 from ragbench.types import Answer, Completion, Judgement
 
 WHERE = ("results_dir",)
@@ -172,7 +176,7 @@ def pipeline_settings(texts: Iterable[str], system: str) -> dict[str, Any]:
         option = option_name(name, EvaluationSpec.model_fields[name])
         raise ConfigError(f"--set {name} is a separate option: {option}")
     values = assignments(texts, types, "option of the pipeline")
-    if values and not is_pipeline(system):
+    if values and not is_pipeline(system) and not names_retriever_class(system):
         raise ConfigError(
             f"--set {', '.join(values)}: these are options of ragbench's own pipeline, which a "
             f"retriever's name such as 'bm25' selects; {system!r} is another system"

@@ -160,6 +160,13 @@ def is_object_name(spec: str) -> bool:
     )
 
 
+def names_retriever_class(spec: str) -> bool:
+    """Return True for "package.module:attribute" of a retriever's class, which ragbench's own pipeline
+    searches.
+    """
+    return is_object_name(spec) and is_retriever_class(imported(spec, "system"))
+
+
 def system_digest(spec: str, folder: str | Path = "") -> str:
     """Return the SHA-256 of what describes a system: its file, the source of its module, or its
     name.

@@ -20,6 +20,7 @@ from ragbench import registry
 from ragbench.cli import app
 from ragbench.errors import ConfigError
 from ragbench.evaluation import compare_results, load_result, load_targets, save
+from ragbench.report.page.sentences import brief_measures
 from ragbench.types import Answer, Case, Dataset, Document
 
 CASES = [Case(f"q{i}", f"Do cats sleep in week {i}?") for i in range(12)]
@@ -242,3 +243,10 @@ def test_runs_are_scored_by_a_measure_of_the_user_from_the_command_line(tmp_path
     assert done.exit_code == 0, done.output
     means = {row["measure"]: row["mean"] for row in json.loads(done.output)["means"]}
     assert means == {"nDCG(dcg='exp-log2')@10": 1.0, "found": 1.0}
+
+
+def test_named_measures_and_own_criteria_are_shown_where_others_are_left_out() -> None:
+    polite = rb.Criterion("politeness", function=lambda case, answer, contexts: 1.0)
+    result = rb.evaluate(DATA, answers("Yes!"), measures="R@10", criteria=[polite])
+    shown = [row.measure for rows in brief_measures(result).values() for row in rows]
+    assert shown == ["R@10", "llm_politeness"]

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import ragbench as rb
 from ragbench import registry
 from ragbench.cli import app
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataWarning
 from ragbench.judges import load_criteria
 from ragbench.judges.criterion import BUILT_IN, CRITERIA
 from ragbench.labelling.items import scale_of
@@ -307,20 +307,22 @@ def test_a_function_is_a_criterion_and_asks_nobody() -> None:
 
 
 @pytest.mark.parametrize("returned", [2, -0.1, "high", math.nan, (1, 2, 3), [1]])
-def test_a_function_with_another_value_is_an_error(returned: object) -> None:
+def test_a_function_with_another_value_is_unscored_and_named(returned: object) -> None:
     def odd(case: Case, answer: Answer, contexts: Any) -> object:
         return returned
 
-    with pytest.raises(DataError, match=r"criterion .odd., query .q0.*from 0 to 1"):
-        rb.judge(ANSWERS[:1], odd, dataset=DATA, chunks=[])
+    with pytest.warns(DataWarning, match=r"criterion .odd., query .q0.*from 0 to 1"):
+        [judged] = rb.judge(ANSWERS[:1], odd, dataset=DATA, chunks=[])
+    assert (judged.value, judged.state) == (None, "unreadable")
 
 
 def test_a_function_that_fails_is_named() -> None:
     def broken(case: Case, answer: Answer, contexts: Any) -> float:
         raise KeyError("x")
 
-    with pytest.raises(DataError, match="criterion 'broken', query 'q0': KeyError"):
-        rb.judge(ANSWERS[:1], broken, dataset=DATA, chunks=[])
+    with pytest.warns(DataWarning, match="criterion 'broken', query 'q0': KeyError"):
+        [judged] = rb.judge(ANSWERS[:1], broken, dataset=DATA, chunks=[])
+    assert (judged.value, judged.state) == (None, "judge_failed")
 
 
 def test_a_question_without_a_judge_is_refused() -> None:

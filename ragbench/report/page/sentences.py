@@ -86,7 +86,7 @@ def shown_measures(
     result: Result, names: Collection[str] = HEADLINE
 ) -> dict[str, list[MeasureResult]]:
     """Return perspective -> the rows of its table: measures of these names, measures with a target,
-    and the measures of a judge and of the user.
+    the measures of a judge and of the user, and those that the user named.
 
     A measure without a score is left out unless it has a target. Judged@k, which a result has if it
     is below 1, is next to nDCG@k.
@@ -96,7 +96,8 @@ def shown_measures(
     for row in sorted(
         result.rows, key=lambda row: position_of.get(_headline_name(row), len(HEADLINE))
     ):
-        is_named = _headline_name(row) in names or _always_shown(row)
+        is_chosen = row.measure in result.settings.get("chosen", ())
+        is_named = is_chosen or _headline_name(row) in names or _always_shown(row)
         is_shown = row.target is not None or (row.n_scored and is_named)
         if is_shown and row.perspective in shown:
             shown[row.perspective].append(row)
