@@ -66,9 +66,8 @@ def _is_certain(failure: BaseException | None) -> bool:
     something of a wrong kind.
     """
     if isinstance(failure, AttributeError):
-        return (
-            _module_of(failure) == errors.__name__
-        )  # which names attributes of a case or an answer
+        # this module raises for the attributes that a case or an answer lacks
+        return _module_of(failure) == hints.__name__
     return failure is None or isinstance(failure, NameError)
 
 
