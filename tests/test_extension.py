@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -254,16 +257,15 @@ def test_a_module_is_imported_when_it_is_named_and_not_before() -> None:
 
 def test_the_example_of_the_guide_runs() -> None:
     text = (ROOT / "notebooks/guide/extending.md").read_text(encoding="utf-8")
-    example = text[text.index("## Your own parts") :].split("```python\n")[1].split("```")[0]
+    example = text[text.index("## Other parts") :].split("```python\n")[1].split("```")[0]
     mine = {
         name: imported(f"my_rag:{name}", "object")
-        for name in ("Overlap", "letters", "parrot", "verdict", "answer")
+        for name in ("letters", "parrot", "verdict", "answer")
     }
     names: dict[str, Any] = {
         "rb": rb,
         "data": data(),
         "chunks": rb.chunk(CORPUS),
-        "MyIndex": mine["Overlap"],
     }
     names["splitter"] = type(
         "Splitter", (), {"split_text": staticmethod(imported("my_rag:by_sentence", "object"))}
@@ -448,3 +450,71 @@ def test_a_retriever_of_a_module_takes_the_options_of_the_pipeline_in_a_command(
     done = CliRunner().invoke(app, ["eval", "my_rag:answer", "--limit", "2", "--set", "k=1"])
     assert done.exit_code == 2
     assert "'my_rag:answer' is another system" in " ".join(done.output.split())
+
+
+class _Completes(BaseHTTPRequestHandler):
+    """A server of a language model, as the guide's example asks one."""
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        reply = {
+            "text": "Use None as the default [1].",
+            "in": len(request["text"].split()),
+            "out": 6,
+        }
+        body = json.dumps(reply).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+@pytest.mark.usefixtures("_guide_modules")
+def test_each_part_of_the_guide_is_one_file_that_runs_by_its_name() -> None:
+    cases = rb.load_dataset("pydoc").cases[:3]
+    pages = {"p001": ["compound"]}
+    items = [
+        {
+            "ask": each.text,
+            "expect": each.reference_answer,
+            "pages": pages.get(each.query_id, ["lambda"]),
+        }
+        for each in cases
+    ]
+    Path("quiz.json").write_text(json.dumps({"quiz": items}), encoding="utf-8")
+    result = rb.evaluate(
+        "my_importer:quiz",
+        "my_search:Overlap",
+        measures="nDCG@10,my_gain:gain5",
+        llm="my_llm:Mine",
+        chunker="document",
+    )
+    assert len(result["gain@5"]) == 3
+    assert result.answers[0].text == "Use None as the default [1]."
+    assert result.answers[0].usage is not None
+    assert (result.answers[0].usage.model, result.answers[0].usage.output_tokens) == (
+        "mine:large",
+        6,
+    )
+    assert imported("my_plot:lengths", "plot")(result) is not None
+
+
+@pytest.fixture
+def _guide_modules(tmp_path: Path) -> Iterator[None]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Completes)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    text = (ROOT / "notebooks/guide/extending.md").read_text(encoding="utf-8")
+    modules = re.findall(r"```python\n# (my_\w+)\.py\n(.*?)```", text, re.DOTALL)
+    for name, code in modules:
+        code = code.replace("http://127.0.0.1:8907", f"http://127.0.0.1:{server.server_port}")
+        (tmp_path / f"{name}.py").write_text(code, encoding="utf-8")
+    yield
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    for name, _ in modules:
+        sys.modules.pop(name, None)
