@@ -38,7 +38,6 @@ from ragbench.array_types import Bools, Floats, Ints
 from ragbench.errors import ConfigError, DataError, DataWarning, unknown_chunk
 from ragbench.hints import explaining_calls
 from ragbench.metrics.dict_runs import JudgedRanks, falling, ranks_of_dicts, single_precision
-from ragbench.metrics.own_measures import own_value
 from ragbench.metrics.tidy import TidyScores, tidy
 from ragbench.metrics.trec import refuse_duplicates, to_frame
 from ragbench.registry import (
@@ -551,6 +550,8 @@ def _named_and_own(measures: Any) -> tuple[Any, list[Measure]]:
 
 def _score_own(qrels: Any, run: Any, measures: Sequence[Measure]) -> pd.DataFrame:
     """Score a ranking by measures of the user, as `score_run`."""
+    from ragbench.metrics.own_measures import own_value  # without it `score_run` is light
+
     judged, ranked = to_frame(qrels, int), to_frame(run, float)
     query_ids = _joined(qrels, judged, ranked).query_ids
     grades_of: Qrels = {query_id: {} for query_id in query_ids}

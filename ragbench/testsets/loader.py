@@ -6,7 +6,6 @@ from pathlib import Path
 
 from ragbench.datasets import EXPECTED, PREFIXES, is_collection, load_collection
 from ragbench.errors import ConfigError, DataError, RagbenchError
-from ragbench.extension import check_call, imported, is_import
 from ragbench.files import expanded
 from ragbench.testsets.snapshot import check_unchanged
 from ragbench.types import Dataset, DatasetSource
@@ -87,7 +86,7 @@ def _load(name: str | Path, split: str, corpus: str | Path) -> Dataset:
                 f"{path} is a file; name the folder that holds corpus.jsonl, a .zip of one, or a "
                 "test set that ends in .yaml, .json, .jsonl, .csv or .parquet"
             )
-    is_name = not exists and is_import(name, PREFIXES)  # a path never names a module
+    is_name = not exists and _names_object(name)
     has_documents = (path / "corpus.jsonl").exists() if exists else is_name or is_collection(name)
     if corpus and has_documents:
         raise ConfigError(
@@ -111,12 +110,23 @@ def _absolute(name: str | Path) -> str:
     return str(path.absolute()) if os.path.exists(path) else str(name)
 
 
+def _names_object(name: str | Path) -> bool:
+    """Return True for "package.module:attribute"; a path never names a module."""
+    if not isinstance(name, str) or ":" not in name:
+        return False
+    from ragbench.extension import is_import  # without it loading a dataset is light
+
+    return is_import(name, PREFIXES)
+
+
 def _imported(name: str, split: str) -> Dataset:
     """Return the dataset of "package.module:attribute": a `Dataset`, or a function that returns one.
 
     Raises:
         ConfigError: it is neither, or has another split.
     """
+    from ragbench.extension import check_call, imported
+
     what = f"dataset {name!r}"
     dataset = imported(name, "dataset")
     if not isinstance(dataset, Dataset) and callable(dataset):
