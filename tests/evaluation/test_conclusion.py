@@ -26,7 +26,7 @@ from ragbench.evaluation import Result, Results
 from ragbench.evaluation.decision import Arm, Conclusion, DecidingQuestions, next_step_of
 from ragbench.evaluation.records import MeasureResult
 from ragbench.report.explorer import explore
-from ragbench.report.page.html import report_html
+from ragbench.report.page.html_report import report_html
 from ragbench.report.page.junit import report_junit
 from ragbench.report.page.markdown import report_markdown
 from ragbench.report.page.report_json import report_json
