@@ -475,7 +475,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a retriever in capitals": (lambda: rb.evaluate(data(), "BM25"), "did you mean 'bm25'?"),
     "texts to index": (
         lambda: rb.make_retriever("bm25", list(CORPUS.values())),  # type: ignore[arg-type]
-        "expected what `rb.chunk` gives",
+        "expected chunks as from `rb.chunk`",
     ),
     "an unknown question": (lambda: data()["q9"], "unknown question 'q9'. Known: q1, q2"),
     "a protocol as a class": (
@@ -497,7 +497,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "documents to index": (
         lambda: rb.make_retriever("bm25", CORPUS),  # type: ignore[arg-type]
-        "expected what `rb.chunk` gives",
+        "expected chunks as from `rb.chunk`",
     ),
     "a judge of a result": (
         lambda: rb.judge(retrieved()),  # type: ignore[call-arg]

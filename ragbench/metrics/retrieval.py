@@ -368,10 +368,10 @@ def _binary_preference(judged: JudgedDocuments) -> Floats:
     not relevant ones above it.
     """
     rel = judged.measure.rel
-    not_relevant = judged.best.where((judged.best.grade >= 0) & (judged.best.grade < rel))
+    not_relevant = judged.best.where(judged.best.grade < rel)
     n_relevant = judged.n_relevant
     limit = np.minimum(_count(not_relevant, judged.n), n_relevant)
-    counted = judged.hits.where(judged.hits.grade >= 0)
+    counted = judged.hits
     is_relevant = counted.grade >= rel
     n_above = _running_count(counted.query, ~is_relevant)[is_relevant]
     seen = counted.where(is_relevant)

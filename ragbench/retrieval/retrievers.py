@@ -205,7 +205,7 @@ def _user_index(retriever: Any, chunks: Sequence[Chunk]) -> Retriever:
     index: Any = retriever
     if inspect.isclass(retriever) or not isinstance(retriever, Retriever):
         try:
-            index = retriever(chunks)
+            index = index(chunks)
         except RagbenchError:
             raise
         except Exception as exc:  # a user's code may fail in any way

@@ -116,7 +116,7 @@ def test_other_names_of_options() -> None:
     old, new = table(OLD, style=NEW), table(NEW, style=OLD)
     assert rb.compare(old, new, measure="style").decision == "worse"
     with pytest.raises(
-        rb.RagbenchError, match="compare has no option 'metric'; did you mean 'measures'"
+        rb.RagbenchError, match="compare has no option 'metric'; did you mean 'measure'"
     ):
         rb.compare(old, new, metric="style")  # type: ignore[call-overload]
 

@@ -321,7 +321,7 @@ def test_one_registry_knows_them_all() -> None:
 @pytest.mark.parametrize(
     ("name", "way_out"),
     [
-        ("nDCG(rel=2)@5", "nDCG takes nothing"),
+        ("nDCG(rel=2)@5", "nDCG takes dcg="),
         ("P(rel=0)@5", "P takes rel=2, as in"),
         ("P(p=0.5)@5", "P takes rel=2, as in"),
         ("P(rel=x)@5", "P takes rel=2, as in"),

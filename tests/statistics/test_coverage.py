@@ -279,7 +279,10 @@ def check_tiers(sizes: tuple[int, ...], experiments: int) -> None:
         assert level["safe"].max() <= 0.05 + slack(0.05, experiments, 2), n
         for kind in NEIGHBOURS:
             if not kind.startswith("0/1") or n >= 100:  # in fewer 0/1 values nothing shows it
-                assert rates.loc[kind, "safe"] <= 0.06 + slack(0.06, experiments, 2), (n, kind)
+                assert rates["safe"].to_dict()[kind] <= 0.06 + slack(0.06, experiments, 2), (
+                    n,
+                    kind,
+                )
         assert power["safe"] <= power["t"] + 0.01, n
 
 

@@ -180,7 +180,7 @@ FAILURES: list[tuple[dict[str, Any], str]] = [
     ({"success": False, "message": "busy"}, "busy"),
     ({"ok": False}, "ok is False"),
     ({"code": 500, "message": "bad", "data": None}, "bad"),
-    ({"statusCode": 503, "body": "x"}, "statuscode is 503"),
+    ({"statusCode": 503, "body": "x"}, "status_code is 503"),
     ({"type": "error", "error": {"type": "x", "message": "Overloaded"}}, "Overloaded"),
     ({"jsonrpc": "2.0", "error": {"code": -1, "message": "no"}}, "no"),
     ({"fault": {"faultstring": "limit"}}, "limit"),

@@ -239,7 +239,7 @@ def test_without_documents_there_is_no_beir_folder(tmp_path: Path) -> None:
         (
             Dataset("d", "test", {}, (Case("q1", "a"), Case("q1", "b")), {}),
             "jsonl",
-            "id is 'q1'; expected an id",
+            "id is 'q1'; expected another id",
         ),
         (
             Dataset("d", "test", {}, (Case("q1", "a", metadata={"x": {1}}),), {}),
