@@ -392,14 +392,19 @@ def test_a_wrong_retriever_is_refused_before_any_answer(
     retriever: Any, error: type[Exception], message: str
 ) -> None:
     asked: list[str] = []
+
+    def reply(prompt: str) -> str:
+        asked.append(prompt)
+        return "A."
+
     with pytest.raises(error, match=re.escape(message)):
-        rb.evaluate(DATA, retriever=retriever, llm=lambda prompt: asked.append(prompt) or "A.")
+        rb.evaluate(DATA, retriever=retriever, llm=reply)
     assert asked == []
 
 
 def test_two_names_of_a_retriever_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"the system is 'bm25' and the retriever .* name one"):
-        rb.evaluate(DATA, "bm25", retriever=_Searches)
+        rb.evaluate(DATA, "bm25", retriever=_Searches)  # type: ignore[arg-type]
 
 
 def test_a_dataset_of_a_module_is_named_like_any_other(tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def test_every_measure_takes_one_of_the_alternatives_for_the_only_document(
         result = rb.evaluate(data, lambda _: {"answer": "In 1908 [1].", "contexts": contexts})
         scores.append(result.scores.set_index("measure")["value"])
     assert len(scores[0]) > 50
-    pd.testing.assert_series_equal(*scores)
+    pd.testing.assert_series_equal(scores[0], scores[1])
 
 
 def test_scores_of_a_dataset_and_a_run_know_alternatives(tmp_path: Path) -> None:

@@ -122,6 +122,7 @@ def test_names_and_values_are_checked() -> None:
     for name, message in (("ndcg@5", "is a measure of ragbench"), ("my words", "cannot be named")):
         with pytest.raises(ConfigError, match=message):
             rb.Measure(name, lambda case, answer, contexts: 1.0)
+    defaults: dict[str, Any] = {"function": lambda case, answer, contexts: 1.0}
     for name, options, message in (
         (
             "few",
@@ -133,7 +134,7 @@ def test_names_and_values_are_checked() -> None:
         ("level", {"level": "sentence"}, "Known: answer, document"),
     ):
         with pytest.raises(ConfigError, match=re.escape(message)):
-            rb.Measure(name, **{"function": lambda case, answer, contexts: 1.0, **options})
+            rb.Measure(name, **{**defaults, **options})
 
 
 class Asked:
