@@ -348,7 +348,7 @@ def test_the_error_for_a_hub_name_without_a_connection_names_the_way_out() -> No
     assert "neither a folder here nor could 'no-such-org/no-such-model' be had" in done.stdout, (
         done.stderr
     )
-    assert "give its folder instead" in done.stdout
+    assert "name its folder instead" in done.stdout
     assert done.stderr == ""
 
 

@@ -232,7 +232,7 @@ def test_a_batch_that_is_not_there_is_not_paid_for_again_unless_it_is_given_up(
         assert "sk-none" not in str(failed.value)
     assert len(server.sizes) == 1
     assert [batch.id for batch in submissions.pending()] == ["batch_0"]
-    variable = re.search(r"(RAGBENCH_\w+)=batch_0 gives it up", str(failed.value))
+    variable = re.search(r"(RAGBENCH_\w+)=batch_0 forgets it", str(failed.value))
     assert variable
     server.gone = False
     monkeypatch.setenv(variable[1], "batch_0")
