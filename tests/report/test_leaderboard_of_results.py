@@ -327,9 +327,9 @@ def test_what_a_reader_ranks_by_is_tested_too() -> None:
 def test_where_lower_is_better_the_lowest_is_best() -> None:
     measure = "ngram_redundancy"
     some = [
-        result("a", {measure: [*[0.9] * 10, *[0.8] * 10]}),
-        result("b", {measure: [*[0.1] * 10, *[0.2] * 10]}, k=3),
-        result("c", {measure: [*[0.5] * 10, *[0.6] * 10]}, retriever="dense:minilm"),
+        result("a", {measure: [0.9, 0.8] * 10}),
+        result("b", {measure: [0.1, 0.2] * 10}, k=3),
+        result("c", {measure: [0.5, 0.6] * 10}, retriever="dense:minilm"),
     ]
     assert results.Results(some).leaderboard(measure=measure)["name"].tolist() == ["b", "c", "a"]
     conclusion = results.Results(some).conclude("a", measure=measure)
