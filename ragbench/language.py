@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from itertools import islice, pairwise
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import regex
 
+from ragbench import folding
 from ragbench.errors import ConfigError, DataWarning, unknown
 from ragbench.files import bundled
 from ragbench.folding import folded
@@ -35,6 +37,16 @@ that is written without spaces.
 _RUN = regex.compile(rf"(?:{SIGN}|\p{{Hangul}})+|[\w--{UNSPACED_SET}--\p{{Hangul}}]+", regex.V1)
 UNSPACED = regex.compile(rf"{SIGN}", regex.V1)
 _SIGNS = regex.compile(rf"{SIGN}|\p{{Hangul}}", regex.V1)
+
+
+@cache
+def word_code() -> bytes:
+    """Return the code and the tables that find the words and the language of a text: a part of the key
+    of every stored result that depends on them.
+    """
+    languages = Path(__file__)
+    files = (languages, languages.with_name("languages.toml"), Path(folding.__file__))
+    return b"".join(file.read_bytes() for file in files)
 
 
 def words(text: str) -> list[str]:

@@ -4,15 +4,16 @@ border.
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench import language, store
+from ragbench import folding, language, store
 from ragbench.errors import ConfigError, DataError, MissingExtraError, ModelError
 from ragbench.language import find_language
 from ragbench.retrieval import (
@@ -272,24 +273,24 @@ def test_bm25_from_the_cache_is_the_same_and_is_not_indexed_again(
     assert store.info()["kinds"]["bm25"]["files"] == 6
 
 
+@pytest.mark.parametrize("module", [language, folding])
 def test_bm25_is_indexed_again_where_the_code_that_finds_words_is_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "cache"))
     chunks = chunks_of(["one cat", "two dogs"])
-    bm25 = importlib.import_module("ragbench.retrieval.bm25")
-    bm25.BM25(chunks)
-    bm25.BM25(chunks)
+    BM25(chunks)
+    BM25(chunks)
     assert store.info()["kinds"]["bm25"]["files"] == 1
-    changed = tmp_path / "language.py"
-    changed.write_bytes(Path(language.__file__).read_bytes() + b"# changed")
-    monkeypatch.setattr(language, "__file__", str(changed))
-    spec = importlib.util.spec_from_file_location("bm25_again", bm25.__file__)
-    assert spec is not None
-    assert spec.loader is not None
-    again = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(again)
-    again.BM25(chunks)
+    original = Path(str(module.__file__))
+    changed = tmp_path / original.name
+    changed.write_bytes(original.read_bytes() + b"# changed")
+    shutil.copy(original.with_name("languages.toml"), tmp_path)
+    with monkeypatch.context() as changes:
+        changes.setattr(module, "__file__", str(changed))
+        language.word_code.cache_clear()
+        BM25(chunks)
+    language.word_code.cache_clear()
     assert store.info()["kinds"]["bm25"]["files"] == 2
 
 

@@ -6,16 +6,14 @@ import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import ragbench.language
 from ragbench import store
 from ragbench.errors import ConfigError
 from ragbench.hints import suggesting
-from ragbench.language import Language, language_of, terms
+from ragbench.language import Language, language_of, terms, word_code
 from ragbench.retrieval.ranks import (
     SEARCH_CALLS,
     Candidates,
@@ -28,7 +26,6 @@ from ragbench.retrieval.ranks import (
 from ragbench.types import Chunk, Queries, Run, as_queries
 
 _STEMMER = version("PyStemmer")
-_CODE = store.digest(Path(ragbench.language.__file__).read_bytes())  # finds the words of a text
 
 
 @suggesting(**SEARCH_CALLS)
@@ -138,7 +135,8 @@ class Words:
 
     def __init__(self, language: Language) -> None:
         self._stem_of = _Stems(language)
-        self.identity = json.dumps([language.stemmer, language.words, _STEMMER, _CODE])
+        code = store.digest(word_code())
+        self.identity = json.dumps([language.stemmer, language.words, _STEMMER, code])
 
     def of(self, texts: Sequence[str]) -> list[list[str]]:
         """Return the stems of each text, without function words."""

@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import Stemmer
 
-import ragbench.language
 import ragbench.text
 from ragbench import store
-from ragbench.language import Language, detect_language, n_words, terms
+from ragbench.language import Language, detect_language, n_words, terms, word_code
 from ragbench.testsets.known_items import KINDS, KNOWN_ITEM
 from ragbench.text import sentence_spans
 from ragbench.types import Case, Dataset, Span
@@ -101,16 +100,10 @@ def _overlaps(dataset: Dataset) -> list[float]:
 @cache
 def _code() -> str:
     """Return the digest of the code and the packages that the overlaps depend on."""
-    language = Path(ragbench.language.__file__)
-    paths = [
-        Path(__file__),
-        Path(ragbench.text.__file__),
-        language,
-        language.with_name("languages.toml"),
-    ]
-    files = [path.read_bytes() for path in paths]
+    here = Path(__file__).read_bytes()
+    sentences = Path(ragbench.text.__file__).read_bytes()
     packages = [version(name) for name in ("PyStemmer", "py3langid", "sentencex")]
-    return store.digest(*files, *packages)
+    return store.digest(here, sentences, word_code(), *packages)
 
 
 def evidence_words(dataset: Dataset) -> Mapping[str, int]:

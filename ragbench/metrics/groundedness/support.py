@@ -14,6 +14,7 @@ import numpy as np
 from ragbench.errors import ConfigError, DataError, nearest
 from ragbench.files import expanded
 from ragbench.generation.citations import without_citations
+from ragbench.language import word_code
 from ragbench.metrics.groundedness.claims import LIST_MARK, no_claim, unhedged
 from ragbench.metrics.groundedness.entailment import entailment
 from ragbench.metrics.groundedness.evidence import (
@@ -171,9 +172,10 @@ def _definition() -> str:
     """
     here = Path(__file__).parent
     package = here.parents[1]
-    others = ("text.py", "language.py", "languages.toml", "retrieval/minilm.py")
+    others = ("text.py", "retrieval/minilm.py")
     files = sorted([*here.glob("*.*"), *(package / name for name in others)])
     return digest(
+        word_code(),
         *(path.read_bytes() for path in files),
         *map(version, ("numpy", "scipy", "sentencex", "tokenizers")),
     )
