@@ -6,6 +6,7 @@ notebooks and commands. The module is imported when it is named, and never other
 """
 
 import inspect
+import math
 import os
 import re
 import sys
@@ -161,6 +162,20 @@ def object_name(given: object) -> str:
     if isinstance(name, str):
         return name
     return str(getattr(given, "__name__", type(given).__name__))
+
+
+def returned_number(value: Any) -> float:
+    """Return what a user's function returned as a number; NaN if it is none, also for a text.
+
+    >>> returned_number(1), returned_number("1"), returned_number([1, 2])
+    (1.0, nan, nan)
+    """
+    if isinstance(value, str):
+        return math.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan
 
 
 def takes(function: Callable[..., Any], *arguments: str, options: Sequence[str] = ()) -> bool:

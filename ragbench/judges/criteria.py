@@ -1,16 +1,14 @@
 """`judge`: the judgement of single answers by criteria."""
 
-import math
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ragbench import llms
 from ragbench.errors import ConfigError, DataError, DataWarning, JudgeWarning, unknown
-from ragbench.extension import object_name
+from ragbench.extension import object_name, returned_number
 from ragbench.judges.criterion import CRITERIA, Criterion, load_criteria
 from ragbench.judges.parser import (
     VERDICT_FIELDS,
@@ -303,10 +301,7 @@ def computed_value(
         value, reason = returned
     if value is None:
         return None, str(reason)
-    number = math.nan
-    if not isinstance(value, str):
-        with suppress(TypeError, ValueError):
-            number = float(value)
+    number = returned_number(value)
     if not 0 <= number <= 1:
         raise DataError(
             f"{where}: the function returned {returned!r}; expected a value from 0 to 1, None, or "

@@ -1,10 +1,10 @@
 """The value of a user's measure for one question."""
 
 import math
-from contextlib import suppress
 from typing import Any
 
 from ragbench.errors import DataError
+from ragbench.extension import returned_number
 from ragbench.registry import Measure
 
 
@@ -25,10 +25,7 @@ def own_value(measure: Measure, query_id: str, *arguments: Any) -> float | None:
     if value is None:
         return None
     low, high = measure.bounds
-    number = math.nan
-    if not isinstance(value, str):
-        with suppress(TypeError, ValueError):
-            number = float(value)
+    number = returned_number(value)
     is_below, is_above = low is not None and number < low, high is not None and number > high
     if is_below or is_above or not math.isfinite(number):
         expected = "a number"
