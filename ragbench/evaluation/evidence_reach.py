@@ -117,9 +117,8 @@ class EvidenceMeter:
             unchanged=unchanged,
             stages=handed_over,
         )
-        has_offsets = (
-            not answer.passages
-        )  # passages are texts of the system's documents, not chunks
+        # Passages are texts of the system's documents, not chunks.
+        has_offsets = not answer.passages
         if has_offsets and located_spans(self._dataset, case):
             return self._by_spans(case, lists, filtered)
         return self._by_documents(case, answer, lists, filtered)

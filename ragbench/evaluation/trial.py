@@ -1,6 +1,7 @@
 """A trial of the user's measures and criteria on an example, before a system is asked."""
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from traceback import walk_tb
 from typing import Any
 
@@ -39,12 +40,14 @@ def try_functions(
     for criterion in criteria:
         if criterion.function is not None:
             _try(computed_value, criterion, case.query_id, example, _is_certain)
-    judged = {query_id: grades for query_id, grades in dataset.qrels.items() if grades}
-    for query_id, grades in list(judged.items())[:1]:
-        ranking = sorted({*grades, *list(dataset.corpus)[:3]})
-        for measure in measures:
-            if measure.level == "document":
-                _try(own_value, measure, query_id, (ranking, grades), lambda failure: True)
+    judged = [query_id for query_id, grades in dataset.qrels.items() if grades]
+    if not judged:
+        return
+    grades = dataset.qrels[judged[0]]
+    ranking = sorted({*grades, *islice(dataset.corpus, 3)})
+    for measure in measures:
+        if measure.level == "document":
+            _try(own_value, measure, judged[0], (ranking, grades), lambda failure: True)
 
 
 def _try(

@@ -266,9 +266,8 @@ class Claude(Reader):
                 parts.append(json.dumps(block.input, ensure_ascii=False))
         usage = reply.usage
         input_tokens = usage.input_tokens
-        input_tokens += (
-            usage.cache_creation_input_tokens
-        )  # not part of `input_tokens`, and paid for
+        # Tokens of the provider's cache are paid for, and not part of `usage.input_tokens`.
+        input_tokens += usage.cache_creation_input_tokens
         input_tokens += usage.cache_read_input_tokens
         return Reply(
             "".join(parts),

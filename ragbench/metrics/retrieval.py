@@ -371,10 +371,9 @@ def _binary_preference(judged: JudgedDocuments) -> Floats:
     not_relevant = judged.best.where(judged.best.grade < rel)
     n_relevant = judged.n_relevant
     limit = np.minimum(_count(not_relevant, judged.n), n_relevant)
-    counted = judged.hits
-    is_relevant = counted.grade >= rel
-    n_above = _running_count(counted.query, ~is_relevant)[is_relevant]
-    seen = counted.where(is_relevant)
+    is_relevant = judged.hits.grade >= rel
+    n_above = _running_count(judged.hits.query, ~is_relevant)[is_relevant]
+    seen = judged.seen
     lost = _divide(np.minimum(n_above, n_relevant[seen.query]), limit[seen.query])
     return _divide(_sums(seen, 1 - lost, judged.n), n_relevant)
 
