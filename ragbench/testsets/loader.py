@@ -116,7 +116,7 @@ def _names_object(name: str | Path) -> bool:
         return False
     from ragbench.extension import is_import  # without it loading a dataset is light
 
-    return is_import(name, PREFIXES)
+    return is_import(name, (*PREFIXES, "beir"))  # "beir:x" is a misspelled "beir/x"
 
 
 def _imported(name: str, split: str) -> Dataset:
