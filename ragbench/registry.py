@@ -150,10 +150,16 @@ def _are_bounds(bounds: Any) -> bool:
     return len(numbers) < 2 or numbers[0] < numbers[1]
 
 
+_OF_RANKINGS: set[str] = set()
+"""The measures of whole rankings, without their depth; `ragbench.metrics.retrieval` has their formulas."""
+
+
 def _read() -> Iterator[Measure]:
     """Yield the measures of measures.toml, in its order."""
     for group in _DATA["group"]:
         rows = group.pop("measures")
+        if group.pop("of_rankings", False):
+            _OF_RANKINGS.update(name.partition("@")[0] for name in rows)
         for name, row in rows.items():
             fields = row if isinstance(row, dict) else {"meaning": row}
             options = {"source": "ragbench", "headline": True, **group, **fields}
@@ -168,9 +174,6 @@ _RANKING = ("nDCG", "P", "R", "F1", "RR", "AP", "Success")
 _TREC = re.compile(r"(ndcg_cut|map_cut|recall|P|success)[_.](\d+)", re.IGNORECASE)
 _OPTIONS = re.compile(r"\(([^()]*)\)")
 _DEFAULT_OPTIONS = ("rel=1", "p=0.8", "beta=1", "dcg='log2'")
-_OF_DOCUMENTS = {
-    measure.name.partition("@")[0] for measure in _TABLE if measure.level == "document"
-}
 _DOCUMENTS = tuple(measure for measure in _TABLE if measure.name.partition("@")[0] in _RANKING)
 
 _LEVELS = {  # level -> the label that defines relevance, and the ranked items
@@ -568,7 +571,7 @@ def is_ranking_measure(name: str) -> bool:
     """
     measure = find_measure(name) if isinstance(name, str) else None
     head = _OPTIONS.sub("", measure.name.rpartition(":")[2]) if measure else ""
-    return head.partition("@")[0] in _OF_DOCUMENTS
+    return head.partition("@")[0] in _OF_RANKINGS
 
 
 def bounds_of(name: str) -> tuple[float | None, float | None]:

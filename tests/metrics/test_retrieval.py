@@ -23,7 +23,7 @@ from ragbench.metrics.retrieval import (
     parse_measures,
     ranking,
 )
-from ragbench.registry import ALIASES
+from ragbench.registry import ALIASES, is_ranking_measure, measures
 from ragbench.types import Qrels, Run
 
 TREC_NAMES = {
@@ -436,3 +436,17 @@ def test_exchanged_arguments_are_pointed_out(run: Any, qrels: Any) -> None:
 )
 def test_arguments_in_their_order_are_not_doubted(qrels: Any, run: Any) -> None:
     score_run(qrels, run, ["RR"])
+
+
+def test_exactly_the_measures_of_rankings_are_computed_by_score_run() -> None:
+    table = measures()
+    names = table["measure"][table["level"] == "document"].str.replace("{k}", "5")
+    of_rankings = [name for name in names if is_ranking_measure(name)]
+    others = [name for name in names if not is_ranking_measure(name)]
+    assert {"nDCG@5", "Rprec", "Judged"} <= {*of_rankings}
+    assert others == ["context_recall", "expected_document"]
+    scores = score_run({"q": {"d": 1}}, {"q": {"d": 1.0}}, of_rankings)
+    assert scores["value"].notna().all()
+    for name in others:
+        with pytest.raises(ConfigError, match=name):
+            score_run({"q": {"d": 1}}, {"q": {"d": 1.0}}, [name])
