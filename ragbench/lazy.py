@@ -16,7 +16,7 @@ _ROOT = "ragbench"
 _calls_of: dict[str, dict[str, str]] = {}
 _names_of: dict[str, list[str]] = {}
 _named_like_modules: dict[str, set[str]] = {}
-_explaining_of: dict[FunctionType, FunctionType] = {}
+_public_names_of: dict[str, set[str]] = {}  # of a module, in the packages that list them
 
 
 def attach(
@@ -24,7 +24,8 @@ def attach(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` of a package, as its `__init__.pyi` lists its names.
 
-    Its functions explain calls that do not fit (`ragbench.hints`), also where their module is used.
+    Its functions explain calls that do not fit (`ragbench.hints`). A function of a package without a stub
+    needs the decorator `explaining_calls` for this.
 
     Args:
         package: its `__name__`.
@@ -38,6 +39,9 @@ def attach(
     _calls_of[package] = {name.casefold(): call for name, call in calls.items()}
     _names_of[package] = names
     _named_like_modules[package] = {name for name in names if modules[name].split(".")[0] == name}
+    for name, module in modules.items():
+        if module:
+            _public_names_of.setdefault(f"{package}.{module}", set()).add(name)
     sys.modules[package].__class__ = _Package
 
     def attribute(name: str) -> Any:
@@ -46,7 +50,7 @@ def attach(
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         value = import_module(f"{package}.{modules[name] or name}")
         if modules[name]:
-            value = _explaining(getattr(value, name))
+            value = getattr(value, name)
         setattr(sys.modules[package], name, value)  # so that the next time is a look-up
         return value
 
@@ -54,9 +58,14 @@ def attach(
 
 
 class _Package(ModuleType):
-    """A package with a function that is named like its module: importing the module does not hide it."""
+    """A package of `attach`. Python sets each of its modules as an attribute after importing it: the
+    public functions of the module then explain their calls, before another module can take them from
+    it; and a function that is named like its module is not hidden by it.
+    """
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, ModuleType):
+            _explain_calls(value)
         if not isinstance(value, ModuleType) or name not in _named_like_modules[self.__name__]:
             super().__setattr__(name, value)
 
@@ -73,24 +82,19 @@ def _modules_in(stub: Path) -> dict[str, str]:
     return modules
 
 
-def _explaining(value: Any) -> Any:
-    """Return a function that explains calls that do not fit, in place of the one in its module, so that it can
-    be pickled; any other value as it is.
-    """
-    if not isinstance(value, FunctionType):
-        return value
+def _explain_calls(module: ModuleType) -> None:
+    """Put functions that explain calls that do not fit in place of the public ones of a module."""
+    functions = {}
+    for name in _public_names_of.pop(module.__name__, ()):
+        if isinstance(vars(module).get(name), FunctionType):
+            functions[name] = vars(module)[name]
+    if not functions:
+        return
     from ragbench.hints import explaining_calls, explains_calls
 
-    function: FunctionType = value
-    if explains_calls(function):
-        return function
-    if function not in _explaining_of:
-        explaining = explaining_calls()(function)
-        _explaining_of[function] = explaining
-        module = sys.modules[function.__module__]
-        if vars(module).get(function.__name__) is function:
-            setattr(module, function.__name__, explaining)
-    return _explaining_of[function]
+    for name, function in functions.items():
+        if not explains_calls(function):
+            setattr(module, name, explaining_calls()(function))
 
 
 def _hint(package: str, name: str) -> str:

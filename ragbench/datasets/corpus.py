@@ -17,6 +17,7 @@ from ragbench.datasets.jsonl import shown
 from ragbench.datasets.raw_records import case
 from ragbench.errors import DataError, DataWarning, MissingExtraError
 from ragbench.files import expanded, write_durably
+from ragbench.hints import explaining_calls
 from ragbench.store import cache_folder, digest
 from ragbench.types import Dataset, Document, as_documents
 
@@ -69,6 +70,7 @@ class UnreadWarning(DataWarning):
         return False
 
 
+@explaining_calls()
 def load_corpus(path: str | Path) -> Dataset:
     """Return documents that may lack questions: a corpus.jsonl, a folder with one, a folder of
     texts, a .parquet file (doc_id, text or contents), a dataset's name.
