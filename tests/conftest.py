@@ -113,17 +113,15 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> object:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _no_measures_of_other_files() -> Iterator[None]:
-    """Measures and criteria that the tests of a file declare are unknown in the next file."""
+def _no_measures_of_other_files() -> None:
+    """Measures and criteria that another file of tests or an example of a docstring declared are
+    unknown in this one.
+    """
     from ragbench import registry
     from ragbench.judges import criterion
 
-    measures, criteria = dict(registry._own), dict(criterion._own)
-    yield
     registry._own.clear()
-    registry._own.update(measures)
     criterion._own.clear()
-    criterion._own.update(criteria)
     registry._registered.cache_clear()
 
 

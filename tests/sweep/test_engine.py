@@ -274,7 +274,7 @@ print(loaded, threading.active_count(), before == dict(os.environ))
     environment = {**os.environ, "DISABLE_TQDM": "1"}
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert (done.stdout, done.stderr) == ("[0, 1] 1 True\n", "")
+    assert (done.stdout, done.stderr) == ("[0, 2] 1 True\n", "")
 
 
 BURNS = """

@@ -268,7 +268,7 @@ def test_what_is_on_its_way_is_not_paid_for_again_without_batches(
     assert refused.exit_code == 2
     assert len(served.prompts) == n_sent
     message = re.search(
-        r"would pay again for what is on its way: 5 requests to openai:(\w) http://127.* since "
+        r"would pay again for requests that are on their way: 5 requests to openai:(\w) http://127.* since "
         r"\d{4}-\d\d-\d\d \d\d:\d\d, for at most \$\d+\.\d+ \((\w+)\)\. The same command with --batch",
         refused.output,
     )

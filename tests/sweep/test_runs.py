@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -52,7 +53,7 @@ def test_a_long_run_is_looked_at_four_times_a_second(
         ended=lambda *about: None, look_at=lambda files: None, clear=lambda: None
     )
     pauses: list[float] = []
-    monkeypatch.setattr("ragbench.sweep.runs.time.sleep", pauses.append)
+    monkeypatch.setattr(time, "sleep", pauses.append)
     runs.run_all(folder, jobs, progress, _Waits([40, 2]))
     assert kept == ["long", "short"]
     assert pauses[0] == pytest.approx(0.055)
