@@ -26,7 +26,7 @@ from ragbench.cli.options import (
     Timeout,
     print_plan,
 )
-from ragbench.errors import ConfigError, check_known, printable
+from ragbench.errors import ConfigError, check_known, plural, printable
 from ragbench.files import expanded, write_durably
 from ragbench.types import Case, Dataset
 
@@ -220,7 +220,7 @@ def convert(
     elif not with_documents:
         named = _documents_named(source, corpus, target)
     saved = save_testset(dataset, target, form, corpus=named, force=force)
-    typer.echo(f"{len(dataset.cases)} cases in {shown(saved)} ({form})")
+    typer.echo(f"{plural(len(dataset.cases), 'case')} in {shown(saved)} ({form})")
 
 
 @testset_app.register()
@@ -270,7 +270,8 @@ def merge(
     if named_documents.keys() != dataset.corpus.keys():  # one set has other documents
         named = ""
     saved = save_testset(dataset, output, form, corpus=named, force=force)
-    typer.echo(f"{len(dataset.cases)} cases in {shown(saved)} ({form}): {', '.join(counts)}")
+    n_cases = plural(len(dataset.cases), "case")
+    typer.echo(f"{n_cases} in {shown(saved)} ({form}): {', '.join(counts)}")
     _print_twins(twins)
 
 
@@ -308,7 +309,8 @@ def _append(source: str, into: Path, corpus: str, no_answer: str) -> None:
 
     testset = load_testset(into)
     other = _load(source, corpus) if corpus else load_testset(source, corpus=testset.corpus or None)
-    addition = missing_cases(testset, _with_outcomes(other, no_answer), _twins)
+    other = _with_outcomes(other, no_answer, must_choose=True)  # a second call would add them again
+    addition = missing_cases(testset, other, _twins)
     _add_cases(into, testset, replace(other, cases=addition.cases, qrels=addition.qrels))
     typer.echo(f"{len(addition.cases)} of {len(other.cases)} cases are added to {shown(into)}")
     _print_twins(addition.twins)
@@ -331,9 +333,12 @@ def _print_twins(twins: Sequence[tuple[str, str]]) -> None:
         typer.echo(f"  {printable(question)!r} as {printable(twin)!r}")
 
 
-def _with_outcomes(dataset: Dataset, no_answer: str) -> Dataset:
+def _with_outcomes(dataset: Dataset, no_answer: str, *, must_choose: bool = False) -> Dataset:
     """Return a test set in which questions without an answer and a document are unanswerable, where
     the option or the user at the terminal says so.
+
+    Raises:
+        ConfigError: the user `must_choose`, and neither the option nor a terminal says.
     """
     labelled = [case for case in dataset.cases if case.reference_answer or case.gold_facts]
     if not labelled or len(labelled) == len(dataset.cases):
@@ -341,12 +346,18 @@ def _with_outcomes(dataset: Dataset, no_answer: str) -> Dataset:
     unlabelled = [case for case in dataset.cases if not _has_label(dataset, case)]
     if not unlabelled:
         return dataset
-    count = f"{len(unlabelled)} of {len(dataset.cases)} questions of {dataset.name}"
+    of_all = f"of the {len(dataset.cases)} questions in {dataset.name!r}"
+    have = "has" if len(unlabelled) == 1 else "have"
     first = printable(unlabelled[0].text)
-    state = f"{count} have no answer and no document, first {first!r}"
+    state = f"{len(unlabelled)} {of_all} {have} no answer and no document, first {first!r}"
     if not no_answer and sys.stdin.isatty():
         is_unanswerable = typer.confirm(f"{state}. Should a system find no answer to them?")
         no_answer = "unanswerable" if is_unanswerable else "unknown"
+    if not no_answer and must_choose:
+        raise ConfigError(
+            f"{state}. Should a system find no answer to them? --no-answer unanswerable, or else "
+            "--no-answer unknown"
+        )
     if not no_answer:
         typer.echo(
             f"{state}: they stay without labels. If no document answers them: --no-answer "
@@ -410,7 +421,8 @@ def validate(
         )
     samples = len(dataset.safety_inputs) + len(dataset.safety_outputs)
     safety = f", {samples} safety samples" if samples else ""
-    typer.echo(f"{shown(path)} is fine: {form_of(path)}, {len(dataset.cases)} cases{safety}")
+    n_cases = plural(len(dataset.cases), "case")
+    typer.echo(f"{shown(path)} is fine: {form_of(path)}, {n_cases}{safety}")
     return 0
 
 

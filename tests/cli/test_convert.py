@@ -79,7 +79,7 @@ def test_documents_are_named_and_not_copied(folder: Path) -> None:
 
 
 def test_questions_are_added_to_an_existing_set_and_its_comments_stay(folder: Path) -> None:
-    done = run("convert", "questions.csv", "--into", "tests.yaml")
+    done = run("convert", "questions.csv", "--into", "tests.yaml", "--no-answer", "unknown")
     assert done.exit_code == 0
     assert "2 of 3 cases are added to tests.yaml" in done.output
     assert "1 question is left out, as another one asks the same:" in done.output
@@ -92,7 +92,7 @@ def test_questions_are_added_to_an_existing_set_and_its_comments_stay(folder: Pa
         "Who paid for the tower?",
     ]
     assert data.qrels[data.cases[1].query_id] == {"tower.md": 1}
-    again = run("convert", "questions.csv", "--into", "tests.yaml")
+    again = run("convert", "questions.csv", "--into", "tests.yaml", "--no-answer", "unknown")
     assert "0 of 3 cases are added" in again.output
     assert (folder / "tests.yaml").read_text(encoding="utf-8") == text
 
@@ -140,7 +140,7 @@ def test_rows_without_an_answer_are_what_the_option_says(
 ) -> None:
     done = run("convert", "questions.csv", "--into", "tests.yaml", "--no-answer", option)
     assert done.exit_code == 0
-    assert "have no answer" not in done.output
+    assert "no answer and no document" not in done.output
     assert load_dataset("tests.yaml").cases[-1].expected_outcome == outcome
 
 
@@ -160,13 +160,24 @@ def test_rows_without_an_answer_are_asked_about_on_a_terminal(
         testsets.convert("questions.csv", Path("mine.yaml"), corpus="docs")
     assert load_dataset("mine.yaml").cases[-1].expected_outcome == outcome
     [text] = asked
-    assert "1 of 3 questions of questions have no answer and no document" in text
+    assert "1 of the 3 questions in 'questions' has no answer and no document" in text
 
 
 def test_without_a_terminal_rows_without_an_answer_are_named(folder: Path) -> None:
     done = run("convert", "questions.csv", "mine.yaml")
     assert "first 'Who paid for the tower?': they stay without labels" in done.stderr
     assert load_testset("mine.yaml").cases[-1].expected_outcome is None
+
+
+def test_without_a_terminal_rows_without_an_answer_are_added_once(folder: Path) -> None:
+    before = (folder / "tests.yaml").read_text(encoding="utf-8")
+    done = run("convert", "questions.csv", "--into", "tests.yaml")
+    assert done.exit_code == 2
+    assert "--no-answer unknown" in done.stderr
+    assert (folder / "tests.yaml").read_text(encoding="utf-8") == before
+    run("convert", "questions.csv", "--into", "tests.yaml", "--no-answer", "unanswerable")
+    texts = [case.text for case in load_dataset("tests.yaml").cases]
+    assert texts.count("Who paid for the tower?") == 1
 
 
 def test_several_sets_are_merged_without_questions_that_ask_the_same(folder: Path) -> None:
