@@ -426,36 +426,45 @@ def find_measure(name: str) -> Measure | None:
 
 @lru_cache(maxsize=4096)
 def _registered(name: str) -> Measure | None:
-    """Return the measure of a name as `find_measure`, without the measures of `declared`.
+    """Return the measure of a name as `find_measure`, without the measures of `declared`; None if no
+    measure has the name.
 
     Names are tried in this order: exactly as one of the user's own measures; with options, as
-    "P(rel=2)@5"; by its usual name or an alias, of a single measure or of a family; in any case as one
-    of the user's own.
+    "P(rel=2)@5"; by its usual name or an alias, of a single measure or of a family such as "P@{k}"; in
+    any case as one of the user's own.
     """
     if name in _own:
         return _own[name]
     options = _OPTIONS.search(name)
     if options:
-        return _with_options(_OPTIONS.sub("", name), options[1])
-    with_at = _TREC.sub(r"\1@\2", name)  # trec_eval writes a depth with an underscore
-    level, colon, name_at_depth = with_at.rpartition(":")
-    short_name, at, depth = name_at_depth.partition("@")
-    short_name = _ALIASES.get(short_name.casefold(), short_name)
-    usual_name = f"{level}{colon}{short_name}{at}{depth}"
+        name_without_options = _OPTIONS.sub("", name)
+        return _with_options(name_without_options, options[1])
+    usual_name = _usual_name(name)
     folded_name = usual_name.casefold()
     if folded_name in _SINGLE:
         return _SINGLE[folded_name]
-    for pattern, part, family in _FAMILIES:
+    for pattern, varying_part, family in _FAMILIES:
         match = pattern.fullmatch(usual_name)
         if match:
-            return _member(family, part, match[1])
-    own = {own_name.casefold(): measure for own_name, measure in _own.items()}
-    return own.get(folded_name)
+            return _member(family, varying_part, match[1])
+    own_by_folded_name = {own_name.casefold(): measure for own_name, measure in _own.items()}
+    return own_by_folded_name.get(folded_name)
+
+
+def _usual_name(name: str) -> str:
+    """Return a name with ragbench's word for the measure, and its level and depth as they are:
+    "span:R@5" for "span:recall_5" and "span:recall@5".
+    """
+    with_at = _TREC.sub(r"\1@\2", name)  # trec_eval writes a depth with an underscore
+    level, colon, word_and_depth = with_at.rpartition(":")
+    word, at, depth = word_and_depth.partition("@")
+    usual_word = _ALIASES.get(word.casefold(), word)
+    return f"{level}{colon}{usual_word}{at}{depth}"
 
 
 def _with_options(name: str, options: str) -> Measure | None:
     """Return the ranking measure of a name with options of ir_measures, such as "rel=2"; options with
-    their default value are left out. None if it is not a ranking measure.
+    their default value are left out. None if no measure has the name, or it is not a ranking measure.
     """
     base = _registered(name)
     if base is None or not is_ranking_measure(base.name):

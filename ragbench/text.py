@@ -313,7 +313,7 @@ def _encode(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
     """Return the offsets of texts in valid Unicode.
 
     Recent offsets are kept in memory, because the same texts are encoded again when they are
-    chunked, measured and searched.
+    chunked, measured and searched. They are all dropped once they take too much of it.
     """
     offsets: dict[str, Offsets] = {}
     new_texts: dict[str, None] = {}
@@ -324,8 +324,8 @@ def _encode(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
         else:
             offsets[text] = recent
     if new_texts:
-        n_characters = sum(len(text) + _CHARACTERS_OF_OFFSETS for _, text in list(_recent))
-        if n_characters > _BATCH_CHARACTERS:
+        n_kept_characters = sum(len(text) + _CHARACTERS_OF_OFFSETS for _, text in list(_recent))
+        if n_kept_characters > _BATCH_CHARACTERS:
             _recent.clear()
         new_offsets = _encode_new(list(new_texts), tokenizer)
         for text, offsets_of_text in zip(new_texts, new_offsets, strict=True):

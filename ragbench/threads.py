@@ -43,13 +43,18 @@ def _idle(process: int) -> deque[_Tasks]:
 
 
 def _work(tasks: _Tasks, idle: deque[_Tasks]) -> None:
+    """Run the calls that come into a thread's queue, and put the queue into `idle` after each; return
+    once no call has come for `_IDLE_S`.
+
+    `run_in_thread` takes a queue out of `idle` before it puts a call into it.
+    """
     while True:
         try:
             call = tasks.get(timeout=_IDLE_S)
         except queue.Empty:
             try:
                 idle.remove(tasks)
-            except ValueError:  # someone has just taken the queue, and its task comes
+            except ValueError:  # `run_in_thread` has just taken the queue, and a call comes
                 continue
             return
         Context().run(call)
