@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 from ragbench import evaluation, foreign, report
 from ragbench.cli.console import print_json, print_table
 from ragbench.cli.options import Database, Json, results_at
+from ragbench.errors import ConfigError
 
 
 def compare_command(
@@ -69,6 +71,7 @@ def compare_command(
             is_gate=bool(fail_if),
         )
     else:
+        _refuse_options({"bounds": bounds, "lower": lower, "higher": higher, "labels": labels})
         loaded = results_at(results, database)
         conclusion = loaded.conclude(baseline, measure=measure, margin=margin)
     failed = bool(fail_if) and foreign.fails(conclusion, fail_if)
@@ -84,6 +87,16 @@ def compare_command(
         _print_conclusion(conclusion)
         _print_arms(conclusion)
     return int(failed)
+
+
+def _refuse_options(options: Mapping[str, Any]) -> None:
+    """Raise ConfigError if an option for files of other tools is given."""
+    named = [f"--{name}" for name, value in options.items() if value]
+    if named:
+        raise ConfigError(
+            f"{', '.join(named)}: only for files of other tools, and all of these results are ragbench's; "
+            "compare them without"
+        )
 
 
 def _is_foreign(name: str) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import typer
@@ -111,8 +113,8 @@ def trend(
     """
     runs = service.trend(measure, series=series, client=client, database=database)
     notes = []
-    for texts in zip(runs["changed"], runs["note"], strict=True):
-        notes.append("; ".join(filter(None, texts)))
+    for changed, note in zip(runs["changed"], runs["note"], strict=True):
+        notes.append("; ".join(filter(None, (changed, note))))
     runs["note"] = notes
     runs["made_at"] = runs["made_at"].map(str)
     if as_json:
@@ -120,7 +122,7 @@ def trend(
         return
     for (name, configuration), part in runs.groupby(["series", "configuration"], sort=False):
         typer.echo(f"{name}, {configuration}" if configuration != name else name)
-        _print_means(part, "made_at", state="state", note="changed")
+        _print_means(part, "made_at", {"state": "state", "note": "changed"})
         alarms = part[part["moved"] != ""]
         for made_at, moved in zip(alarms["made_at"], alarms["moved"], strict=True):
             typer.echo(f"Noticed {made_at[:16]}; the questions that moved most: {moved}")
@@ -163,8 +165,12 @@ def _passed(run: pd.Series) -> str:
     return ": ".join(parts)
 
 
-def _print_means(scores: pd.DataFrame, first: str, **others: str) -> None:
-    """Print means with their intervals, between other columns with their headings."""
+def _print_means(
+    scores: pd.DataFrame, first: str, headings: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Print means with their intervals, between the column `first` and the columns of `headings`
+    (column -> its heading).
+    """
     from ragbench.statistics.comparison import with_interval
 
     means = zip(scores["mean"], scores["ci_low"], scores["ci_high"], strict=True)
@@ -172,5 +178,5 @@ def _print_means(scores: pd.DataFrame, first: str, **others: str) -> None:
         mean=[with_interval(*row) for row in means],
         scored=scores["n_scored"].map(str) + "/" + scores["n"].map(str),
     )
-    headings = {"mean": "mean [95 %]", **others}
-    print_table(scores, [first, "mean", "scored", *others], headings)
+    columns = [first, "mean", "scored", *headings]
+    print_table(scores, columns, {"mean": "mean [95 %]", **headings})

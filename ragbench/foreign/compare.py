@@ -5,7 +5,7 @@ The statistics are imported when they are called, so that both are quick to impo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Sized
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -138,15 +138,15 @@ def compare(
         DataError: a file or a table without scores of questions.
     """
     measures = measure or measures
+    foreign_options = {"bounds": bounds, "lower": lower, "higher": higher, "labels": labels}
+    foreign = "tables of other tools; rb.Measure declares bounds and directions of yours"
     if contender is None and hasattr(baseline, "leaderboard"):  # results of a sweep
+        _refuse_options(foreign_options, foreign)
         return baseline.compare(measures=measures or (), margin=margin, not_possible=not_possible)
     sources, names = _sources(baseline, contender, others)
     options = {"measures": measures, "alpha": alpha, "margin": margin}
     if all(map(_is_tidy, sources)) and len(sources) > 1:
-        foreign = {"bounds": bounds, "lower": lower, "higher": higher, "labels": labels}
-        _refuse_options(
-            foreign, "tables of other tools; rb.Measure declares bounds and directions of yours"
-        )
+        _refuse_options(foreign_options, foreign)
         return _frame(sources, names, not_possible=not_possible, questions=questions, **options)
     _refuse_options(
         {"not_possible": not_possible, "questions": questions}, "results and tidy scores in memory"
@@ -342,9 +342,13 @@ def _frame(sources: Sequence[Any], names: Sequence[str], **options: Any) -> pd.D
     return statistics.compare_all(dict(zip(names, sources, strict=True)), names[0], **options)
 
 
-def _refuse_options(given: Mapping[str, Any], purpose: str) -> None:
-    """Raise ConfigError if one of these options is given."""
-    named = [name for name, value in given.items() if value is not None and len(value)]
+def _refuse_options(options: Mapping[str, Any], purpose: str) -> None:
+    """Raise ConfigError if one of these options is given: neither None nor empty."""
+    named = []
+    for name, value in options.items():
+        is_empty = isinstance(value, Sized) and len(value) == 0
+        if value is not None and not is_empty:
+            named.append(name)
     if named:
         raise ConfigError(f"{', '.join(named)}: only for {purpose}")
 

@@ -144,3 +144,22 @@ def test_a_file_that_is_not_there_is_no_run_of_the_history(
         missing = next(name for name in names if name != "a.csv")
         assert done.exit_code == 2
         assert f"there is no file {missing}; check the path" in done.output
+
+
+SWEEP = Path(__file__).parents[2] / "results" / "quickstart"
+
+
+@pytest.mark.parametrize("option", ["bounds", "lower", "higher", "labels"])
+def test_results_of_ragbench_refuse_options_for_other_tools(option: str) -> None:
+    value = "nDCG@10=0..1" if option == "bounds" else "nDCG@10"
+    status, output = run(str(SWEEP), f"--{option}", value)
+    assert status == 2
+    assert f"--{option}: only for files of other tools" in output
+
+
+def test_results_in_memory_refuse_options_for_other_tools(tmp_path: Path) -> None:
+    results = rb.load_results(SWEEP)
+    with pytest.raises(rb.RagbenchError, match="labels: only for tables of other tools"):
+        rb.compare(results, labels=tmp_path / "labels.csv")
+    with pytest.raises(rb.RagbenchError, match="lower: only for tables of other tools"):
+        rb.compare(results[0], results[1], lower="nDCG@10")
