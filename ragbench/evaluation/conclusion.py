@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -78,6 +79,7 @@ def conclusion_of(
     base = next(arm for arm in arms if arm.name == baseline)
     others = [arm for arm in arms if arm.name != baseline]
     leading = leading_arm(others, deciding.measure)
+    environments = _environments(results)
     by_race: list[str] = []
     if race and dropped_baseline in race.stopped and dropped_baseline not in by_name:
         # no survivor is the user's baseline, so none is compared with another
@@ -98,10 +100,13 @@ def conclusion_of(
         headline, (action, next_step) = _one_arm(by_name[baseline], base)
     else:
         decision = leading.decision
-        choice = chosen_arm(leading, base)
         headline = headline_of(leading, base, others)
         doubtful = _doubtful_labels(by_name[leading.name])
-        action, next_step = next_step_of(leading, base, deciding, doubtful)
+        two = (leading, base)
+        if environments:  # times of two machines do not choose
+            two = (replace(leading, latency_p50_ms=None), replace(base, latency_p50_ms=None))
+        choice = chosen_arm(*two)
+        action, next_step = next_step_of(*two, deciding, doubtful)
     evidence = [
         *by_race,
         *difference_sentences(leading, base, deciding),
@@ -113,7 +118,7 @@ def conclusion_of(
         *_what_can_be_shown(by_name, leading, base, deciding),
         *_race_sentence(race),
         *cost_sentences(base, leading),
-        *_environments(results),
+        *environments,
     ]
     return Conclusion(
         decision=decision,

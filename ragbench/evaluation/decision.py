@@ -6,6 +6,7 @@ tools (`ragbench.foreign`) are decided and described alike.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -29,6 +30,7 @@ DRAFTS_ALONE = (
 )
 
 _MANY = 1_000_000  # questions; more are never asked
+_SAME_TIME = 0.1  # medians of time that differ by less change places from run to run
 
 
 @suggesting(
@@ -302,8 +304,8 @@ def chosen_arm(leading: Arm, base: Arm) -> Arm:
     """Return the configuration to use now."""
     if leading.decision in ("better", "likely better"):
         return leading
-    if _is_equal(leading) and _cheaper(leading, base):
-        return leading
+    if _is_equal(leading):
+        return _by_cost(leading, base)[0]
     return base
 
 
@@ -350,10 +352,9 @@ def next_step_of(
     if decision in ("better", "likely better"):
         return "switch", f"switch to {leading.label}"
     if _is_equal(leading):
-        if leading.latency_p50_ms is None and leading.cost_per_1000_usd is None:
-            return "keep", f"keep the baseline, {base.label}"
-        cheaper = leading if _cheaper(leading, base) else base
-        return "choose by cost", f"choose by cost: {cheaper.label} costs less{_price(cheaper)}"
+        _, reason = _by_cost(leading, base)
+        if reason:
+            return "choose by cost", f"choose by cost: {reason}"
     if decision == "undecided":
         n_more = (leading.n_to_decide or _MANY) - leading.n
         if doubtful:
@@ -379,17 +380,35 @@ def _to_make_it_possible(deciding: DecidingQuestions) -> tuple[str, str]:
     return "label", f"label the questions, so that {deciding.measure} can be scored on them"
 
 
-def _cheaper(arm: Arm, base: Arm) -> bool:
-    """Return True if an arm costs less: in dollars per question where both have a price that differs,
-    else in dollars for the index, else in time.
+def _by_cost(leading: Arm, base: Arm) -> tuple[Arm, str]:
+    """Return the arm to use of two that are equally good, and the reason: the one that costs less in
+    dollars per question where both prices are known and differ, else in dollars for the index, else
+    the clearly faster one.
+
+    Time never chooses between a known price and an unknown one: the baseline stays. The reason is ""
+    if nothing that is known differs.
     """
-    of_questions = (arm.cost_per_1000_usd, base.cost_per_1000_usd)
-    of_index = (arm.index_cost_usd, base.index_cost_usd)
-    for cost, base_cost in (of_questions, of_index):
+    for amount in ("cost_per_1000_usd", "index_cost_usd"):
+        cost, base_cost = getattr(leading, amount), getattr(base, amount)
         if cost is not None and base_cost is not None and cost != base_cost:
-            return cost < base_cost
-    times = (arm.latency_p50_ms, base.latency_p50_ms)
-    return times[0] is not None and times[1] is not None and times[0] < times[1]
+            cheaper = leading if cost < base_cost else base
+            return cheaper, f"{cheaper.label} costs less{_price(cheaper)}"
+    time, base_time = leading.latency_p50_ms, base.latency_p50_ms
+    if time is None or base_time is None or math.isclose(time, base_time, rel_tol=_SAME_TIME):
+        return base, ""
+    faster = leading if time < base_time else base
+    reason = f"{faster.label} takes less time{_price(faster)}"
+    unpriced = [arm for arm in (leading, base) if _has_unknown_price(arm)]
+    if len(unpriced) == 2:
+        reason += "; their prices are not known"
+    if len(unpriced) == 1:
+        reason += f"; keep {base.label} until the price of {unpriced[0].label} is known"
+        return base, reason
+    return faster, reason
+
+
+def _has_unknown_price(arm: Arm) -> bool:
+    return arm.cost_per_1000_usd is None or arm.index_cost_usd is None
 
 
 def _price(arm: Arm) -> str:

@@ -24,7 +24,7 @@ from ragbench.cli import app
 from ragbench.cli.compare import print_decision
 from ragbench.evaluation import Result, Results
 from ragbench.evaluation.decision import Arm, Conclusion, DecidingQuestions, next_step_of
-from ragbench.evaluation.records import MeasureResult
+from ragbench.evaluation.records import Latency, MeasureResult
 from ragbench.report.explorer import explore
 from ragbench.report.page.html_report import report_html
 from ragbench.report.page.junit import report_junit
@@ -305,6 +305,13 @@ LONG = np.tile(BASE, 10)
 UNLABELLED = [None if i < 2 else 0.5 for i in range(N)]
 PASSED = {"q00": {"passed": True}, "q01": {"passed": False}}
 ROW = MeasureResult("nDCG@10", "retrieval", 0.4, None, None, N, N)
+
+
+def unpriced(name: str, p50: float) -> Result:
+    """Return a result of a model whose price is unknown, with the median time of its answers."""
+    return result(name, BASE, latency=(Latency("total", N, p50, p50, p50, p50),))
+
+
 KINDS: dict[str, Sequence[Result]] = {
     **{name: [result("base", BASE), result("other", ARMS[name])] for name in ARMS},
     "within the margin": [result("base", LONG), result("other", LONG + 0.001)],
@@ -315,6 +322,7 @@ KINDS: dict[str, Sequence[Result]] = {
     "one arm": [result("base", BASE, verdicts=PASSED, rows=(ROW,))],
     "race": [result("base", BASE), result("other", ARMS["better"])],
     "conversations": [turns(result("base", BASE)), turns(result("other", ARMS["better"]))],
+    "unknown prices": [unpriced("base", 90.0), unpriced("other", 20.0)],
     "missing labels": [
         result("base", BASE, more={"span_recall_auc": UNLABELLED}),
         result("other", BASE, more={"span_recall_auc": [0.9] * N}),
@@ -326,6 +334,7 @@ DECISIONS_OF = {
     "drafts alone": "not possible",
     "one arm": "not possible",
     "race": "better",
+    "unknown prices": "undecided",
     "conversations": "likely better",
     "missing labels": "better",
 }

@@ -213,15 +213,56 @@ def test_of_two_that_answer_at_one_price_the_cheaper_index_is_chosen() -> None:
     assert any("0.5000 dollars for the index" in line for line in conclusion.evidence)
 
 
-@pytest.mark.parametrize(("base_ms", "ms", "choice"), [(90.0, 20.0, "other"), (20.0, 90.0, "base")])
-def test_without_prices_the_faster_one_is_chosen(base_ms: float, ms: float, choice: str) -> None:
-    arms = []
-    for name, column, p50 in (("base", BASE, base_ms), ("other", BASE + 0.1 * NOISE, ms)):
-        total = Latency("total", N, p50, p50, p50, p50)
-        arms.append(ranked(name, column, latency=(total,)))
-    conclusion = concluded(*arms, margin=0.2)
-    assert (conclusion.decision, conclusion.choice) == ("within the margin", choice)
-    assert conclusion.next_step.startswith(f"choose by cost: {choice} costs less")
+def timed(name: str, column: Column, p50: float, **changes: Any) -> Result:
+    """Return a configuration with the median time of its answers."""
+    return ranked(name, column, latency=(Latency("total", N, p50, p50, p50, p50),), **changes)
+
+
+FREE = costing(0.0)
+UNPRICED: dict[str, Any] = {}
+
+
+@pytest.mark.parametrize("is_other_faster", [True, False])
+@pytest.mark.parametrize(
+    ("base_facts", "facts", "choices", "ending"),
+    [
+        (FREE, FREE, ("other", "base"), ""),
+        (UNPRICED, UNPRICED, ("other", "base"), "; their prices are not known"),
+        (FREE, UNPRICED, ("base", "base"), "; keep base until the price of other is known"),
+        (UNPRICED, FREE, ("base", "base"), "; keep base until the price of base is known"),
+    ],
+)
+def test_a_faster_one_is_not_called_cheaper(
+    base_facts: dict[str, float],
+    facts: dict[str, float],
+    choices: tuple[str, str],
+    ending: str,
+    *,
+    is_other_faster: bool,
+) -> None:
+    base_ms, ms = (90.0, 20.0) if is_other_faster else (20.0, 90.0)
+    conclusion = concluded(
+        timed("base", BASE, base_ms, facts=base_facts),
+        timed("other", BASE + 0.1 * NOISE, ms, facts=facts),
+        margin=0.2,
+    )
+    faster = "other" if is_other_faster else "base"
+    assert conclusion.next_step == (
+        f"choose by cost: {faster} takes less time (20 ms per question (p50)){ending}"
+    )
+    assert conclusion.choice == choices[0 if is_other_faster else 1]
+
+
+def test_times_that_hardly_differ_or_are_of_two_machines_choose_nothing() -> None:
+    close = concluded(timed("base", BASE, 20.0), timed("other", BASE, 19.0))
+    assert (close.action, close.choice) == ("keep", "base")
+    far = timed("other", BASE, 2.0)
+    elsewhere = replace(far, config={**far.config, "environment": {"cores": 64}})
+    two_machines = concluded(timed("base", BASE, 20.0), elsewhere)
+    assert (two_machines.action, two_machines.choice) == ("keep", "base")
+    assert any("other (2 ms per question" in line for line in two_machines.evidence)
+    unmeasured = concluded(ranked("base", BASE), timed("other", BASE, 20.0))
+    assert (unmeasured.action, unmeasured.choice) == ("keep", "base")
 
 
 # which step
