@@ -33,7 +33,7 @@ from ragbench.evaluation.decision import (
 )
 from ragbench.evaluation.records import total_cost
 from ragbench.evaluation.regressions import unreadable_note_of
-from ragbench.evaluation.result import Result
+from ragbench.evaluation.result import Result, found_nothing
 from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import MIN_QUESTIONS, compare, with_interval
 from ragbench.statistics.intervals import students_p_values
@@ -112,6 +112,7 @@ def conclusion_of(
         *difference_sentences(leading, base, deciding),
         *left_out_sentences(deciding),
         *_missing_verdicts(results, deciding.measure),
+        *_without_values(results),
         *_other_data(results),
         *_edited(results),
         *rest_sentences(others, leading),
@@ -217,6 +218,26 @@ def _missing_verdicts(results: Sequence[Result], measure: str) -> list[str]:
     """State for how many answers of each configuration the judge gave no verdict, where that differs."""
     note = unreadable_note_of({result.name: result for result in results}, measure)
     return [f"{note}."] if note and len(results) > 1 else []
+
+
+def _without_values(results: Sequence[Result]) -> list[str]:
+    """Name the configurations that found nothing, and the user's measures without any value."""
+    empty: dict[str, list[str]] = {}
+    for result in results:
+        is_retrieval = any(
+            each.name == "retrieval" and each.measured for each in result.perspectives
+        )
+        if is_retrieval and found_nothing(result.run, result.answers):
+            empty.setdefault("Nothing was found for any question by", []).append(result.name)
+        measures = [declared["name"] for declared in result.settings.get("measures", ())]
+        for declared in result.settings.get("own_criteria", ()):
+            measures.append(f"llm_{declared['name']}")
+        scored = set(result.scores.dropna(subset=["value"])["measure"])
+        for measure in measures:
+            if measure not in scored:
+                start = f"{measure} has no value for any question of"
+                empty.setdefault(start, []).append(result.name)
+    return [f"{start} {', '.join(names)}." for start, names in empty.items()]
 
 
 def _other_data(results: Sequence[Result]) -> list[str]:

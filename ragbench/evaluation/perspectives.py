@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from ragbench.errors import DataError, DataWarning
+from ragbench.errors import DataError, DataWarning, plural
 from ragbench.evaluation.output import SystemOutput
 from ragbench.evaluation.prepared import EvaluationPlan
 from ragbench.evaluation.records import (
@@ -16,9 +16,10 @@ from ragbench.evaluation.records import (
     SafetyFigure,
     SampleResult,
 )
-from ragbench.evaluation.result import judge_failures
+from ragbench.evaluation.result import found_nothing, judge_failures, missing_verdicts
 from ragbench.evaluation.rows import compare_with_target, latency_rows
 from ragbench.evaluation.safety_samples import safety_results, safety_rows, score_leaks
+from ragbench.judges.criterion import Criterion
 from ragbench.metrics import (
     score_answers,
     score_chunks,
@@ -39,7 +40,7 @@ from ragbench.metrics.tidy import answer_language, score_frame
 from ragbench.registry import BUDGETS, KS, Measure, is_ranking_measure, measure_of
 from ragbench.retrieval.embedders import knows
 from ragbench.systems import CONTEXT_FIELDS
-from ragbench.types import Case, Dataset, Embedder
+from ragbench.types import Case, Dataset, Embedder, Judgement
 
 _ALWAYS = "nDCG@5 R@5 P@5 RR AP Success@5 nDCG@10 R@10".split()  # at any depths requested
 _PREFIX = {"document": "", "span": "span:", "chunk": "chunk:"}
@@ -264,7 +265,9 @@ class Measurement(NamedTuple):
 
 def _retrieval(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
     note = f"rankings judged by {', '.join(_JUDGED_BY[level] for level in levels_of(output))}"
-    doubts = (not_attributable(output.system, kind) for kind in _IN_DOUBT)
+    doubts = [not_attributable(output.system, kind) for kind in _IN_DOUBT]
+    if found_nothing(output.documents, output.answers):
+        doubts.append(f"nothing was found for any of {len(output.dataset.queries)} questions")
     return Measurement(
         score_ranking(output, plan.named), note=note, warning="; ".join(filter(None, doubts))
     )
@@ -368,8 +371,31 @@ def _safety(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
 
 def _judge(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
     judgements = output.judgements
-    warning = judge_failures(judgements).warning
+    problems = [judge_failures(judgements).warning]
+    for criterion in plan.criteria:
+        if criterion.is_own:
+            problem = _without_verdict(criterion, judgements)
+            problems.append(problem)
+            if problem:
+                warnings.warn(problem, DataWarning, stacklevel=2)
+    warning = "; ".join(filter(None, problems))
     return Measurement(score_judgements(judgements), warning=warning, reason=warning)
+
+
+def _without_verdict(criterion: Criterion, judgements: Sequence[Judgement]) -> str:
+    """Return why a user's criterion has no value for any answer; "" if it has one, or if requests
+    failed, which `judge_failures` reports.
+    """
+    about = [each for each in judgements if each.criterion == criterion.name]
+    if not about or any(each.value is not None for each in about) or missing_verdicts(about):
+        return ""
+    start = f"{criterion.measure.name} has no value"
+    excluded = sum(each.state == "excluded" for each in about)
+    if not excluded:
+        return f"{start} for any answer, the first: {about[0].explanation}"
+    if criterion.function is not None:
+        return f"{start}: its function returned None every time ({plural(excluded, 'answer')})"
+    return f"{start}: the judge always chose a level without a value ({plural(excluded, 'answer')})"
 
 
 def _own(plan: EvaluationPlan, output: SystemOutput) -> Measurement:

@@ -111,6 +111,13 @@ def judge_failures(judgements: Sequence[Judgement]) -> JudgeFailures:
     return JudgeFailures(n_requested, n_failed, printable(masked(failed[0].explanation)), lost)
 
 
+def found_nothing(run: Run, answers: Sequence[Answer]) -> bool:
+    """Return True if a system that did not fail on every question found no document for any."""
+    if any(run.values()) or any(answer.contexts for answer in answers):
+        return False
+    return not answers or not all(answer.failed for answer in answers)
+
+
 @suggesting(
     "result.to_frame()",
     "rb.evaluate(data, system), or rb.load_result(folder)",

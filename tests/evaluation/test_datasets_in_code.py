@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 import ragbench as rb
 from ragbench.errors import ConfigError, DataError, ModelError, RagbenchError
 from ragbench.evaluation import Results, load_result
+from ragbench.report.page.html_report import report_html
 from ragbench.types import Case, Dataset, Document, Run, Span
 
 TEXT = "Cats sleep most of the day."
@@ -67,6 +70,34 @@ def test_a_system_that_finds_nothing_scores_zero_and_empty_answers_do_not_pass()
     )
     assert not silent.passed
     assert {question.passed for question in silent.cases} == {False}
+
+
+def test_a_retriever_that_finds_nothing_is_one_warning(tmp_path: Path) -> None:
+    """Not one that fails, nor one that finds something for a single question."""
+    cases = [Case(f"q{i}", f"What is {i}?") for i in range(12)]
+    many = replace(data(), cases=cases, qrels={case.query_id: {"b": 1} for case in cases})
+
+    class Finds:
+        def __init__(self, *query_ids: str) -> None:
+            self.query_ids = query_ids
+
+        def search(self, queries: Any, k: int) -> Run:
+            return {
+                query_id: {"b#0-10": 1.0} if query_id in self.query_ids else {}
+                for query_id in queries
+            }
+
+    systems = {"base": Finds("q3"), "other": Finds()}
+    evaluated: Any = rb.evaluate(many, systems, perspectives="retrieval")
+    for result in evaluated:
+        rb.save(result, tmp_path / result.name)
+    results = rb.load_results(tmp_path)
+    warned = {result.name: result.perspectives[0].warning for result in results}
+    assert warned == {"base": "", "other": "nothing was found for any of 12 questions"}
+    lines = [line for line in results.conclude().lines if "othing was found" in line]
+    assert lines == ["Nothing was found for any question by other."]
+    page = unescape(re.sub("<[^>]*>", "", report_html(results["other"])))
+    assert page.count("othing was found for any of 12 questions") == 1
 
 
 def test_a_class_is_made_and_a_retriever_is_searched() -> None:

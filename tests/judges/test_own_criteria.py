@@ -7,6 +7,7 @@ import math
 import re
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -323,6 +324,35 @@ def test_a_function_that_fails_is_named() -> None:
     with pytest.warns(DataWarning, match="criterion 'broken', query 'q0': KeyError"):
         [judged] = rb.judge(ANSWERS[:1], broken, dataset=DATA, chunks=[])
     assert (judged.value, judged.state) == (None, "judge_failed")
+
+
+def test_a_criterion_without_any_value_is_one_warning() -> None:
+    def nothing(case: Case, answer: Answer, contexts: Any) -> None:
+        return None
+
+    def something(case: Case, answer: Answer, contexts: Any) -> float | None:
+        return 1.0 if case.query_id == "q0" else None
+
+    rule = "its function returned None every time (12 answers)"
+    with pytest.warns(DataWarning, match=re.escape(rule)) as caught:
+        result = rb.evaluate(DATA, ANSWERS, criteria=[nothing, something])
+    assert len(caught) == 1
+    [state] = [each for each in result.perspectives if each.name == "judge"]
+    assert state.warning == f"llm_nothing has no value: {rule}"
+    conclusion = rb.Results([result]).conclude()
+    lines = [line for line in conclusion.lines if "has no value" in line]
+    assert lines == [f"llm_nothing has no value for any question of {result.name}."]
+    assert sum(line.startswith("Next: ") for line in conclusion.lines) == 1
+
+
+def test_a_criterion_that_lacks_its_material_everywhere_states_so(place: Path) -> None:
+    cases = [replace(case, reference_answer=None) for case in DATA.cases]
+    unlabelled = replace(DATA, cases=cases)
+    close = rb.Criterion("close", "Is it close to the reference?", LEVELS, needs=["reference"])
+    with pytest.warns(DataWarning, match="llm_close has no value for any answer, the first: the"):
+        result = rb.evaluate(unlabelled, ANSWERS, criteria=close, judge="my_criteria:judge")
+    [state] = [each for each in result.perspectives if each.name == "judge"]
+    assert state.warning.endswith("the question has no reference answer")
 
 
 def test_a_question_without_a_judge_is_refused() -> None:
