@@ -36,7 +36,7 @@ import numpy as np
 import pandas as pd
 
 from ragbench.array_types import Ints
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, plural
 from ragbench.registry import higher_is_better
 from ragbench.statistics.columns import Floats, bounds_of
 
@@ -265,7 +265,10 @@ class Race:
         n_asked = {name: self.stopped.get(name, n) for name in self.scores}
         n_answers = sum(n_asked.values())
         dollars = sum(self.costs.get(name, 0) * count for name, count in n_asked.items())
+        n_unpriced = len(self.scores.keys() - self.costs.keys())
         paid = f" and about ${dollars:.2f}" if dollars > 0 else ""
+        if paid and n_unpriced:
+            paid += f" without {plural(n_unpriced, 'configuration')} of unknown price"
         return (
             f"race by {self.measure}: {len(self.stopped)} of {n_arms} configurations were dropped "
             f"before all {n} questions, which takes {n_answers / n / n_arms:.0%} of the evaluations{paid}; "

@@ -161,6 +161,8 @@ def test_one_that_is_always_worse_stops_first_and_the_reason_names_by_how_much()
     n_answers = 60 + 60 + paid.stopped["fair"] + paid.stopped["poor"]
     assert f"of the evaluations and about ${n_answers / 100:.2f};" in paid.summary
     assert "$" not in race.summary
+    partly = dataclasses.replace(race, costs={"good": 0.01})
+    assert "about $0.60 without 3 configurations of unknown price;" in partly.summary
 
 
 def test_what_is_not_proven_worse_is_proven_not_to_be_better() -> None:
