@@ -270,16 +270,11 @@ def _what_can_be_shown(
     """
     lines = detectable_sentences(leading)
     overlaps = _known("wording_overlap", by_name[base.name], deciding)
+    lengths = _known("evidence_words", by_name[base.name], deciding)
     if len(overlaps) >= MIN_QUESTIONS:
-        mean = sum(overlaps.values()) / len(overlaps)
-        others = ", ".join(f"{value:.0%} in {name}" for name, value in PEOPLES_OVERLAP.items())
-        lines.append(
-            f"These questions repeat {mean:.0%} of their words in their evidence (people's questions: "
-            f"{others})."
-        )
+        lines += _overlap_sentence(overlaps, lengths)
         if leading is not None and leading.difference:
             lines += _by_wording(by_name[base.name], by_name[leading.name], overlaps, deciding)
-    lengths = _known("evidence_words", by_name[base.name], deciding)
     if len(lengths) >= MIN_QUESTIONS and "span" in deciding.measure:
         others = ", ".join(f"{words} in {name}" for name, words in PEOPLES_EVIDENCE_WORDS.items())
         lines.append(
@@ -287,6 +282,31 @@ def _what_can_be_shown(
             f"questions: {others}): short evidence favours small chunks."
         )
     return lines
+
+
+def _overlap_sentence(overlaps: Mapping[str, float], lengths: Mapping[str, float]) -> list[str]:
+    """State how far questions repeat their evidence; the public figures are about passages, so that
+    questions which name only a document are not compared with them.
+
+    Args:
+        overlaps: query_id -> wording_overlap.
+        lengths: query_id -> evidence_words, of the questions with passages.
+    """
+    of_passages = [overlap for query_id, overlap in overlaps.items() if query_id in lengths]
+    if len(of_passages) < MIN_QUESTIONS:
+        mean = sum(overlaps.values()) / len(overlaps)
+        return [
+            f"These questions repeat {mean:.0%} of their words in their documents (the figures of public "
+            "sets are about passages, and not comparable)."
+        ]
+    mean = sum(of_passages) / len(of_passages)
+    questions = "These questions"
+    if len(of_passages) < len(overlaps):
+        questions = f"The {len(of_passages)} questions with gold evidence"
+    others = ", ".join(f"{value:.0%} in {name}" for name, value in PEOPLES_OVERLAP.items())
+    return [
+        f"{questions} repeat {mean:.0%} of their words in their evidence (people's questions: {others})."
+    ]
 
 
 def _known(field: str, result: Result, deciding: DecidingQuestions) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, overload
 
@@ -23,6 +23,7 @@ from ragbench.evaluation.deciding import deciding_questions, values_of
 from ragbench.evaluation.decision import Conclusion, DecidingQuestions
 from ragbench.evaluation.result import Result
 from ragbench.hints import Suggesting, explaining_calls, suggesting
+from ragbench.metrics.tidy import score_frame
 from ragbench.registry import higher_is_better, leaderboard_measures, named_among
 from ragbench.statistics.comparison import (
     MARGIN,
@@ -222,7 +223,7 @@ class Results(Sequence[Result], metaclass=Suggesting):
         scores = {}
         for result in self._results:
             rows = _of_measures(result.scores, chosen)
-            scores[result.name] = rows[rows["query_id"].isin(deciding.ids)]
+            scores[result.name] = _of_questions(rows, deciding.ids)
         dropped = self.race.scores.keys() - scores.keys() if self.race else ()
         return compare_readable(
             scores,
@@ -306,6 +307,16 @@ def _names(measures: str | Sequence[str]) -> list[str]:
 
 def _together(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(frames, names=["name"]).reset_index("name").reset_index(drop=True)
+
+
+def _of_questions(scores: pd.DataFrame, ids: Collection[str]) -> pd.DataFrame:
+    """Return the rows of these questions; a measure that only other questions have is unscored."""
+    rows = scores[scores["query_id"].isin(ids)]
+    absent = set(scores["measure"]).difference(rows["measure"])
+    unscored = [(query_id, name, None) for name in sorted(absent) for query_id in sorted(ids)]
+    if not unscored:
+        return rows
+    return pd.concat([rows, score_frame(unscored)], ignore_index=True)
 
 
 def _of_measures(scores: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:

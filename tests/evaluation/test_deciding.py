@@ -14,6 +14,7 @@ from ragbench.evaluation import Result, Results
 from ragbench.evaluation.deciding import deciding_questions
 from ragbench.evaluation.decision import Conclusion, DecidingQuestions
 from ragbench.evaluation.records import Cost, Latency
+from ragbench.report.explorer import explore
 from ragbench.statistics.race import Race
 from ragbench.testsets.known_items import KNOWN_ITEM
 
@@ -131,6 +132,20 @@ def test_known_items_of_a_result_without_origins_are_drafts() -> None:
     conclusion = concluded(*arms)
     assert conclusion.decision == "not possible"
     assert conclusion.composition == {"draft": N}
+
+
+def test_a_measure_that_only_drafts_have_is_compared_on_no_question() -> None:
+    labels = {f"q{i:02}": {"origin": "draft"} for i in range(20, N)}
+    arms = []
+    for name, column in (("base", BASE), ("other", BASE + NOISE)):
+        measures = {"nDCG@10": column, "span_recall@5": after(20, column)}
+        arms.append(arm(name, measures, verdicts=labels))
+    results = Results(arms, baseline="base")
+    rows = results.compare(measures=["nDCG@10", "span_recall@5"]).set_index("measure")
+    assert rows["n"].to_dict() == {"nDCG@10": 20, "span_recall@5": 0}
+    assert pd.isna(rows.loc["span_recall@5", "difference"])
+    assert results.conclude(measure="span_recall@5").decision == "not possible"
+    assert [each["name"] for each in explore(results).data["measures"]] == ["nDCG@10"]
 
 
 # which arm leads
@@ -383,3 +398,24 @@ def test_a_loss_on_every_wording_does_not_depend_on_the_wording() -> None:
     evidence = concluded(*arms).evidence
     assert any("repeat least of their evidence" in line for line in evidence)
     assert not any("sign changes" in line for line in evidence)
+
+
+@pytest.mark.parametrize(
+    ("n_passages", "sentence"),
+    [
+        (N, "These questions repeat 55% of their words in their evidence (people's questions: 52%"),
+        (10, "The 10 questions with gold evidence repeat 40% of their words in their evidence ("),
+        (9, "These questions repeat 55% of their words in their documents (the figures of public"),
+    ],
+)
+def test_the_overlap_with_documents_is_not_compared_with_figures_of_passages(
+    n_passages: int, sentence: str
+) -> None:
+    labels: dict[str, dict[str, Any]] = {}
+    for i in range(N):
+        labels[f"q{i:02}"] = {"wording_overlap": 0.4 if i < 10 else 0.6}
+        if i < n_passages:
+            labels[f"q{i:02}"]["evidence_words"] = 5
+    arms = [ranked(name, BASE, verdicts=labels) for name in ("base", "other")]
+    [line] = [line for line in concluded(*arms).evidence if " repeat " in line]
+    assert line.startswith(sentence)

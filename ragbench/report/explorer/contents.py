@@ -145,7 +145,9 @@ def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, A
     Raises:
         DataError: nothing is scored.
     """
-    names = _measure_names(sides, main)
+    # two sides are compared over the questions that decide
+    asked = sides.deciding(main).ids if len(sides) > 1 else sides[0].queries
+    names = _measure_names(sides, main, asked)
     if not names:
         raise DataError(
             f"{', '.join(side.name for side in sides)}: no measure scores a question of each"
@@ -169,11 +171,14 @@ def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, A
     return measures
 
 
-def _measure_names(sides: Results, main: str) -> list[str]:
-    """Return the measures that every side has scored: `main`, the measures of the leaderboard and
-    of the brief table, then the measures of a judge and of the user.
+def _measure_names(sides: Results, main: str, query_ids: Collection[str]) -> list[str]:
+    """Return the measures that every side has scored on one of these questions: `main`, the
+    measures of the leaderboard and of the brief table, then the measures of a judge and of the user.
     """
-    scored = [set(side.scores.dropna(subset=["value"])["measure"]) for side in sides]
+    scored = []
+    for side in sides:
+        rows = side.scores.dropna(subset=["value"])
+        scored.append(set(rows.loc[rows["query_id"].isin(query_ids), "measure"]))
     usual = (main, *LEADERBOARD, *BRIEF)
     names = []
     for name in dict.fromkeys([*usual, *sides[0].scores["measure"]]):
