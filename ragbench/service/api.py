@@ -256,7 +256,10 @@ def _passed(session: Session, run_id: str) -> pd.DataFrame:
 @router.get("/schedules")
 def list_schedules(session: Reader) -> list[Json]:
     """List the schedules: when each is due, and how its last job ended."""
-    return records(scheduler.schedules(**session.scope).drop(columns="command"))
+    rows = scheduler.schedule_rows(**session.scope)
+    for row in rows:
+        del row["command"]
+    return rows
 
 
 @router.get("/alerts")

@@ -20,6 +20,7 @@ from sqlalchemy import Connection, Row, and_, delete, func, select, update
 from ragbench.errors import ConfigError, require
 from ragbench.service.alert_rules import check_alerts
 from ragbench.service.history_database import (
+    Json,
     add_once,
     chosen_row,
     connected,
@@ -47,6 +48,7 @@ from ragbench.service.tables import job, schedule
 
 COMMANDS = ("eval", "sweep", "testset generate", "testset draft")
 """What a schedule may run."""
+_COLUMNS = ("name", "client_id", "cron", "zone", "enabled", "command")  # of a schedule's row
 _LATE = timedelta(minutes=10)
 DEFAULT_CRON = "0 2 * * *"
 """When schedules without a time are due, unless EVALUATION_SCHEDULE_CRON is set."""
@@ -128,7 +130,7 @@ def add_automatic_schedule(root: Path, database: str = "") -> None:
 
 
 def schedules(*, client: str | None = None, database: str = "") -> pd.DataFrame:
-    """Return the schedules.
+    """Return the schedules, as `schedule_rows` does.
 
     Columns: name, client_id, cron, zone, enabled, command, next_due, last_due, last_state,
     last_exit_code.
@@ -136,12 +138,26 @@ def schedules(*, client: str | None = None, database: str = "") -> pd.DataFrame:
     Raises:
         DataError: the database cannot be used.
     """
-    names = "name client_id cron zone enabled command".split()
+    columns = [*_COLUMNS, "next_due", "last_due", "last_state", "last_exit_code"]
+    frame = pd.DataFrame(schedule_rows(client=client, database=database), columns=columns)
+    return frame.astype({"last_exit_code": "Int64", "enabled": "bool"})
+
+
+def schedule_rows(*, client: str | None = None, database: str = "") -> list[Json]:
+    """Return the schedules of a client (None: of all), by client and name; the keys of a schedule are
+    the columns of `schedules`.
+
+    `last_due` and `last_state` are "" and `last_exit_code` is None where no job has run; `next_due`
+    is "" where the schedule is disabled.
+
+    Raises:
+        DataError: the database cannot be used.
+    """
     other_job = job.alias()
     newest = select(func.max(other_job.c.due_at)).where(other_job.c.schedule_id == schedule.c.id)
     is_last = and_(job.c.schedule_id == schedule.c.id, job.c.due_at == newest.scalar_subquery())
     query = select(
-        *(schedule.c[name] for name in names),
+        *(schedule.c[name] for name in _COLUMNS),
         job.c.due_at.label("last_due"),
         job.c.state.label("last_state"),
         job.c.exit_code.label("last_exit_code"),
@@ -155,10 +171,10 @@ def schedules(*, client: str | None = None, database: str = "") -> pd.DataFrame:
         values = row._asdict()
         values["command"] = shlex.join(json.loads(row.command))
         values["next_due"] = next_due(row.cron, row.zone, now) if row.enabled else ""
+        values["last_due"] = row.last_due or ""
+        values["last_state"] = row.last_state or ""
         rows.append(values)
-    columns = [*names, "next_due", "last_due", "last_state", "last_exit_code"]
-    frame = pd.DataFrame(rows, columns=columns).fillna({"last_due": "", "last_state": ""})
-    return frame.astype({"last_exit_code": "Int64", "enabled": "bool"})
+    return rows
 
 
 def overdue(
