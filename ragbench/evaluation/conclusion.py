@@ -232,7 +232,7 @@ def _without_values(results: Sequence[Result]) -> list[str]:
         measures = [declared["name"] for declared in result.settings.get("measures", ())]
         for declared in result.settings.get("own_criteria", ()):
             measures.append(f"llm_{declared['name']}")
-        scored = set(result.scores.dropna(subset=["value"])["measure"])
+        scored = set(result.scores.loc[result.scores["value"].notna(), "measure"].unique())
         for measure in measures:
             if measure not in scored:
                 start = f"{measure} has no value for any question of"
