@@ -5,6 +5,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -60,6 +61,8 @@ _REFERS_TO_PASSAGE = re.compile(
     re.IGNORECASE,
 )
 
+_FORM_OF_REQUEST = re.compile(r"<[^<>]*>")
+
 
 def flaw(draft: "Draft", passage: str, max_overlap: float) -> tuple[str, str] | None:
     """Return (state, reason) of the first formal flaw; None for a draft without one."""
@@ -68,6 +71,8 @@ def flaw(draft: "Draft", passage: str, max_overlap: float) -> tuple[str, str] | 
     missing = [name for name, text in parts.items() if not text.strip()]
     if missing:
         return "incomplete", f"it has no {' and no '.join(missing)}"
+    if _FORM_OF_REQUEST.fullmatch(question.strip()):
+        return "incomplete", f"its question, {question!r}, repeats the form of the request"
     if is_yes_no(question, draft.answer):
         return "yes_no", "it can be answered by yes or no"
     reference = _REFERS_TO_PASSAGE.search(question)
@@ -348,7 +353,9 @@ def _read(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Draft]:
     except ModelError as problem:
         return [replace(blank, state="failed", reason=str(problem))]
     except UnreadableError as problem:
-        return [replace(blank, state="unreadable", reason=str(problem))]
+        cases = _finished_cases(reply)[:per_chunk]
+        if not cases:
+            return [replace(blank, state="unreadable", reason=str(problem))]
     if not cases:
         return [replace(blank, state="nothing", reason="the model found nothing worth asking")]
     return [
@@ -360,6 +367,18 @@ def _read(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Draft]:
         )
         for case in cases
     ]
+
+
+def _finished_cases(reply: Completion) -> list[_Case]:
+    """Return the cases that a reply holds in full before it was cut at max_tokens."""
+    cases: list[_Case] = []
+    if reply.finish != "length":
+        return cases
+    _, _, listed = without_thoughts(reply.text).partition('"cases"')
+    with suppress(UnreadableError, ValidationError):  # the one that was cut
+        for record, _, _ in json_spans(listed):
+            cases.append(_Case.model_validate(record))
+    return cases
 
 
 def _last_object(reply: Completion, form: type[_Form], key: str) -> _Form:
@@ -415,7 +434,7 @@ def _verdict(reply: Completion) -> tuple[str, str]:
 
 STATES: Mapping[str, str] = {
     "accepted": "in the test set",
-    "incomplete": "question, answer or quote is empty",
+    "incomplete": "question, answer or quote is empty, or copied from the request",
     "yes_no": "can be answered by yes or no",
     "vague": "cannot be understood without the passage",
     "quotes_chunk": "repeats the words of the chunk",
@@ -429,6 +448,8 @@ STATES: Mapping[str, str] = {
     "failed": "the request failed",
 }
 """The states of a draft; all but the first are reasons for its rejection."""
+
+_FORM_STATES = ("unreadable", "incomplete", "unquoted")  # the model does not do what it is told
 
 
 def drafts_table(drafts: Sequence[Draft]) -> pd.DataFrame:
@@ -480,9 +501,16 @@ def as_dataset(
         )
     if not cases:
         counts = ", ".join(f"{row.drafts} {row.state}" for row in drafts_table(drafts).itertuples())
+        advice = "other chunks (another seed) or another model may give some"
+        misformed = [draft for draft in drafts if draft.state in _FORM_STATES]
+        if len(misformed) > len(drafts) / 2:
+            advice = (
+                f"{misformed[0].model} does not follow the form of the request (first: "
+                f"{misformed[0].reason}); name a more capable model"
+            )
         raise DataError(
             f"none of {len(drafts)} drafts is accepted ({counts or 'there are none'}), so there "
-            "is no test set"
+            f"is no test set; {advice}"
         )
     qrels = {query_id: {case.evidence[0].doc_id: 1} for query_id, case in cases.items()}
     return replace(

@@ -143,6 +143,25 @@ def test_thoughts_prose_and_extra_questions_are_ignored() -> None:
     assert [draft.state for draft in drafts] == ["accepted"]
 
 
+def test_a_cut_reply_keeps_its_finished_questions() -> None:
+    data, chunks = corpus()
+    whole = json.dumps({"cases": [GOOD, GOOD]})
+    cut = Completion(whole[: whole.rindex("answer")], "m", finish="length")
+    drafts = generate_drafts(
+        data, chunks, ScriptedLLM([cut, YES]), per_chunk=1, embedder="wordllama"
+    )
+    assert [draft.state for draft in drafts] == ["accepted"]
+
+
+def test_a_model_that_repeats_the_form_of_the_request_is_too_weak() -> None:
+    form = {"quote": "<the quote>", "question": "<the question>", "answer": "<the answer>"}
+    draft = one(form)
+    assert draft.state == "incomplete"
+    data, _ = corpus()
+    with pytest.raises(DataError, match=r"'<the question>'.*; name a more capable model"):
+        as_dataset(data, [draft, draft])
+
+
 def test_the_same_question_twice_or_one_that_is_there_already_is_a_duplicate() -> None:
     data, chunks = corpus(3, cases=(Case("q", "Which fair was it for?"),))
     asked = {
@@ -286,7 +305,9 @@ def test_a_set_that_is_replaced_keeps_its_name_its_creation_and_its_client(tmp_p
 
 def test_no_test_set_without_accepted_drafts() -> None:
     data, _ = corpus()
-    with pytest.raises(DataError, match="none of 1 drafts is accepted \\(1 failed\\)"):
+    with pytest.raises(
+        DataError, match=r"none of 1 drafts is accepted \(1 failed\).*another model"
+    ):
         as_dataset(data, [Draft("d0#0", "d0", state="failed")])
 
 
