@@ -231,7 +231,8 @@ def _judge_sentence(result: Result) -> str:
         return ""
     judge = str(result.settings.get("judge") or requested[0].model or "a judge without a name")
     parts = [judge]
-    if writer_among(result.answers, judge):
+    names = {judge, *(judgement.model for judgement in requested)}  # as set, and as it replied
+    if any(writer_among(result.answers, name) for name in names):
         parts.append("it also wrote the answers, and models prefer their own")
     cards = [card for card in result.config.get("judge_cards", ()) if is_card(card)]
     parts += [card_sentence(card) for card in cards]

@@ -51,6 +51,13 @@ def test_a_judge_that_wrote_the_answers_is_named(writer: str) -> None:
         assert "not audited here" in text
 
 
+def test_a_judge_that_is_set_by_another_name_than_its_model_is_recognised() -> None:
+    shown = judged("correctness", [1.0, 0.0, 1.0], "served-model")
+    judgements = [replace(each, model="served-model") for each in shown.judgements]
+    for text in texts(replace(shown, judgements=judgements)):
+        assert "it also wrote the answers" in text
+
+
 @pytest.mark.parametrize("values", [[1.0, 1.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.0, 1.0]])
 def test_a_constant_judge_is_called_constant(values: list[float]) -> None:
     is_constant = len({*values}) == 1
