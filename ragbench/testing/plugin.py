@@ -402,7 +402,8 @@ def pytest_terminal_summary(
 ) -> None:
     recorded = reports.active
     report = config.getoption("--ragbench-report")
-    if recorded is None or not (recorded.checks or report):
+    outcomes = config.stash.get(_OUTCOMES, [])
+    if recorded is None or not (recorded.checks or report or outcomes):
         return
     terminalreporter.section("ragbench")
     rows = [("measure", "mean", "scored", "passed"), *reports.table(recorded.checks)]
@@ -410,7 +411,7 @@ def pytest_terminal_summary(
     for measure, *cells in rows:
         others = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
         terminalreporter.write_line("  ".join([measure.ljust(first), *others]))
-    for outcome in config.stash.get(_OUTCOMES, ()):
+    for outcome in outcomes:
         terminalreporter.write_line(outcome.line, red=not outcome.good)
 
 
@@ -426,7 +427,8 @@ def _has_gate(config: pytest.Config) -> bool:
 def _evaluated(config: pytest.Config, recorded: reports.Recorder) -> list[Outcome]:
     """Evaluate the answers of the tests, if a report is wanted or a gate is named."""
     report = config.getoption("--ragbench-report")
-    is_gated = _has_gate(config) and bool(recorded.checks)  # other tests have nothing to gate
+    is_tested = bool(recorded.checks or config.stash.get(_SYSTEMS, {}))
+    is_gated = _has_gate(config) and is_tested  # other tests have nothing to gate
     if not (report or is_gated):
         return []
     options = config.getoption("--ragbench-option")
@@ -452,7 +454,8 @@ def _outcomes(
     if not by_source:
         kind = "verdict" if is_gated else "report"
         yield Outcome(
-            f"no {kind}: no assertion had a question of ragbench_case, or of a loaded dataset",
+            f"no {kind}: no assertion of ragbench.testing had a question of ragbench_case, or of a "
+            "loaded dataset",
             not is_gated,
         )
     for number, (source, part) in enumerate(by_source.items(), 1):

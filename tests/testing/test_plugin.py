@@ -146,6 +146,9 @@ def test_a_gate_that_cannot_be_measured_is_not_passed(tmp_path: Path) -> None:
     gate = "--ragbench-option=fail_under=llm_correctness=0.1"
     done = run(tmp_path, GATED, "--ragbench-queries=p002,p003", gate)
     assert (done.returncode, "no verdict: --fail-under" in done.stdout) == (1, True), done.stdout
+    asks = "def test_ask(ragbench_case, rag_system):\n    assert rag_system is not None\n"
+    done = run(tmp_path, asks, "--ragbench-queries=p002", gate)
+    assert (done.returncode, "no verdict: no assertion" in done.stdout) == (1, True), done.stdout
     unrelated = "def test_arithmetic():\n    assert 1 + 1 == 2\n"
     assert run(tmp_path, unrelated, gate).returncode == 0
 
