@@ -199,17 +199,24 @@ def test_stories_are_stored_without_outputs_and_open_with_their_question() -> No
 
 
 class Links(html.parser.HTMLParser):
-    """What a page loads, where it leads, and the anchors that it has."""
+    """What a page loads, where it leads, the anchors that it has, and figures without a text."""
 
     def __init__(self) -> None:
         super().__init__()
         self.loaded: list[str] = []
         self.targets: list[str] = []
         self.anchors: set[str] = set()
+        self.figures_without_text: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = {name: value or "" for name, value in attrs}
         self.anchors |= {values[name] for name in ("id", "name") if name in values}
+        if tag == "img":
+            alternative = values.get("alt", "").strip()
+            if not alternative or alternative == values.get(
+                "src"
+            ):  # Sphinx puts the file's name there
+                self.figures_without_text.append(values.get("src", "")[:80])
         if tag == "a" and "href" in values:
             self.targets.append(values["href"])
         elif tag == "link" and "href" in values:
@@ -271,6 +278,11 @@ def test_every_link_of_the_site_leads_somewhere(site: Path, parsed: dict[Path, L
             ):
                 broken.append(f"{page.relative_to(site)}: {target} (no such place)")
     assert broken == []
+
+
+def test_every_figure_of_the_site_has_alternative_text(parsed: dict[Path, Links]) -> None:
+    without_text = {page.name: links.figures_without_text for page, links in parsed.items()}
+    assert {page: figures for page, figures in without_text.items() if figures} == {}
 
 
 def test_search_finds_a_measure_in_a_browser(site: Path, browser: Any) -> None:

@@ -99,6 +99,23 @@ def write_gallery(folder: Path) -> None:
         publish(HERE.parents[1] / "results" / results, folder / results, force=True)
 
 
+def add_alternative_texts() -> None:
+    """Give figures of notebooks the text that their cell stored with them, which MyST-NB leaves out."""
+    from myst_nb.core.render import MimeData, NbElementRenderer
+
+    render_image = NbElementRenderer.render_image
+
+    def render_image_with_text(renderer: NbElementRenderer, data: MimeData) -> list[Any]:
+        nodes = render_image(renderer, data)
+        text = data.output_metadata.get(data.mime_type, {}).get("alt")
+        if text:
+            for node in nodes:
+                node["alt"] = text
+        return nodes
+
+    NbElementRenderer.render_image = render_image_with_text
+
+
 def without_templates(app: Any, problem: Exception | None) -> None:
     """Remove a template that the theme leaves among the files of the site."""
     Path(app.outdir, "_static", "webpack-macros.html").unlink(missing_ok=True)
@@ -108,6 +125,7 @@ def setup(app: Any) -> None:
     """Write the pages that are made from the code and from results, and connect what Sphinx calls."""
     reference.write(GENERATED)
     write_gallery(GENERATED / "extra" / "gallery")
+    add_alternative_texts()
     app.add_config_value("repository", "", "env")
     app.connect("source-read", linked)
     app.connect("source-read", add_colab)
