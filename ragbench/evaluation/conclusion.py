@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ragbench.evaluation.causes import CAUSES, STAGE_OF
-from ragbench.evaluation.configurations import configurations, per_question
+from ragbench.evaluation.configurations import configurations, per_question, python_note
 from ragbench.evaluation.data_changes import data_changes
 from ragbench.evaluation.decision import (
     Arm,
@@ -247,10 +247,14 @@ def _other_data(results: Sequence[Result]) -> list[str]:
     for result in results[1:]:
         if changes := data_changes(first.config, result.config):
             names.setdefault(changes, []).append(result.name)
-    return [
+    sentences = [
         f"Measured on other data than {first.name}: {', '.join(others)} ({changes})."
         for changes, others in names.items()
     ]
+    note = python_note(results)
+    if sentences and note:
+        sentences.append(f"{note[:1].upper()}{note[1:]}.")
+    return sentences
 
 
 def _edited(results: Sequence[Result]) -> list[str]:

@@ -131,20 +131,22 @@ def check_shared_questions(results: Sequence[Result]) -> None:
         raise ComparisonError(
             f"these configurations were measured on {len(first_of)} different datasets ({parts}) "
             "without a question in common, so there is nothing to compare: "
-            f"{_advice(results)}"
+            f"{python_note(results) or 'run the older ones again with --force'}"
         )
 
 
-def _advice(results: Sequence[Result]) -> str:
-    """Return how results of different data become comparable."""
-    pythons = {str(result.environment.get("python", "")) for result in results} - {""}
+def python_note(results: Sequence[Result]) -> str:
+    """Return that results on pydoc were made with several versions of Python, and the way out; "" if
+    they were not.
+    """
+    versions = {str(result.environment.get("python", "")) for result in results} - {""}
     is_pydoc = all(result.dataset["name"] == "pydoc" for result in results)
-    if is_pydoc and len(pythons) > 1:
-        return (
-            f"the documents of pydoc are those of the Python that runs, here {', '.join(sorted(pythons))}; "
-            "run all with one Python"
-        )
-    return "run the older ones again with --force"
+    if not is_pydoc or len(versions) < 2:
+        return ""
+    return (
+        f"the documents of pydoc come with Python, here {', '.join(sorted(versions))}; run all with "
+        "one version"
+    )
 
 
 def questions_of_all(results: Sequence[Result]) -> frozenset[str]:

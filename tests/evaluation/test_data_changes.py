@@ -90,6 +90,17 @@ def test_the_comparison_goes_over_the_questions_that_both_have() -> None:
     assert board.loc["new", "nDCG@10"] == 0.5
 
 
+def test_pydoc_of_two_versions_of_python_is_named() -> None:
+    edited = dataset(texts={"d3": "It never opened."})
+    both = []
+    for name, data, version in (("old", dataset(), "3.11.7"), ("new", edited, "3.12.1")):
+        one = result(name, replace(data, name="pydoc"), 0.5)
+        environment = {**one.environment, "python": version}
+        both.append(replace(one, config={**one.config, "environment": environment}))
+    said = " ".join(Results(both, baseline="old").conclude("old").evidence)
+    assert "The documents of pydoc come with Python, here 3.11.7, 3.12.1; run all with one" in said
+
+
 def test_results_without_a_question_in_common_are_refused() -> None:
     other = dataset(questions={f"q{i}": f"Is bridge {i} open?" for i in range(N)})
     with pytest.raises(

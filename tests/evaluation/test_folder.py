@@ -645,7 +645,7 @@ def test_pydoc_of_two_pythons_is_named(tmp_path: Path) -> None:
         config = {"dataset": dataset, "environment": {"python": python}}
         scores = pd.DataFrame(columns=["query_id", "measure", "value"])
         results.append(Result(f"r{python}", config, {}, scores))
-    with pytest.raises(ComparisonError, match=r"here 3\.11\.7, 3\.13\.1; run all with one Python"):
+    with pytest.raises(ComparisonError, match=r"here 3\.11\.7, 3\.13\.1; run all with one version"):
         check_shared_questions(results)
     alike = [replace(each, config={**each.config, "environment": {}}) for each in results]
     with pytest.raises(ComparisonError, match="run the older ones again with --force"):
