@@ -36,6 +36,9 @@ _CALLS = {
     "plot": "rb.write_report(result, 'report.html')",
     "BM25": "rb.retrieval.BM25(chunks), or rb.make_retriever('bm25', chunks)",
     "Dense": "rb.retrieval.Dense(chunks, embedder), or rb.make_retriever('dense:minilm', chunks)",
+    "significance": "rb.compare(a, b)",
+    "test": "rb.compare(a, b), or rb.assert_not_worse(a, b) in a test",
+    "list": "the command `ragbench list`, or rb.measures()",
     "bootstrap": "rb.compare(a, b), whose intervals hold for small samples too",
     "ttest": "rb.compare(a, b)",
     "is_better": "rb.compare(a, b).decision of files or tables",
@@ -73,6 +76,7 @@ _CALLS = {
     "faithfulness": "rb.evaluate(data, system, judge='provider:model'), which measures llm_faithfulness",
     "splitter": "rb.chunk(corpus, chunker)",
     "Chunker": "rb.chunk(corpus, chunker)",
+    "embed": "rb.retrieval.load_embedder('minilm').encode(texts)",
     "EmbeddingRetriever": "rb.make_retriever('dense:minilm', chunks)",
 }
 """What people expect at the root -> the call that does it."""

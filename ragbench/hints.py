@@ -30,7 +30,7 @@ SYNONYMS = tuple(
         "llm model judge generator",
         "system retriever pipeline chain app",
         "embedder model embedding embeddings embedding_model",
-        "dataset data testset rows samples examples records",
+        "dataset data testset test_set rows samples examples records",
         "cases queries questions test_cases",
         "chunks corpus documents docs texts passages",
         "qrels relevance judgements judgments ground_truth labels gold truth y_true",
@@ -43,6 +43,7 @@ SYNONYMS = tuple(
         "to_dict as_dict asdict json to_json model_dump dict",
         "mean average avg aggregate overall",
         "save export write dump to_file to_disk persist to_pickle",
+        "load make create build get new read open init",
         "load read open from_file from_path from_folder from_directory from_disk from_csv from_json "
         "from_hub from_huggingface from_hf",
         "from_dicts from_list from_records from_pandas from_df from_dict",
@@ -59,6 +60,10 @@ SYNONYMS = tuple(
         "reference_answer reference answer ground_truth expected expected_output gold",
         "criterion criteria metric metrics measure",
         "name title label",
+        "limit max_questions max_queries max_samples n_questions n_queries n_samples num_samples n sample subset",
+        "concurrency n_jobs workers max_workers num_workers max_concurrency threads parallel batch_size",
+        "timeout_s timeout timeout_ms timeout_seconds",
+        "json output_format format fmt",
     )
 )
 """Words that people use for one thing; the first of a group that exists is suggested."""
@@ -87,17 +92,42 @@ def similar(name: str, known: Iterable[str]) -> str:
             for synonym in group:
                 if synonym in names:
                     return names[synonym]
-    near = nearest(name, names.values(), cutoff=0.8)
+    near = same_words(name, names.values()) or nearest(name, names.values(), cutoff=0.8)
     if near:
         return near
-    words = [part.casefold() for part in _WORD.findall(name)]
-    for part in words:
+    for part in _words(name):
         if part in names and part != "get":
             return names[part]
     for each in names:
         if len(each) > 5 and each in word:
             return names[each]
     return nearest(name, names.values(), cutoff=0.7)
+
+
+def same_words(name: str, known: Iterable[str]) -> str:
+    """Return the known name of several words that are, one by one, synonyms of the words of a name.
+
+    >>> same_words("create_judge", ["load_dataset", "load_llm", "judge"]), same_words("judge", ["llm"])
+    ('load_llm', '')
+    """
+    words = _words(name)
+    if len(words) < 2:
+        return ""
+    for each in known:
+        others = _words(each)
+        if len(others) == len(words) and all(map(_are_synonyms, words, others)):
+            return each
+    return ""
+
+
+def _words(name: str) -> list[str]:
+    return [part.casefold() for part in _WORD.findall(name)]
+
+
+def _are_synonyms(word: str, other: str) -> bool:
+    if word.removesuffix("s") == other.removesuffix("s"):
+        return True
+    return any(word in group and other in group for group in SYNONYMS)
 
 
 def hint_of(name: str, known: Iterable[str], calls: Mapping[str, str]) -> str:
@@ -223,6 +253,29 @@ def _is_of_frames(name: str) -> bool:
     import pandas as pd
 
     return not name.startswith("_") and hasattr(pd.DataFrame, name)
+
+
+def compared_by(call: str) -> Callable[[type[Record]], type[Record]]:
+    """Make the operators -, <, <=, > and >= of a class name the call that compares its objects.
+
+    >>> @compared_by("rb.compare(a, b)")
+    ... class Result: ...
+    >>> Result() > Result()
+    Traceback (most recent call last):
+    TypeError: objects of Result have no order and no difference; use rb.compare(a, b)
+    """
+
+    def decorated(cls: type[Record]) -> type[Record]:
+        def refuse(record: Record, other: Any) -> Any:
+            raise TypeError(
+                f"objects of {cls.__name__} have no order and no difference; use {call}"
+            )
+
+        for operator in ("__sub__", "__lt__", "__le__", "__gt__", "__ge__"):
+            setattr(cls, operator, refuse)
+        return cls
+
+    return decorated
 
 
 def made_by(call: str) -> Callable[[type[Record]], type[Record]]:

@@ -70,6 +70,16 @@ class _Package(ModuleType):
             super().__setattr__(name, value)
 
 
+def _names_of_submodules() -> dict[str, list[str]]:
+    """Return the names of each public submodule of the root, read from its stub: nothing is imported."""
+    names = {}
+    for inner in _names_of[_ROOT]:
+        stub = Path(__file__).with_name(inner) / "__init__.pyi"
+        if stub.is_file():
+            names[inner] = sorted(_modules_in(stub))
+    return names
+
+
 def _modules_in(stub: Path) -> dict[str, str]:
     """Return name -> the module that has it, of `from .module import name` in a stub; "" of a name that is a
     module itself.
@@ -99,13 +109,18 @@ def _explain_calls(module: ModuleType) -> None:
 
 def _hint(package: str, name: str) -> str:
     """Return what to use in place of a name that does not exist in a package, as the end of a sentence."""
-    from ragbench.hints import hint_of  # only for the message: the first import is light
+    from ragbench.hints import (
+        hint_of,
+        same_words,
+    )  # only for the message: the first import is light
 
     calls = {**_calls_of.get(_ROOT, {}), **_calls_of[package]}
     if package != _ROOT and name in _names_of.get(_ROOT, ()):
         return f"; use rb.{name}"
-    if package == _ROOT and name.casefold() not in calls:
-        for inner in _names_of[_ROOT]:  # nothing is imported here: an import asks for names, too
-            if name in _names_of.get(f"{_ROOT}.{inner}", ()):
-                return f"; use rb.{inner}.{name}"
+    is_dunder = name.startswith("_")  # asked for by an import
+    if package == _ROOT and not is_dunder and not same_words(name, _names_of[_ROOT]):
+        for inner, names in _names_of_submodules().items():
+            near = name if name in names else same_words(name, names)
+            if near and name.casefold() not in calls:
+                return f"; use rb.{inner}.{near}"
     return hint_of(name, _names_of[package], calls)

@@ -90,6 +90,9 @@ def test_odd_environment_variables_are_one_line_before_anything_runs(
         ("eval --max-tokens=64", "write --set max_tokens=64"),
         ("eval --retriever dense:minilm", "write dense:minilm without --retriever"),
         ("eval --ks 3", "write --k 3"),
+        ("eval --dataset pydoc", "write --test-set pydoc"),
+        ("compare a.csv b.csv --metric x", "write --measure x"),
+        ("compare a.csv b.csv --output-format json", "write --json"),
         ("sweep pydoc --llm", "write --set llm=VALUE"),
         ("sweep pydoc --timeout-s 900", "write --set timeout_s=900"),
         ("audit openai:x --judge openai:y", "write openai:y without --judge"),
@@ -102,3 +105,13 @@ def test_an_unknown_option_names_the_way_to_set_what_it_means(command: str, way_
     words = " ".join(done.output.replace("│", " ").split())
     assert f"No such option: --{command.split('--')[1].split()[0].split('=')[0]}" in words
     assert way_out in words
+
+
+@pytest.mark.parametrize(
+    ("command", "meant"),
+    [("leaderboard results", "compare"), ("evaluate x", "eval"), ("dashboard", "serve")],
+)
+def test_an_unknown_command_names_the_one_with_this_meaning(command: str, meant: str) -> None:
+    done = runner.invoke(app, command.split())
+    assert done.exit_code == 2
+    assert f"Did you mean '{meant}'?" in " ".join(done.output.replace("│", " ").split())

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from inspect import isclass, isfunction
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -249,6 +250,9 @@ WORKS: dict[str, Callable[[], Any]] = {
     ),
     "a measure of compare in any case": lambda: (
         len(rb.compare(frame(0.5), frame(1), measures=["NDCG@10"])) == 1
+    ),
+    "measures in one text": lambda: (
+        set(rb.score_run(QRELS, {"q1": {"cats": 1.0}}, "P_5,map")["measure"]) == {"P@5", "AP"}
     ),
     "a summary": lambda: len(rb.summarise(frame(1.0))) == 1,
     "measures as a frame": lambda: "nDCG@{k}" in set(rb.measures()["measure"]),
@@ -597,6 +601,36 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.measures("nDCG@10"),  # type: ignore[call-arg]
         "measures: too many positional arguments. Expected measures()",
     ),
+    "a column by another word": (
+        lambda: rb.compare(frame(0.5), frame(0.9))["delta"],
+        "unknown column or row 'delta'; did you mean 'difference'?",
+    ),
+    "a measure of a conclusion": (
+        lambda: concluded()["nDCG@10"],
+        "use rb.compare(a, b, measures=['nDCG@10'])",
+    ),
+    "a conclusion as text": (
+        lambda: concluded() == "better",
+        "a conclusion is not a text; write conclusion.decision == 'better'",
+    ),
+    "options as a system": (
+        lambda: rb.evaluate(data(), {"bm25": {"chunk_size": 64}}),
+        "call rb.evaluate(data, 'bm25', chunk_size=64) for each system, or rb.sweep(grid)",
+    ),
+    "a correction by name": (
+        lambda: rb.compare(frame(0.5), frame(0.9), correction="holm"),  # type: ignore[call-overload]
+        "several contenders are always corrected by Holm's method",
+    ),
+    "runs with judgements": (
+        lambda: rb.compare(run(), run(), qrels=QRELS),  # type: ignore[call-overload]
+        "use rb.score_run(qrels, run) of each run",
+    ),
+    "a number of questions": (lambda: rb.evaluate(data(), "bm25", n=1), "did you mean 'limit'?"),  # type: ignore[call-arg]
+    "threads": (lambda: rb.evaluate(data(), "bm25", n_jobs=1), "did you mean 'concurrency'?"),  # type: ignore[call-arg]
+    "a model with a slash": (
+        lambda: rb.load_llm("openai/gpt-4o-mini"),
+        "Write 'openai:gpt-4o-mini'",
+    ),
     "an unknown row": (
         lambda: retrieved().measures["nope"],
         "unknown column or row 'nope'. Known: measure, perspective, ",
@@ -691,6 +725,28 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.Dataset.from_csv("x.csv"),  # type: ignore[attr-defined]
         "Dataset has no attribute 'from_csv'; use rb.load_dataset(path or name)",
     ),
+    "a judge to load": (lambda: rb.load_judge, "did you mean 'load_llm'?"),  # type: ignore[attr-defined]
+    "an embedder to make": (lambda: rb.make_embedder, "use rb.retrieval.load_embedder"),  # type: ignore[attr-defined]
+    "documents to load": (lambda: rb.load_documents, "use rb.testsets.load_corpus"),  # type: ignore[attr-defined]
+    "a test of significance": (lambda: rb.significance_test, "use rb.compare(a, b)"),  # type: ignore[attr-defined]
+    "names to list": (lambda: rb.list_datasets, "use the command `ragbench list`"),  # type: ignore[attr-defined]
+    "the winner of a table": (
+        lambda: rb.compare(frame(0.5), frame(0.9)).winner,
+        "the table has no column or attribute 'winner'; use table['decision']",
+    ),
+    "a column of a table by another word": (
+        lambda: rb.compare(frame(0.5), frame(0.9)).significant,
+        "did you mean 'p_adjusted'?",
+    ),
+    "a column that scores lack": (
+        lambda: rb.score_run(QRELS, {"q1": {"cats": 1.0}}).metric,
+        "did you mean 'measure'?",
+    ),
+    "the average of a result": (lambda: retrieved().aggregate(), "use result.mean()"),
+    "the table of a conclusion": (
+        lambda: concluded().table,
+        "use pandas.DataFrame(conclusion.arms)",
+    ),
     "a misspelt constructor": (
         lambda: rb.Dataset.from_dict(CORPUS),  # type: ignore[attr-defined]
         "Dataset has no attribute 'from_dict'; did you mean 'from_dicts'?",
@@ -753,6 +809,31 @@ def test_an_attribute_that_does_not_exist_names_the_right_one(name: str) -> None
     with pytest.raises(AttributeError, match=re.escape(message)) as refused:
         snippet()
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("compare", [lambda a, b: a - b, lambda a, b: a > b, lambda a, b: a <= b])
+def test_operators_between_results_name_compare(compare: Callable[[Any, Any], Any]) -> None:
+    with pytest.raises(TypeError, match=re.escape("use rb.compare(a, b)")):
+        compare(retrieved(), retrieved())
+
+
+def test_a_third_argument_without_a_suffix_may_be_a_measure(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        numbered_rows(0.5).to_csv(tmp_path / f"{name}.csv")
+    with pytest.raises(rb.RagbenchError, match=re.escape("measures=['faithfulness']")):
+        rb.compare(tmp_path / "a.csv", tmp_path / "b.csv", "faithfulness")
+
+
+def test_a_folder_of_documents_is_no_dataset_and_says_how_to_name_it(tmp_path: Path) -> None:
+    (tmp_path / "cats.md").write_text("Cats sleep.")
+    with pytest.raises(rb.RagbenchError, match=re.escape("rb.load_dataset('tests.yaml', corpus=")):
+        rb.load_dataset(tmp_path)
+
+
+def test_conclusions_are_equal_by_their_fields() -> None:
+    assert concluded() == concluded()
+    assert concluded() != rb.compare({"q1": 1.0}, {"q1": 0.5})
+    assert hash(concluded().arms[0]) == hash(concluded().arms[0])
 
 
 def public_objects() -> Iterator[tuple[str, Any]]:

@@ -119,6 +119,7 @@ def _way_to_set(command: Command, option: str, args: list[str]) -> str:
     if not option or option in flags:
         return ""
     from ragbench.evaluation import parameters, spec  # load pydantic, which only this error needs
+    from ragbench.hints import similar
 
     name = option.lstrip("-").replace("-", "_")
     value = _value_of(option, args) or "VALUE"
@@ -132,7 +133,12 @@ def _way_to_set(command: Command, option: str, args: list[str]) -> str:
     is_parameter = field is not None or name in parameters.OF_PIPELINE
     if is_parameter and "--set" in flags:
         return f"--set {name}={value}"
-    return ""
+    flag_of = {flag.lstrip("-").replace("-", "_"): flag for flag in flags if flag.startswith("--")}
+    near = flag_of.get(similar(name, flag_of), "")
+    is_switch = any(
+        near in param.opts and getattr(param, "is_flag", False) for param in command.params
+    )
+    return near if is_switch or not near else f"{near} {value}"
 
 
 def _value_of(option: str, args: list[str]) -> str:
@@ -145,8 +151,29 @@ def _value_of(option: str, args: list[str]) -> str:
     return ""
 
 
+_OTHER_COMMANDS = {
+    **dict.fromkeys("leaderboard diff rank view show".split(), "compare"),
+    **dict.fromkeys("evaluate run test assess".split(), "eval"),
+    **dict.fromkeys("benchmark experiment grid".split(), "sweep"),
+    **dict.fromkeys("generate synthesize draft convert validate".split(), "testset"),
+    **dict.fromkeys("dashboard ui server web".split(), "serve"),
+    **dict.fromkeys("report export html".split(), "explore"),
+    **dict.fromkeys("metrics measures models retrievers chunkers".split(), "list"),
+    **dict.fromkeys("retrieve search trec".split(), "score"),
+    **dict.fromkeys("annotate review".split(), "label"),
+    **dict.fromkeys("calibrate judge".split(), "audit"),
+}
+"""Commands that people expect -> the command with this meaning."""
+
+
 class Group(_ShortTypes, TyperGroup):
-    """A command with others below it."""
+    """A command with others below it; it names the command that an unknown one probably means."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        expected = _OTHER_COMMANDS.get(args[0], "")
+        if args[0] not in self.commands and expected in self.commands:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {expected!r}?")
+        return super().resolve_command(ctx, args)
 
 
 class Commands(typer.Typer):

@@ -90,5 +90,5 @@ def _nearest(text: str) -> str:
     names = {"pydoc": "pydoc"}
     for beir in MD5:
         names |= {beir: f"beir/{beir}", f"beir/{beir}": f"beir/{beir}"}
-    near = nearest(text, names)
+    near = nearest(text, names, 0.75)
     return f"; did you mean {names[near]!r}?" if near else "."

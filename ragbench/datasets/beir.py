@@ -232,5 +232,8 @@ def _near(folder: Path) -> str:
     """Return a hint with the subfolders that hold a corpus.jsonl, or ""."""
     candidates = sorted(path.parent.name for path in folder.glob("*/corpus.jsonl"))
     if not candidates:
-        return ""
+        return (
+            "; a folder of documents is named next to its questions, as in "
+            f"rb.load_dataset('tests.yaml', corpus={str(folder)!r}) (`ragbench testset draft` writes them)"
+        )
     return f"; these folders in it look like one: {', '.join(candidates)}"

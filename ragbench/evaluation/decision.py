@@ -16,7 +16,7 @@ import pandas as pd
 
 from ragbench.errors import ConfigError, check_known
 from ragbench.hints import Suggesting, hint_of, suggesting
-from ragbench.registry import higher_is_better, meaning_of
+from ragbench.registry import find_measure, higher_is_better, meaning_of
 from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import MIN_QUESTIONS, with_interval
 from ragbench.statistics.shrinkage import ExpectedGain
@@ -143,7 +143,9 @@ _CALLS = {
     ),
     "save": "json.dumps(conclusion.to_dict()), or the command `ragbench compare A B --json`",
     "to_json": "json.dumps(conclusion.to_dict())",
-    "to_frame": "pandas.DataFrame(conclusion.arms)",
+    **dict.fromkeys(
+        ["to_frame", "table", "rows", "stats", "comparison"], "pandas.DataFrame(conclusion.arms)"
+    ),
     "plot": "rb.plots.plot_decision(board, measure, comparison)",
 }
 """What people expect of a conclusion -> what to write."""
@@ -196,12 +198,19 @@ class Conclusion(metaclass=Suggesting):
         by_name = {arm.name: arm for arm in self.arms}
         if name not in by_name:
             hint = hint_of(str(name), [*by_name, *names], _CALLS)
+            if find_measure(str(name)) or name == self.measure:
+                hint = f"; use rb.compare(a, b, measures=[{name!r}])"
             raise ConfigError(f"unknown field or configuration {name!r}{hint}")
         return by_name[name]
 
     def __contains__(self, name: object) -> bool:
         """Return True for the name of a configuration."""
         return any(arm.name == name for arm in self.arms)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            raise ConfigError(f"a conclusion is not a text; write conclusion.decision == {other!r}")
+        return isinstance(other, Conclusion) and self.to_dict() == other.to_dict()
 
     def __bool__(self) -> bool:
         raise ConfigError(

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 
 
 @explaining_calls(
-    corpus="rb.evaluate((corpus, queries, qrels), system)",
+    corpus="rb.load_dataset(tests, corpus=folder), or rb.evaluate((corpus, queries, qrels), system)",
     queries="rb.evaluate((corpus, queries, qrels), system)",
     qrels="rb.score_run(qrels, run, measures), or rb.evaluate((corpus, queries, qrels), system)",
     run="rb.score_run(qrels, run, measures)",
@@ -146,6 +146,7 @@ def evaluate(
         )
     several: list[tuple[Any, dict[str, Any]]] = []
     if isinstance(system, Mapping):
+        _refuse_options_as_systems(system)
         several = [(each, {"name": name}) for name, each in system.items()]
     elif isinstance(system, list) and system and not isinstance(system[0], Answer | Mapping):
         several = [(each, {}) for each in system]
@@ -189,9 +190,21 @@ def _is_run(system: Any) -> bool:
         return False
     return all(
         isinstance(scores, Mapping)
+        and not scores.keys() & OF_PIPELINE
         and all(isinstance(score, int | float) for score in scores.values())
         for scores in system.values()
     )
+
+
+def _refuse_options_as_systems(systems: Mapping[str, Any]) -> None:
+    """Raise ConfigError if a system is a dict of options of the pipeline."""
+    for name, system in systems.items():
+        if isinstance(system, Mapping) and system.keys() & OF_PIPELINE:
+            options = ", ".join(f"{option}={value!r}" for option, value in system.items())
+            raise ConfigError(
+                f"system {name!r} is a dict of options; call rb.evaluate(data, {name!r}, {options}) "
+                "for each system, or rb.sweep(grid)"
+            )
 
 
 def _recorded(data: Any) -> RecordedSystem:

@@ -35,7 +35,7 @@ from ragbench.evaluation.records import (
 from ragbench.evaluation.rows import rows_of
 from ragbench.evaluation.spec import select_suite
 from ragbench.evaluation.wordings import judgements_by_meaning, wordings_in
-from ragbench.hints import Suggesting, suggesting
+from ragbench.hints import Suggesting, compared_by, suggesting
 from ragbench.metrics.named_rows import NamedRows
 from ragbench.metrics.rates import wilson_interval
 from ragbench.metrics.safety.leakage import masked, masked_id
@@ -131,7 +131,8 @@ def found_nothing(run: Run, answers: Sequence[Answer]) -> bool:
     conclude="rb.load_results(folder).conclude()",
     explore="rb.explore(result)",
     trace="result.answer_of[query_id]",
-    errors="result.failures",
+    **dict.fromkeys(["errors", "failed", "failed_questions"], "result.failures"),
+    **dict.fromkeys(["aggregate", "agg", "average"], "result.mean()"),
     to_dict="result.to_frame().to_dict('records'), or rb.write_report(result, 'report.json')",
     df="result.to_frame()",
     loc="result.to_frame().set_index('query_id').loc",
@@ -152,6 +153,7 @@ def found_nothing(run: Run, answers: Sequence[Answer]) -> bool:
     from_csv="rb.load_result(folder), or rb.compare('a.csv', 'b.csv') of files of other tools",
     load="rb.load_result(folder)",
 )
+@compared_by("rb.compare(a, b)")
 @dataclass(frozen=True, eq=False)
 class Result(Decisions, metaclass=Suggesting):
     """One system's results on one dataset: what `evaluate` returns, `save` writes and `load_result`

@@ -44,8 +44,13 @@ MEASURED = tuple(name for name in PERSPECTIVES if name not in ("judge", "own", "
 """The perspectives that an evaluation can be limited to."""
 
 _ELSEWHERE = {
+    "n": "limit",
     "sample": "limit",
     "max_queries": "limit",
+    **dict.fromkeys(
+        ["verbose", "progress", "show_progress", "silent"],
+        "no option: progress is shown on a terminal and in Jupyter",
+    ),
     "thresholds": "targets",
     **dict.fromkeys(["output_dir", "out", "folder", "save_to"], "rb.save(result, folder)"),
 }

@@ -26,11 +26,12 @@ GATES = ("worse", "likely worse", "undecided", "within the margin")
 _INSTEAD = {
     **dict.fromkeys(["names", "systems"], "names of systems as in compare({'old': a, 'new': b})"),
     **dict.fromkeys(
-        "on by key id id_col id_column question_col question_column index".split(),
+        "on by key id id_col id_column question_col question_column index join".split(),
         "a column 'id' or 'question', by which questions are paired",
     ),
     **dict.fromkeys(
-        "test method statistic alternative paired n_bootstrap bootstrap".split(),
+        "test method statistic alternative paired n_bootstrap bootstrap n_resamples n_iterations "
+        "resamples iterations seed random_state".split(),
         "conclusion.decision: one paired test of the mean decides",
     ),
     **dict.fromkeys(["ranges", "range", "limits"], "bounds"),
@@ -38,6 +39,14 @@ _INSTEAD = {
     **dict.fromkeys(["higher_is_better", "maximize"], "higher"),
     "baseline_name": "the first table as the baseline",
     "threshold": "margin",
+    **dict.fromkeys(
+        ["qrels", "run"], "rb.score_run(qrels, run) of each run, and rb.compare of these scores"
+    ),
+    **dict.fromkeys("metric metrics column columns field score_column value".split(), "measures"),
+    **dict.fromkeys(
+        "correction adjust multiple_testing p_adjust holm bonferroni".split(),
+        "conclusion.arms: several contenders are always corrected by Holm's method",
+    ),
 }
 """Options that people expect -> the one here, or what to do."""
 

@@ -234,7 +234,10 @@ def _content(path: Path) -> bytes:
     try:
         content = path.read_bytes()
     except FileNotFoundError as exc:
-        raise DataError(f"there is no file {path}; check the path") from exc
+        hint = "check the path"
+        if not path.suffix:
+            hint += f", or write measures=[{str(path)!r}] if it is a measure"
+        raise DataError(f"there is no file {path}; {hint}") from exc
     except OSError as exc:
         raise DataError(f"{path} could not be read: {exc.strerror or exc}") from exc
     if content[:2] != b"\x1f\x8b":

@@ -199,7 +199,12 @@ def provider_hint(name: str) -> str:
 
     >>> provider_hint("gpt-4o-mini")
     ". Write 'openai:gpt-4o-mini'"
+    >>> provider_hint("openai/gpt-4o-mini")
+    ". Write 'openai:gpt-4o-mini'"
     """
+    provider, separator, model = name.partition("/")
+    if separator and provider in PROVIDERS:
+        return f". Write '{provider}:{model}'"
     start = re.split(r"[-\d]", name)[0]
     near = (model for model in prices() if start and model.partition(":")[2].startswith(start))
     provider = next(near, "").partition(":")[0]

@@ -1,14 +1,45 @@
-"""Tables of results whose rows are found by name."""
+"""Tables of results whose rows are found by name, and that explain a name which they lack."""
 
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import ConfigError
+from ragbench.hints import hint_of, similar
 from ragbench.registry import find_measure
 
+_OF_DECISIONS = MappingProxyType(
+    dict.fromkeys(
+        "winner best choice better is_better is_significant reject".split(), "table['decision']"
+    )
+)
+_MAX_NAMES = 30  # in a message
 
-class NamedRows(pd.DataFrame):
+
+class ExplainedFrame(pd.DataFrame):
+    """A DataFrame that explains an attribute which it lacks, also one that is a column elsewhere.
+
+    >>> ExplainedFrame({"p_adjusted": [0.01]}).p_value
+    Traceback (most recent call last):
+    AttributeError: the table has no column or attribute 'p_value'; did you mean 'p_adjusted'?
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name.startswith("_"):
+                raise
+            columns = [str(column) for column in self.columns]
+            calls = _OF_DECISIONS if "decision" in columns else {}
+            raise AttributeError(
+                f"the table has no column or attribute {name!r}{hint_of(name, columns, calls)}",
+                name=name,
+            ) from None
+
+
+class NamedRows(ExplainedFrame):
     """A DataFrame with a column `measure` or `name`, by whose values `table["nDCG@10"]` is a row, or the
     rows of this name.
 
@@ -34,4 +65,14 @@ class NamedRows(pd.DataFrame):
                         rows = frame[frame[column] == name]
                         return rows.iloc[0] if len(rows) == 1 else rows
                 known += names
-        raise ConfigError(unknown("column or row", key, known))
+        raise ConfigError(unknown_column(key, known))
+
+
+def unknown_column(name: str, known: list[str]) -> str:
+    """Return the text of an error about a column or row that a table lacks."""
+    near = similar(name, known)
+    hint = f"; did you mean {near!r}?" if near else "."
+    listed = ", ".join(known[:_MAX_NAMES])
+    if len(known) > _MAX_NAMES:
+        listed += ", ..."
+    return f"unknown column or row {name!r}{hint} Known: {listed}"

@@ -527,7 +527,9 @@ def _named_and_own(measures: Any) -> tuple[Any, list[Measure]]:
     Raises:
         ConfigError: a measure of the user scores answers, or cannot be loaded.
     """
-    if isinstance(measures, str | Measure) or callable(measures):
+    if isinstance(measures, str):
+        measures = [name.strip() for name in measures.split(",")]
+    elif isinstance(measures, Measure) or callable(measures):
         measures = [measures]
     if not isinstance(measures, Iterable):
         return measures, []  # parsing them raises

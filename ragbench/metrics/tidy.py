@@ -9,11 +9,12 @@ import pandas as pd
 
 from ragbench.errors import DataError
 from ragbench.language import Language, detect_language
+from ragbench.metrics.named_rows import ExplainedFrame
 from ragbench.registry import find_measure
 from ragbench.types import Answer, Case, Chunk, Dataset, chunks_by_id
 
 
-class TidyScores(pd.DataFrame):
+class TidyScores(ExplainedFrame):
     """The columns query_id, measure, value, where `scores.mean()` is the mean by measure, and
     `scores["nDCG@10"]` are the values of a measure by question.
 
