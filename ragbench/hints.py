@@ -38,7 +38,7 @@ SYNONYMS = tuple(
         "alpha level confidence significance confidence_level",
         "margin tolerance epsilon threshold rope",
         "ci_low ci interval confidence_interval conf_int confidence",
-        "p_adjusted p pvalue p_value significance significant",
+        "p_adjusted p pvalue p_value p_values pvalues significance significant",
         "to_frame to_pandas df to_df to_dataframe as_dataframe frame dataframe",
         "to_dict as_dict asdict json to_json model_dump dict",
         "mean average avg aggregate overall",
@@ -59,11 +59,13 @@ SYNONYMS = tuple(
         "list names available choices keys",
         "reference_answer reference answer ground_truth expected expected_output gold",
         "criterion criteria metric metrics measure",
-        "name title label",
+        "name title label model model_name",
         "limit max_questions max_queries max_samples n_questions n_queries n_samples num_samples n sample subset",
         "concurrency n_jobs workers max_workers num_workers max_concurrency threads parallel batch_size",
         "timeout_s timeout timeout_ms timeout_seconds",
-        "json output_format format fmt",
+        "function fn func callable metric_fn score_fn scorer",
+        "wins improved improvements fixed",
+        "losses regressed regressions worsened",
     )
 )
 """Words that people use for one thing; the first of a group that exists is suggested."""

@@ -6,12 +6,14 @@ import ast
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from opcode import opmap
 from pathlib import Path
 from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 _NO_CALLS: Mapping[str, str] = MappingProxyType({})
 _ROOT = "ragbench"
+_IMPORT_FROM = opmap["IMPORT_FROM"]
 
 _calls_of: dict[str, dict[str, str]] = {}
 _names_of: dict[str, list[str]] = {}
@@ -47,6 +49,8 @@ def attach(
     def attribute(name: str) -> Any:
         if name not in modules:
             hint = _hint(package, name)
+            if _is_asked_by_import():
+                raise ImportError(f"cannot import name {name!r} from {package!r}{hint}", name=name)
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         value = import_module(f"{package}.{modules[name] or name}")
         if modules[name]:
@@ -78,6 +82,14 @@ def _names_of_submodules() -> dict[str, list[str]]:
         if stub.is_file():
             names[inner] = sorted(_modules_in(stub))
     return names
+
+
+def _is_asked_by_import() -> bool:
+    """Return True if the line that asks a package for a name is `from package import name`, for which
+    Python would replace an AttributeError, and its hint, by an ImportError of its own.
+    """
+    caller = sys._getframe(2)
+    return caller.f_code.co_code[caller.f_lasti] == _IMPORT_FROM
 
 
 def _modules_in(stub: Path) -> dict[str, str]:

@@ -630,7 +630,10 @@ def _records(
         DataError: an item has another form, or an id is there twice.
     """
     records: dict[str, Record] = {}
-    for key, item in _items(given, what, f"{{{ids[0]}: text}}"):
+    expected = f"{{{ids[0]}: text}}"
+    if what == "corpus":
+        expected += ", what rb.testsets.load_corpus(folder) reads"
+    for key, item in _items(given, what, expected):
         record = item
         if not isinstance(item, kind):
             item_id = key

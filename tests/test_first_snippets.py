@@ -631,6 +631,23 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.load_llm("openai/gpt-4o-mini"),
         "Write 'openai:gpt-4o-mini'",
     ),
+    "a folder to chunk": (lambda: rb.chunk("docs"), "rb.testsets.load_corpus(folder)"),  # type: ignore[arg-type]
+    "depths of a comparison": (
+        lambda: rb.compare(frame(0.5), frame(0.9), k=10),  # type: ignore[call-overload]
+        "use measures=['nDCG@10']",
+    ),
+    "several depths": (
+        lambda: rb.evaluate(data(), "bm25", k_values=[1, 5]),  # type: ignore[call-arg]
+        "did you mean 'ks'?",
+    ),
+    "a function by another word": (
+        lambda: rb.Measure("words", fn=len),  # type: ignore[call-arg]
+        "did you mean 'function'?",
+    ),
+    "a model to load by keyword": (
+        lambda: rb.load_llm(model="openai:x"),  # type: ignore[call-arg]
+        "did you mean 'name'?",
+    ),
     "an unknown row": (
         lambda: retrieved().measures["nope"],
         "unknown column or row 'nope'. Known: measure, perspective, ",
@@ -742,6 +759,17 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.score_run(QRELS, {"q1": {"cats": 1.0}}).metric,
         "did you mean 'measure'?",
     ),
+    "the interval of a result": (lambda: retrieved().ci, "use result.measures"),
+    "what a result retrieved": (lambda: retrieved().retrieved, "use result.run"),
+    "improvements": (lambda: concluded().improved, "use conclusion.arms['name'].wins"),
+    "the p values of a conclusion": (
+        lambda: concluded().p_values,
+        "use conclusion.arms['name'].p_adjusted",
+    ),
+    "a size of a sample": (
+        lambda: rb.sample_size,  # type: ignore[attr-defined]
+        "use rb.compare(a, b), which states how many questions",
+    ),
     "the average of a result": (lambda: retrieved().aggregate(), "use result.mean()"),
     "the table of a conclusion": (
         lambda: concluded().table,
@@ -809,6 +837,21 @@ def test_an_attribute_that_does_not_exist_names_the_right_one(name: str) -> None
     with pytest.raises(AttributeError, match=re.escape(message)) as refused:
         snippet()
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("from ragbench import Faithfulness", "'Faithfulness' from 'ragbench'; use rb.evaluate("),
+        ("from ragbench.retrieval import make_embedder", "did you mean 'load_embedder'?"),
+    ],
+)
+def test_an_import_of_a_name_that_does_not_exist_names_the_right_one(
+    line: str, message: str
+) -> None:
+    with pytest.raises(ImportError, match=re.escape(message)):
+        exec(line)
+    assert not hasattr(rb, "Faithfulness")
 
 
 @pytest.mark.parametrize("compare", [lambda a, b: a - b, lambda a, b: a > b, lambda a, b: a <= b])

@@ -133,12 +133,11 @@ def _way_to_set(command: Command, option: str, args: list[str]) -> str:
     is_parameter = field is not None or name in parameters.OF_PIPELINE
     if is_parameter and "--set" in flags:
         return f"--set {name}={value}"
+    if f"--{value}" in flags:  # such as --format json
+        return f"--{value}"
     flag_of = {flag.lstrip("-").replace("-", "_"): flag for flag in flags if flag.startswith("--")}
     near = flag_of.get(similar(name, flag_of), "")
-    is_switch = any(
-        near in param.opts and getattr(param, "is_flag", False) for param in command.params
-    )
-    return near if is_switch or not near else f"{near} {value}"
+    return f"{near} {value}" if near else ""
 
 
 def _value_of(option: str, args: list[str]) -> str:

@@ -132,6 +132,11 @@ def found_nothing(run: Run, answers: Sequence[Answer]) -> bool:
     explore="rb.explore(result)",
     trace="result.answer_of[query_id]",
     **dict.fromkeys(["errors", "failed", "failed_questions"], "result.failures"),
+    **dict.fromkeys(
+        ["ci", "interval", "confidence_interval"], "result.measures, with ci_low and ci_high"
+    ),
+    **dict.fromkeys(["explain", "why", "causes"], "result.diagnosis, or rb.diagnose(result)"),
+    **dict.fromkeys(["retrieved", "rankings", "retrieved_documents"], "result.run"),
     **dict.fromkeys(["aggregate", "agg", "average"], "result.mean()"),
     to_dict="result.to_frame().to_dict('records'), or rb.write_report(result, 'report.json')",
     df="result.to_frame()",

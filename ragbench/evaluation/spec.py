@@ -46,6 +46,7 @@ MEASURED = tuple(name for name in PERSPECTIVES if name not in ("judge", "own", "
 _ELSEWHERE = {
     "n": "limit",
     "sample": "limit",
+    **dict.fromkeys(["k_values", "cutoffs"], "ks"),
     "max_queries": "limit",
     **dict.fromkeys(
         ["verbose", "progress", "show_progress", "silent"],

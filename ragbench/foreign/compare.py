@@ -39,6 +39,7 @@ _INSTEAD = {
     **dict.fromkeys(["higher_is_better", "maximize"], "higher"),
     "baseline_name": "the first table as the baseline",
     "threshold": "margin",
+    **dict.fromkeys("k ks top_k cutoff cutoffs".split(), "measures=['nDCG@10']"),
     **dict.fromkeys(
         ["qrels", "run"], "rb.score_run(qrels, run) of each run, and rb.compare of these scores"
     ),

@@ -506,6 +506,25 @@ def _rows_of_braintrust(value: Any) -> list[Scored]:
     return rows
 
 
+def _is_ragas_annotation(value: Any) -> bool:
+    if not isinstance(value, Mapping) or not value:
+        return False
+    return all(_first_has(part, {"metric_input", "metric_output"}) for part in value.values())
+
+
+def _rows_of_ragas_annotation(value: Mapping[str, list[Record]]) -> list[Scored]:
+    """Read the annotations of ragas, measure -> runs of it: the output of the measure is the score."""
+    rows = []
+    for measure, runs in value.items():
+        for run in runs:
+            asked = run.get("metric_input")
+            question = asked.get("user_input") if isinstance(asked, Mapping) else ""
+            score = number_of(run.get("metric_output"))
+            scores = {printable(measure): math.nan if score is None else score}
+            rows.append(Scored("", question_of(question), scores))
+    return rows
+
+
 def _first_has(value: Any, names: set[str]) -> bool:
     """Return True if a value is a list of records, the first with these fields."""
     is_list = isinstance(value, list) and bool(value) and isinstance(value[0], Mapping)
@@ -519,4 +538,5 @@ _FORMS: Sequence[tuple[Callable[[Any], bool], Callable[[Any], list[Scored]]]] = 
     (_is_lm_eval, _rows_of_lm_eval),
     (_is_openai_evals, _rows_of_openai_evals),
     (_is_braintrust, _rows_of_braintrust),
+    (_is_ragas_annotation, _rows_of_ragas_annotation),
 )

@@ -264,6 +264,19 @@ def braintrust_json(path: Path, scores: Scores) -> Path:
     return written(path.with_suffix(".json"), {"events": events})
 
 
+def ragas_annotation(path: Path, scores: Scores) -> Path:
+    runs = [
+        {
+            "metric_input": {"user_input": QUESTIONS[name], "response": "A fern."},
+            "metric_output": score,
+            "prompts": {},
+            "is_accepted": True,
+        }
+        for name, score in numbered(scores)
+    ]
+    return written(path.with_suffix(".json"), {"answer_overlap": runs})
+
+
 def braintrust_csv(path: Path, scores: Scores) -> Path:
     rows = [
         {
@@ -484,6 +497,7 @@ FORMS: list[Callable[[Path, Scores], Any]] = [
     openai_evals_jsonl,
     braintrust_json,
     braintrust_csv,
+    ragas_annotation,
     openai_items,
     langfuse_traces,
     phoenix_spans_csv,
