@@ -42,6 +42,7 @@ _CALLS = {
     "significance": "rb.compare(a, b)",
     "test": "rb.compare(a, b), or rb.assert_not_worse(a, b) in a test",
     "list": "the command `ragbench list`, or rb.measures()",
+    "draft": "the command `ragbench testset draft`",
     "bootstrap": "rb.compare(a, b), whose intervals hold for small samples too",
     "ttest": "rb.compare(a, b)",
     "is_better": "rb.compare(a, b).decision of files or tables",

@@ -94,6 +94,8 @@ def test_odd_environment_variables_are_one_line_before_anything_runs(
         ("compare a.csv b.csv --metric x", "write --measure x"),
         ("compare a.csv b.csv --output-format json", "write --json"),
         ("compare a.csv b.csv --format markdown", "write --markdown"),
+        ("sweep --config my.toml", "write my.toml without --config"),
+        ("eval --questions tests.yaml", "write --test-set tests.yaml"),
         ("sweep pydoc --llm", "write --set llm=VALUE"),
         ("sweep pydoc --timeout-s 900", "write --set timeout_s=900"),
         ("audit openai:x --judge openai:y", "write openai:y without --judge"),

@@ -614,7 +614,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         "a conclusion is not a text; write conclusion.decision == 'better'",
     ),
     "options as a system": (
-        lambda: rb.evaluate(data(), {"bm25": {"chunk_size": 64}}),
+        lambda: rb.evaluate(data(), {"bm25": {"chunk_size": 64}}),  # type: ignore[dict-item]
         "call rb.evaluate(data, 'bm25', chunk_size=64) for each system, or rb.sweep(grid)",
     ),
     "a correction by name": (
@@ -647,6 +647,26 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a model to load by keyword": (
         lambda: rb.load_llm(model="openai:x"),  # type: ignore[call-arg]
         "did you mean 'name'?",
+    ),
+    "a seed by another word": (
+        lambda: rb.evaluate(data(), "bm25", random_state=0),  # type: ignore[call-arg]
+        "did you mean 'seed'?",
+    ),
+    "a split of a dataset": (
+        lambda: rb.evaluate(data(), "bm25", split="dev"),  # type: ignore[call-arg]
+        "use rb.load_dataset(name, split)",
+    ),
+    "lists in place of rows": (
+        lambda: rb.evaluate(questions=["Who?"], answers=["Me."]),  # type: ignore[call-arg]
+        "use rb.evaluate(rows), of dicts such as {'question'",
+    ),
+    "bounds of all measures": (
+        lambda: rb.compare(numbered_rows(0.1), numbered_rows(0.6), bounds=(0, 1)),  # type: ignore[call-overload]
+        "bounds is (0, 1); expected measure -> (low, high)",
+    ),
+    "axes of a sweep": (
+        lambda: rb.sweep(data(), retriever=["bm25", "dense:minilm"]),  # type: ignore[call-arg, arg-type]
+        "sweep has no option 'retriever'; use rb.sweep({'fixed':",
     ),
     "an unknown row": (
         lambda: retrieved().measures["nope"],
@@ -770,6 +790,8 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.sample_size,  # type: ignore[attr-defined]
         "use rb.compare(a, b), which states how many questions",
     ),
+    "the size of a result": (lambda: retrieved().n, "use len(result)"),
+    "a test set to draft": (lambda: rb.draft_testset, "use rb.generation.draft_questions"),  # type: ignore[attr-defined]
     "the average of a result": (lambda: retrieved().aggregate(), "use result.mean()"),
     "the table of a conclusion": (
         lambda: concluded().table,
@@ -871,6 +893,12 @@ def test_a_folder_of_documents_is_no_dataset_and_says_how_to_name_it(tmp_path: P
     (tmp_path / "cats.md").write_text("Cats sleep.")
     with pytest.raises(rb.RagbenchError, match=re.escape("rb.load_dataset('tests.yaml', corpus=")):
         rb.load_dataset(tmp_path)
+
+
+def test_a_saved_result_is_no_dataset_and_says_how_to_read_it(tmp_path: Path) -> None:
+    rb.save(retrieved(), tmp_path / "result")
+    with pytest.raises(rb.RagbenchError, match=re.escape("which rb.load_result(")):
+        rb.evaluate(str(tmp_path / "result"))
 
 
 def test_conclusions_are_equal_by_their_fields() -> None:

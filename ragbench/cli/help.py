@@ -136,8 +136,10 @@ def _way_to_set(command: Command, option: str, args: list[str]) -> str:
     if f"--{value}" in flags:  # such as --format json
         return f"--{value}"
     flag_of = {flag.lstrip("-").replace("-", "_"): flag for flag in flags if flag.startswith("--")}
-    near = flag_of.get(similar(name, flag_of), "")
-    return f"{near} {value}" if near else ""
+    near = similar(name, [*arguments, *flag_of])
+    if near in arguments:
+        return f"{value} without {option}"
+    return f"{flag_of[near]} {value}" if near else ""
 
 
 def _value_of(option: str, args: list[str]) -> str:

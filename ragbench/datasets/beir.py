@@ -231,6 +231,8 @@ def _rows(path: Path) -> Iterator[tuple[int, list[Any]]]:
 def _near(folder: Path) -> str:
     """Return a hint with the subfolders that hold a corpus.jsonl, or ""."""
     candidates = sorted(path.parent.name for path in folder.glob("*/corpus.jsonl"))
+    if not candidates and (folder / "scores.csv").is_file():
+        return f"; it holds a result, which rb.load_result({str(folder)!r}) reads"
     if not candidates:
         return (
             "; a folder of documents is named next to its questions, as in "

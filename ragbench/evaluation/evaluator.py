@@ -77,6 +77,10 @@ if TYPE_CHECKING:
     queries="rb.evaluate((corpus, queries, qrels), system)",
     qrels="rb.score_run(qrels, run, measures), or rb.evaluate((corpus, queries, qrels), system)",
     run="rb.score_run(qrels, run, measures)",
+    **dict.fromkeys(
+        "questions answers contexts references ground_truth ground_truths predictions".split(),
+        "rb.evaluate(rows), of dicts such as {'question': ..., 'answer': ..., 'contexts': [...]}",
+    ),
 )
 def evaluate(
     dataset: Any,

@@ -137,6 +137,7 @@ def found_nothing(run: Run, answers: Sequence[Answer]) -> bool:
     ),
     **dict.fromkeys(["explain", "why", "causes"], "result.diagnosis, or rb.diagnose(result)"),
     **dict.fromkeys(["retrieved", "rankings", "retrieved_documents"], "result.run"),
+    **dict.fromkeys(["n", "size", "n_questions"], "len(result)"),
     **dict.fromkeys(["aggregate", "agg", "average"], "result.mean()"),
     to_dict="result.to_frame().to_dict('records'), or rb.write_report(result, 'report.json')",
     df="result.to_frame()",

@@ -46,6 +46,10 @@ MEASURED = tuple(name for name in PERSPECTIVES if name not in ("judge", "own", "
 _ELSEWHERE = {
     "n": "limit",
     "sample": "limit",
+    "split": "rb.load_dataset(name, split)",
+    **dict.fromkeys(
+        ["cache", "use_cache", "cache_dir"], "the environment variable RAGBENCH_CACHE_DIR"
+    ),
     **dict.fromkeys(["k_values", "cutoffs"], "ks"),
     "max_queries": "limit",
     **dict.fromkeys(

@@ -147,6 +147,10 @@ def compare(
         ConfigError: a measure that is not there, bounds that do not hold the values, or an object that is not a table.
         DataError: a file or a table without scores of questions.
     """
+    if bounds is not None and not isinstance(bounds, Mapping):
+        raise ConfigError(
+            f"bounds is {bounds!r}; expected measure -> (low, high), as in bounds={{'score': (0, 10)}}"
+        )
     measures = measure or measures
     foreign_options = {"bounds": bounds, "lower": lower, "higher": higher, "labels": labels}
     foreign = "tables of other tools; rb.Measure declares bounds and directions of yours"

@@ -25,7 +25,7 @@ class ExplainedFrame(pd.DataFrame):
     AttributeError: the table has no column or attribute 'p_value'; did you mean 'p_adjusted'?
     """
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Any:  # type: ignore[misc]  # final in the stubs of pandas
         try:
             return super().__getattr__(name)
         except AttributeError:

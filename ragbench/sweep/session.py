@@ -18,6 +18,7 @@ from ragbench.evaluation.formats import short
 from ragbench.evaluation.spec import select_questions, spec_of
 from ragbench.extension import imports_reported
 from ragbench.files import read_json, write_durably
+from ragbench.hints import explaining_calls
 from ragbench.llms import Settings, active_dry_run, current_settings
 from ragbench.llms.environment import in_force
 from ragbench.sweep import budget
@@ -73,6 +74,12 @@ class SweepResult:
     seconds: float = 0.0
 
 
+@explaining_calls(
+    **dict.fromkeys(
+        "dataset system retriever retrievers chunker chunkers chunk_size embedder reranker llm axes grid".split(),
+        "rb.sweep({'fixed': {'dataset': 'pydoc'}, 'axes': {'retriever': ['bm25', 'dense:minilm']}})",
+    )
+)
 def sweep(
     grid_file: str | Path | Mapping[str, Any],
     *,
