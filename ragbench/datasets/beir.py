@@ -29,7 +29,7 @@ from ragbench.datasets.raw_records import (
     warn,
 )
 from ragbench.errors import DataError
-from ragbench.types import Dataset, Document, Qrels, grade
+from ragbench.types import Case, Dataset, Document, Qrels, grade
 
 T = TypeVar("T")
 
@@ -47,6 +47,9 @@ def load_beir_folder(
     judgement in the split is left out with a warning, with two exceptions that stay with an empty
     qrel unless another split judges them: queries that answers.jsonl declares unanswerable
     (`"answerable": false`; their `expected_outcome` is "no_results"), and the query ids in `kept`.
+
+    Raises:
+        DataError: a file is missing, there is no such split, or a line of a file is wrong.
     """
     for required in ("corpus.jsonl", "queries.jsonl"):
         if not (folder / required).is_file():
@@ -59,34 +62,58 @@ def load_beir_folder(
     corpus = read_corpus(folder / "corpus.jsonl")
     cases = unique_records(folder / "queries.jsonl", case, "query")
     qrels = read_qrels(splits[split], corpus)
+    gold_files = _read_gold_files(folder, cases)
 
-    labels: list[tuple[Path, gold.GoldByQuery]] = []
     without_documents = list(kept)
-    for path in (folder / "questions.jsonl", folder / "answers.jsonl"):
-        if not path.is_file():
-            continue
-        gold_by_query = gold.read_gold(path)
-        labels.append((path, gold_by_query))
-        warn(
-            str(path),
-            "queries are not in queries.jsonl and are left out",
-            [query_id for query_id in gold_by_query if query_id not in cases],
-        )
-        for query_id, (_, line) in gold_by_query.items():
-            if line.outcome == "no_results":
-                without_documents.append(query_id)
+    for gold_by_query in gold_files.values():
+        without_documents += _unanswerable(gold_by_query)
     unjudged = [q for q in without_documents if q in cases and q not in qrels]
     if unjudged:
-        judged_in_a_split = {row[0] for file in splits.values() for _, row in _rows(file)}
+        judged_in_any_split = _judged_queries(splits.values())
         for query_id in unjudged:
-            if query_id not in judged_in_a_split:
+            if query_id not in judged_in_any_split:
                 qrels[query_id] = {}
 
     name = name or str(testset_record(folder).get("name") or folder.resolve().name)
     dataset = assemble(name, split, corpus, cases, qrels, source=str(folder))
-    for path, gold_by_query in labels:
+    for path, gold_by_query in gold_files.items():
         dataset = gold.attach(dataset, gold_by_query, path)
     return dataset
+
+
+def _read_gold_files(folder: Path, cases: Mapping[str, Case]) -> dict[Path, gold.GoldByQuery]:
+    """Return the content of questions.jsonl and answers.jsonl, as far as they exist; warn of lines
+    about other queries than `cases`.
+    """
+    gold_files = {}
+    for path in (folder / "questions.jsonl", folder / "answers.jsonl"):
+        if not path.is_file():
+            continue
+        gold_files[path] = gold.read_gold(path)
+        warn(
+            str(path),
+            "queries are not in queries.jsonl and are left out",
+            [query_id for query_id in gold_files[path] if query_id not in cases],
+        )
+    return gold_files
+
+
+def _unanswerable(gold_by_query: gold.GoldByQuery) -> list[str]:
+    """Return the queries that a file declares unanswerable."""
+    query_ids = []
+    for query_id, (_, line) in gold_by_query.items():
+        if line.outcome == "no_results":
+            query_ids.append(query_id)
+    return query_ids
+
+
+def _judged_queries(qrels_paths: Iterable[Path]) -> set[str]:
+    """Return the queries that any of these files of judgements names."""
+    query_ids = set()
+    for path in qrels_paths:
+        for _, row in _rows(path):
+            query_ids.add(row[0])
+    return query_ids
 
 
 def read_corpus(path: Path) -> Mapping[str, Document]:

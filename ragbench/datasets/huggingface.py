@@ -98,10 +98,18 @@ def _unique(
 
 
 def _qrels_place(repo: str, config: str, configurations: list[str]) -> tuple[str, str]:
-    """Return the repository and the configuration with the judgements: `repo` itself, else
-    "<repo>-qrels".
+    """Return the repository and the configuration with the judgements.
+
+    They are in `repo`, if it has the configuration "<config>-qrels" or `config` (if `config` is "":
+    "qrels" or "default"). Else they are in the repository "<repo>-qrels": in its only configuration,
+    whatever its name, or in `config` (if that is "": "default").
+
+    Raises:
+        ConfigError: neither repository has such a configuration.
     """
-    candidates = (f"{config}-qrels", config) if config else ("qrels", "default")
+    candidates = ("qrels", "default")
+    if config:
+        candidates = (f"{config}-qrels", config)
     for candidate in candidates:
         if candidate in configurations:
             return repo, candidate

@@ -213,26 +213,36 @@ class EvidenceMeter:
         return False
 
     def _is_located(self, case: Case, answer: Answer, relevant: Collection[str]) -> bool:
-        """Return True if the contexts hold every relevant document (one of each group of
-        alternatives), quote the evidence, or state every gold fact.
+        """Return True if the contexts hold the whole texts of the relevant documents, state every gold
+        fact, or quote the evidence. `relevant` has one document or more.
         """
         contexts = [self._chunk_of[each] for each in answer.contexts if each in self._chunk_of]
         contexts.sort(key=lambda chunk: (chunk.doc_id, chunk.start))
         texts = [chunk.text for chunk in contexts]
         texts += [passage.text for passage in answer.passages]
         joined = _with_single_blanks(" ".join(texts))
+        if self._holds_documents(joined, case, relevant):
+            return True
+        if case.gold_facts and all(stated_facts("\n".join(texts), case.gold_facts)):
+            return True
+        return self._quotes_evidence(joined, case)
+
+    def _holds_documents(self, joined: str, case: Case, relevant: Collection[str]) -> bool:
+        """Return True if a text holds every relevant document, or one of each group of alternatives."""
         corpus = self._dataset.corpus
         held = []
         for doc_id in relevant:
             if doc_id in corpus and _with_single_blanks(corpus[doc_id].full_text) in joined:
                 held.append(doc_id)
-        if case.first_alternatives(held) == case.first_alternatives(relevant):
-            return True
-        if case.gold_facts and all(stated_facts("\n".join(texts), case.gold_facts)):
-            return True
+        return case.first_alternatives(held) == case.first_alternatives(relevant)
+
+    def _quotes_evidence(self, joined: str, case: Case) -> bool:
+        """Return True if a text has evidence spans with the fraction `HOLDS` of the evidence's
+        characters; False without evidence.
+        """
         quotes = [span_text(self._dataset, span) for span in located_spans(self._dataset, case)]
-        n_quoted = sum(len(quote) for quote in quotes if quote in joined)
         n_characters = sum(map(len, quotes))
+        n_quoted = sum(len(quote) for quote in quotes if quote in joined)
         return n_characters > 0 and n_quoted >= HOLDS * n_characters
 
 

@@ -27,6 +27,9 @@ from ragbench.metrics.system_outcomes import is_latency_measure
 from ragbench.registry import check_limit, higher_is_better, measure_of
 
 _TABLES = ("targets", "cases", "weights")
+_Tables = dict[str, dict[str, float | None]]
+"""Table -> measure or part -> its number, None for false."""
+
 _PARTS = {"cases": DECIDABLE, "weights": WEIGHTS}
 _COVERAGE = "RAG__MIN_CITATION_COVERAGE"
 _SLACK = 1e-9  # the mean of a hundred values of 0.7 is not 0.7 to the last bit
@@ -118,21 +121,45 @@ def load_targets(
     preset = ""
     if path is not None:
         presets = bundled(__file__, "presets.toml")
-        if isinstance(path, Mapping):
-            data: dict[str, Any] = {"targets": dict(path)}
-        elif str(path) in presets:
-            data = {"preset": str(path)}
-        else:
-            expected = f"expected a TOML file of targets, or one of {', '.join(presets)}"
-            data = dict(read_toml(Path(path), expected))
+        data = _read_targets(path, presets)
         if "preset" in data:
-            base = _preset(data["preset"], presets, str(path))
+            preset_tables = _preset(data["preset"], presets, str(path))
             preset = str(data.pop("preset"))
-            tables["targets"], defaults = {}, set()
-            tables = {name: tables[name] | base[name] for name in _TABLES}
+            tables["targets"] = {}  # the preset's targets are in place of ragbench's own
+            defaults = set()
+            tables = _changed(tables, preset_tables)
         changes = _tables(data, str(path))
-        defaults -= set(changes["targets"])
-        tables = {name: tables[name] | changes[name] for name in _TABLES}
+        tables = _changed(tables, changes)
+        defaults -= changes["targets"].keys()
+    targets = _targets_of(tables, defaults, preset)
+    return targets.gated(fail_under)
+
+
+def _read_targets(
+    path: Mapping[str, float] | str | Path, presets: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the content of a file of targets, or the file that a mapping of targets or the name of a
+    preset stands for.
+    """
+    if isinstance(path, Mapping):
+        return {"targets": dict(path)}
+    if str(path) in presets:
+        return {"preset": str(path)}
+    expected = f"expected a TOML file of targets, or one of {', '.join(presets)}"
+    return dict(read_toml(Path(path), expected))
+
+
+def _changed(tables: _Tables, changes: _Tables) -> _Tables:
+    """Return the tables with the entries of `changes` added or replaced."""
+    return {name: tables[name] | changes[name] for name in _TABLES}
+
+
+def _targets_of(tables: _Tables, defaults: set[str], preset: str) -> Targets:
+    """Return the targets in these tables, where None is no target (of a weight: 0).
+
+    Raises:
+        ConfigError: a weight or a threshold of cases is out of range, or a threshold is switched off.
+    """
     weights = {name: value or 0.0 for name, value in tables["weights"].items()}
     check_weights(weights)
     measures = {name: value for name, value in tables["targets"].items() if value is not None}
@@ -142,9 +169,8 @@ def load_targets(
             f"[cases] {min(off)} = false; a threshold of 0 (of hallucination, 1) lets every answer pass"
         )
     check_thresholds(cases)
-    builtin = frozenset(defaults & measures.keys())
-    targets = Targets(measures, cases, defaults=builtin, weights=weights, preset=preset)
-    return targets.gated(fail_under)
+    remaining_defaults = frozenset(defaults & measures.keys())
+    return Targets(measures, cases, defaults=remaining_defaults, weights=weights, preset=preset)
 
 
 def verdict(
@@ -229,9 +255,7 @@ def check_gates_measured(gates: Iterable[str], unscored: Iterable[str]) -> None:
         )
 
 
-def _preset(
-    name: object, presets: Mapping[str, Any], where: str
-) -> dict[str, dict[str, float | None]]:
+def _preset(name: object, presets: Mapping[str, Any], where: str) -> _Tables:
     """Return the tables of a preset; the environment may change the coverage by citations that the
     guide asks for.
     """
@@ -247,9 +271,14 @@ def _preset(
     return tables
 
 
-def _tables(data: Mapping[str, Any], where: str) -> dict[str, dict[str, float | None]]:
+def _tables(data: Mapping[str, Any], where: str) -> _Tables:
+    """Return the tables in the content of a file, checked; a missing table is empty.
+
+    Raises:
+        ConfigError: naming every error.
+    """
     problems: list[str] = []
-    tables: dict[str, dict[str, float | None]] = {name: {} for name in _TABLES}
+    tables: _Tables = {name: {} for name in _TABLES}
     for table, entries in data.items():
         if table not in _TABLES:
             problems.append(unknown("table", table, _TABLES))

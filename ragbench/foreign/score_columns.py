@@ -173,7 +173,21 @@ def with_reliable_ids(rows: Sequence[Scored]) -> list[Scored]:
 
 
 class _Columns:
-    """The columns of a table by their meaning; "" if no column has it."""
+    """The columns of a table by their meaning; "" or [] if no column has it.
+
+    The columns `ids`, `value` and `measure` have a value in one row or more.
+
+    Attributes:
+        names: all columns, in the order of the file.
+        by_field: the name as `column_name` folds it -> the first column of that name.
+        known_measures: the columns that the user names as measures.
+        of_mlflow: the columns of MLflow that hold scores; its other columns hold none.
+        ids: the columns that identify a question, the most reliable first.
+        question: the column with the text of the question, or with the inputs of a record.
+        errors, status: the columns by which a row is of an answer that failed.
+        value, measure: of a table with a row per question and measure.
+        systems: the columns that name several systems.
+    """
 
     def __init__(self, records: Sequence[Record], measures: Collection[str] = ()) -> None:
         self.names = [*dict.fromkeys(str(name) for record in records for name in record)]
@@ -182,11 +196,11 @@ class _Columns:
             self.by_field.setdefault(column_name(name), name)
         self.records = records
         self.known_measures = [name for name in self.names if name in measures]
-        # of MLflow, next to them are texts and expectations
         self.of_mlflow = [name for name in self.names if name.endswith(("/value", "/score"))]
         self.ids = self._filled_columns(IDS)
+        questions = self._filled_columns(fields.QUESTIONS)
         inputs = [name for name in self.names if _is_input(name)]
-        self.question = next(iter([*self._filled_columns(fields.QUESTIONS), *inputs]), "")
+        self.question = next(iter([*questions, *inputs]), "")
         self.errors = [self.by_field[field] for field in ERRORS if field in self.by_field]
         self.status = self.by_field.get("status", "")
         self.value = next(iter(self._filled_columns(VALUES)), "")
