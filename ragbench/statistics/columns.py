@@ -250,42 +250,58 @@ def tables_of(scores_by_name: Mapping[str, Scores]) -> dict[str, dict[str, pd.Se
 
 
 def chosen_measures(tables: Tables, measures: Sequence[str] | None) -> list[str]:
-    """Return the measures to compare by: the given ones, else all that every configuration has.
+    """Return the measures to compare by, each once: the given ones, as the scores call them, else
+    (None) all that every configuration has.
 
     Raises:
-        ConfigError: a given measure is missing in a configuration.
+        ConfigError: a given measure is missing in a configuration, or has different names in two, or
+            `measures` is empty.
         ComparisonError: the configurations have no measure in common.
     """
     if measures is None:
-        all_measures = dict.fromkeys(chain.from_iterable(tables.values()))
-        shared = [
-            measure
-            for measure in all_measures
-            if all(measure in table for table in tables.values())
-        ]
-        if not shared:
-            lists = "; ".join(f"{name!r} has {', '.join(table)}" for name, table in tables.items())
-            raise ComparisonError(f"no measure in common: {lists}")
-        if left_out := sorted(all_measures.keys() - shared):
-            warnings.warn(
-                f"{len(left_out)} measures that not all configurations have are not "
-                f"compared: {', '.join(left_out)}",
-                DataWarning,
-                stacklevel=3,
-            )
-        return shared
+        return _shared_measures(tables)
     measures = [measures] if isinstance(measures, str) else measures
     if not any(measures):
         raise ConfigError(
             f"measures is a list of names such as ['nDCG@10', 'RR'], not {measures!r}"
         )
-    chosen: dict[str, None] = {}
+    chosen: list[str] = []
     for name, table in tables.items():
         try:
-            chosen = dict.fromkeys(named_among(measure, table) for measure in measures)
+            names_in_table = [named_among(measure, table) for measure in measures]
         except ConfigError as exc:
             raise ConfigError(f"scores of {name!r}: {exc}") from None
-    return list(chosen)
+        if chosen and names_in_table != chosen:
+            raise ConfigError(
+                f"scores of {name!r} have the measure {', '.join(names_in_table)}, others "
+                f"{', '.join(chosen)}: give a measure the same name in all scores"
+            )
+        chosen = names_in_table
+    return list(dict.fromkeys(chosen))
+
+
+def _shared_measures(tables: Tables) -> list[str]:
+    """Return the measures that every configuration has; warn of the others.
+
+    Raises:
+        ComparisonError: there is none.
+    """
+    all_measures = dict.fromkeys(chain.from_iterable(tables.values()))
+    shared = []
+    for measure in all_measures:
+        if all(measure in table for table in tables.values()):
+            shared.append(measure)
+    if not shared:
+        lists = "; ".join(f"{name!r} has {', '.join(table)}" for name, table in tables.items())
+        raise ComparisonError(f"no measure in common: {lists}")
+    if left_out := sorted(all_measures.keys() - shared):
+        warnings.warn(
+            f"{len(left_out)} measures that not all configurations have are not "
+            f"compared: {', '.join(left_out)}",
+            DataWarning,
+            stacklevel=4,
+        )
+    return shared
 
 
 def paired(tables: Tables, baseline: str, name: str, measure: str) -> Pairs:

@@ -436,21 +436,29 @@ def _row(pair: Pairs, measure: str) -> dict[str, object]:
 def difference_intervals(
     parts: Sequence[Clustered], pilots: Sequence[Pilot], alpha: float
 ) -> Intervals:
-    """Compute the safe interval of each mean difference: by Tango if both sides won a query by 0/1
-    values of independent questions, by `cluster_interval` if clusters are of uneven length. `parts`
-    and `pilots` have the same order.
+    """Compute the safe interval of each mean difference, and the p of the difference 0.
+
+    It is Tango's interval (method "score") if all values are 0 or 1, the questions are independent,
+    and each side won one; `cluster_interval` if clusters are of uneven length; else
+    `safe_intervals`.
+
+    Args:
+        parts: the differences of each comparison, by cluster.
+        pilots: what their power is computed from, in the same order.
     """
     columns = [part.sums for part in parts]
     low, high, p, method = safe_intervals(columns, [pilot.width for pilot in pilots], alpha)
     for row, (part, pilot) in enumerate(zip(parts, pilots, strict=True)):
         wins = int((part.sums > 0).sum())
         losses = int((part.sums < 0).sum())
+        is_binary = pilot.differing is not None
         is_independent = part.n_independent == len(part.sums)
-        if pilot.differing is not None and wins and losses and is_independent:
+        if is_binary and is_independent and wins and losses:
             low[row], high[row], p[row] = score_interval(wins, losses, pilot.n, alpha)
             method[row] = "score"
         elif not part.is_even and len(part.sums) > 1:
-            low[row], high[row], p[row] = cluster_interval(*part, pilot.width, alpha)
+            interval = cluster_interval(part.sums, part.lengths, pilot.width, alpha)
+            low[row], high[row], p[row] = interval
     return Intervals(low, high, p, method)
 
 

@@ -188,6 +188,16 @@ def test_other_queries_are_refused() -> None:
         compare(before, scores(m=[1.0, 0.0]))
 
 
+def test_a_measure_with_two_names_is_refused() -> None:
+    before = scores(ndcg_cut_10=[0.0, 1.0])
+    after = scores(**{"nDCG@10": [1.0, 1.0]})
+    with pytest.raises(
+        ConfigError,
+        match="'contender' have the measure nDCG@10, others ndcg_cut_10: give a measure the same name",
+    ):
+        compare(before, after, measures="nDCG@10")
+
+
 def test_no_measure_in_common_is_refused() -> None:
     with pytest.raises(
         ComparisonError, match="no measure in common: 'baseline' has m; 'contender' has k"
