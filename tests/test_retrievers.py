@@ -716,6 +716,16 @@ def test_rerank_keeps_the_scores_in_the_cache(
     assert store.info()["kinds"] == {"rerank": {"files": 1, "bytes": store.info()["bytes"]}}
 
 
+@pytest.mark.parametrize("returned", [["high"], [[1.0], [1.0, 2.0]], {"d0#0": 1.0}])
+def test_rerank_refuses_what_is_no_list_of_scores(returned: Any) -> None:
+    with pytest.raises(
+        ModelError, match=r"returned no numbers: .*expected one finite score for each"
+    ):
+        rerank(
+            {"q": {"d0#0": 1.0}}, {"q": "cat"}, chunks_of(["a cat"]), lambda _q, _t: returned, k=1
+        )
+
+
 def test_rerank_refuses_a_classifier(tmp_path: Path) -> None:
     model = save_cross_encoder(tmp_path / "three", labels=3)
     with pytest.raises(

@@ -149,8 +149,17 @@ def _own_scores(
 
 
 def _checked_scores(given: Any, n: int, who: str, way_out: str = "") -> Floats:
-    """Return scores as an array; refuse another number than `n`, and numbers that are not finite."""
-    scores = np.asarray(given, dtype=np.float64)
+    """Return scores as an array of shape (n,).
+
+    Raises:
+        ModelError: they are not numbers, not finite, or not `n`; `who` returned them.
+    """
+    try:
+        scores = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as exc:
+        raise ModelError(
+            f"{who} returned no numbers: {exc}; expected one finite score for each{way_out}"
+        ) from exc
     if scores.shape != (n,) or not np.isfinite(scores).all():
         expected = f"expected one finite score for each{way_out}"
         raise ModelError(
