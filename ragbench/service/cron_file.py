@@ -51,26 +51,40 @@ class _Config(_Part):
         return command
 
     def problem(self, folder: Path) -> str:
-        """Return why an evaluation in a folder cannot run; "" if its files are there."""
+        """Return why an evaluation in a folder cannot run: the system or the baseline cannot be found,
+        or the test set cannot be loaded, or lacks questions or documents. "" if no reason is known.
+        """
         from ragbench.systems.named_systems import reads_documents
-        from ragbench.testsets.loader import load_dataset
-
-        def named(text: str) -> str:
-            path = folder / Path(text).expanduser()
-            return str(path) if path.exists() else text
 
         try:
             is_pipeline = reads_documents(self.system, folder)
-            if not self.test_set or is_collection(self.test_set):
-                return ""  # with documents that may have to be downloaded first
-            corpus = named(self.corpus) if self.corpus else ""
-            data = load_dataset(named(self.test_set), corpus=corpus)
         except RagbenchError as exc:
             return str(exc)
-        if self.auto_generate_datasets:
-            return "auto_generate_datasets chooses the test set itself; leave test_set out"
         if self.baseline and not (folder / self.baseline).exists():
             return f"the baseline {self.baseline} is not there; expected the folder of a result"
+        if not self.test_set:
+            return ""
+        if self.auto_generate_datasets:
+            return "auto_generate_datasets chooses the test set itself; leave test_set out"
+        if is_collection(self.test_set):
+            return ""  # it is not loaded here, since its documents may have to be downloaded first
+        return self._problem_of_test_set(folder, is_pipeline=is_pipeline)
+
+    def _problem_of_test_set(self, folder: Path, *, is_pipeline: bool) -> str:
+        """Return why the test set cannot be evaluated: it cannot be loaded, has no questions, or has no
+        documents for a pipeline. "" if it can.
+        """
+        from ragbench.testsets.loader import load_dataset
+
+        def located(text: str) -> str:
+            path = folder / Path(text).expanduser()
+            return str(path) if path.exists() else text
+
+        corpus = located(self.corpus) if self.corpus else ""
+        try:
+            data = load_dataset(located(self.test_set), corpus=corpus)
+        except RagbenchError as exc:
+            return str(exc)
         if not data.cases:
             return f"{self.test_set} has no questions"
         if is_pipeline and not data.corpus:
