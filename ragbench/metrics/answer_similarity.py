@@ -9,10 +9,9 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +23,7 @@ from ragbench.errors import DataError
 from ragbench.folding import folded
 from ragbench.language import SPACED, UNSPACED, WORD, Language, detect_language
 from ragbench.metrics.own_measures import own_value
-from ragbench.metrics.retrieval import one_of_each, ranking
+from ragbench.metrics.retrieval import one_of_each, own_ranking_values
 from ragbench.metrics.tidy import (
     answer_language,
     answered_cases,
@@ -39,7 +38,7 @@ from ragbench.metrics.tidy import (
 )
 from ragbench.registry import Measure
 from ragbench.retrieval.embedders import knows, load_embedder
-from ragbench.types import Answer, Chunk, Dataset, Embedder, Judgement, Run
+from ragbench.types import Answer, Case, Chunk, Dataset, Embedder, Judgement, Run
 
 _GROUPED = r"\d{1,3}(?:,\d{3})+(?!\d)|\d{1,2}(?:,\d{2}){1,8},\d{3}(?!\d)"  # also as in India
 _NUMBER = rf"(?:(?<!\w)[-\u2212])?(?:(?:{_GROUPED})(?:\.\d+)*|\d+(?:\.\d+)*)"
@@ -506,20 +505,31 @@ def score_own(
     """
     usable = usable_cases(dataset, answers)
     texts = context_texts([answer for _, answer in usable], chunks)
-    judged = one_of_each(dataset, dataset.qrels)
-    ranked = one_of_each(dataset, documents or {})
     rows: dict[str, dict[str, float]] = {case.query_id: {} for case in dataset.cases}
+    judged = one_of_each(dataset, dataset.qrels)
+    judged_cases = {query_id: grades for query_id, grades in judged.items() if query_id in rows}
+    ranked = one_of_each(dataset, documents or {})
     for measure in measures:
-        arguments: dict[str, tuple[Any, ...]] = {}
         if measure.level == "document":
-            for query_id, grades in judged.items():
-                if grades and query_id in rows:
-                    arguments[query_id] = (ranking(ranked.get(query_id, {})), grades)
+            values = own_ranking_values(measure, ranked, judged_cases)
         else:
-            for case, answer in usable:
-                arguments[case.query_id] = (case, answer, texts[case.query_id])
-        for query_id, values in arguments.items():
-            value = own_value(measure, query_id, *values)
-            if value is not None:
-                rows[query_id][measure.name] = value
+            values = _own_answer_values(measure, usable, texts)
+        for query_id, value in values.items():
+            rows[query_id][measure.name] = value
     return tidy_cases(dataset.cases, [measure.name for measure in measures], rows)
+
+
+def _own_answer_values(
+    measure: Measure,
+    answered: Iterable[tuple[Case, Answer]],
+    texts: Mapping[str, Sequence[str]],
+) -> dict[str, float]:
+    """Return query_id -> the value of a user's measure of answers; queries for which the measure
+    returns None are left out. `texts` are the contexts of each answer.
+    """
+    values = {}
+    for case, answer in answered:
+        value = own_value(measure, case.query_id, case, answer, texts[case.query_id])
+        if value is not None:
+            values[case.query_id] = value
+    return values

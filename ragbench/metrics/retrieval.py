@@ -126,9 +126,10 @@ def parse_measure(text: str) -> RankingMeasure:
                 f"measure {text!r}: in parentheses {name} takes {takes}, as in 'P(rel=2)@5'"
             )
         values[key] = number
-    return RankingMeasure(
-        name, int(depth) if depth else None, int(values.pop("rel", 1)), *values.values()
-    )
+    cutoff = int(depth) if depth else None
+    rel = int(values.pop("rel", 1))
+    option_value = next(iter(values.values()), 0.0)  # no measure has two options next to rel
+    return RankingMeasure(name, cutoff, rel, option_value)
 
 
 def _option_value(key: str, text: str) -> float | None:
@@ -550,26 +551,42 @@ def _named_and_own(measures: Any) -> tuple[Any, list[Measure]]:
 
 
 def _score_own(qrels: Any, run: Any, measures: Sequence[Measure]) -> pd.DataFrame:
-    """Score a ranking by measures of the user, as `score_run`."""
-    from ragbench.metrics.own_measures import own_value  # without it `score_run` is light
-
+    """Score a ranking by measures of the user, as `score_run`; NaN for a query without judgements and
+    where a measure returns None.
+    """
     judged, ranked = to_frame(qrels, int), to_frame(run, float)
-    query_ids = _joined(qrels, judged, ranked).query_ids
+    query_ids = _numbered(qrels, judged, ranked).query_ids
     grades_of: Qrels = {query_id: {} for query_id in query_ids}
     for query_id, doc_id, grade in judged.itertuples(index=False):
         grades_of[query_id][doc_id] = int(grade)
-    scores_of: Run = {query_id: {} for query_id in query_ids}
+    scores_of: Run = {}
     for query_id, doc_id, score in ranked.itertuples(index=False):
-        if query_id in scores_of:
-            scores_of[query_id][doc_id] = float(score)
-    values = np.full((len(measures), len(query_ids)), np.nan)
-    for row, measure in enumerate(measures):
-        for column, query_id in enumerate(query_ids):
-            if not grades_of[query_id]:
-                continue
-            value = own_value(measure, query_id, ranking(scores_of[query_id]), grades_of[query_id])
-            values[row, column] = math.nan if value is None else value
+        scores_of.setdefault(query_id, {})[doc_id] = float(score)
+    values = []
+    for measure in measures:
+        value_of = own_ranking_values(measure, scores_of, grades_of)
+        values.append([value_of.get(query_id, math.nan) for query_id in query_ids])
     return tidy(query_ids, [measure.name for measure in measures], values)
+
+
+def own_ranking_values(measure: Measure, run: Run, qrels: Qrels) -> dict[str, float]:
+    """Return query_id -> the value of a user's measure of rankings. Queries without a judgement and
+    queries for which the measure returns None are left out; for a query that is not in the run
+    nothing was found.
+
+    Raises:
+        DataError: as `own_value`.
+    """
+    from ragbench.metrics.own_measures import own_value  # without it `score_run` is light
+
+    values = {}
+    for query_id, grades in qrels.items():
+        if not grades:
+            continue
+        value = own_value(measure, query_id, ranking(run.get(query_id, {})), grades)
+        if value is not None:
+            values[query_id] = value
+    return values
 
 
 def _score_named(qrels: Any, run: Any, parsed: Sequence[RankingMeasure]) -> pd.DataFrame:
@@ -592,7 +609,7 @@ def _score_named(qrels: Any, run: Any, parsed: Sequence[RankingMeasure]) -> pd.D
         same = same_form(doc_ids, set(judged["doc_id"]))
         ranked = ranked.assign(doc_id=ranked["doc_id"].replace(same))
     _warn_of_exchange(judged, ranked)
-    data = _joined(qrels, judged, ranked)
+    data = _numbered(qrels, judged, ranked)
     table = value_table(data, parsed)
     if not np.nansum(table) > 0:
         _warn_of_foreign_ids(data.query_ids, judged, ranked)
@@ -678,40 +695,46 @@ def ceilings(
     3       q2     P@5    0.2
     """
     parsed = parse_measures(measures)
-    data = _joined(qrels, to_frame(qrels, int), to_frame({}, float))
+    data = _numbered(qrels, to_frame(qrels, int), to_frame({}, float))
     return tidy(
         data.query_ids, [str(measure) for measure in parsed], value_table(data, parsed, ideal=True)
     )
 
 
-def _joined(qrels: Any, judged: pd.DataFrame, ranked: pd.DataFrame) -> JudgedRun:
-    """Number the ids of both; queries are in their order, also queries of a dictionary without a
-    judgement.
+def _numbered(qrels: Any, judged: pd.DataFrame, ranked: pd.DataFrame) -> JudgedRun:
+    """Return judgements and a run with a number in place of each query id and document id.
+
+    `judged` and `ranked` are the frames (`to_frame`) of `qrels` and of the run. The queries of `qrels`
+    have the first numbers, in their order; queries of a dictionary without a judgement are among them.
+
+    Raises:
+        DataError: there are no judgements, or a document is there twice for one query.
     """
     query_ids: list[str] = list(qrels) if isinstance(qrels, Mapping) else []
     query_ids = query_ids or judged["query_id"].unique().tolist()
     if not query_ids:
         raise DataError("qrels are empty: nothing is judged, so nothing can be scored")
-    frames = (judged, ranked)
-    queries, _ = pd.factorize(
-        pd.concat(
-            [pd.Series(query_ids, dtype=judged["query_id"].dtype), *(f["query_id"] for f in frames)]
-        )
-    )
-    codes, documents = pd.factorize(pd.concat([frame["doc_id"] for frame in frames]))
-    border = len(judged)
+    first_queries = pd.Series(query_ids, dtype=judged["query_id"].dtype)
+    queries, _ = pd.factorize(pd.concat([first_queries, judged["query_id"], ranked["query_id"]]))
     queries = queries[len(query_ids) :].astype(np.int64)
-    parts = []
-    for frame, what, rows in zip(
-        frames, ("qrels", "run"), (slice(border), slice(border, None)), strict=True
-    ):
-        pairs = Pairs(queries[rows], codes[rows].astype(np.int64), frame.iloc[:, 2].to_numpy())
-        # faster than hashing; most runs are sorted almost, and timsort uses that
-        ordered = np.sort(pairs.query * len(documents) + pairs.document, kind="stable")
-        if np.any(ordered[1:] == ordered[:-1]):
-            refuse_duplicates(frame, what)
-        parts.append(pairs)
-    return JudgedRun(query_ids, documents, *parts)
+    documents, doc_ids = pd.factorize(pd.concat([judged["doc_id"], ranked["doc_id"]]))
+    documents = documents.astype(np.int64)
+    end = len(judged)
+    judged_pairs = Pairs(queries[:end], documents[:end], judged.iloc[:, 2].to_numpy())
+    ranked_pairs = Pairs(queries[end:], documents[end:], ranked.iloc[:, 2].to_numpy())
+    if _has_duplicates(judged_pairs, len(doc_ids)):
+        refuse_duplicates(judged, "qrels")
+    if _has_duplicates(ranked_pairs, len(doc_ids)):
+        refuse_duplicates(ranked, "run")
+    return JudgedRun(query_ids, doc_ids, judged_pairs, ranked_pairs)
+
+
+def _has_duplicates(pairs: Pairs, n_documents: int) -> bool:
+    """Return True if a document is there twice for one query."""
+    keys = pairs.query * n_documents + pairs.document
+    # faster than hashing; most runs are sorted almost, and timsort uses that
+    ordered = np.sort(keys, kind="stable")
+    return bool(np.any(ordered[1:] == ordered[:-1]))
 
 
 def score_retrieval(
@@ -760,8 +783,12 @@ def score_retrieval(
     """
     frames = []
     for prefix, qrels, names in _judgements(dataset, chunk_run, chunks, joined, measures):
-        ranked = chunk_run if prefix and chunk_run is not None else run
-        ranked = ranked if prefix else one_of_each(dataset, ranked)
+        if not prefix:
+            ranked = one_of_each(dataset, run)
+        elif chunk_run is not None:
+            ranked = chunk_run
+        else:
+            ranked = run
         frame = score_run(qrels, ranked, names)
         frames.append(frame.assign(measure=prefix + frame["measure"]))
     return pd.concat(frames, ignore_index=True)
