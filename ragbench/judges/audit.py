@@ -169,15 +169,7 @@ def judge_audit(
     model = llms.load_llm(llm)
     options: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
     repeated = _repeated(plain, audited, model, options)
-    groups = _probe_materials(plain, audited)
-    materials = list(chain.from_iterable(groups.values()))
-    judged = iter(verdicts(materials, audited, model, **options))
-    scores: dict[str, list[float | None]] = {}
-    for name, group in groups.items():
-        scores[name] = [_goodness(next(judged)[0], audited) for _ in group]
-    if audited.form in ("level", "score"):
-        reversed_scores = verdicts(groups[_UNCHANGED], _backwards(audited), model, **options)
-        scores["levels reversed"] = [_goodness(value, audited) for [value] in reversed_scores]
+    scores = _scores_of_groups(_probe_materials(plain, audited), audited, model, options)
     values = {"repeated": repeated, **_probe_values(scores, len(plain))}
     rows = []
     for probe in AUDIT_BOUNDS:
@@ -185,6 +177,37 @@ def judge_audit(
             n_questions = len(values[probe]) if probe == "other language" else len(plain)
             rows.append(_row(probe, values[probe], audited.meant, n_questions))
     return pd.DataFrame(rows).astype(dict.fromkeys(("value", "ci_low", "ci_high"), "Float64"))
+
+
+def _scores_of_groups(
+    groups: Mapping[str, list[Material]],
+    criterion: Criterion,
+    model: LLM,
+    asking: Mapping[str, Any],
+) -> dict[str, list[float | None]]:
+    """Return group -> the verdict on each of its materials, 1 the best and None if it could not be
+    read. All groups are judged in one batch, and the group `_UNCHANGED` once more with the levels
+    reversed, if the criterion has levels.
+    """
+    materials = list(chain.from_iterable(groups.values()))
+    judged = verdicts(materials, criterion, model, **asking)
+    scores: dict[str, list[float | None]] = {}
+    end = 0
+    for name, group in groups.items():
+        start = end
+        end += len(group)
+        scores[name] = _only_scores(judged[start:end], criterion)
+    if criterion.form in ("level", "score"):
+        judged = verdicts(groups[_UNCHANGED], _backwards(criterion), model, **asking)
+        scores["levels reversed"] = _only_scores(judged, criterion)
+    return scores
+
+
+def _only_scores(
+    judged: Sequence[Sequence[float | None]], criterion: Criterion
+) -> list[float | None]:
+    """Return the verdicts on materials that were judged once each, on the scale of `_goodness`."""
+    return [_goodness(value, criterion) for [value] in judged]
 
 
 def _auditable(criterion: Any) -> Criterion:

@@ -239,34 +239,55 @@ def proxy_differences(
 
 
 def _by_answers(results: Sequence[Result], criterion: str) -> tuple[pd.DataFrame, list[float]]:
-    """Return `proxy_differences` of a criterion of answers.
+    """Return the proxies of the questions that need a label by a criterion of answers, a row per
+    question and a column per proxy, and a difference of 0 for each question with two answers of the
+    same text, which needs none.
 
-    By documents, only questions that both answered count. Else a missing answer counts 0, and two
-    answers of the same text are settled: they differ by 0.
+    By a criterion about an answer's documents, only questions that both systems answered count, and
+    all of them need a label. By others a missing answer counts 0.
     """
     needs_both = scale_of(criterion).by_documents
     texts = [_texts(result) for result in results]
     frames = _columns(results, PROXIES.get(criterion, (f"llm_{criterion}",)))
-    has_proxy = frames[0].shape[1] > 0
-    scored = {query_id for frame in frames for query_id in frame.dropna(how="all").index}
-    min_answers = len(results) if needs_both else 1
-    ids = []
-    for query_id in _shared(results):
-        n_answers = sum(query_id in answers for answers in texts)
-        has_score = query_id in scored or not has_proxy
-        if n_answers >= min_answers and has_score:
-            ids.append(query_id)
-    frames = [frame.loc[ids] for frame in frames]
+    query_ids = _answered_and_scored(results, texts, frames, needs_both=needs_both)
+    frames = [frame.loc[query_ids] for frame in frames]
     if needs_both:
         return _last_minus_first(frames).dropna(axis=1, how="all"), []
     for frame, answers in zip(frames, texts, strict=True):
-        frame[~frame.index.isin([*answers])] = 0.0
+        is_missing = ~frame.index.isin([*answers])
+        frame[is_missing] = 0.0
     differences = _last_minus_first(frames).dropna(axis=1, how="all")
     if len(results) == 1:
         return differences, []
     first, second = texts
     is_same = np.array([first.get(i) == second.get(i) for i in differences.index], dtype=bool)
     return differences[~is_same], [0.0] * int(is_same.sum())
+
+
+def _answered_and_scored(
+    results: Sequence[Result],
+    texts: Sequence[Mapping[str, str]],
+    frames: Sequence[pd.DataFrame],
+    *,
+    needs_both: bool,
+) -> list[str]:
+    """Return the questions of all results that one of them answered (all, if `needs_both`), and that
+    have a proxy, if any question has one.
+
+    `texts` are the answers of each result, `frames` its proxies.
+    """
+    has_proxies = frames[0].shape[1] > 0
+    with_proxy: set[str] = set()
+    for frame in frames:
+        with_proxy.update(frame.dropna(how="all").index)
+    min_answers = len(results) if needs_both else 1
+    query_ids = []
+    for query_id in _shared(results):
+        n_answers = sum(query_id in answers for answers in texts)
+        is_scored = query_id in with_proxy or not has_proxies
+        if n_answers >= min_answers and is_scored:
+            query_ids.append(query_id)
+    return query_ids
 
 
 def _shared(results: Sequence[Result]) -> list[str]:
@@ -416,23 +437,33 @@ def _of_documents(
         return _difference(results, measure, _grades_of_frame(results, labels))
     if dataset is None:
         raise ConfigError(f"{measure} by a sheet of documents takes the dataset; pass dataset=")
-    unlabelled = unjudged(dataset, [result.run for result in results], measure)
+    return _difference(results, measure, _grades_of_sheet(results, labels, measure, dataset))
+
+
+def _grades_of_sheet(
+    results: Sequence[Result], labels: pd.DataFrame, measure: str, dataset: Dataset
+) -> Qrels:
+    """Return the grades of the questions all of whose open documents have a label in a sheet, in the
+    order of the draw; the labels of `dataset` are among the grades.
+
+    Open are the documents without a label in `dataset` among the first k of any result.
+    """
+    open_documents = unjudged(dataset, [result.run for result in results], measure)
     table = _table(labels, "document")
     codes = table["configuration"]  # a sheet has the code of the document in this column
     doc_id_of = {}
-    for doc_ids in unlabelled.values():
+    for doc_ids in open_documents.values():
         for doc_id in doc_ids:
             doc_id_of[source_code(doc_id)] = doc_id
-    is_known = codes.isin(doc_id_of) & table["query_id"].isin(unlabelled)
+    is_known = codes.isin(doc_id_of) & table["query_id"].isin(open_documents)
     _check_known(is_known, labels, results)
     mean_labels = table.groupby(["query_id", codes.map(doc_id_of)])["human"].mean()
     grades = with_labels(dataset, mean_labels.items())
-    complete = []  # the questions all of whose documents now have a label
-    for query_id, doc_ids in unlabelled.items():
+    complete = []
+    for query_id, doc_ids in open_documents.items():
         if doc_ids and all(doc_id in grades[query_id] for doc_id in doc_ids):
             complete.append(query_id)
-    grades_in_order = {query_id: grades[query_id] for query_id in _in_turn(complete, table)}
-    return _difference(results, measure, grades_in_order)
+    return {query_id: grades[query_id] for query_id in _in_turn(complete, table)}
 
 
 def _grades_of_frame(results: Sequence[Result], labels: pd.DataFrame) -> Qrels:

@@ -323,8 +323,11 @@ def _check_verdict(row: Mapping[str, str], where: str) -> None:
 
 
 def _check_items(rows: Sequence[Mapping[str, str]], places: Sequence[str]) -> None:
-    """Raise DataError for a row with the item id of another row, whose label its verdict would become,
-    or with an item that the annotator has twice. `places` are the places of the rows.
+    """Raise DataError if a row has the item id of another row, since its verdict would become the label
+    of that row's answer; also if an annotator has two rows of one item.
+
+    An item id is made of the row's texts. An id that belongs to no row is allowed: a spreadsheet may
+    have changed the texts. `places` are the places of the rows, for messages.
     """
     ids_of_texts = [_id_of_texts(row) for row in rows]
     question_of: dict[str, tuple[str, str]] = {}
@@ -332,8 +335,9 @@ def _check_items(rows: Sequence[Mapping[str, str]], places: Sequence[str]) -> No
     for row, id_of_texts, where in zip(rows, ids_of_texts, places, strict=True):
         item = row["item"]
         question = (row["query_id"], row["criterion"])
-        is_exchanged = item != id_of_texts and item in ids_of_texts
-        if is_exchanged or question_of.setdefault(item, question) != question:
+        has_id_of_other_texts = item != id_of_texts and item in ids_of_texts
+        has_id_of_other_question = question_of.setdefault(item, question) != question
+        if has_id_of_other_texts or has_id_of_other_question:
             raise DataError(
                 f"{where}: the item {item!r} is of another row than question "
                 f"{row['query_id']!r}; restore the column item, or label on a new sheet"

@@ -216,8 +216,15 @@ class StoredLLM:
         stop: threading.Event | None = None,
         n_at_once: int = 1,
     ) -> Reply:
-        """Return the reply of the provider, retried and within the budget, and not stored; raises
-        RequestError.
+        """Return the reply of the provider to a request, without storing it.
+
+        The request waits for its turn (`n_at_once` requests are sent together with it) and for room in
+        the budget, and is sent again if its failure may be of short duration. The reply has no lone
+        surrogates, so that it can be stored.
+
+        Raises:
+            RequestError: no reply came, or the budget has no room; the message holds no secret.
+            InterruptedError: `stop` is set.
         """
         stop = stop or threading.Event()
         try:
