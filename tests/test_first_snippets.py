@@ -631,7 +631,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.load_llm("openai/gpt-4o-mini"),
         "Write 'openai:gpt-4o-mini'",
     ),
-    "a folder to chunk": (lambda: rb.chunk("docs"), "rb.testsets.load_corpus(folder)"),  # type: ignore[arg-type]
+    "a folder to chunk": (lambda: rb.chunk("docs"), "rb.testsets.load_corpus(folder)"),
     "depths of a comparison": (
         lambda: rb.compare(frame(0.5), frame(0.9), k=10),  # type: ignore[call-overload]
         "use measures=['nDCG@10']",

@@ -43,7 +43,8 @@ _INSTEAD = {
     **dict.fromkeys(
         ["qrels", "run"], "rb.score_run(qrels, run) of each run, and rb.compare of these scores"
     ),
-    **dict.fromkeys("metric metrics column columns field score_column value".split(), "measures"),
+    **dict.fromkeys("metric column field score_column value".split(), "measure"),
+    **dict.fromkeys(["metrics", "columns"], "measures"),
     **dict.fromkeys(
         "correction adjust multiple_testing p_adjust holm bonferroni".split(),
         "conclusion.arms: several contenders are always corrected by Holm's method",

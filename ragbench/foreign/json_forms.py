@@ -29,7 +29,8 @@ from ragbench.testsets.fields import LISTS, QUESTIONS, column_name, read_cell
 
 _LISTS = (
     *LISTS,
-    *"events items samples runs experiment_runs scores evaluations test_results details traces".split(),
+    *"events items samples runs experiment_runs item_results scores evaluations test_results details "
+    "traces".split(),
 )
 _PER_QUERY = (
     "per_query per_question by_query query_results per_query_scores scores_per_query".split()
@@ -224,14 +225,16 @@ def _flattened(record: Record) -> tuple[dict[str, Any], list[str]]:
     flat: dict[str, Any] = {}
     scores: dict[str, Any] = {}
     for name, value in record.items():
-        if column_name(name) in _SCORES and isinstance(value, str):
+        column = column_name(name)
+        has_scores = column in _SCORES or column.endswith("_score")  # NAME_score of Phoenix
+        if has_scores and isinstance(value, str):
             value = read_cell(value.strip())
-        if column_name(name) in _SCORES and isinstance(value, Mapping | list):
+        if has_scores and isinstance(value, Mapping | list):
             for measure, score in _named_scores(value).items():
                 scores.setdefault(measure, score)
         else:
             flat[str(name)] = value
-    for part in ("run", "example"):  # of an experiment: the answer, and the question
+    for part in ("run", "example", "item"):  # of an experiment: the answer, and the question
         inner = flat.get(part)
         if isinstance(inner, Mapping):
             flat = {**inner, **{key: value for key, value in flat.items() if key != part}}

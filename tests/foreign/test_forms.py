@@ -380,6 +380,39 @@ def phoenix_csv(path: Path, scores: Scores) -> Path:
     return path.with_suffix(".csv")
 
 
+def phoenix_evals_csv(path: Path, scores: Scores) -> Path:
+    """The frame of `evaluate_dataframe`: a score is a dict in a cell, an evaluator that failed has none."""
+    rows = [
+        {
+            "input": QUESTIONS[name],
+            "output": "A fern.",
+            "overlap_execution_details": {"status": "COMPLETED", "exceptions": []},
+            "overlap_score": {"name": "overlap", "score": score, "metadata": {}, "kind": "code"},
+        }
+        for name, score in numbered(scores)
+    ]
+    for row in rows:
+        if row["overlap_score"]["score"] is None:  # type: ignore[index]
+            row["overlap_score"] = None  # type: ignore[assignment]
+    pd.DataFrame(rows).to_csv(path.with_suffix(".csv"), index=False)
+    return path.with_suffix(".csv")
+
+
+def langfuse_experiment(path: Path, scores: Scores) -> Path:
+    """What `run_experiment` returns: an item whose task failed has no result."""
+    results = [
+        {
+            "item": {"input": QUESTIONS[name], "expected_output": "Fern."},
+            "output": "A fern.",
+            "evaluations": [{"name": "overlap", "value": score, "comment": None}],
+            "trace_id": f"{path.stem}-{name}",
+        }
+        for name, score in scores.items()
+        if not math.isnan(score)
+    ]
+    return written(path.with_suffix(".json"), {"name": path.stem, "item_results": results})
+
+
 def langfuse_csv(path: Path, scores: Scores) -> Path:
     rows = [
         {
@@ -504,6 +537,8 @@ FORMS: list[Callable[[Path, Scores], Any]] = [
     phoenix_json,
     phoenix_csv,
     langfuse_csv,
+    langfuse_experiment,
+    phoenix_evals_csv,
     trulens_csv,
     trec_eval,
     ir_measures,
