@@ -135,7 +135,10 @@ def generate_references(
     for (query_id, passages), reply in zip(sources.items(), replies, strict=True):
         answer = read_reply(query_id, reply, passages)
         if "truncated" in answer.flags:
-            why = f"{reply.model} did not finish within {MAX_TOKENS} tokens"
+            why = (
+                f"{reply.model} did not finish its one to four sentences within {MAX_TOKENS} "
+                "tokens; name a more capable model"
+            )
             answer = replace(
                 answer, text="", outcome="failed", error=why, failure=FailureKind.UNREADABLE
             )

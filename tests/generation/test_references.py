@@ -134,6 +134,14 @@ def test_only_successful_answers_are_written(
     assert written == ["r"]
 
 
+def test_a_model_that_does_not_come_to_an_end_is_named(tmp_path: Path) -> None:
+    data = make(Case("q", "When?"))
+    sources = references.reference_sources(data, ["q"])
+    reply = Completion("The answer is the answer is", "m", finish="length")
+    with pytest.raises(ModelError, match=r"did not finish .* name a more capable model"):
+        references.write_references(tmp_path, data, sources, ScriptedLLM([reply]))
+
+
 def test_a_persons_change_made_while_the_model_writes_is_kept(tmp_path: Path) -> None:
     data = make(Case("q", "When?"))
     path = tmp_path / "answers.jsonl"
