@@ -9,7 +9,7 @@ import typer
 
 from ragbench import llms
 from ragbench.cli.options import (
-    AtLeast1,
+    AtLeast2,
     Concurrency,
     Corpus,
     Json,
@@ -28,7 +28,7 @@ def audit_command(
     judge: str,
     *,
     criteria: str = "correctness,faithfulness",
-    n: AtLeast1 = 20,
+    n: AtLeast2 = 20,
     labels: Annotated[list[Path] | None, typer.Option()] = None,
     test_set: str = "pydoc",
     corpus: Corpus = "",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 AtLeast0 = Annotated[int, typer.Option(min=0)]
 AtLeast1 = Annotated[int, typer.Option(min=1)]
+AtLeast2 = Annotated[int, typer.Option(min=2)]
 TestSetName = Annotated[str, typer.Option(help="A test-set file, a folder, or a dataset's name.")]
 Corpus = Annotated[
     str, typer.Option("--docs", help="The documents: a folder, a corpus.jsonl or a dataset's name.")
