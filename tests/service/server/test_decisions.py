@@ -123,6 +123,7 @@ def test_the_comparison_shows_both_answers_and_measures_by_perspective(
     assert re.search(r"decides nDCG@10 0\.\d{3}", page)
     n_rows = html.count('data-label="Before"><span class="chip')
     assert n_rows == len(BASE), "a row per question, with the answers of both"
+    assert html.count(f'<option value="{runs["base"]}"') == 1, "no run is compared with itself"
     assert hostile not in html.partition("<form")[2].partition("</form>")[0]
     start = visit.get("/compare").text
     assert runs["base"] in start
