@@ -19,11 +19,12 @@ from ragbench.cli.skill import FOLDER
 from ragbench.evaluation import Arm, Conclusion
 from ragbench.testsets.writer import save_dataset
 from tests.cli.test_json import FORMS
+from tests.test_sweep import write_grid
 
 DOCUMENTED = (FOLDER / "references" / "json.md").read_text(encoding="utf-8")
 
-MODELS = """
-import json
+MODELS = r"""
+import json, re
 from ragbench.llms import ScriptedLLM
 
 def reply(prompt):
@@ -34,6 +35,18 @@ writer = ScriptedLLM(lambda prompt: "In winter they sleep longer near the old ri
 
 def answer(question):
     return {"answer": "In winter.", "contexts": ["In winter cats sleep longer than in summer near the old river."]}
+
+def part(prompt, kind):
+    return re.search(rf"<{kind}-\w+>\n(.*?)\n</{kind}-", prompt, re.S)[1]
+
+def careful(prompt):
+    number = part(prompt, "reference").split()[-1]
+    return json.dumps({"reason": "r", "verdict": number in part(prompt, "answer").split()})
+
+def drafter(prompt):
+    quote = part(prompt, "passage").split("\n\n")[1].split(". ")[0] + "."
+    case = {"quote": quote, "question": f"When is the rest of {quote.split()[2]} longest?", "answer": quote}
+    return json.dumps({"cases": [case], "reason": "r", "clear": True, "supported": True})
 
 def other(question):
     return {"answer": "Near the old river.", "contexts": ["In winter dogs sleep longer than in summer."]}
@@ -58,6 +71,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     (path / "tests.csv").write_text("\n".join(rows) + "\n")
     (path / "json_models.py").write_text(MODELS)
+    (path / "cron.yaml").write_text(CRON)
+    write_labels(path / "sheet.csv", rb.load_dataset(path / "tests.csv"))
+    write_grid(path / "notebooks", "[axes]\nquality = [0.5]")
     beir = rb.Dataset.from_dicts(
         {"d1": "In winter cats sleep longer."}, {"q1": "When do cats sleep?"}, {"q1": {"d1": 1}}
     )
@@ -67,6 +83,28 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, score in (("old", 0.2), ("new", 0.6)):
         pd.DataFrame({"id": range(12), "faithfulness": score}).to_csv(path / f"{name}.csv")
     return path
+
+
+CRON = """
+cron:
+  jobs:
+    - {id: weekly, schedule: "0 0 * * 0", handler: rag.evaluate, config: {test_set: tests.csv, corpus: docs}}
+"""
+
+
+def write_labels(path: Path, data: rb.Dataset) -> None:
+    """Write the labels of a person for an answer to each question; every third answer is wrong."""
+    answers = []
+    words = {}
+    for i, case in enumerate(data.cases):
+        text = "In summer" if i % 3 == 0 else str(case.reference_answer)
+        answers.append(rb.Answer(case.query_id, text, outcome="success"))
+        words[case.query_id] = "no" if i % 3 == 0 else "yes"
+    result = rb.evaluate(data, answers, perspectives=["pipeline"])
+    items = rb.labelling.draw_items([result], "correctness", dataset=data, n=len(answers))
+    sheet = rb.labelling.read_sheet(rb.labelling.label_sheet(items, path))
+    verdicts = sheet["query_id"].map(words)
+    sheet.assign(verdict=verdicts).drop(columns="value").to_csv(path, index=False)
 
 
 COMMON = "--test-set tests.csv --docs docs"
@@ -88,8 +126,14 @@ STORY = {
     "testset merge": "testset merge tests.yaml tests.csv --output merged.yaml",
     "testset validate": "testset validate tests.csv --docs docs",
     "testset draft": "testset draft --docs docs --output drafts.yaml",
+    "testset generate": "testset generate docs --output drafted --llm json_models:drafter --chunks 2",
+    "audit": f"audit json_models:careful --criteria correctness --n 12 {COMMON}",
+    "tune": "tune json_models:careful --labels sheet.csv",
+    "sweep": "sweep notebooks/tiny.toml --jobs 1",
+    "verify": "verify results/tiny",
     "answers": "answers beir --llm json_models:writer",
     "schedule add": f"schedule add nightly --json -- eval json_models:answer {COMMON}",
+    "schedule import": "schedule import cron.yaml",
     "schedule list": "schedule list",
     "schedule pause": "schedule pause nightly",
     "schedule run-due": "schedule run-due",
@@ -125,6 +169,7 @@ def story(folder: Path) -> Iterator[dict[str, Done]]:
         patch.chdir(folder)
         patch.syspath_prepend(str(folder))
         patch.setenv("RAGBENCH_DATABASE", str(folder / "history.sqlite"))
+        patch.setattr("ragbench.judges.card.user_data_path", lambda *_, **__: folder / "data")
         patch.setenv("RAGBENCH_CACHE_DIR", str(folder / "cache"))
         done = {}
         for name, command in STORY.items():
@@ -159,6 +204,13 @@ def test_a_command_that_succeeds_prints_the_documented_form(
         assert content["status"] == 0
     if command in ("label", "score", "list", "audit", "tune"):
         assert content.keys() <= fields_of(command)
+    if command == "audit":
+        [criterion] = content["criteria"].values()
+        assert criterion.keys() == {"probes", "findings", "agreement"}
+        assert criterion["probes"]
+    if command == "tune":
+        assert content["n_labels"] == 32
+        assert len(content["candidates"]) > 1
     if command in (
         "history",
         "history show",
