@@ -110,16 +110,21 @@ def rows(query: str, values: Sequence[Any] = (), *, local: bool = False) -> list
 
 
 def write(
-    work: Callable[[Execute], Result], *, in_turn: bool = True, local: bool = False
+    work: Callable[[Execute], Result],
+    *,
+    in_turn: bool = True,
+    local: bool = False,
+    wait: bool = True,
 ) -> Result:
     """Call `work` as `read` does, in a transaction, and return its result; if `work` raises, nothing is
     written.
 
     No other process can write during the transaction. With `in_turn=False`, each statement in the
-    shared database is a separate transaction, and other processes may write in between.
+    shared database is a separate transaction, and other processes may write in between. With
+    `wait=False`, a shared database that does not answer now is not tried again.
     """
     if is_shared() and not local:
-        return _shared_database().run(work, write=in_turn)
+        return _shared_database().run(work, write=in_turn, wait=wait)
 
     def in_transaction(execute: Execute) -> Result:
         execute("BEGIN IMMEDIATE")

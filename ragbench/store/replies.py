@@ -131,7 +131,8 @@ def lookup_many(requests: Sequence[Request], *, any_origin: bool = False) -> lis
     if not requests or not database.exists():
         return [None] * len(requests)
     if database.is_shared():
-        _move_spooled()
+        with suppress(StoreError):  # they stay in the file, where a lookup finds them, too
+            _move_spooled()
     exact = _found([request.key for request in requests], "key")
     portable: Mapping[str, Sequence[Reply]] = {}
     if any_origin:
@@ -149,11 +150,19 @@ def store(request: Request, reply: Reply) -> Reply:
     """Keep a reply and return the one that is in the store: the first, if another process was faster.
 
     It is durable when this returns. Replies of other threads that come while one is written share
-    the next transaction. Replies that a shared database does not take are kept in the file of this
-    machine, from which the next lookup moves them over.
+    the next transaction. A reply that a shared database does not take at once is kept in the file
+    of this machine until the database takes it.
     """
+    stored = _stored_together(request, reply)
+    if stored is None:
+        return _stored_later(request, reply)
+    return stored
+
+
+def _stored_together(request: Request, reply: Reply) -> Reply | None:
+    """Write a reply with those of other threads; None if the shared database did not take it."""
     waiting, joining, writing = _batch(os.getpid())
-    outcome = Future[Reply]()
+    outcome = Future[Reply | None]()
     with joining:
         waiting.append((request, reply, outcome))
     with writing:
@@ -173,7 +182,7 @@ def store(request: Request, reply: Reply) -> Reply:
     return outcome.result()
 
 
-_Waiting = list[tuple[Request, Reply, Future[Reply]]]
+_Waiting = list[tuple[Request, Reply, Future[Reply | None]]]
 
 
 @lru_cache(maxsize=2)
@@ -184,55 +193,80 @@ def _batch(process: int) -> tuple[_Waiting, threading.Lock, threading.Lock]:
     return [], threading.Lock(), threading.Lock()
 
 
-def _kept(batch: Sequence[tuple[Request, Reply]]) -> list[Reply]:
-    """Write replies and return the kept ones; replies that the shared database does not take go into
-    the file of this machine.
+def _kept(batch: Sequence[tuple[Request, Reply]]) -> Sequence[Reply | None]:
+    """Write replies and return the kept ones; None for each that the shared database does not take
+    at once, and that the file of this machine keeps.
     """
     try:
-        return database.write(lambda execute: _keep(execute, batch), in_turn=False)
-    except StoreError as exc:
+        return database.write(lambda execute: _keep(execute, batch), in_turn=False, wait=False)
+    except StoreError:
         if not database.is_shared():
             raise
-        reason = exc
+    # A process that is killed while it waits for the database must not lose what it has paid for.
+    with suppress(StoreError):
+        _spool(batch)
+    return [None] * len(batch)
 
-    def spool(execute: Execute) -> list[Reply]:
+
+def _stored_later(request: Request, reply: Reply) -> Reply:
+    """Wait until the shared database takes a reply, and return the one that is in it; after the
+    wait, the file of this machine keeps the reply.
+    """
+    batch = [(request, reply)]
+    try:
+        [stored] = database.write(lambda execute: _keep(execute, batch), in_turn=False)
+    except StoreError as exc:
+        [spooled] = _spool(batch)
+        warnings.warn(
+            f"paid replies are kept in {database.path()} until the shared database takes them: {exc}",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+        return spooled
+    with suppress(StoreError):  # then the next lookup moves it once more, which changes nothing
+        _forget_spooled([request.key])
+    return stored
+
+
+def _spool(batch: Sequence[tuple[Request, Reply]]) -> list[Reply]:
+    """Write replies into the file of this machine, to be moved to the shared database."""
+
+    def work(execute: Execute) -> list[Reply]:
         for request, _ in batch:
             query = "INSERT INTO spooled VALUES (?) ON CONFLICT (key) DO NOTHING"
             execute(query, (request.key,))
         return _keep(execute, batch)
 
-    kept = database.write(spool, local=True)
-    warnings.warn(
-        f"{len(batch)} paid replies are kept in {database.path()} until the shared database takes "
-        f"them: {reason}",
-        RuntimeWarning,
-        stacklevel=4,
-    )
-    return kept
+    return database.write(work, local=True)
 
 
 def _move_spooled() -> None:
     """Move the replies that the shared database did not take from the file of this machine to it."""
-    with suppress(StoreError):  # they stay in the file, where a lookup finds them, too
-        if not database.path().exists():
-            return
-        query = "SELECT * FROM reply WHERE key IN (SELECT key FROM spooled)"
-        rows = database.rows(query, local=True)
-        if not rows:
-            return
+    if not database.path().exists():
+        return
+    query = "SELECT * FROM reply WHERE key IN (SELECT key FROM spooled)"
+    rows = database.rows(query, local=True)
+    if not rows:
+        return
 
-        def insert(execute: Execute) -> None:
-            marks = ",".join("?" * len(rows[0]))
-            for row in rows:
-                execute(f"INSERT INTO reply VALUES ({marks}) ON CONFLICT (key) DO NOTHING", row)
+    def insert(execute: Execute) -> None:
+        marks = ",".join("?" * len(rows[0]))
+        for row in rows:
+            execute(f"INSERT INTO reply VALUES ({marks}) ON CONFLICT (key) DO NOTHING", row)
 
-        def forget(execute: Execute) -> None:
-            for row in rows:
-                execute("DELETE FROM reply WHERE key = ?", row[:1])
-                execute("DELETE FROM spooled WHERE key = ?", row[:1])
+    database.write(insert, in_turn=False)
+    _forget_spooled([row[0] for row in rows])
 
-        database.write(insert, in_turn=False)
-        database.write(forget, local=True)
+
+def _forget_spooled(keys: Sequence[str]) -> None:
+    """Delete replies that the shared database has taken from the file of this machine."""
+
+    def work(execute: Execute) -> None:
+        for key in keys:
+            if execute("DELETE FROM spooled WHERE key = ? RETURNING key", (key,)):
+                execute("DELETE FROM reply WHERE key = ?", (key,))
+
+    database.write(work, local=True)
 
 
 def _keep(execute: Execute, batch: Sequence[tuple[Request, Reply]]) -> list[Reply]:
@@ -277,6 +311,8 @@ def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
     """
     stop = stop or threading.Event()
     database.read(lambda _: None)  # where replies cannot be kept, none should be bought
+    if database.is_shared():
+        _move_spooled()
     with ExitStack() as stack:
         # without locks on this file system the same request is, at worst, sent twice at the same
         # moment

@@ -34,10 +34,18 @@ PATIENCE_S = 60.0
 """Seconds to wait for a database that was reached before and does not answer now."""
 _FIRST_PATIENCE_S = 5.0  # for a database that this process has never reached: its URL may be wrong
 _GRACE_S = 5.0  # no new claims for so long after a restart
-_KEEP_S = 1.0  # between two checks of the claims' connection
+_KEEP_S = 0.25  # between two checks of the claims' connection
 _MAX_PAUSE_S = 1.0
 _WRITE_LOCK = 7242  # the number of the lock that every writing transaction takes
 _POLL_S = 0.1
+_STOPPED = "stopped while another process sent the same request"
+_CLAIMS = "CREATE TABLE IF NOT EXISTS claim (key TEXT PRIMARY KEY, holder TEXT NOT NULL)"
+"""Who holds which claim, also after its connection was lost."""
+_TAKE_OVER = (
+    "INSERT INTO claim VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET holder = EXCLUDED.holder"
+)
+_REGISTER = f"{_TAKE_OVER} WHERE claim.holder = EXCLUDED.holder RETURNING key"
+_READ_ONLY = "25006"
 _SERVER_AGE = "SELECT EXTRACT(EPOCH FROM now() - pg_postmaster_start_time())"
 _KEEP_ALIVE = (  # so that the server notices a lost machine, and releases its claims
     "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3"
@@ -63,11 +71,13 @@ class SharedDatabase:
         self._shown = "of RAGBENCH_DATABASE"
         self._patience_s = _FIRST_PATIENCE_S
         self._gone_since: float | None = None
+        self._holder = uuid.uuid4().hex  # the name of this process
         self._claims: sqlalchemy.Connection | None = None
         self._had_claims = False
         self._no_claim_before = 0.0
         self._keeper: threading.Thread | None = None
         self._held: set[str] = set()
+        self._not_retaken: set[str] = set()  # of the held: another process had the lock
         self._lock = threading.Lock()
         with self._errors():
             full_url = database_url(url)
@@ -77,14 +87,16 @@ class SharedDatabase:
         self.identity = self.run(_create_tables, write=True)
         self._patience_s = PATIENCE_S  # it has been reached
 
-    def run(self, work: Callable[[Execute], Result], *, write: bool = False) -> Result:
+    def run(
+        self, work: Callable[[Execute], Result], *, write: bool = False, wait: bool = True
+    ) -> Result:
         """Call `work` with a function that executes statements, and return its result.
 
         With `write`, all statements are one transaction, and other writers wait for its end;
         otherwise each statement is its own transaction.
 
         `work` is called again if the connection is lost in between, so calling it twice must have
-        the effect of calling it once.
+        the effect of calling it once. With `wait=False` it is called once.
         """
         engine = self._engine if write else self._autocommit_engine
 
@@ -98,6 +110,9 @@ class SharedDatabase:
                     execute(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK})")
                 return work(execute)
 
+        if not wait:
+            with self._errors():
+                return attempt()
         never_stopped = threading.Event()
         return self._patiently(attempt, never_stopped)
 
@@ -135,21 +150,38 @@ class SharedDatabase:
     def claimed(self, key: str, stop: threading.Event) -> Iterator[None]:
         """Wait for the right to send the request with this key, and hold it during the block.
 
+        A holder whose connection alone was lost takes its claim again within a second. So a claim
+        that was not released is left to its holder for `_GRACE_S`.
+
         Raises:
             InterruptedError: `stop` was set during the wait.
         """
-        while not self._patiently(lambda: self._claim(key), stop):
-            if stop.wait(_POLL_S):
-                raise InterruptedError("stopped while another process sent the same request")
+        self._wait_for_claim(key, stop)
+        if not self.run(lambda execute: execute(_REGISTER, (key, self._holder))):
+            self._release(key)
+            if stop.wait(_GRACE_S):
+                raise InterruptedError(_STOPPED)
+            self._wait_for_claim(key, stop)
+            self.run(lambda execute: execute(_TAKE_OVER, (key, self._holder)))
         try:
             yield
         finally:
+            with suppress(StoreError):  # then the next process waits for `_GRACE_S`
+                query = "DELETE FROM claim WHERE key = ? AND holder = ?"
+                self.run(lambda execute: execute(query, (key, self._holder)), wait=False)
             self._release(key)
+
+    def _wait_for_claim(self, key: str, stop: threading.Event) -> None:
+        """Claim a key; raises InterruptedError if `stop` is set during the wait."""
+        while not self._patiently(lambda: self._claim(key), stop):
+            if stop.wait(_POLL_S):
+                raise InterruptedError(_STOPPED)
 
     def _release(self, key: str) -> None:
         """Release the claim of a key."""
         with self._lock:
             self._held.discard(key)
+            self._not_retaken.discard(key)
             if self._claims is None:
                 return
             query = "SELECT pg_advisory_unlock(%s)"
@@ -170,6 +202,7 @@ class SharedDatabase:
             connection = self._connected_claims()
             if time.monotonic() < self._no_claim_before:
                 return False
+            self._check_writable(connection)
             is_granted = self._try_lock(connection, key)
             if is_granted:
                 self._held.add(key)
@@ -192,8 +225,8 @@ class SharedDatabase:
         try:
             connection.exec_driver_sql(_KEEP_ALIVE)
             age_s = float(connection.exec_driver_sql(_SERVER_AGE).scalar() or 0.0)
-            for key in self._held:
-                self._try_lock(connection, key)
+            self._not_retaken = set(self._held)
+            self._retake(connection)
         except SQLAlchemyError:
             self._forget_claims()
             raise
@@ -206,9 +239,19 @@ class SharedDatabase:
 
     def _try_lock(self, connection: sqlalchemy.Connection, key: str) -> bool:
         """Return True if the database grants the lock of a key; a lost connection is forgotten."""
-        query = "SELECT pg_try_advisory_lock(%s)"
+        return bool(
+            self._claims_value(connection, "SELECT pg_try_advisory_lock(%s)", _lock_number(key))
+        )
+
+    def _check_writable(self, connection: sqlalchemy.Connection) -> None:
+        """Raise _GoneError if the database accepts no writes now, and so no reply."""
+        if self._claims_value(connection, "SHOW transaction_read_only") == "on":
+            raise _GoneError(self._gone())
+
+    def _claims_value(self, connection: sqlalchemy.Connection, query: str, *values: int) -> Any:
+        """Return the value of a query on the connection of the claims, which is forgotten if lost."""
         try:
-            return bool(connection.exec_driver_sql(query, (_lock_number(key),)).scalar())
+            return connection.exec_driver_sql(query, values).scalar()
         except SQLAlchemyError:
             self._forget_claims()
             raise
@@ -223,23 +266,40 @@ class SharedDatabase:
                 lost.close()
 
     def _keep_claims(self) -> None:
-        """Check the connection of the claims every second, and replace it if it is lost; return
-        when no claim is left.
+        """Check the connection of the claims often, and replace it if it is lost; return when no
+        claim is left.
         """
         while True:
             time.sleep(_KEEP_S)
             with self._lock:
                 if not self._held:
                     return
-                with suppress(SQLAlchemyError):  # the next second tries again
+                with suppress(SQLAlchemyError):  # the next check tries again
                     self._reconnect_if_lost()
+
+    def _retake(self, connection: sqlalchemy.Connection) -> None:
+        """Claim the keys again whose claims ended with a lost connection."""
+        for key in sorted(self._not_retaken):
+            if self._try_lock(connection, key):
+                self._not_retaken.discard(key)
 
     def _reconnect_if_lost(self) -> None:
         try:
-            self._connected_claims().exec_driver_sql("SELECT 1")
+            connection = self._connected_claims()
+            connection.exec_driver_sql("SELECT 1")
+            self._retake(connection)
         except SQLAlchemyError:
             self._forget_claims()
             self._connected_claims()
+
+    def _gone(self) -> str:
+        """Return the message about a database that does not answer, or accepts no writes."""
+        return (
+            f"the reply store in the database {self._shown} cannot be used: it did not answer, or "
+            f"accepted no writes, for {self._patience_s:g} s; start it, or check RAGBENCH_DATABASE, "
+            "and run the same command again: replies that this machine has received are not asked "
+            "for again"
+        )
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -251,22 +311,25 @@ class SharedDatabase:
                 f"the database {self._shown} needs a driver; pip install 'ragbench-lab[postgres]'"
             ) from exc
         except (OperationalError, InterfaceError) as exc:
-            raise _GoneError(
-                f"the reply store in the database {self._shown} cannot be used: it did not answer "
-                f"for {self._patience_s:g} s; start it, or check RAGBENCH_DATABASE, and run the "
-                "same command again: replies that have come are not asked for again"
-            ) from exc
+            raise _GoneError(self._gone()) from exc
         except (SQLAlchemyError, ConfigError) as exc:
+            if isinstance(exc, DBAPIError) and _sqlstate(exc) == _READ_ONLY:
+                raise _GoneError(self._gone()) from exc
             reason = "it refuses a statement; check the rights of its user"
             if isinstance(exc, ConfigError):
                 reason = str(exc)
             elif isinstance(exc, DBAPIError):
-                reason += f" (SQLSTATE {getattr(exc.orig, 'sqlstate', None)})"
+                reason += f" (SQLSTATE {_sqlstate(exc)})"
             raise StoreError(
                 f"the reply store in the database {self._shown} cannot be used: {reason}. "
                 "Without RAGBENCH_DATABASE the store is a file of this machine, and replies "
                 "that it lacks are paid for again"
             ) from exc
+
+
+def _sqlstate(exc: DBAPIError) -> str | None:
+    """Return the code of PostgreSQL for an error."""
+    return getattr(exc.orig, "sqlstate", None)
 
 
 def shared_database(url: str, process: int) -> SharedDatabase:
@@ -290,6 +353,7 @@ def _create_tables(execute: Execute) -> str:
             execute(statement)
         execute("INSERT INTO reply_store VALUES (?)", (uuid.uuid4().hex,))
     execute(BATCHES)
+    execute(_CLAIMS)
     [[identity]] = execute("SELECT id FROM reply_store")
     return str(identity)
 
