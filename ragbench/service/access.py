@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from ipaddress import IPv4Address, IPv6Network, ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -140,6 +142,40 @@ def key_text(request: Request) -> str:
         return text
     scheme, _, value = request.headers.get("authorization", "").partition(" ")
     return value.strip() if scheme.lower() == "bearer" else ""
+
+
+def with_session_only(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return the headers of a request with the session of a browser as their only cookie.
+
+    FastAPI parses every cookie of every request, and Python before 3.11.10 takes quadratic time to
+    unquote one. No session is quoted.
+    """
+    kept = []
+    for name, value in headers:
+        if name != b"cookie":
+            kept.append((name, value))
+            continue
+        for cookie in value.split(b";"):
+            cookie_name, _, content = cookie.partition(b"=")
+            if cookie_name.strip() == COOKIE.encode() and not content.strip().startswith(b'"'):
+                kept.append((name, cookie.strip()))
+    return kept
+
+
+def caller_of(request: Request) -> str:
+    """Return the address that a request comes from; of IPv6 its network, the first 64 bits: the
+    other addresses in it belong to the same caller.
+    """
+    host = request.client.host if request.client else ""
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:  # such as the name of a test client
+        return host
+    if isinstance(address, IPv4Address):
+        return host
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(IPv6Network((address, 64), strict=False))
 
 
 def _is_of_this_site(request: Request) -> bool:

@@ -25,7 +25,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ragbench.errors import RagbenchError, printable
 from ragbench.evaluation import own_version
 from ragbench.service import api, evaluation_api, guide_api
-from ragbench.service.access import COOKIE, NO_KEY, authenticate, key_text
+from ragbench.service.access import (
+    COOKIE,
+    NO_KEY,
+    authenticate,
+    caller_of,
+    key_text,
+    with_session_only,
+)
 from ragbench.service.keys import ApiKey, digest
 from ragbench.service.pages import routes
 from ragbench.service.received_uploads import Uploads
@@ -182,6 +189,7 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        scope = {**scope, "headers": with_session_only(scope["headers"])}
         request = Request(scope)
         answer = self.app
         end = anyio.current_time() + BODY_S
@@ -215,7 +223,7 @@ class Guard:
 
     async def check(self, request: Request) -> None:
         """Find the key of a request, and refuse it without reading its body."""
-        address = request.client.host if request.client else ""
+        address = caller_of(request)
         if time.monotonic() > self.since + 60:
             self.counts.clear()
             self.attempts.clear()
