@@ -670,6 +670,49 @@ def test_killed_in_the_middle_and_started_again_each_request_is_sent_once(
     assert max(counts.values()) <= 2
 
 
+JUMPING = """
+import itertools
+import time
+
+DAY_S = 86400
+jumps = itertools.cycle([0, DAY_S, -DAY_S, 3600, -40 * DAY_S, -3600, 0])
+true_time = time.time
+time.time = lambda: true_time() + next(jumps)
+"""
+
+
+def test_a_clock_that_jumps_at_every_look_runs_nothing_twice_and_loses_nothing(
+    finished: Finished, server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grid = write_grid(tmp_path / "notebooks", PROMPTS_AND_JUDGE)
+    modules = tmp_path / "modules"
+    modules.mkdir()
+    (modules / "sitecustomize.py").write_text(JUMPING, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(modules))
+    seen = subprocess.run(
+        [sys.executable, "-c", "import time; print(time.time() + 3600 < time.time())"],
+        capture_output=True,
+        text=True,
+    )
+    assert seen.stdout == "True\n"
+    command = sweep_command(grid, tmp_path / "out", "--jobs", "2", "--max-cost", "500")
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    counts = collections.Counter(prompts_of(server))
+    assert counts == collections.Counter(prompts_of(finished.server))
+    assert set(counts.values()) == {1}
+    assert scores_of(tmp_path / "out") == scores_of(finished.out)
+    budget = f"sweep {store.digest(str(tmp_path / 'out' / 'tiny'))[:16]}"
+    spent = budgets.spent(budget)
+    assert spent.settled == pytest.approx(0.018 * counts.total())
+    assert (spent.open, spent.lost) == (0.0, 0.0)
+
+    again = subprocess.run(command, capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    assert "2 finished before" in again.stdout + again.stderr
+    assert len(server.asked) == counts.total()
+
+
 # --- verify
 # ----------------------------------------------------------------------------------------------------------
 
