@@ -113,6 +113,14 @@ class _DatasetPart(BaseModel):
     safety_samples: int = 0
 
 
+class _SystemPart(BaseModel):
+    """The system in config.json, which may have more fields."""
+
+    model_config = ConfigDict(strict=True)
+    name: str = ""
+    kind: str = ""
+
+
 class _Config(BaseModel):
     """The content of config.json, which may have more fields."""
 
@@ -121,9 +129,9 @@ class _Config(BaseModel):
     dataset: _DatasetPart
     counts: dict[str, int]
     questions: dict[str, str]
-    system: dict[str, Any] = {}
+    system: _SystemPart = _SystemPart()
     settings: dict[str, Any] = {}
-    facts: dict[str, Any] = {}
+    facts: dict[str, float | None] = {}
     environment: dict[str, Any] = {}
     question_digests: dict[str, str] = {}
     document_digests: dict[str, str] = {}

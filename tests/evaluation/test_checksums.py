@@ -165,6 +165,8 @@ def test_a_part_of_another_type_is_refused_although_it_was_accepted(folder: Path
         wrong += [(part, {**config[part], "x": value}) for value in inside]
     for name in ("name", "fingerprint", "documents"):
         wrong.append(("dataset", {**config["dataset"], name: []}))
+    wrong += [("system", {**config["system"], name: 7}) for name in ("name", "kind")]
+    wrong += [("facts", {**config["facts"], name: "x"}) for name in config["facts"]]
     for part, value in [*wrong, (EDITED, "x"), (EDITED, [1])]:
         path.write_text(json.dumps({**config, part: value}), encoding="utf-8")
         with pytest.raises(DataError, match=r"config\.json is damaged"):
@@ -179,6 +181,16 @@ def test_a_part_of_another_type_is_refused_although_it_was_accepted(folder: Path
             load_result(folder)
         assert "config.json" in accept_changes(folder)
         load_result(folder)
+
+
+def test_a_report_is_made_without_any_of_the_facts(folder: Path) -> None:
+    path = folder / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    for name in config["facts"]:
+        facts = {other: value for other, value in config["facts"].items() if other != name}
+        path.write_text(json.dumps({**config, "facts": facts}), encoding="utf-8")
+        accept_changes(folder)
+        assert "config.json" in report_markdown(load_result(folder))
 
 
 @pytest.mark.parametrize("place", ["top", "row", "verdict", "perspective"])

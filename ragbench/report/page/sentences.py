@@ -291,7 +291,7 @@ def _cost_sentence(result: Result) -> str:
 def _chunk_sentence(chunks: Mapping[str, float]) -> str:
     """State the number and sizes of chunks, as far as their statistics are known."""
     count = f"{chunks['chunks']:,.0f}"
-    if "tokens_mean" in chunks:
+    if {"tokens_mean", "tokens_median", "tokens_p95"} <= chunks.keys():
         sizes = f"median {chunks['tokens_median']:.0f}, 95 % up to {chunks['tokens_p95']:.0f}"
         count += f" of {chunks['tokens_mean']:.0f} tokens on average ({sizes})"
     texts = [count]
