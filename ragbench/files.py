@@ -15,6 +15,8 @@ import tempfile
 import threading
 import time
 import tomllib
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,6 +26,9 @@ from ragbench.errors import ConfigError, DataError, RagbenchError
 
 STAGING = ".running-"
 """The beginning of the names of temporary files and folders, which are never taken for results."""
+
+COMPRESSED_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, OSError)
+"""What reading a compressed file raises that is damaged, cut or not compressed."""
 
 _POLL_S = 0.5
 _MAYBE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import DataError, printable, require
-from ragbench.files import parse_json
+from ragbench.files import COMPRESSED_ERRORS, parse_json
 from ragbench.foreign.cells import id_of, number_of, question_of
 from ragbench.foreign.score_columns import Scored
 
@@ -63,7 +63,7 @@ def read_inspect_archive(path: Path) -> dict[str, Any]:
             for name in names:
                 if name.startswith("samples/"):
                     samples.append(_content(archive, path, name))
-    except (zipfile.BadZipFile, OSError, EOFError) as exc:
+    except COMPRESSED_ERRORS as exc:
         raise DataError(f"{path} could not be read as a log of Inspect: {exc}") from exc
     if not samples and "header.json" in names:
         raise DataError(
@@ -89,7 +89,7 @@ def task_of_inspect_log(path: Path) -> tuple[str, str]:
                 header = _content(archive, path, "header.json")
         else:
             return "", ""
-    except (zipfile.BadZipFile, OSError, KeyError, ValueError, DataError):
+    except (*COMPRESSED_ERRORS, KeyError, ValueError, DataError):
         return "", ""  # reading its scores reports the problem
     if not isinstance(header, Mapping):
         return "", ""
@@ -118,7 +118,7 @@ def _content(archive: zipfile.ZipFile, path: Path, name: str) -> Any:
         else:
             content = archive.read(name)
         return parse_json(content.decode())
-    except (ValueError, NotImplementedError, zipfile.BadZipFile) as exc:
+    except (ValueError, NotImplementedError, *COMPRESSED_ERRORS) as exc:
         raise DataError(f"{path}: {name} could not be read: {exc}") from exc
 
 

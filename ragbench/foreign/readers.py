@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, DataError, printable, require
-from ragbench.files import JsonLineError, parse_json_or_lines
+from ragbench.files import COMPRESSED_ERRORS, JsonLineError, parse_json_or_lines
 from ragbench.foreign.inspect_logs import read_inspect_archive, rows_of_inspect_log
 from ragbench.foreign.json_forms import rows_of_json, rows_of_records
 from ragbench.foreign.score_columns import Scored, ScoreTable, listed, scored_rows
@@ -245,7 +245,7 @@ def _content(path: Path) -> bytes:
     try:
         with gzip.open(io.BytesIO(content)) as file:
             content = file.read(_MAX_BYTES + 1)
-    except (OSError, EOFError) as exc:
+    except COMPRESSED_ERRORS as exc:
         raise DataError(f"{path} could not be decompressed: {exc}") from exc
     if len(content) > _MAX_BYTES:
         raise DataError(f"{path} decompresses to more than {_MAX_BYTES:,} bytes")

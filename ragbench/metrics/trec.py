@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from ragbench.errors import DataError
-from ragbench.files import expanded
+from ragbench.files import COMPRESSED_ERRORS, expanded
 from ragbench.types import Qrels, Run
 
 SUFFIXES = (".trec", ".run")
@@ -160,7 +160,7 @@ def _read_file(path: Path, kind: type, columns: list[str]) -> pd.DataFrame:
         )
     except pd.errors.ParserError as exc:
         raise _wrong_line(path, kind) from exc
-    except (OSError, ValueError) as exc:
+    except (*COMPRESSED_ERRORS, ValueError) as exc:
         raise DataError(f"{path} could not be read: {exc}; expected {_FORM[kind]}") from exc
     if table.iat[0, 0] in ("query_id", *_ALIASES):
         table = table.iloc[1:]

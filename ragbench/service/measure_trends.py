@@ -263,7 +263,8 @@ def _rows_with_measure(
     recorded = of_owner(select(run.series).distinct(), "", client)
     recorded_series = sorted(connection.execute(recorded).scalars())
     if series and series not in recorded_series:
-        raise ConfigError(unknown("series", series, recorded_series))
+        quoted = ", ".join(map(repr, recorded_series[:30]))  # a name may hold commas
+        raise ConfigError(unknown("series", series, recorded_series, quoted))
     raise ConfigError(
         f"no run has the measure {measure!r}; `ragbench history show RUN` lists the measures of a run"
     )

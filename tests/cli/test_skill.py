@@ -19,7 +19,6 @@ import ragbench as rb
 from ragbench.cli import app
 from ragbench.cli.skill import FOLDER
 from ragbench.evaluation import Arm, Conclusion
-from ragbench.testsets.writer import save_dataset
 from tests.cli.command_tree import LEAVES
 
 SKILL = (FOLDER / "SKILL.md").read_text(encoding="utf-8")
@@ -211,22 +210,22 @@ def test_runs_of_a_retriever_lead_to_the_difference_of_the_measure_that_decides(
     assert first["ci_low"] > 0
 
 
-def test_a_judge_is_trusted_by_people_alone(tmp_path: Path) -> None:
+def test_a_judge_is_trusted_by_people_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Can the judge be trusted? The call draws answers for people, and no agent labels them."""
     [command] = [text for task, text in TASKS.items() if "can the judge be trusted" in task]
-    assert "which people continue" in SKILL
+    assert "which people fill in" in SKILL
+    monkeypatch.chdir(tmp_path)
+    Path("docs").mkdir()
+    Path("docs/numbers.md").write_text("It is 3. It is 4.")
     cases = [rb.Case(f"q{i}", f"What is {i}?", reference_answer=f"It is {i}.") for i in range(12)]
-    corpus = {f"d{i}": rb.Document(f"d{i}", f"It is {i}.") for i in range(12)}
-    qrels = {f"q{i}": {f"d{i}": 1} for i in range(12)}
-    data = rb.Dataset("numbers", "test", corpus, cases, qrels)
-    save_dataset(data, tmp_path / "numbers")
-    data = rb.load_dataset(tmp_path / "numbers")
+    data = rb.Dataset("tests", "test", {}, cases, {})
+    rb.testsets.save_testset(data, "tests.yaml", "yaml")
+    data = rb.load_dataset("tests.yaml", corpus="docs")
     for name, answer in (("a", "It is 3."), ("b", "It is 4.")):
-        rb.save(rb.evaluate(data, lambda question, answer=answer: answer), tmp_path / name)
-    folders = [str(tmp_path / name) for name in ("a", "b")]
-    words = [word for word in command.split() if not word.startswith("results/")]
-    options = ["--sheet", str(tmp_path / "labels.csv"), "--test-set", str(tmp_path / "numbers")]
-    status, output = run(*words, *folders, *options)
+        rb.save(rb.evaluate(data, lambda question, answer=answer: answer), f"results/eval/{name}")
+    status, output = run(*command.split())
     content = json.loads(output)
     assert (status, content["n_labelled"], content["decision"]) == (0, 0, "undecided")
     assert content["n_pending"] > 0

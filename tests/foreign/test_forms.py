@@ -647,6 +647,18 @@ def test_an_archive_of_inspect_without_samples_is_one_sentence(tmp_path: Path) -
         rb.compare(path, path)
 
 
+def test_an_archive_of_inspect_with_a_damaged_sample_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "log.eval"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("samples/a_epoch_1.json", json.dumps(QUESTIONS))
+        [info] = archive.infolist()
+    content = bytearray(path.read_bytes())
+    content[info.header_offset + 30 + len(info.filename)] = 0xFF  # no valid type of a block
+    path.write_bytes(content)
+    with pytest.raises(rb.RagbenchError, match=r"samples/a_epoch_1.json could not be read"):
+        rb.compare(path, path)
+
+
 def test_measures_of_mlflow_have_the_same_name_in_all_its_tables(tmp_path: Path) -> None:
     for name, column, gain in (("a", "overlap", 0.0), ("b", "overlap/value", 0.3)):
         table = pd.DataFrame({"question": [f"Q{i}?" for i in range(12)]})

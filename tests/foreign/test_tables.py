@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -260,6 +261,11 @@ def test_what_cannot_be_compared_is_one_sentence(name: str) -> None:
     assert "\n" not in str(refused.value)
 
 
+def with_wrong_block(compressed: bytes) -> bytes:
+    """Return a gzip file whose first block, after a header of 10 bytes, has no valid type."""
+    return compressed[:10] + b"\xff" + compressed[11:]
+
+
 DAMAGED: dict[str, tuple[bytes, str]] = {
     "empty.csv": (b"", "is empty"),
     "header.csv": (b"id,score\n", "no rows below its columns 'id', 'score'"),
@@ -311,6 +317,11 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
     "entity.xml": (b'<!DOCTYPE x [<!ENTITY a "b">]><x/>', "declares entities"),
     "means.txt": (b"ndcg_cut_10 all 0.5\nmap all 0.3\n", "means over all queries alone"),
     "cut.csv.gz": (b"\x1f\x8bxx", "could not be decompressed"),
+    "damaged.csv.gz": (
+        with_wrong_block(gzip.compress(b"id,score\nq1,0.5\n")),
+        "could not be decompressed",
+    ),
+    "cut.json.gz": (gzip.compress(b'{"q1": 0.5}')[:-9], "could not be decompressed"),
 }
 
 

@@ -334,3 +334,12 @@ def test_one_registry_knows_them_all() -> None:
 def test_a_wrong_form_is_refused_with_an_example(name: str, way_out: str) -> None:
     with pytest.raises(ConfigError, match=rf"{re.escape(name)}.*{way_out}"):
         parse_measure(name)
+
+
+@pytest.mark.parametrize("damage", ["block", "end"])
+def test_a_damaged_gzip_file_is_one_sentence(damage: str, tmp_path: Path) -> None:
+    content = gzip.compress(b"q1 Q0 d1 1 2.5 bm25\n")
+    content = content[:10] + b"\xff" + content[11:] if damage == "block" else content[:-9]
+    (tmp_path / "bm25.run.gz").write_bytes(content)
+    with pytest.raises(DataError, match=r"bm25.run.gz could not be read: .*; expected 6 columns"):
+        rb.score_run({"q1": {"d1": 1}}, str(tmp_path / "bm25.run.gz"))
