@@ -22,7 +22,7 @@ SYNONYMS = tuple(
     tuple(group.split())
     for group in (
         "measure measures metrics metric scores score scorers scorer evaluators evaluator by sort_by",
-        "k depth top_k topk limit cutoff n ks size chunk_size max_results n_results cutoffs k_values",
+        "k depth top_k topk top_n limit cutoff n ks size chunk_size max_results n_results cutoffs k_values",
         "folder path file directory dir filename output output_dir output_path destination",
         "baseline a old reference control before base first y_true",
         "contender b new candidate treatment after challenger other second variant y_pred",
@@ -62,6 +62,7 @@ SYNONYMS = tuple(
         "name title label model model_name",
         "limit max_questions max_queries max_samples n_questions n_queries n_samples num_samples n sample subset",
         "concurrency n_jobs workers max_workers num_workers max_concurrency threads parallel batch_size",
+        "rerank_depth rerank_top_k rerank_k rerank_top_n",
         "seed random_state random_seed",
         "max_context_tokens budget_tokens token_budget context_tokens budget",
         "grid grid_file config config_file configuration",

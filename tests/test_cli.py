@@ -112,9 +112,14 @@ def test_an_unknown_option_names_the_way_to_set_what_it_means(command: str, way_
 
 @pytest.mark.parametrize(
     ("command", "meant"),
-    [("leaderboard results", "compare"), ("evaluate x", "eval"), ("dashboard", "serve")],
+    [
+        ("leaderboard results", "Did you mean 'compare'?"),
+        ("evaluate x", "Did you mean 'eval'?"),
+        ("dashboard", "Did you mean 'serve'?"),
+        ("key create", "Known: add, list, remove."),
+    ],
 )
 def test_an_unknown_command_names_the_one_with_this_meaning(command: str, meant: str) -> None:
     done = runner.invoke(app, command.split())
     assert done.exit_code == 2
-    assert f"Did you mean '{meant}'?" in " ".join(done.output.replace("│", " ").split())
+    assert meant in " ".join(done.output.replace("│", " ").split())

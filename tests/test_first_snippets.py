@@ -668,6 +668,19 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.sweep(data(), retriever=["bm25", "dense:minilm"]),  # type: ignore[call-arg, arg-type]
         "sweep has no option 'retriever'; use rb.sweep({'fixed':",
     ),
+    "a threshold of all measures": (
+        lambda: rb.evaluate(data(), "bm25", fail_under=0.8),  # type: ignore[arg-type]
+        'fail_under: Targets: "nDCG@5=0.6,claim_support=0.85"',
+    ),
+    "rows of tuples": (
+        lambda: rb.evaluate([("Who?", "Me.")]),
+        "a row is tuple; expected a question, or a dict such as {'question':",
+    ),
+    "a group of questions": (
+        lambda: rb.compare(frame(0.5), frame(0.9), groupby="topic"),  # type: ignore[call-overload]
+        "use rb.compare of the rows of one group at a time",
+    ),
+    "tags": (lambda: rb.evaluate(data(), "bm25", tags=["a"]), "did you mean 'name'?"),  # type: ignore[call-arg]
     "an unknown row": (
         lambda: retrieved().measures["nope"],
         "unknown column or row 'nope'. Known: measure, perspective, ",
@@ -792,6 +805,18 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "the size of a result": (lambda: retrieved().n, "use len(result)"),
     "a test set to draft": (lambda: rb.draft_testset, "use rb.generation.draft_questions"),  # type: ignore[attr-defined]
+    "groups of a result": (lambda: retrieved().breakdown("category"), "use result.categories"),
+    "the contexts of a result": (
+        lambda: retrieved().contexts,
+        "result.answer_of[query_id].contexts",
+    ),
+    "the time of a result": (lambda: retrieved().timestamp, "use result.made_at"),
+    "a sorted sweep": (
+        lambda: retrieved({"a": "bm25", "b": "bm25"}).sort("RR"),
+        "use results.leaderboard(measure)",
+    ),
+    "a model by its word": (lambda: rb.llm, "use rb.load_llm("),  # type: ignore[attr-defined]
+    "a splitter of LangChain": (lambda: rb.split_documents, "use rb.chunk(corpus, chunker)"),  # type: ignore[attr-defined]
     "the average of a result": (lambda: retrieved().aggregate(), "use result.mean()"),
     "the table of a conclusion": (
         lambda: concluded().table,

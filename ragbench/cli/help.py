@@ -166,6 +166,8 @@ _OTHER_COMMANDS = {
 }
 """Commands that people expect -> the command with this meaning."""
 
+_MANY_COMMANDS = 12  # more are not listed in a line
+
 
 class Group(_ShortTypes, TyperGroup):
     """A command with others below it; it names the command that an unknown one probably means."""
@@ -174,7 +176,12 @@ class Group(_ShortTypes, TyperGroup):
         expected = _OTHER_COMMANDS.get(args[0], "")
         if args[0] not in self.commands and expected in self.commands:
             ctx.fail(f"No such command {args[0]!r}. Did you mean {expected!r}?")
-        return super().resolve_command(ctx, args)
+        try:
+            return super().resolve_command(ctx, args)
+        except TyperException as exc:
+            if "Did you mean" not in exc.message and len(self.commands) < _MANY_COMMANDS:
+                exc.message += f" Known: {', '.join(self.commands)}."
+            raise
 
 
 class Commands(typer.Typer):

@@ -46,6 +46,10 @@ MEASURED = tuple(name for name in PERSPECTIVES if name not in ("judge", "own", "
 _ELSEWHERE = {
     "n": "limit",
     "sample": "limit",
+    **dict.fromkeys(["tags", "metadata", "run_name", "description"], "name"),
+    **dict.fromkeys(
+        ["column_map", "columns", "mapping", "rename"], "rows.rename(columns={...}) of a DataFrame"
+    ),
     "split": "rb.load_dataset(name, split)",
     **dict.fromkeys(
         ["cache", "use_cache", "cache_dir"], "the environment variable RAGBENCH_CACHE_DIR"
@@ -377,7 +381,11 @@ def _problem(exc: ValidationError) -> str:
     if isinstance(cause := error.get("ctx", {}).get("error"), ConfigError):
         return str(cause)
     name, text = error["loc"][0], error["msg"]
-    return f"{name} is {error['input']!r}: {text[0].lower()}{text[1:]}"
+    problem = f"{name} is {error['input']!r}: {text[0].lower()}{text[1:]}"
+    field = EvaluationSpec.model_fields.get(str(name))
+    if error["type"].endswith("_type") and field is not None and field.description:
+        problem += f"; {name}: {field.description.rstrip('.')}"
+    return problem
 
 
 def plain_type(field: FieldInfo) -> type:

@@ -39,6 +39,14 @@ _INSTEAD = {
     **dict.fromkeys(["higher_is_better", "maximize"], "higher"),
     "baseline_name": "the first table as the baseline",
     "threshold": "margin",
+    **dict.fromkeys(
+        "groupby group group_by segment category slices".split(),
+        "rb.compare of the rows of one group at a time",
+    ),
+    **dict.fromkeys(
+        "output out path file save save_to".split(),
+        "print(conclusion), or the command `ragbench compare A B --markdown`",
+    ),
     **dict.fromkeys("k ks top_k cutoff cutoffs".split(), "measures=['nDCG@10']"),
     **dict.fromkeys(
         ["qrels", "run"], "rb.score_run(qrels, run) of each run, and rb.compare of these scores"

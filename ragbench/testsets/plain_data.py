@@ -46,6 +46,11 @@ def _row(item: Any) -> dict[str, Any]:
         fields = item
     else:
         fields = getattr(item, "__dict__", {})
+        if not fields:
+            raise DataError(
+                f"a row is {type(item).__name__}; expected a question, or a dict such as "
+                "{'question': ..., 'answer': ..., 'contexts': [...]}"
+            )
     row = {}
     for name, value in fields.items():
         plain = value.tolist() if hasattr(value, "tolist") else value
