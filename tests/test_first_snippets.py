@@ -164,6 +164,9 @@ def concluded() -> Any:
 
 
 WORKS: dict[str, Callable[[], Any]] = {
+    "a leaderboard of several measures": lambda: (
+        {"RR", "R@3"} <= set(retrieved({"a": "bm25", "b": "bm25"}).leaderboard(["RR", "R@3"]))
+    ),
     "a retriever by keyword": lambda: "bm25" in evaluated().name,
     "to_pandas": lambda: list(evaluated().to_pandas()["query_id"]) == ["q1", "q2"],
     "the length of a result": lambda: len(evaluated()) == 2,

@@ -130,14 +130,17 @@ class Results(Sequence[Result], metaclass=Suggesting):
             if result.diagnosis is not None
         }
 
-    def leaderboard(self, measure: str = "", measures: str | Sequence[str] = ()) -> pd.DataFrame:
+    def leaderboard(
+        self, measure: str | Sequence[str] = "", measures: str | Sequence[str] = ()
+    ) -> pd.DataFrame:
         """Return one row per configuration, best first by `measure`.
 
         Means are over the questions that decide (see `deciding`): questions by people, if there are
         any; `<measure>_n` counts them among all questions.
 
         Args:
-            measure: the measure that ranks; "" chooses it as `deciding` does.
+            measure: the measure that ranks; "" chooses it as `deciding` does. Of several the first ranks,
+                and the others are `measures`.
             measures: any others among the scores ("span_iou@5"), which are columns and printed too.
 
         Returns:
@@ -156,6 +159,8 @@ class Results(Sequence[Result], metaclass=Suggesting):
             ComparisonError: no results, or results on different data.
         """
         check_shared_questions(self)
+        if not isinstance(measure, str):
+            measure, *measures = [*measure, *_names(measures)]
         deciding = self.deciding(measure)
         main = deciding.measure
         known = dict.fromkeys(map(str, self[0].scores["measure"]))
