@@ -98,10 +98,9 @@ def baseline_name(results: Sequence[Result], baseline: str = "") -> str:
 def per_question(result: Result) -> dict[str, float | None]:
     """Return the time that a user waits and the price of 1,000 questions; None if not known."""
     usd = questions_cost(result.facts)
-    is_pipeline = result.system.get("kind") == "Pipeline" or "system" not in result.parameters
     reports_cost = any(cost.part == "generator" for cost in result.costs)
     usd_per_1000 = None
-    if usd is not None and (is_pipeline or reports_cost):
+    if usd is not None and (is_pipeline(result) or reports_cost):
         usd_per_1000 = 1000 * usd / max(1, len(result.queries))
     total = next((latency for latency in result.latency if latency.stage == "total"), None)
     return {
@@ -167,6 +166,11 @@ def questions_of_all(results: Sequence[Result]) -> frozenset[str]:
             if query_id not in other_digests or digests.get(query_id) != other:
                 shared.remove(query_id)
     return frozenset(shared)
+
+
+def is_pipeline(result: Result) -> bool:
+    """Return True for ragbench's own pipeline, False for a system of the user."""
+    return result.system.get("kind") == "Pipeline" or "system" not in result.parameters
 
 
 def with_language_model(result: Result) -> bool:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from ragbench.evaluation.configurations import questions_of_all, with_language_model
+from ragbench.evaluation.configurations import (
+    is_pipeline,
+    questions_of_all,
+    with_language_model,
+)
 from ragbench.evaluation.decision import DRAFTS_ALONE, DecidingQuestions
 from ragbench.evaluation.result import Result
 from ragbench.evaluation.wordings import measures_of, wordings_in
@@ -63,7 +67,7 @@ def deciding_questions(results: Sequence[Result], measure: str = "") -> Deciding
     if measure:
         ranking_measure = named_among(measure, dict.fromkeys(map(str, first.scores["measure"])))
         reason = "named by you"
-    elif same_retrieval and measure_of_answers and any(map(with_language_model, results)):
+    elif same_retrieval and measure_of_answers and any(map(_writes_answers, results)):
         ranking_measure = measure_of_answers
         reason = "all configurations retrieve the same"
     else:
@@ -141,6 +145,11 @@ def _n_scored(results: Sequence[Result], ids: Collection[str]) -> dict[str, int]
         if all(name in count for count in counts):
             fewest[name] = min(count[name] for count in counts)
     return fewest
+
+
+def _writes_answers(result: Result) -> bool:
+    """Return True unless the answers are sentences that ragbench's pipeline extracted."""
+    return with_language_model(result) or not is_pipeline(result)
 
 
 def _all_equal(results: Sequence[Result], measure: str) -> bool:

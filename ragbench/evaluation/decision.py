@@ -30,7 +30,8 @@ DRAFTS_ALONE = (
 )
 
 _MANY = 1_000_000  # questions; more are never asked
-_SAME_TIME = 0.1  # medians of time that differ by less change places from run to run
+# medians of time that differ by less, relatively or in ms, change places from run to run
+_SAME_TIME = {"rel_tol": 0.1, "abs_tol": 1.0}
 
 
 @suggesting(
@@ -403,7 +404,7 @@ def _by_cost(leading: Arm, base: Arm) -> tuple[Arm, str]:
             cheaper = leading if cost < base_cost else base
             return cheaper, f"{cheaper.label} costs less{_price(cheaper)}"
     time, base_time = leading.latency_p50_ms, base.latency_p50_ms
-    if time is None or base_time is None or math.isclose(time, base_time, rel_tol=_SAME_TIME):
+    if time is None or base_time is None or math.isclose(time, base_time, **_SAME_TIME):
         return base, ""
     faster = leading if time < base_time else base
     reason = f"{faster.label} takes less time{_price(faster)}"

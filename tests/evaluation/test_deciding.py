@@ -106,6 +106,16 @@ def test_answers_rank_only_where_all_retrieve_the_same_and_a_model_wrote_some() 
     assert concluded(with_answers("base", BASE, "openai:small")).measure == "nDCG@10"
 
 
+def test_answers_of_services_rank_where_all_retrieve_the_same() -> None:
+    arms = []
+    for name, answers in (("base", BASE), ("other", BASE + 0.3)):
+        measures = {"nDCG@10": BASE, "token_f1": answers}
+        arms.append(arm(name, measures, parameters={"system": f"https://{name}.example/ask"}))
+    conclusion = concluded(*arms)
+    assert (conclusion.measure, conclusion.decision) == ("token_f1", "better")
+    assert conclusion.measure_reason == "all configurations retrieve the same"
+
+
 # which questions
 
 
@@ -271,6 +281,8 @@ def test_a_faster_one_is_not_called_cheaper(
 def test_times_that_hardly_differ_or_are_of_two_machines_choose_nothing() -> None:
     close = concluded(timed("base", BASE, 20.0), timed("other", BASE, 19.0))
     assert (close.action, close.choice) == ("keep", "base")
+    tiny = concluded(timed("base", BASE, 0.9), timed("other", BASE, 0.1))
+    assert (tiny.action, tiny.choice) == ("keep", "base")
     far = timed("other", BASE, 2.0)
     elsewhere = replace(far, config={**far.config, "environment": {"cores": 64}})
     two_machines = concluded(timed("base", BASE, 20.0), elsewhere)

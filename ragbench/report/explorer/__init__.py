@@ -217,6 +217,12 @@ def _compared(
             raise ConfigError(
                 f"a side is a {type(side).__name__}; expected the name of a result, or a result"
             )
+    if isinstance(results, Result) and len(several) == 3:
+        names = ", ".join(result.name for result in several)
+        raise ConfigError(
+            f"an explorer shows two results, not {names}; write explore(a, b), or "
+            "explore([a, b, c], b, c) to choose two of several"
+        )
     if not isinstance(results, Results):
         return Results(several)
     return Results(several, baseline=results.baseline, race=results.race)

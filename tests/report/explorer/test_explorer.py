@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -243,6 +244,15 @@ def test_two_results_are_the_two_sides_in_their_order(results: Results, dataset:
     assert names([a, b], b, a) == ["b", "a"]
     assert names([a, b], b) == ["b", "a"]
     assert names(a, "", b) == ["a", "b"]
+
+
+def test_three_results_are_refused(results: Results, dataset: Dataset) -> None:
+    a, b = results
+    third = replace(b, name="c")
+    with pytest.raises(ConfigError, match="an explorer shows two results, not a, b, c"):
+        explore(a, b, third, dataset=dataset)
+    chosen = explore(Results([a, b, third]), b, third, dataset=dataset)
+    assert [side["name"] for side in chosen.data["sides"]] == ["b", "c"]
 
 
 def test_one_result_and_the_name_of_another_is_refused(results: Results, dataset: Dataset) -> None:
