@@ -37,6 +37,14 @@ def client(root: Path, database: str, monkeypatch: pytest.MonkeyPatch) -> TestCl
     def change(session: Annotated[Session, needs("runner")]) -> str:
         return "changed"
 
+    @app.get("/client")
+    def client_of(session: Annotated[Session, needs("reader")]) -> str | None:
+        return session.client
+
+    @app.post("/rule")
+    def rule(session: Annotated[Session, needs("admin")]) -> str:
+        return "ruled"
+
     return TestClient(app)
 
 
@@ -62,6 +70,41 @@ def test_a_key_is_taken_from_either_header(client: TestClient, keys: dict[str, s
 def test_a_reader_changes_nothing(client: TestClient, keys: dict[str, str]) -> None:
     assert client.post("/change", headers={"X-API-Key": keys["acme reader"]}).status_code == 403
     assert client.post("/change", headers={"X-API-Key": keys["acme runner"]}).json() == "changed"
+
+
+def test_a_role_opens_what_lower_roles_do_not(client: TestClient, keys: dict[str, str]) -> None:
+    statuses = {}
+    for role in ("reader", "runner", "admin"):
+        headers = {"X-API-Key": keys[f"acme {role}"]}
+        answers = [client.post(path, headers=headers) for path in ("/change", "/rule")]
+        statuses[role] = [answer.status_code for answer in answers]
+    assert statuses == {"reader": [403, 403], "runner": [200, 403], "admin": [200, 200]}
+
+
+def test_whose_data_a_key_opens(client: TestClient, keys: dict[str, str]) -> None:
+    """A key of every client begins a new client by writing, and reads none that is misspelt."""
+    own, every = ({"X-API-Key": key} for key in (keys["acme admin"], "one-time"))
+    for path in ("/client", "/client?client_id=acme"):
+        assert client.get(path, headers=own).json() == "acme"
+    assert client.get("/client?client_id=acm", headers=own).status_code == 404
+    assert client.post("/rule?client_id=acm", headers=own).status_code == 404
+    assert client.get("/client", headers=every).json() is None
+    assert client.get("/client?client_id=acme", headers=every).json() == "acme"
+    assert client.get("/client?client_id=acm", headers=every).status_code == 404
+    assert client.post("/rule?client_id=acm", headers=every).json() == "ruled"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_no_method_that_changes_something_comes_from_another_site(
+    client: TestClient, keys: dict[str, str], method: str
+) -> None:
+    log_in(client, keys["acme admin"])
+    headers = {"Origin": "https://evil.example"}
+    assert client.request(method, "/change", headers=headers).status_code == 403
+    # a key that opens nothing is not replaced by the session
+    headers = {"Origin": str(client.base_url), "X-API-Key": "x"}
+    assert client.request(method, "/change", headers=headers).status_code in (401, 405)
+    assert client.get("/who", headers={"X-API-Key": "x"}).status_code == 401
 
 
 def log_in(client: TestClient, key: str) -> str:
