@@ -83,11 +83,16 @@ def conclusion_of(
     by_race: list[str] = []
     if race and dropped_baseline in race.stopped and dropped_baseline not in by_name:
         # no survivor is the user's baseline, so none is compared with another
+        decision, by_race = _dropped_by(race, dropped_baseline)
+        if others:
+            by_race.append(
+                f"The differences in tables and figures are from {base.label}, which stands in for "
+                "your baseline there."
+            )
         leading = None
         others = []
         base = arms[0]
         choice = base
-        decision, by_race = _dropped_by(race, dropped_baseline)
         headline = (
             f"Change to {choice.label}: your baseline, {dropped_baseline}, was dropped by the race "
             f"after {race.stopped[dropped_baseline]} questions"

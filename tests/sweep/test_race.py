@@ -233,6 +233,7 @@ def test_a_sweep_with_a_race_compares_those_that_are_left(grid: Path) -> None:
     for shown in (ran.output, text):
         assert headline in shown
         assert "Keep the baseline" not in shown
+        assert "which stands in for your baseline there." in shown
         assert "takes the first configuration" not in shown
     named_by_user = results.conclude(results[0].name)
     assert "was dropped" not in named_by_user.headline
