@@ -82,6 +82,8 @@ def test_the_report_of_several_results_in_a_browser(browser: Browser, tmp_path: 
     ran, opened = faults(browser, page)
     assert ran == []
     assert opened.locator("table").count() == 1
+    [drawing] = opened.locator("img").all()
+    assert str(drawing.get_attribute("alt")).startswith("Difference of each configuration")
     for text in SHOWN:
         assert text[:39] in opened.inner_text("body")
 

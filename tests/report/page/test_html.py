@@ -201,6 +201,14 @@ def test_every_part_is_there_and_verdicts_are_words() -> None:
     assert re.search(r'<div class="word">✗ failed</div>', html)
 
 
+def test_every_figure_has_alternative_text() -> None:
+    tags = parsed(report_html(full_report("harmless"))).tags
+    figures = [attributes for tag, attributes in tags if tag in {"svg", "img", "canvas"}]
+    assert len(figures) > 5
+    for attributes in figures:
+        assert attributes.get("aria-label") or attributes.get("aria-hidden") == "true", attributes
+
+
 def test_a_report_without_anything_optional_is_a_page_too() -> None:
     html = report_html(Result("x", {}, {}, score_frame([])))
     assert "✗ failed" in html
