@@ -117,6 +117,7 @@ LATENCY_BUDGETS = (*LATENCY_STAGES, "search", *LATENCY_FIGURES)
     id="case.query_id",
     answer="case.reference_answer",
     reference="case.reference_answer",
+    **dict.fromkeys(["relevant_docs", "relevant", "qrels"], "dataset.qrels[case.query_id]"),
 )
 @dataclass(frozen=True, slots=True)
 class Case(metaclass=Suggesting):
@@ -257,6 +258,11 @@ class DatasetSource:
     ids="list(dataset.queries)",
     texts="dataset.queries, {id: text}",
     shape="len(dataset)",
+    **dict.fromkeys(
+        ["stats", "info", "summary"], "print(dataset), or dataset.to_frame().describe()"
+    ),
+    **dict.fromkeys(["get_document", "document"], "dataset.corpus[doc_id]"),
+    answers="{case.query_id: case.reference_answer for case in dataset}",
     save="rb.testsets.save_dataset(dataset, folder)",
     evaluate="rb.evaluate(dataset, system)",
     shuffle="dataset.sample(size, seed)",
@@ -823,6 +829,7 @@ Queries = Mapping[str, str] | Dataset | Sequence[str]
 @suggesting(
     content="chunk.text",
     id="chunk.chunk_id",
+    **dict.fromkeys(["metadata", "title", "document"], "dataset.corpus[chunk.doc_id]"),
 )
 @dataclass(frozen=True, slots=True)
 class Chunk:

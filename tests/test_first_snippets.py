@@ -684,6 +684,22 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         "use rb.compare of the rows of one group at a time",
     ),
     "tags": (lambda: rb.evaluate(data(), "bm25", tags=["a"]), "did you mean 'name'?"),  # type: ignore[call-arg]
+    "a measure that was not scored": (
+        lambda: rb.score_run(QRELS, {"q1": {"cats": 1.0}}, ["RR"])["MRR@7"],
+        "RR@7 was not measured here",
+    ),
+    "a size in place of a chunker": (
+        lambda: rb.chunk(CORPUS, 200),  # type: ignore[arg-type]
+        "chunker is 200; write chunk_size=200",
+    ),
+    "weights of a hybrid": (
+        lambda: rb.make_retriever("hybrid:wordllama", chunks(), alpha=0.5),  # type: ignore[call-arg]
+        "did you mean 'fusion'?",
+    ),
+    "a dry run of a call": (
+        lambda: rb.dry_run(data(), "bm25"),  # type: ignore[call-arg]
+        "Use with rb.dry_run() as plan: rb.evaluate(data, system)",
+    ),
     "an unknown row": (
         lambda: retrieved().measures["nope"],
         "unknown column or row 'nope'. Known: measure, perspective, ",
@@ -820,6 +836,19 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a model by its word": (lambda: rb.llm, "use rb.load_llm("),  # type: ignore[attr-defined]
     "a splitter of LangChain": (lambda: rb.split_documents, "use rb.chunk(corpus, chunker)"),  # type: ignore[attr-defined]
+    "a measure as a column": (
+        lambda: rb.score_run(QRELS, {"q1": {"cats": 1.0}}).nDCG,
+        "use table['nDCG@1']",
+    ),
+    "the judgements of a case": (
+        lambda: data()[0].relevant_docs,
+        "use dataset.qrels[case.query_id]",
+    ),
+    "the metadata of a chunk": (
+        lambda: chunks()[0].metadata,  # type: ignore[attr-defined]
+        "use dataset.corpus[chunk.doc_id]",
+    ),
+    "one document": (lambda: data().get_document("cats"), "use dataset.corpus[doc_id]"),  # type: ignore[attr-defined]
     "the average of a result": (lambda: retrieved().aggregate(), "use result.mean()"),
     "the table of a conclusion": (
         lambda: concluded().table,

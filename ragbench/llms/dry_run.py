@@ -17,7 +17,7 @@ from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragbench.errors import ConfigError, DataWarning, FailureKind
-from ragbench.hints import suggesting
+from ragbench.hints import explaining_calls, suggesting
 from ragbench.llms.prices import price_of
 from ragbench.store import replies
 from ragbench.store.replies import Request
@@ -133,6 +133,7 @@ class DryRun:
             self.questions[system] += 1
 
 
+@explaining_calls("with rb.dry_run() as plan: rb.evaluate(data, system)")
 @contextmanager
 def dry_run() -> Iterator[DryRun]:
     """Run the code inside without sending anything, and count its requests.

@@ -32,7 +32,11 @@ class ExplainedFrame(pd.DataFrame):
             if name.startswith("_"):
                 raise
             columns = [str(column) for column in self.columns]
-            calls = _OF_DECISIONS if "decision" in columns else {}
+            calls = dict(_OF_DECISIONS) if "decision" in columns else {}
+            if "measure" in columns:
+                for measure in pd.DataFrame(self)["measure"].unique():
+                    if str(measure).casefold().startswith(name.casefold()):
+                        calls.setdefault(name.casefold(), f"table[{measure!r}]")
             raise AttributeError(
                 f"the table has no column or attribute {name!r}{hint_of(name, columns, calls)}",
                 name=name,

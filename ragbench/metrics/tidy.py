@@ -10,7 +10,7 @@ import pandas as pd
 from ragbench.errors import DataError
 from ragbench.language import Language, detect_language
 from ragbench.metrics.named_rows import ExplainedFrame
-from ragbench.registry import find_measure
+from ragbench.registry import find_measure, named_among
 from ragbench.types import Answer, Case, Chunk, Dataset, chunks_by_id
 
 
@@ -33,14 +33,17 @@ class TidyScores(ExplainedFrame):
         return pd.DataFrame(self).groupby("measure", sort=False)["value"].mean()
 
     def __getitem__(self, key: Any) -> Any:
-        """Return query_id -> value for the name of a measure; else as any DataFrame."""
-        measure = None
-        if isinstance(key, str) and key not in self.columns:
-            measure = find_measure(key)
-        if measure is None:
+        """Return query_id -> value for the name of a measure; else as any DataFrame.
+
+        Raises:
+            ConfigError: the measure is known, and not among these.
+        """
+        is_measure = isinstance(key, str) and key not in self.columns and find_measure(key)
+        if not is_measure:
             return super().__getitem__(key)
         rows = pd.DataFrame(self)
-        return rows[rows["measure"] == measure.name].set_index("query_id")["value"]
+        name = named_among(key, rows["measure"].unique())
+        return rows[rows["measure"] == name].set_index("query_id")["value"]
 
 
 def tidy(query_ids: Sequence[str], measures: Sequence[str], values: Any) -> pd.DataFrame:

@@ -215,6 +215,8 @@ def check_chunker(chunker: str | Callable[..., Any]) -> str | Callable[..., Any]
     if inspect.isclass(chunker):
         instance: Any = chunker()
         return check_chunker(instance)
+    if isinstance(chunker, int):
+        raise ConfigError(f"chunker is {chunker}; write chunk_size={chunker}, by its name")
     if not callable(chunker) and chunker not in CHUNKERS:
         raise ConfigError(unknown("chunker", chunker, CHUNKERS, f"{', '.join(CHUNKERS)}, {FORM}"))
     return chunker

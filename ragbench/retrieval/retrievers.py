@@ -102,6 +102,7 @@ from ragbench.errors import (
     unknown,
 )
 from ragbench.extension import FORM, check_call, imported, is_import, object_name, takes
+from ragbench.hints import explaining_calls
 from ragbench.retrieval.bm25 import BM25
 from ragbench.retrieval.dense import Dense, Hybrid
 from ragbench.retrieval.disk import BM25Disk
@@ -126,6 +127,10 @@ LEARNED = {
 """Retrievers by a model that keeps more than one vector of a text -> the model."""
 
 
+@explaining_calls(
+    **dict.fromkeys(["alpha", "weight", "weights"], "fusion"),
+    **dict.fromkeys(["k", "top_k", "depth"], "retriever.search(queries, k)"),
+)
 def make_retriever(
     name: str | Retriever | Callable[[Sequence[Chunk]], Retriever] | EmbedderLike,
     chunks: Sequence[Chunk],

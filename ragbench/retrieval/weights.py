@@ -103,11 +103,15 @@ class Weights:
                         f"({first_line(exc)}); it must hold what model.save_pretrained(folder) of "
                         "sentence-transformers writes"
                     ) from exc
+                provider, _, model = self.name.partition("/")
+                hint = ""
+                if provider in ("openai", "ollama"):
+                    hint = f"; a model of that server is named '{provider}:{model}'"
                 raise ModelError(
                     f"model {self.name!r} is neither a folder here nor could {self.repository!r} "
                     f"be had from the Hugging Face hub ({first_line(exc)}); check the spelling and "
                     "the connection, or download it on a machine with a connection and name "
-                    "its folder instead. 'minilm' and 'wordllama' need no connection"
+                    f"its folder instead{hint}. 'minilm' and 'wordllama' need no connection"
                 ) from exc
 
     def _load_from_hub(self, load: Any) -> Any:
