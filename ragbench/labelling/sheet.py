@@ -31,6 +31,7 @@ MAX_CELL = 32_000
 """Characters; Excel silently cuts a cell at 32,767."""
 
 _NEEDED = {*"item verdict annotator criterion query_id picked source".split()}
+_NUMBERED = re.compile(r"\.\d+$")  # as pandas writes a second column of a name
 _IDS = ("query_id", "category", "annotator")
 # Text that spreadsheets convert to a number, a date or a truth value: 007, 1e5, 3-4, MAR1, true.
 _CONVERTED = re.compile(
@@ -292,15 +293,18 @@ def _read(path: Path) -> pd.DataFrame:
 
 
 def _check_columns(columns: Sequence[str], file: str) -> None:
-    """Raise DataError if a sheet lacks a needed column, or has one twice."""
+    """Raise DataError if a sheet lacks a needed column, or has a column twice, also as "Verdict" or
+    "verdict.1": the verdicts may be in either.
+    """
     if lacking := _NEEDED - set(columns):
         raise DataError(
             f"{file} is not a label sheet: it lacks the "
             f"column {', '.join(sorted(lacking))}; expected {', '.join(COLUMNS)}"
         )
-    if repeated := [name for name in _NEEDED if columns.count(name) > 1]:
+    folded = [_NUMBERED.sub("", name.strip().casefold()) for name in columns]
+    if repeated := [name for name in COLUMNS if folded.count(name) > 1]:
         raise DataError(
-            f"{file} has the column {', '.join(sorted(repeated))} more than once; delete the copies"
+            f"{file} has the column {', '.join(repeated)} more than once; delete the copies"
         )
 
 

@@ -290,11 +290,13 @@ def test_files_that_are_not_a_sheet_are_refused(tmp_path: Path) -> None:
         label_sheet([], tmp_path / "x.csv")
 
 
-@pytest.mark.parametrize("column", ["verdict", "item", "annotator"])
-def test_a_doubled_column_is_named(column: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize("form", ["{}", " {} ", "{}.1", "title"])
+def test_a_doubled_column_is_named(column: str, form: str, tmp_path: Path) -> None:
     path = label_sheet(ITEMS, tmp_path / "labels.csv")
     sheet = pd.read_csv(path, dtype=str, keep_default_na=False)
-    pd.concat([sheet, sheet[[column]]], axis=1).to_csv(path, index=False)
+    name = column.title() if form == "title" else form.format(column)
+    pd.concat([sheet, sheet[column].rename(name)], axis=1).to_csv(path, index=False)
     with pytest.raises(DataError, match=f"labels.csv has the column {column} more than once"):
         read_sheet(path)
 
