@@ -138,6 +138,20 @@ def test_ci_builds_the_wheel_and_the_source_archive() -> None:
     assert "hatchling build" in (ROOT / ".ci/run").read_text(encoding="utf-8")
 
 
+def test_ci_tests_next_to_what_a_user_has() -> None:
+    script = (ROOT / ".ci/run").read_text(encoding="utf-8")
+    _, _, last = script.partition("# Some of the tests once more")
+    preparation, _, command = last.partition("env HOME=")
+    for leftover in ("results/of-a-user", "notebooks/of_a_user.ipynb", "> .env", "history.sqlite"):
+        assert leftover in preparation
+    variables = {*re.findall(r"\b([A-Z][A-Z_]+)=", command)}
+    assert {"TZ", "LC_ALL", "LANG", "RAGBENCH_CACHE_DIR", "RAGBENCH_DATABASE"} <= variables
+    assert {"RAGBENCH_REPLIES", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"} <= variables
+    paths = re.findall(r"tests[\w/.]+", command)
+    assert len(paths) == 7
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
 def test_ci_checks_every_eval_ever_on_each_python_that_has_its_checker() -> None:
     script = (ROOT / ".ci/run").read_text(encoding="utf-8")
     assert re.search(r"pip install .*every-eval-ever", script)
