@@ -6,6 +6,7 @@ import json
 import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import anyio
@@ -283,6 +284,47 @@ def test_a_caller_has_one_count_for_all_of_its_addresses(
 ) -> None:
     requests = [Request({"type": "http", "client": (address, 1)}) for address in addresses]
     assert len({*map(caller_of, requests)}) == n_callers
+
+
+def test_a_removed_key_is_looked_up_as_rarely_as_one_that_opens_nothing(
+    root: Path, database: str, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragbench.service.app.MAX_RATE", 200)
+    client = TestClient(create_app(root, database))
+    headers = {"X-API-Key": keys["acme reader"]}
+    assert client.get("/api/v1/datasets", headers=headers).status_code == 200
+    remove_key("reader", client="acme", database=database)
+    asked, real = list[str](), history_database.connected
+
+    def connected(database: str, **options: bool) -> Any:
+        asked.append("read")
+        return real(database, **options)
+
+    monkeypatch.setattr(history_database, "connected", connected)
+    statuses = [client.get("/api/v1/datasets", headers=headers).status_code for _ in range(20)]
+    assert statuses == [401] * 10 + [429] * 10
+    assert len(asked) == 11, "once as a known key, then ten times as an unknown one"
+
+
+def test_counts_begin_again_after_a_minute(
+    root: Path, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("ragbench.service.app.MAX_RATE", 40)
+    monkeypatch.setattr("ragbench.service.app.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    client = TestClient(create_app(root, database))
+
+    def statuses(key: str) -> list[int]:
+        headers = {"X-API-Key": key} if key else {}
+        return [client.get("/api/v1/datasets", headers=headers).status_code for _ in range(3)]
+
+    for key in ("", "x"):
+        assert statuses(key) == [401, 401, 429]
+        clock[0] += 59
+        assert statuses(key) == [429] * 3
+        clock[0] += 2
+        assert statuses(key) == [401, 401, 429]
+        clock[0] += 61
 
 
 def test_the_use_of_a_session_is_written_once_a_minute(
