@@ -8,6 +8,7 @@ files of `perspectives`. `datasets.beir` reads the other files, `writer` writes 
 
 import warnings
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,10 +18,10 @@ from ragbench.datasets.passages import Texts
 from ragbench.datasets.raw_records import Flaws, identifier, warn, warn_all
 from ragbench.errors import DataError
 from ragbench.testsets.assembly import quoted_spans
-from ragbench.testsets.cases import CASE_FIELDS, CaseLine, Content, Labels, entry_of
+from ragbench.testsets.cases import CASE_FIELDS, CaseLine, Content, Entry, Labels, entry_of
 from ragbench.testsets.perspective_files import SAFETY_FILES, lines_of
 from ragbench.testsets.problems import Problem, refuse
-from ragbench.types import Dataset
+from ragbench.types import Case, Dataset
 
 LABELS = "case_labels.jsonl"
 
@@ -35,8 +36,8 @@ def load_labelled_folder(folder: Path, split: str = "test") -> Dataset:
         return load_beir_folder(folder, split)
     content, labels_of = _read_labels(folder)
     refuse(folder, content.problems)
-    kept = [query_id for query_id, labels in labels_of.items() if "relevant" in labels]
-    dataset = load_beir_folder(folder, split, kept=kept)
+    without_documents = [query_id for query_id, names in labels_of.items() if "relevant" in names]
+    dataset = load_beir_folder(folder, split, kept=without_documents)
     queries = unique_records(folder / "queries.jsonl", identifier, "query")
     source = str(folder / LABELS)
     warn(
@@ -44,26 +45,37 @@ def load_labelled_folder(folder: Path, split: str = "test") -> Dataset:
         "queries are not in queries.jsonl and are left out",
         [query_id for query_id in labels_of if query_id not in queries],
     )
-    flaws: Flaws = defaultdict(list)
-    texts = Texts(dataset.corpus)
-    cases = dataset.case_of
-    for entry in content.entries:
-        query_id = entry.case.query_id
-        if query_id not in cases:
-            continue
-        given = labels_of[query_id] & {*CASE_FIELDS}
-        changes = {name: getattr(entry.case, name) for name in given}
-        if "evidence" in changes:
-            spans = quoted_spans(entry, dataset.corpus, texts, flaws)
-            changes["evidence"] = tuple(dict.fromkeys(spans))
-        cases[query_id] = replace(cases[query_id], **changes)
-    warn_all(source, flaws)
     return replace(
         dataset,
-        cases=tuple(cases.values()),
+        cases=_relabelled(dataset, content.entries, labels_of, source),
         safety_inputs=tuple(content.inputs),
         safety_outputs=tuple(content.outputs),
     )
+
+
+def _relabelled(
+    dataset: Dataset, entries: Iterable[Entry], labels_of: Mapping[str, set[str]], source: str
+) -> tuple[Case, ...]:
+    """Return the cases with the labels of their entries in place of the same labels of BEIR's files.
+
+    `labels_of` is query_id -> the names of the labels in its entry. Evidence is located by its quote;
+    a warning, which names `source`, counts evidence that has moved or has no place.
+    """
+    flaws: Flaws = defaultdict(list)
+    texts = Texts(dataset.corpus)
+    cases = dataset.case_of
+    for entry in entries:
+        query_id = entry.case.query_id
+        if query_id not in cases:
+            continue
+        names = labels_of[query_id].intersection(CASE_FIELDS)
+        labels = {name: getattr(entry.case, name) for name in names}
+        if "evidence" in labels:
+            spans = quoted_spans(entry, dataset.corpus, texts, flaws)
+            labels["evidence"] = tuple(dict.fromkeys(spans))
+        cases[query_id] = replace(cases[query_id], **labels)
+    warn_all(source, flaws)
+    return tuple(cases.values())
 
 
 def read_beir(folder: Path) -> Dataset:

@@ -59,47 +59,61 @@ folder, a test set (.yaml, .json, .jsonl, .csv or a folder), 'beir/<name>', 'ird
 
 
 def _load(name: str | Path, split: str, corpus: str | Path) -> Dataset:
+    """Return the dataset of a file or folder, of an importable object, or of a collection, in this
+    order; raises as `load_dataset`.
+    """
     path = expanded(name)
     # False, not an error, for what cannot be a path
     exists = bool(str(name)) and os.path.exists(path)
     if exists:
-        from ragbench.testsets.forms import is_testset, load_corpus, load_testset
-
-        if is_testset(path):
-            dataset = load_testset(path, corpus=load_corpus(corpus).corpus if corpus else None)
-            if split not in ("test", dataset.split):
-                raise DataError(
-                    f"{path} has no split {split!r}; a test set of this form has one, "
-                    f"{dataset.split!r}"
-                )
-            return dataset
-        if path.suffix == ".zip" and not path.is_dir():
-            from ragbench.datasets.download import unpacked
-
-            dataset = _load(unpacked(path), split, corpus)
-            return replace(dataset, name=path.stem)
-        if not path.is_dir():
-            from ragbench.testsets.published import refuse_trec
-
-            refuse_trec(path)
-            raise DataError(
-                f"{path} is a file; name the folder that holds corpus.jsonl, a .zip of one, or a "
-                "test set that ends in .yaml, .json, .jsonl, .csv or .parquet"
-            )
-    is_name = not exists and _names_object(name)
-    has_documents = (path / "corpus.jsonl").exists() if exists else is_name or is_collection(name)
-    if corpus and has_documents:
-        raise ConfigError(
-            f"a corpus is for a test set without documents, but {str(name)!r} has its own; leave it "
-            "out"
-        )
-    if is_name:
+        return _load_path(path, str(name), split, corpus)
+    if _names_object(name):
+        _check_no_corpus(str(name), corpus)
         return _imported(str(name), split)
-    if not exists:
-        return load_collection(name, split)
+    if is_collection(name):
+        _check_no_corpus(str(name), corpus)
+    return load_collection(name, split)
+
+
+def _load_path(path: Path, name: str, split: str, corpus: str | Path) -> Dataset:
+    """Return the dataset in a file or folder: a test set, a .zip of a folder, or a folder in BEIR's
+    format. `name` is the path as the user wrote it.
+    """
+    from ragbench.testsets.forms import is_testset, load_corpus, load_testset
+
+    if is_testset(path):
+        dataset = load_testset(path, corpus=load_corpus(corpus).corpus if corpus else None)
+        if split not in ("test", dataset.split):
+            raise DataError(
+                f"{path} has no split {split!r}; a test set of this form has one, {dataset.split!r}"
+            )
+        return dataset
+    if path.suffix == ".zip" and not path.is_dir():
+        from ragbench.datasets.download import unpacked
+
+        dataset = _load(unpacked(path), split, corpus)
+        return replace(dataset, name=path.stem)
+    if not path.is_dir():
+        from ragbench.testsets.published import refuse_trec
+
+        refuse_trec(path)
+        raise DataError(
+            f"{path} is a file; name the folder that holds corpus.jsonl, a .zip of one, or a "
+            "test set that ends in .yaml, .json, .jsonl, .csv or .parquet"
+        )
     from ragbench.testsets.beir_form import load_labelled_folder
 
+    if (path / "corpus.jsonl").exists():
+        _check_no_corpus(name, corpus)
     return load_labelled_folder(path, split)
+
+
+def _check_no_corpus(name: str, corpus: str | Path) -> None:
+    """Raise ConfigError if a corpus is given for a dataset with documents."""
+    if corpus:
+        raise ConfigError(
+            f"a corpus is for a test set without documents, but {name!r} has its own; leave it out"
+        )
 
 
 def _absolute(name: str | Path) -> str:

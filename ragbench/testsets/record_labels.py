@@ -321,9 +321,12 @@ class _Reader:
         return quotes
 
     def sources(self, names: Iterable[str]) -> tuple[list[str], list[list[str]]]:
-        """Return the documents in the first of these fields, and the groups of alternatives.
+        """Return the names of the documents in the first of these fields that the record has, and the
+        groups of alternatives among them; ([], []) if it has none of the fields.
 
-        A list of documents within the list is a group of alternatives.
+        A list of documents within the list is a group of alternatives; documents without a name are
+        left out. The field becomes `source_name`. If a document's name has the wrong form, its part of
+        the list is left out, and the field is added to `unreadable`.
         """
         self.source_name = first_name(self.fields, names)
         if not self.source_name:
@@ -339,7 +342,7 @@ class _Reader:
         for part in parts:
             entries = part if isinstance(part, list) else [part]
             names_in_part = [_document_name(entry) for entry in entries]
-            if None in names_in_part:
+            if None in names_in_part:  # not the name of a document; "" is an empty name
                 self.unreadable[self.source_name] = (
                     "the name of a document, or a list of names (numbers with a point need quotes)"
                 )
