@@ -302,19 +302,32 @@ def _text(data: bytes) -> str:
 
 
 def advice(exc: Exception) -> str:
-    """Return a way out of an error of SQLite or of the operating system, by its `errno`."""
+    """Return a way out of an error of SQLite or of the operating system."""
+    return _ADVICE.get(_errno(exc), "set RAGBENCH_CACHE_DIR to a folder that can be written")
+
+
+def _errno(exc: Exception) -> int:
+    """Return the number in `errno` for the cause of an error; 0 if it is not known."""
     sqlite_code = getattr(exc, "sqlite_errorcode", 0) & 0xFF  # without the extended part
-    number = getattr(exc, "errno", None) or _MEANS.get(sqlite_code, 0)
     if isinstance(exc, TimeoutError):
-        number = errno.ETIMEDOUT
-    elif sqlite_code == sqlite3.SQLITE_CANTOPEN:
-        try:  # SQLite does not report the reason; it opens up to four files
-            with ExitStack() as stack:
-                for _ in range(4):
-                    stack.enter_context(open(os.devnull))
-        except OSError as reason:
-            number = reason.errno
-    return _ADVICE.get(number, "set RAGBENCH_CACHE_DIR to a folder that can be written")
+        return errno.ETIMEDOUT
+    if sqlite_code == sqlite3.SQLITE_CANTOPEN:
+        return _errno_of_opening()
+    return getattr(exc, "errno", None) or _MEANS.get(sqlite_code, 0)
+
+
+def _errno_of_opening() -> int:
+    """Return why this process can open no further files, such as EMFILE; 0 if it can.
+
+    SQLite opens up to four files at once, and reports no reason if it cannot.
+    """
+    try:
+        with ExitStack() as stack:
+            for _ in range(4):
+                stack.enter_context(open(os.devnull))
+    except OSError as exc:
+        return exc.errno or 0
+    return 0
 
 
 def _salvage(damaged: Path, into: sqlite3.Connection) -> tuple[int, str]:

@@ -241,7 +241,12 @@ def _spool(batch: Sequence[tuple[Request, Reply]]) -> list[Reply]:
 
 
 def _move_spooled() -> None:
-    """Move the replies that the shared database did not take from the file of this machine to it."""
+    """Move replies from the file of this machine to the shared database: the replies that it did not
+    take when they came.
+
+    Raises:
+        StoreError: it does not take them now, either; they stay in the file.
+    """
     if not database.path().exists():
         return
     query = "SELECT * FROM reply WHERE key IN (SELECT key FROM spooled)"

@@ -132,20 +132,30 @@ def experiments(
 def _real_experiments(
     name: str, scores: Floats, n: int, rng: np.random.Generator
 ) -> Iterator[Experiment]:
-    missing = {f"{name}, no difference": N_REAL, f"{name}, difference": N_REAL}
-    while any(missing.values()):
+    """Draw `N_REAL` experiments with a difference, and as many without, from the scores of one
+    collection: an array (questions, configurations).
+
+    Pairs that differ by less than `_NEAR` are drawn with `tilted_weights`, so that their true
+    difference is 0; a pair that has no such weights is drawn again.
+    """
+    with_difference = f"{name}, difference"
+    without_difference = f"{name}, no difference"
+    n_missing = {without_difference: N_REAL, with_difference: N_REAL}
+    while any(n_missing.values()):
         first, second = rng.choice(scores.shape[1], 2, replace=False)
         differences = scores[:, second] - scores[:, first]
+        scenario = with_difference
         truth = float(differences.mean())
-        scenario, weights = f"{name}, difference", None
+        weights = None
         if abs(truth) < _NEAR:
-            scenario, truth = f"{name}, no difference", 0.0
+            scenario = without_difference
+            truth = 0.0
             weights = tilted_weights(differences)
             if weights is None:
                 continue
         drawn = rng.choice(len(scores), n, p=weights)
-        if missing[scenario]:
-            missing[scenario] -= 1
+        if n_missing[scenario]:
+            n_missing[scenario] -= 1
             yield Experiment(scenario, truth, scores[drawn, first], scores[drawn, second])
 
 

@@ -125,18 +125,22 @@ def compare_arms(arms: Mapping[str, pd.DataFrame], measure: str = MEASURES[0]) -
     """Compare each arm with the plain hybrid search, by `rb.statistics.compare_all`; the family of
     Holm's correction is the arms of one collection.
 
+    Args:
+        arms: collection -> the scores of all arms on it, as of `load_arms`.
+        measure: the column to compare by.
+
     Returns:
         Columns collection, arm, baseline, contender, difference, ci_low, ci_high, p_value,
         p_adjusted, decision, n; arms in the order of the grid.
     """
     tables = []
-    for name, table in arms.items():
-        frames = {}
-        for arm, rows in table.groupby("arm", sort=False):
-            scores = rows[["query_id", measure]].rename(columns={measure: "value"})
-            frames[str(arm)] = scores.assign(measure=measure, value=scores["value"].astype(float))
-        compared = pd.DataFrame(compare_all(frames, BASELINE, measures=measure))
-        compared = compared.rename(columns={"name": "arm"}).assign(collection=name)
+    for collection, scores in arms.items():
+        scores_of = {}
+        for arm, rows in scores.groupby("arm", sort=False):
+            tidy = rows[["query_id", measure]].rename(columns={measure: "value"})
+            scores_of[str(arm)] = tidy.assign(measure=measure, value=tidy["value"].astype(float))
+        compared = pd.DataFrame(compare_all(scores_of, BASELINE, measures=measure))
+        compared = compared.rename(columns={"name": "arm"}).assign(collection=collection)
         tables.append(compared)
     columns = "collection arm baseline contender difference ci_low ci_high".split()
     columns += "p_value p_adjusted decision n".split()
@@ -245,26 +249,31 @@ def summarise_decisions(comparison: pd.DataFrame) -> pd.DataFrame:
 
 
 def techniques_findings(comparison: pd.DataFrame, transferred: pd.DataFrame) -> list[str]:
-    """Write the findings of the comparison: how many of the tests decide, and how well the best arm
-    of one collection does on the others.
+    """Write the findings of the comparison as four sentences: how many of the tests decide, and how
+    well the best arm of one collection does on the others.
+
+    Args:
+        comparison: as of `compare_arms`.
+        transferred: as of `transfer`.
     """
-    decided = comparison[comparison["arm"] != BASELINE]["decision"].value_counts()
-    counts = ", ".join(f"{n} {decision}" for decision, n in decided.items())
-    better = comparison[comparison["decision"] == "better"]
-    gains = "; ".join(
-        f"{row['arm']} on {row['collection']} ({row['difference']:+.3f})"
-        for _, row in better.iterrows()
-    )
+    n_of_decision = comparison[comparison["arm"] != BASELINE]["decision"].value_counts()
+    counts = ", ".join(f"{n} {decision}" for decision, n in n_of_decision.items())
+    gains = []
+    for _, row in comparison[comparison["decision"] == "better"].iterrows():
+        gains.append(f"{row['arm']} on {row['collection']} ({row['difference']:+.3f})")
     tau = transferred["tau"]
-    decisions = comparison.rename(columns={"collection": "used_on", "arm": "best"})
-    columns = ["used_on", "best"]
-    used = transferred.merge(decisions[[*columns, "decision"]], how="left", on=columns)["decision"]
-    n_better, n_worse = int((used == "better").sum()), int((used == "worse").sum())
+    decision_of = comparison.set_index(["arm", "collection"])["decision"].to_dict()
+    best_elsewhere = zip(transferred["best"], transferred["used_on"], strict=True)
+    decisions_elsewhere = [
+        decision_of.get(arm_and_collection) for arm_and_collection in best_elsewhere
+    ]
+    n_better = decisions_elsewhere.count("better")
+    n_worse = decisions_elsewhere.count("worse")
     return [
-        f"Of {decided.sum()} comparisons with the plain hybrid search: {counts}.",
-        f"Better by the safe tier: {gains or 'none'}.",
+        f"Of {n_of_decision.sum()} comparisons with the plain hybrid search: {counts}.",
+        f"Better by the safe tier: {'; '.join(gains) or 'none'}.",
         f"The rankings of two collections agree with a Kendall's tau of {tau.min():.2f} to "
         f"{tau.max():.2f} (median {tau.median():.2f}).",
         f"The best arm of one collection, used on another one, is better than the plain hybrid search "
-        f"there in {n_better} of {len(used)} cases, and worse in {n_worse}, by the safe tier.",
+        f"there in {n_better} of {len(transferred)} cases, and worse in {n_worse}, by the safe tier.",
     ]

@@ -179,6 +179,9 @@ def check_batches(
     """Refuse to send requests again that are in batches of an earlier command, and log which other
     batches are on their way.
 
+    Nothing is checked without the reply store, into which batches are collected, or if no
+    configuration sends requests; if they cannot be foreseen, batches are only logged.
+
     Raises:
         ConfigError: configurations would ask for the same; nothing has been sent then.
     """
@@ -188,9 +191,14 @@ def check_batches(
     batches = pending_batches()
     if not batches:
         return
-    foreseen = [] if _lacking(grid) else _dry_run(working_folder(grid), asking, settings).to_send
-    keys = {request.key for request in foreseen}
-    again = [batch for batch in batches if any(request.key in keys for request in batch.requests)]
+    foreseen_keys: set[str] = set()
+    if not _lacking(grid):
+        foreseen = _dry_run(working_folder(grid), asking, settings)
+        foreseen_keys = {request.key for request in foreseen.to_send}
+    again = []
+    for batch in batches:
+        if any(request.key in foreseen_keys for request in batch.requests):
+            again.append(batch)
     if again:
         raise ConfigError(
             f"without --batch, this sweep would pay again for requests that are on their way: "

@@ -115,29 +115,40 @@ class McpSystem(RemoteSystem):
         return self
 
     def __post_init__(self) -> None:
+        """Load the model, fill in the variables of the environment, and prepare the connections; the
+        server is reached at the first question.
+
+        Raises:
+            ConfigError: a variable of the environment is not set, or the model is unknown.
+        """
         require("mcp.client", "mcp")
         self._llm = load_llm(self.sampling) if self.sampling else None
-        self.name = self.name or f"{self.tool}{f' with {self._llm.name}' if self._llm else ''}"
+        if not self.name:
+            self.name = self.tool
+            if self._llm:
+                self.name += f" with {self._llm.name}"
         check_set(self.env, self.name)
         templates = {"server": self.server, "headers": self.headers, "arguments": self.arguments}
-        parts, secrets = from_environment(templates, self.name)
+        parts, secrets_in_templates = from_environment(templates, self.name)
         variables = {variable: os.environ[variable] for variable in self.env}
-        secrets += tuple(
-            value.strip() for variable, value in variables.items() if is_secret(variable, value)
-        )
-        self.secrets = secrets
+        secrets = [*secrets_in_templates]
+        for variable, value in variables.items():
+            if is_secret(variable, value):
+                secrets.append(value.strip())
+        self.secrets = tuple(secrets)
         self._arguments = parts["arguments"]
         self._pool = Pool(
             self.name,
             parts["server"],
             parts["headers"],
             variables,
-            secrets,
+            self.secrets,
             self.timeout_s,
             self.max_samplings,
             samples=self._llm is not None,
         )
-        self._finalizer = weakref.finalize(self, Scrubber(secrets).stop)
+        # secrets are masked in logs until the system is closed or no longer used
+        self._finalizer = weakref.finalize(self, Scrubber(self.secrets).stop)
 
     def close(self) -> None:
         """End the connections, and the server if it was started from here."""
