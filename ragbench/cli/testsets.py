@@ -113,27 +113,21 @@ def generate(
             "checker": judge.name,
             "sample": sample,
             "chunks": chunks,
-        }
-        if questions:
-            parameters["questions"] = questions
-        parameters |= {
+            "questions": questions,
             "seed": seed,
             "per_chunk": per_chunk,
             "chunker": "recursive",
             "size": 256,
             "source": data.name,
         }
+        if not questions:
+            del parameters["questions"]
         about = generation.identity(output, name=name, client=client)
         dataset = generation.as_dataset(data, drafts, name=about["name"])
         folder = generation.save_drafts(
             dataset, drafts, output, parameters=parameters, about=about, force=force
         )
-    if len(dataset.cases) < questions:
-        typer.echo(
-            f"That is {len(dataset.cases)} of {questions} questions: the other drafts were rejected, "
-            "or no chunk is left to ask about."
-        )
-    return _print_drafts(drafts, len(dataset.cases), folder)
+    return _print_drafts(drafts, len(dataset.cases), folder, n_wanted=questions)
 
 
 def _print_sample(n_sampled: int, n_chunks: int, n_wanted: int, plan: str) -> None:
@@ -146,8 +140,17 @@ def _print_sample(n_sampled: int, n_chunks: int, n_wanted: int, plan: str) -> No
         )
 
 
-def _print_drafts(drafts: list[generation.Draft], questions: int, folder: Path) -> int:
-    """Print the number of drafts in each state; return the exit status, 1 if requests failed."""
+def _print_drafts(
+    drafts: list[generation.Draft], questions: int, folder: Path, *, n_wanted: int
+) -> int:
+    """Print why there are fewer questions than `n_wanted`, if so, and the number of drafts in each
+    state; return the exit status, 1 if requests failed.
+    """
+    if questions < n_wanted:
+        typer.echo(
+            f"That is {questions} of {n_wanted} questions: the other drafts were rejected, or no chunk "
+            "is left to ask about."
+        )
     for row in generation.drafts_table(drafts).itertuples():
         typer.echo(f"{row.drafts:>6}  {row.state:<13} {row.meaning}")
     failed = sum(draft.state in ("failed", "unchecked") for draft in drafts)

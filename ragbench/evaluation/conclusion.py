@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -83,7 +83,7 @@ def conclusion_of(
     by_race: list[str] = []
     if race and dropped_baseline in race.stopped and dropped_baseline not in by_name:
         # no survivor is the user's baseline, so none is compared with another
-        decision, by_race = _dropped_by(race, dropped_baseline)
+        advice, by_race = _advice_after_race(race, dropped_baseline, arms[0])
         if others:
             by_race.append(
                 f"The differences in tables and figures are from {base.label}, which stands in for "
@@ -92,26 +92,17 @@ def conclusion_of(
         leading = None
         others = []
         base = arms[0]
-        choice = base
-        headline = (
-            f"Change to {choice.label}: your baseline, {dropped_baseline}, was dropped by the race "
-            f"after {race.stopped[dropped_baseline]} questions"
-        )
-        action = "switch"
-        next_step = f"switch to {choice.label}"
     elif leading is None:
-        decision = "not possible"
-        choice = base
         headline, (action, next_step) = _one_arm(by_name[baseline], base)
+        advice = _Advice("not possible", headline, base, action, next_step)
     else:
-        decision = leading.decision
-        headline = headline_of(leading, base, others)
         doubtful = _doubtful_labels(by_name[leading.name])
+        headline = headline_of(leading, base, others)
         two = (leading, base)
         if environments:  # times of two machines do not choose
             two = (replace(leading, latency_p50_ms=None), replace(base, latency_p50_ms=None))
-        choice = chosen_arm(*two)
         action, next_step = next_step_of(*two, deciding, doubtful)
+        advice = _Advice(leading.decision, headline, chosen_arm(*two), action, next_step)
     evidence = [
         *by_race,
         *difference_sentences(leading, base, deciding),
@@ -127,15 +118,15 @@ def conclusion_of(
         *environments,
     ]
     return Conclusion(
-        decision=decision,
-        headline=headline,
-        next_step=next_step,
-        action=action,
+        decision=advice.decision,
+        headline=advice.headline,
+        next_step=advice.next_step,
+        action=advice.action,
         evidence=tuple(evidence),
         measure=deciding.measure,
         measure_reason=deciding.measure_reason,
         baseline=baseline,
-        choice=choice.name,
+        choice=advice.choice.name,
         n=deciding.n,
         total=deciding.total,
         left_out=dict(deciding.left_out),
@@ -143,6 +134,28 @@ def conclusion_of(
         margin=margin,
         arms=Arms(arms),
     )
+
+
+class _Advice(NamedTuple):
+    """The decision, the configuration to use, and what to do next."""
+
+    decision: str
+    headline: str
+    choice: Arm
+    action: str
+    next_step: str
+
+
+def _advice_after_race(race: Race, dropped: str, leader: Arm) -> tuple[_Advice, list[str]]:
+    """Return the advice to change to the leader of a race that dropped the user's baseline, and its
+    evidence.
+    """
+    decision, evidence = _dropped_by(race, dropped)
+    headline = (
+        f"Change to {leader.label}: your baseline, {dropped}, was dropped by the race after "
+        f"{race.stopped[dropped]} questions"
+    )
+    return _Advice(decision, headline, leader, "switch", f"switch to {leader.label}"), evidence
 
 
 def _arms(

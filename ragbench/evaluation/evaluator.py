@@ -56,7 +56,16 @@ from ragbench.systems import FunctionSystem, Pipeline, RecordedSystem
 from ragbench.testsets.fields import outputs_of
 from ragbench.testsets.loader import load_dataset
 from ragbench.testsets.plain_data import dataset_of, rows_of_data
-from ragbench.types import LATENCY_BUDGETS, Answer, Case, Dataset, Document, Retriever, System
+from ragbench.types import (
+    LATENCY_BUDGETS,
+    Answer,
+    Case,
+    Dataset,
+    Document,
+    Judgement,
+    Retriever,
+    System,
+)
 
 SystemLike = (
     str
@@ -478,13 +487,8 @@ def decide(
     measured = {state.name: frames[state.name] for state in scored.states if state.measured}
     if measured.keys().isdisjoint(case_verdicts.OF_ANSWERS):
         deciding = deciding.without(["pass_rate"])  # which is about answers
-    meanings = wordings_of(plan.criteria)
-    judgements = judgements_by_meaning(output.judgements, meanings)
-    by_meaning = {name: scores_by_meaning(frame, meanings) for name, frame in measured.items()}
-    lost = judge_failures(judgements).lost
-    overall, reasons = case_verdicts.decide(
-        output, by_meaning, plan.targets.cases, deciding.weights, lost
-    )
+    judgements = judgements_by_meaning(output.judgements, wordings_of(plan.criteria))
+    overall, reasons = _overall_scores(plan, output, measured, judgements, deciding.weights)
     frames["overall"] = overall
     if output.variations:
         frames["interventions"] = _intervention_scores(plan, output)
@@ -495,10 +499,9 @@ def decide(
     scores = _all_scores(frames, plan.dataset)
     diagnosis = _diagnosed(plan, replace(output, judgements=judgements), measured, scores)
     if plan.chosen:
-        names = {*plan.chosen, *plan.targets.named, *(measure.name for measure in plan.measures)}
-        names |= {criterion.measure.name for criterion in plan.criteria if criterion.is_own}
-        scores = scores[scores["measure"].isin(names)]
-        rows = [row for row in rows if row.measure in names]
+        reported = _reported_measures(plan)
+        scores = scores[scores["measure"].isin(reported)]
+        rows = [row for row in rows if row.measure in reported]
     groundedness = scored.measurements.get("groundedness")
     claims = groundedness.claims if groundedness else None
     safety = scored.measurements.get("safety")
@@ -530,6 +533,34 @@ def decide(
     comparison = None if plan.baseline is None else compare_results(plan.baseline, result)
     advice = case_verdicts.advice_for(result, output, plan.targets)
     return replace(result, advice=advice, comparison=comparison)
+
+
+def _overall_scores(
+    plan: EvaluationPlan,
+    output: SystemOutput,
+    measured: Mapping[str, pd.DataFrame],
+    judgements: Sequence[Judgement],
+    weights: Mapping[str, float],
+) -> tuple[pd.DataFrame, Mapping[str, tuple[str, ...]]]:
+    """Return the overall scores of the questions, and query_id -> why it fails, as
+    `case_verdicts.decide` does. Other wordings of a criterion decide as the criterion does.
+
+    `measured` are the scores of each perspective.
+    """
+    meanings = wordings_of(plan.criteria)
+    by_meaning = {name: scores_by_meaning(frame, meanings) for name, frame in measured.items()}
+    lost = judge_failures(judgements).lost
+    return case_verdicts.decide(output, by_meaning, plan.targets.cases, weights, lost)
+
+
+def _reported_measures(plan: EvaluationPlan) -> set[str]:
+    """Return the measures that are reported if measures are chosen: these, and the measures of the
+    user's targets, of the user's own functions, and of the user's own criteria.
+    """
+    names = {*plan.chosen, *plan.targets.named}
+    names.update(measure.name for measure in plan.measures)
+    names.update(criterion.measure.name for criterion in plan.criteria if criterion.is_own)
+    return names
 
 
 def _intervention_scores(plan: EvaluationPlan, output: SystemOutput) -> pd.DataFrame:

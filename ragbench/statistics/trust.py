@@ -179,44 +179,89 @@ def estimate_difference(
         decision = _final_decision(_decision(middle, 0.0, margin), middle, middle, margin)
         return Trust(size, n, middle, middle, middle, decision, 0, *first_proxy)
     looks = _looks(n_open, alpha)
+    taken = _looks_taken(proxies, labels, looks, margin, share_open, settled_part)
+    last = taken[-1]
+    now = len(taken) - 1
+    deciding = [look for look in taken if look.decision != "undecided"]
+    decided_after = deciding[0].n_labels if deciding else None
+    if decided_after in (None, last.n_labels):
+        below, above = _stagewise_reaches(last, now, looks, alpha, margin)
+    else:  # an earlier look decided
+        below = above = last.reaches[now]
+    n_to_decide = _labels_to_decide(last.middle, last.reaches, looks, now, margin) or n_open
+    low = float(last.middle - below)
+    high = float(last.middle + above)
+    return Trust(
+        size,
+        n,
+        last.middle,
+        low,
+        high,
+        _final_decision(last.decision, low, high, margin),
+        max(n_to_decide - n, 0),
+        *first_proxy,
+        decided_after,
+        n - last.n_labels,
+    )
+
+
+class _LookTaken(NamedTuple):
+    """The estimate of the mean over all questions at a look, and its decision.
+
+    `error` is the standard error of the estimate `middle`, `freedom` its degrees of freedom; `reaches`
+    are the half widths of the repeated interval at every look, with this error (looks,).
+    """
+
+    n_labels: int
+    middle: float
+    error: float
+    freedom: int
+    reaches: Floats
+    decision: str
+
+
+def _looks_taken(
+    proxies: pd.DataFrame,
+    labels: pd.Series[float],
+    looks: _Looks,
+    margin: float,
+    share_open: float,
+    settled_part: float,
+) -> list[_LookTaken]:
+    """Return the looks that so many labels allow, each by the labels until then.
+
+    `share_open` is the fraction of all questions that need a label, `settled_part` what the others
+    add to the mean.
+    """
     x = _standardised(proxies)
     strata = _strata(x)
     rows = proxies.index.get_indexer(labels.index)
     y = np.asarray(labels, dtype=np.float64)
-    now = int(np.searchsorted(looks.counts, n, side="right")) - 1  # the last look
-    decided_after = None
-    for look, count in enumerate(looks.counts[: now + 1]):
+    taken = []
+    for look, count in enumerate(looks.counts[looks.counts <= len(labels)]):
         open_mean, open_error = _estimate(x, strata, rows[:count], y[:count])
         middle = share_open * open_mean + settled_part
         error = share_open * open_error
         freedom = count - strata.max() - 1
-        reaches = -error * stdtrit(freedom, ndtr(-looks.limits))  # of the repeated interval
+        reaches = -error * stdtrit(freedom, ndtr(-looks.limits))
         decision = _decision(middle, reaches[look], margin)
-        if decided_after is None and decision != "undecided":
-            decided_after = int(count)
-    below = above = reaches[now]
-    if decided_after in (None, count):  # no earlier look decided
-        z = np.clip(ndtri(stdtr(freedom, middle / error)), -8, 8)
-        margin_in_errors = 0.0
-        if decision == "within the margin":
-            margin_in_errors = margin / above * looks.limits[now]
-        distances = _distances(z, now, looks, alpha, margin_in_errors)
-        below, above = -error * stdtrit(freedom, ndtr(-distances))
-    n_to_decide = _labels_to_decide(middle, reaches, looks, now, margin) or n_open
-    low = float(middle - below)
-    high = float(middle + above)
-    return Trust(
-        size,
-        n,
-        middle,
-        low,
-        high,
-        _final_decision(decision, low, high, margin),
-        max(n_to_decide - n, 0),
-        *first_proxy,
-        decided_after,
-        n - int(count),
-    )
+        taken.append(_LookTaken(int(count), middle, error, freedom, reaches, decision))
+    return taken
+
+
+def _stagewise_reaches(
+    last: _LookTaken, now: int, looks: _Looks, alpha: float, margin: float
+) -> tuple[float, float]:
+    """Return how far the interval of the look `now`, the first that may decide, reaches below and
+    above the estimate, in the order of outcomes of `_distances`.
+    """
+    z = np.clip(ndtri(stdtr(last.freedom, last.middle / last.error)), -8, 8)
+    margin_in_errors = 0.0
+    if last.decision == "within the margin":
+        margin_in_errors = margin / last.reaches[now] * looks.limits[now]
+    distances = _distances(z, now, looks, alpha, margin_in_errors)
+    below, above = -last.error * stdtrit(last.freedom, ndtr(-distances))
+    return below, above
 
 
 def _check_questions(proxies: pd.DataFrame, labels: pd.Series[float], n_settled: int) -> None:

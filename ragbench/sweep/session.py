@@ -191,18 +191,22 @@ def sweep(
                     notes.append(note)
                 if to_run:
                     outcomes = session.run(to_run, runs, skipped)
-            result = _result_of(session, to_run, skipped, outcomes)
-            is_any_finished = bool(result.finished or skipped)
+            result = _noted(_result_of(session, to_run, skipped, outcomes), notes)
             if only:
-                notes.append(_note_on_only(grid_file))
-            elif not is_any_finished:
-                notes.append("no configuration succeeded, so there is nothing to compare")
-            result = replace(result, notes=tuple(notes))
-            if is_any_finished and not only:
+                result = _noted(result, [_note_on_only(grid_file)])
+            elif result.finished or result.skipped:
                 result = _compare(session, result, local, compare_all=compare_all)
-            notes_on_files = _notes_on_changed_files(session, files)
-            result = replace(result, notes=(*result.notes, *notes_on_files))
+            else:
+                result = _noted(
+                    result, ["no configuration succeeded, so there is nothing to compare"]
+                )
+            result = _noted(result, _notes_on_changed_files(session, files))
     return replace(result, seconds=time.monotonic() - began)
+
+
+def _noted(result: SweepResult, notes: Sequence[str]) -> SweepResult:
+    """Return the result with further notes."""
+    return replace(result, notes=(*result.notes, *notes))
 
 
 def _note_on_only(grid_file: str | Path | Mapping[str, Any]) -> str:

@@ -61,6 +61,22 @@ def _name_of(
     return ", ".join(filter(None, parts))
 
 
+def _check_parts(parts: Mapping[str, Any], prompt: str) -> None:
+    """Refuse parts of a pipeline that are unknown or contradict each other, before anything is
+    computed. `parts` has the retriever, chunker, history, language model and steps by their names.
+
+    Raises:
+        ConfigError: a part or the prompt is unknown, or parts do not fit together.
+        ModelError: the server of a language model cannot be reached.
+    """
+    check_known("history", HISTORIES, parts["history"])
+    check_steps(parts)
+    check_llm(parts["llm"])
+    check_servers(parts["llm"])
+    check_prompt(prompt)
+    check_servers(parts["rewrite_llm"])
+
+
 @suggesting(
     **dict.fromkeys(["query", "ask", "invoke"], "pipeline.answer(query_id, question)"),
     evaluate="rb.evaluate(data, pipeline)",
@@ -151,13 +167,8 @@ class Pipeline(metaclass=Suggesting):
             "diversity": diversity,
             "expand": expand,
         }
-        check_known("history", HISTORIES, history)
         others = {"retriever": retriever, "chunker": chunker, "history": history, "llm": llm}
-        check_steps({**others, **steps})
-        check_llm(llm)
-        check_servers(llm)
-        check_prompt(prompt)
-        check_servers(rewrite_llm)
+        _check_parts({**others, **steps}, prompt)
         self._history = history
         self._rewrite = rewrite
         self._rewrite_llm = rewrite_llm
@@ -168,6 +179,13 @@ class Pipeline(metaclass=Suggesting):
             "max_tokens": max_tokens,
             "temperature": temperature,
         }
+        self._dataset = dataset
+        self.depth = depth
+        self.tokenizer = tokenizer
+        self.run: Run = {}
+        self.stages: dict[str, Run] = {}
+        self._rewritten: dict[str, tuple[tuple[str, ...], Completion | None]] = {}
+        self._lock = threading.Lock()
         start = perf_counter()
         self.chunks = chunk(
             dataset,
@@ -176,15 +194,9 @@ class Pipeline(metaclass=Suggesting):
             chunk_overlap=chunk_overlap,
             tokenizer=tokenizer,
         )
-        self.run: Run = {}
-        self.stages: dict[str, Run] = {}
-        self._rewritten: dict[str, tuple[tuple[str, ...], Completion | None]] = {}
-        self.depth = depth
-        self.tokenizer = tokenizer
         chunked = perf_counter()
-        llm = llm if isinstance(llm, str) else load_llm(llm)
-        self.name = name or _name_of(retriever, chunker, chunk_size, llm, steps)
-        self._dataset = dataset
+        self.llm = llm if isinstance(llm, str) else load_llm(llm)
+        self.name = name or _name_of(retriever, chunker, chunk_size, self.llm, steps)
         self.language = language_of(self.chunks, language, [*dataset.queries.values()]).code
         self._search = Search(
             self.chunks,
@@ -200,8 +212,6 @@ class Pipeline(metaclass=Suggesting):
         self.index = self._search.index
         self.is_timed = not isinstance(self.index, BeirRetriever)  # it encodes all in each search
         self.seconds = {"chunk": chunked - start, "index": perf_counter() - chunked}
-        self.llm = llm
-        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"Pipeline({self.name!r}, {plural(len(self.chunks), 'chunk')})"
