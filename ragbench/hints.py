@@ -60,8 +60,11 @@ SYNONYMS = tuple(
         "reference_answer reference answer ground_truth expected expected_output gold",
         "criterion criteria metric metrics measure",
         "name title label model model_name",
-        "limit max_questions max_queries max_samples n_questions n_queries n_samples num_samples n sample subset",
+        "limit max_questions max_queries max_samples n_questions n_queries n_samples num_questions n sample",
         "concurrency n_jobs workers max_workers num_workers max_concurrency threads parallel batch_size",
+        "chunker chunk_strategy chunking strategy splitter",
+        "next_step next recommendation recommended advice suggestion",
+        "headline message sentence title",
         "rerank_depth rerank_top_k rerank_k rerank_top_n",
         "seed random_state random_seed",
         "max_context_tokens budget_tokens token_budget context_tokens budget",
@@ -107,7 +110,16 @@ def similar(name: str, known: Iterable[str]) -> str:
     for each in names:
         if len(each) > 5 and each in word:
             return names[each]
-    return nearest(name, names.values(), cutoff=0.7)
+    parts = [part for part in _words(name) if len(part) > 2 and part != "get"]
+    for part in parts:
+        for each in names:
+            if part in each.split("_"):
+                return names[each]
+    for part in parts:
+        for each in names:
+            if _are_synonyms(part, each):
+                return names[each]
+    return ""
 
 
 def same_words(name: str, known: Iterable[str]) -> str:

@@ -849,6 +849,15 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
         "use dataset.corpus[chunk.doc_id]",
     ),
     "one document": (lambda: data().get_document("cats"), "use dataset.corpus[doc_id]"),  # type: ignore[attr-defined]
+    "the summary of a table": (
+        lambda: rb.compare(frame(0.5), frame(0.9)).summary(),
+        "use print(table)",
+    ),
+    "a synonym in a longer name": (
+        lambda: rb.compare(frame(0.5), frame(0.9)).mean_diff,
+        "did you mean 'difference'?",
+    ),
+    "a recommendation": (lambda: concluded().recommendation, "did you mean 'next_step'?"),
     "the average of a result": (lambda: retrieved().aggregate(), "use result.mean()"),
     "the table of a conclusion": (
         lambda: concluded().table,

@@ -145,6 +145,10 @@ def found_nothing(run: Run, answers: Sequence[Answer]) -> bool:
     **dict.fromkeys(["contexts", "chunks", "passages"], "result.answer_of[query_id].contexts"),
     **dict.fromkeys(["metadata", "params", "options"], "result.config"),
     **dict.fromkeys(["timestamp", "date", "created_at"], "result.made_at"),
+    **dict.fromkeys(
+        ["judge", "model", "llm", "retriever"], "result.settings, or result.parameters"
+    ),
+    save_report="rb.write_report(result, 'report.html')",
     passed_questions="result.to_frame(), whose column `passed` tells",
     **dict.fromkeys(["aggregate", "agg", "average"], "result.mean()"),
     to_dict="result.to_frame().to_dict('records'), or rb.write_report(result, 'report.json')",

@@ -55,6 +55,7 @@ _RANKS = {"rank_equal_k": "span_recall@5", "rank_equal_budget": "span_recall@500
     items="{result.name: result for result in results}.items()",
     mean="results.leaderboard()",
     names="[result.name for result in results]",
+    table="results.leaderboard()",
     **dict.fromkeys(
         ["sort", "sorted", "sort_by", "rank", "ranking"], "results.leaderboard(measure)"
     ),

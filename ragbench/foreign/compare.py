@@ -30,7 +30,7 @@ _INSTEAD = {
         "a column 'id' or 'question', by which questions are paired",
     ),
     **dict.fromkeys(
-        "test method statistic alternative paired n_bootstrap bootstrap n_resamples n_iterations "
+        "test method statistic alternative paired n_bootstrap n_boot bootstrap n_resamples n_iterations "
         "resamples iterations seed random_state".split(),
         "conclusion.decision: one paired test of the mean decides",
     ),
@@ -39,6 +39,7 @@ _INSTEAD = {
     **dict.fromkeys(["higher_is_better", "maximize"], "higher"),
     "baseline_name": "the first table as the baseline",
     "threshold": "margin",
+    "fail_if": "rb.assert_not_worse(a, b, fail_if='worse')",
     **dict.fromkeys(
         "groupby group group_by segment category slices".split(),
         "rb.compare of the rows of one group at a time",

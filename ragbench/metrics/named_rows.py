@@ -32,7 +32,11 @@ class ExplainedFrame(pd.DataFrame):
             if name.startswith("_"):
                 raise
             columns = [str(column) for column in self.columns]
-            calls = dict(_OF_DECISIONS) if "decision" in columns else {}
+            calls = dict.fromkeys(["print", "show", "summary"], "print(table)")
+            if "rank" in columns:
+                calls |= dict.fromkeys(["winner", "best"], "table.iloc[0]")
+            if "decision" in columns:
+                calls |= _OF_DECISIONS
             if "measure" in columns:
                 for measure in pd.DataFrame(self)["measure"].unique():
                     if str(measure).casefold().startswith(name.casefold()):
