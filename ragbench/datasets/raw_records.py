@@ -35,11 +35,15 @@ Flaws = defaultdict[str, list[str]]
 def testset_record(folder: Path) -> dict[str, Any]:
     """Return the content of testset.json: name, when, for whom and how a set was generated; {}
     without such a file.
+
+    Raises:
+        DataError: the file cannot be read, or is not an object of JSON.
     """
     path = folder / "testset.json"
     if not path.is_file():
         return {}
-    record = read_json(path, advice := "correct it or take it away")
+    advice = "correct it or take it away"
+    record = read_json(path, advice)
     if not isinstance(record, dict):
         raise DataError(f"{path} is {shown(record)}; expected an object {{...}}; {advice}")
     return record

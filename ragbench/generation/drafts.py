@@ -545,7 +545,7 @@ def save_drafts(
     force: bool = False,
 ) -> Path:
     """Write a test set (from `as_dataset`) as a BEIR folder, with drafts.jsonl and testset.json in
-    it.
+    it, and return the path of the folder.
 
     drafts.jsonl holds every draft with its state and reason, testset.json the metadata of the set
     (`about`, by default from `identity`), the `parameters` and the counts. See

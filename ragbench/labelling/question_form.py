@@ -58,6 +58,13 @@ class QuestionWidget(anywidget.AnyWidget):
     n_documents = traitlets.Int().tag(sync=True)
 
     def __init__(self, path: str | Path, corpus: str | Path = "pydoc") -> None:
+        """Open the test set at `path`, or begin a new one, a .jsonl file. Its questions are about its own
+        documents; if it has none, about the documents of `corpus`.
+
+        Raises:
+            ConfigError: a new test set has another ending, or cannot be written.
+            DataError: the test set or the corpus cannot be read.
+        """
         self._path = Path(path)
         self._corpus = corpus
         self._cases: dict[str, Case] = {}

@@ -75,8 +75,9 @@ def prices() -> dict[str, Price]:
 def price_of(name: str) -> Price | None:
     """Return the price of a model named "provider:model"; None if it is unknown.
 
-    A bare model name, as other systems report it, has the price of the one provider whose model is
-    called so.
+    A name that the table lacks has the price of the name without its date or "latest". A local model costs
+    nothing, unless its name ends in "cloud". A bare model name, as other systems report it, has the
+    price of the one provider whose model is called so; None if several providers have one.
 
     >>> price_of("anthropic:claude-haiku-4-5-20251001")
     Price(input=1.0, output=5.0, above=inf, input_above=0.0, output_above=0.0, search=0.0)
@@ -86,13 +87,18 @@ def price_of(name: str) -> Price | None:
     True
     """
     table = prices()
-    for candidate in (name, _DATE.sub("", name)):
+    name_without_date = _DATE.sub("", name)
+    for candidate in (name, name_without_date):
         if candidate in table:
             return table[candidate]
     if name.partition(":")[0] in _LOCAL and not name.endswith("cloud"):
         return Price(0.0, 0.0)
-    bare = [model for model in table if model.partition(":")[2] in (name, _DATE.sub("", name))]
-    return table[bare[0]] if len(bare) == 1 else None
+    same_models = []
+    for model in table:
+        _, _, bare_name = model.partition(":")
+        if bare_name in (name, name_without_date):
+            same_models.append(model)
+    return table[same_models[0]] if len(same_models) == 1 else None
 
 
 def cost_of(completion: Completion) -> float | None:

@@ -296,6 +296,11 @@ class OwnModel:
         self._name = name
 
     def embed(self, texts: list[str], role: str) -> Floats:
+        """Return the vectors of texts by the user's function for a role, (texts, components).
+
+        Raises:
+            ModelError: the function returned something else.
+        """
         try:
             vectors = np.asarray(self._functions[role](texts), dtype=np.float64)
         except (TypeError, ValueError) as exc:

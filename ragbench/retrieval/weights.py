@@ -138,22 +138,22 @@ class Weights:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Load without the libraries' bars and reports; settings from before are restored."""
+    """Load a model within this block without the libraries' progress bars, warnings and logs; their
+    settings are restored at its end.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         # only half of it is typed
         transformers_logging: Any = importlib.import_module("transformers.utils.logging")
-        disabled, bars = (
-            logging.root.manager.disable,
-            transformers_logging.is_progress_bar_enabled(),
-        )
+        level_before = logging.root.manager.disable
+        had_bars = transformers_logging.is_progress_bar_enabled()
         logging.disable(logging.WARNING)
         transformers_logging.disable_progress_bar()
         try:
             yield
         finally:
-            logging.disable(disabled)
-            if bars:
+            logging.disable(level_before)
+            if had_bars:
                 transformers_logging.enable_progress_bar()
 
 
