@@ -166,6 +166,11 @@ def compare(
     foreign = "tables of other tools; rb.Measure declares bounds and directions of yours"
     if contender is None and hasattr(baseline, "leaderboard"):  # results of a sweep
         _refuse_options(foreign_options, foreign)
+        changed_alpha = None if alpha == 0.05 else alpha
+        _refuse_options(
+            {"alpha": changed_alpha, "questions": questions},
+            "results and tidy scores one by one, as in rb.compare(*results, ...)",
+        )
         return baseline.compare(measures=measures or (), margin=margin, not_possible=not_possible)
     sources, names = _sources(baseline, contender, others)
     options = {"measures": measures, "alpha": alpha, "margin": margin}

@@ -161,5 +161,7 @@ def test_results_in_memory_refuse_options_for_other_tools(tmp_path: Path) -> Non
     results = rb.load_results(SWEEP)
     with pytest.raises(rb.RagbenchError, match="labels: only for tables of other tools"):
         rb.compare(results, labels=tmp_path / "labels.csv")
+    with pytest.raises(rb.RagbenchError, match=r"alpha: only for .*rb\.compare\(\*results"):
+        rb.compare(results, alpha=0.01)
     with pytest.raises(rb.RagbenchError, match="lower: only for tables of other tools"):
         rb.compare(results[0], results[1], lower="nDCG@10")
