@@ -437,17 +437,6 @@ def _of_documents(
         return _difference(results, measure, _grades_of_frame(results, labels))
     if dataset is None:
         raise ConfigError(f"{measure} by a sheet of documents takes the dataset; pass dataset=")
-    return _difference(results, measure, _grades_of_sheet(results, labels, measure, dataset))
-
-
-def _grades_of_sheet(
-    results: Sequence[Result], labels: pd.DataFrame, measure: str, dataset: Dataset
-) -> Qrels:
-    """Return the grades of the questions all of whose open documents have a label in a sheet, in the
-    order of the draw; the labels of `dataset` are among the grades.
-
-    Open are the documents without a label in `dataset` among the first k of any result.
-    """
     open_documents = unjudged(dataset, [result.run for result in results], measure)
     table = _table(labels, "document")
     codes = table["configuration"]  # a sheet has the code of the document in this column
@@ -457,7 +446,20 @@ def _grades_of_sheet(
             doc_id_of[source_code(doc_id)] = doc_id
     is_known = codes.isin(doc_id_of) & table["query_id"].isin(open_documents)
     _check_known(is_known, labels, results)
-    mean_labels = table.groupby(["query_id", codes.map(doc_id_of)])["human"].mean()
+    table = table.assign(doc_id=codes.map(doc_id_of))
+    return _difference(results, measure, _grades_of_sheet(table, dataset, open_documents))
+
+
+def _grades_of_sheet(
+    table: pd.DataFrame, dataset: Dataset, open_documents: Mapping[str, Sequence[str]]
+) -> Qrels:
+    """Return the grades of the questions all of whose open documents have a label in a sheet, in the
+    order of the draw; the labels of `dataset` are among the grades.
+
+    `table` has the labels of the sheet, as of `_table`, and a column `doc_id`; `open_documents` are
+    query_id -> the documents among the first k of any result that have no label in `dataset`.
+    """
+    mean_labels = table.groupby(["query_id", "doc_id"])["human"].mean()
     grades = with_labels(dataset, mean_labels.items())
     complete = []
     for query_id, doc_ids in open_documents.items():
