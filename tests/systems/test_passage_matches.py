@@ -50,6 +50,8 @@ def place(passage: Passage) -> tuple[str, str]:
         (Passage("rail#3", "text of its own"), "rail", "by id"),
         (Passage("rail~2", ""), "rail", "by id"),
         (Passage("9", "", doc_id="mill"), "mill", "by id"),
+        (Passage("rail", "", doc_id="mill"), "mill", "by id"),
+        (Passage("rail", "", sources=("mill",)), "rail", "by id"),
         (Passage("elsewhere", "judged, and not in the corpus"), "elsewhere", "by id"),
         (Passage("9", "planned in 1879 by a council of nine engineers."), "rail", "exact"),
         (Passage("9", "opened in 1881 and carried coal. It was rebuilt"), "rail", "white space"),
