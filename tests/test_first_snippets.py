@@ -858,6 +858,8 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
         "did you mean 'difference'?",
     ),
     "a recommendation": (lambda: concluded().recommendation, "did you mean 'next_step'?"),
+    "a retriever to load": (lambda: rb.load_retriever, "did you mean 'make_retriever'?"),  # type: ignore[attr-defined]
+    "results to open": (lambda: rb.open_results, "did you mean 'load_results'?"),  # type: ignore[attr-defined]
     "the average of a result": (lambda: retrieved().aggregate(), "use result.mean()"),
     "the table of a conclusion": (
         lambda: concluded().table,
