@@ -253,6 +253,10 @@ NEIGHBOURS = (
 )
 
 
+FOUND = {30: 0.14, 50: 0.32, 100: 0.69, 300: 0.89}
+"""Questions -> how often the safe tier finds a gain, as the guide states it."""
+
+
 def check_tiers(sizes: tuple[int, ...], experiments: int) -> None:
     """The table in notebooks/guide/numbers.md: how often each tier calls "better" what is not, and
     what it finds.
@@ -283,7 +287,7 @@ def check_tiers(sizes: tuple[int, ...], experiments: int) -> None:
                     n,
                     kind,
                 )
-        assert power["safe"] <= power["t"] + 0.01, n
+        assert FOUND.get(n, 0) - 0.05 <= power["safe"] <= power["t"] + 0.01, n
 
 
 @pytest.mark.simulation
@@ -291,8 +295,8 @@ def test_level_and_power_of_both_tiers() -> None:
     check_tiers((10, 20, 30, 50, 100, 300), 2000)
 
 
-def test_level_and_power_of_both_tiers_at_ten() -> None:
-    check_tiers((10,), 200)
+def test_level_and_power_of_both_tiers_at_ten_and_at_fifty() -> None:
+    check_tiers((10, 50), 200)
 
 
 @pytest.mark.parametrize("kind", ["neighbours .5", "0/1 neighbours .5", "pages of 5"])
