@@ -194,14 +194,17 @@ class Suggesting(ABCMeta):
 def suggesting(
     as_frame: str = "", instead: str = "", /, **calls: str
 ) -> Callable[[type[Record]], type[Record]]:
-    """Return a decorator: objects of the class explain a missing attribute, and a call of the class or of
-    its methods that does not fit; so does the class for its attributes, if `Suggesting` is its metaclass.
+    """Return a class decorator that explains two mistakes: reading an attribute that objects of the class
+    lack, and calling the class or a method with arguments that do not fit.
+
+    If `Suggesting` is the metaclass, attributes that are read from the class itself are explained, too.
 
     Args:
         as_frame: the call that returns such an object as a DataFrame, on which methods of pandas
             work.
         instead: the call that makes such an object, if users do not call the class.
-        calls: an attribute that people expect, in any case -> the call to write instead.
+        calls: an attribute that people expect, in upper or lower case -> the call to write instead;
+            for dataclasses `to_dict` is in it.
 
     >>> @suggesting("result.to_frame()", "rb.evaluate(data, system)", plot="rb.write_report(result, 'report.html')")
     ... class Result:

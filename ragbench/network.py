@@ -239,7 +239,7 @@ def _stream_class(library: Any) -> Any:
         def __iter__(self) -> Iterator[bytes]:
             yield from map(self._decoded, self._inner)
             self._check_end()
-            _close_if_unread(self._inner)
+            _close_if_bytes_follow(self._inner)
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             async for piece in self._inner:
@@ -249,7 +249,7 @@ def _stream_class(library: Any) -> Any:
     return Stream
 
 
-def _close_if_unread(stream: Any) -> None:
+def _close_if_bytes_follow(stream: Any) -> None:
     """Close the connection of a response that was read to its end, if it delivered more bytes.
 
     httpcore itself notices bytes that come later, but not bytes that came together with the response.

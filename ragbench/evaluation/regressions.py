@@ -146,14 +146,18 @@ def check_comparable(
 
 
 def _left_out(baseline: Result, result: Result) -> dict[str, str]:
-    """Return "span:", "questions" and "overall", as far as the two measured them differently -> why
-    they are not compared.
+    """Return the parts that are not compared -> the reason; {} if everything is compared.
+
+    "span:" means all measures with this prefix (the chunks differ), "questions" the passed questions
+    (other thresholds or perspectives), "overall" the overall value (other weights, judge or
+    perspectives).
     """
     reasons = {}
     chunkings = {baseline.system.get("chunking"), result.system.get("chunking")} - {None}
     span_measures = []
     for row in result.rows:
-        if row.target is not None and row.measure.startswith("span:"):
+        has_target = row.target is not None
+        if has_target and row.measure.startswith("span:"):
             span_measures.append(row.measure)
     if len(chunkings) > 1 and span_measures:
         reasons["span:"] = (

@@ -237,7 +237,7 @@ class Results(Sequence[Result], metaclass=Suggesting):
         return compare_readable(
             scores,
             baseline,
-            {each.name: each.unreadable for each in self._results if any(map(is_judged, chosen))},
+            {each.name: each.unreadable for each in self._results if any(map(is_by_judge, chosen))},
             measures=chosen,
             margin=margin,
             n_dropped=len(dropped),
@@ -305,13 +305,15 @@ class Results(Sequence[Result], metaclass=Suggesting):
         return expected_gain(pd.DataFrame(gains, index=shared).T)
 
 
-def is_judged(measure: str) -> bool:
+def is_by_judge(measure: str) -> bool:
     """Return True if a judge's verdicts are the values of a measure."""
     return measure.startswith("llm_")
 
 
 def _names(measures: str | Sequence[str]) -> list[str]:
-    return [measures] * bool(measures) if isinstance(measures, str) else list(measures)
+    if not isinstance(measures, str):
+        return list(measures)
+    return [measures] if measures else []
 
 
 def _together(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -365,24 +367,28 @@ def _printed(board: pd.DataFrame, *, main: str, named: Sequence[str]) -> pd.Data
 def _standing(result: Result, deciding: DecidingQuestions, named: Sequence[str]) -> dict[str, Any]:
     """Return the means of one configuration with their intervals, and its costs; NaN =
     unscored, None = unknown.
+
+    `named` are the measures that the user asked for; their standard deviations are returned, too.
     """
     main = deciding.measure
-    measures = dict.fromkeys(
-        measure
-        for name in (*leaderboard_measures(), main, *named)
-        for measure in (name, name.replace("nDCG@", "Judged@"))
-    )
+    measures: dict[str, None] = {}  # each once, in this order
+    for name in (*leaderboard_measures(), main, *named):
+        measures[name] = None
+        fraction_of_judged_documents = name.replace("nDCG@", "Judged@")  # behind each nDCG
+        measures[fraction_of_judged_documents] = None
     scores = result.scores[result.scores["measure"].isin(measures)]
     scores = scores[scores["query_id"].isin(deciding.ids)]
     summary = {row.measure: row for row in means(scores)}
     if main not in summary:
-        only(result.scores, main)  # refuses it
+        only(result.scores, main)  # raises ConfigError if there is no such measure
     standing: dict[str, Any] = {}
     for name in filter(summary.get, measures):
-        _, mean, low, high, n_scored, _ = summary[name]
-        standing |= {name: mean, f"{name}_ci_low": low, f"{name}_ci_high": high}
-        standing[f"{name}_n"] = f"{n_scored}/{deciding.total}"
-        if is_judged(name) and name in result.judged_bounds:
+        found = summary[name]
+        standing[name] = found.mean
+        standing[f"{name}_ci_low"] = found.ci_low
+        standing[f"{name}_ci_high"] = found.ci_high
+        standing[f"{name}_n"] = f"{found.n_scored}/{deciding.total}"
+        if is_by_judge(name) and name in result.judged_bounds:
             lowest, highest = result.judged_bounds[name]
             standing |= {f"{name}_bound_low": lowest, f"{name}_bound_high": highest}
         if name in named:

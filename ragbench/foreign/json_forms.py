@@ -350,8 +350,8 @@ def _promptfoo_rows(value: Any) -> list[Record]:
 def _rows_of_promptfoo(value: Any) -> list[Scored]:
     """Read the output of promptfoo: a row per test, provider and prompt.
 
-    A row that failed with an error has score 0 in the file, and is missing here. The systems are the
-    providers, each with every prompt if there are several.
+    A row that failed with an error has score 0 in the file; here its scores are NaN, and its time and
+    cost stay. The systems are the providers, each with every prompt if there are several.
     """
     results = _promptfoo_rows(value)
     prompts = {id_of(row.get("promptIdx")) for row in results}

@@ -310,11 +310,16 @@ def _probe_values(
 
 
 def _backwards(criterion: Criterion) -> Criterion:
-    """Return a criterion whose levels are listed in the opposite order, levels without a value last."""
+    """Return a criterion whose levels are listed in the opposite order, levels without a value last.
+
+    The anchors follow the new order of the levels. If they were in it already they are reversed, so
+    that the judge reads another order in any case.
+    """
     order = [*reversed(criterion.values)]
     order += [name for name in criterion.levels if name not in order]
     anchors = {name: criterion.anchors[name] for name in order if name in criterion.anchors}
-    if list(anchors) == list(criterion.anchors):
+    order_is_unchanged = list(anchors) == list(criterion.anchors)
+    if order_is_unchanged:
         anchors = dict(reversed(anchors.items()))
     levels = {name: criterion.levels[name] for name in order}
     return replace(criterion, levels=levels, anchors=anchors)

@@ -204,7 +204,9 @@ class OpenAI(Server):
         return outcomes
 
     def _outcomes_in_file(self, file_id: str) -> Outcomes:
-        """Return the pairs (key, outcome) in a file of results."""
+        """Return the key and the outcome of each request in a file of results: its reply, or in words
+        why there is none.
+        """
         text = self.text("GET", f"/files/{file_id}/content", BATCH_TIMEOUT_S)
         outcomes: Outcomes = []
         for content in text.split("\n"):
@@ -213,10 +215,9 @@ class OpenAI(Server):
             line = self.in_form(BatchLine, content)
             error = line.error or {}
             response = line.response or {}
-            outcome: Reply | str | None = _OUTCOMES.get(str(error.get("code")))
-            if not outcome:
-                outcome = outcome_of(self._reply, response.get("body") or {"error": line.error})
-            outcomes.append((line.custom_id, outcome))
+            ending = _OUTCOMES.get(str(error.get("code")))
+            body = response.get("body") or {"error": line.error}
+            outcomes.append((line.custom_id, ending or outcome_of(self._reply, body)))
         return outcomes
 
     def _call(self, form: type[Form], method: str, path: str, **content: Any) -> Form:

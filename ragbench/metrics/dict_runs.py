@@ -38,10 +38,11 @@ class JudgedRanks(NamedTuple):
 
 
 def ranks_of_dicts(qrels: Any, run: Any) -> JudgedRanks | None:
-    """Return the ranks of the judged documents; None where the values need the checks of frames.
+    """Return the ranks of the judged documents; None for input that only the slower way by data frames
+    can check or score.
 
-    That is: anything but dicts of dicts with ASCII text as ids, whole numbers as grades and finite
-    numbers as scores; and judgements that look like scores.
+    That is anything but dicts of dicts with ASCII text as ids, whole numbers as grades and finite
+    numbers as scores, and judgements that look like scores.
 
     >>> qrels = {"q": {"a": 1, "b": 2, "c": 1}}
     >>> ranks = ranks_of_dicts(qrels, {"q": {"x": 3.0, "b": 2.0, "a": 1.0}})
@@ -60,12 +61,15 @@ def ranks_of_dicts(qrels: Any, run: Any) -> JudgedRanks | None:
     # all rows of the run whose query is judged, in the order of the judged queries
     sizes = _lengths(run, qrels)
     query = np.repeat(np.arange(len(qrels)), sizes)
-    if len(query) < len(scores) or list(run) != [name for name in qrels if name in run]:
+    has_other_queries = len(query) < len(scores)
+    is_in_other_order = list(run) != [name for name in qrels if name in run]
+    if has_other_queries or is_in_other_order:
+        # the scores are in the order of the run: read them in the order of the judged queries
         scores = _scores({name: run.get(name, {}) for name in qrels})
         assert scores is not None  # they were finite numbers above
     rank = _ranks(query, single_precision(scores), qrels, run)
-    rows = (map(qrels[name].get, run.get(name, ()), repeat(_UNJUDGED)) for name in qrels)
-    grade = np.fromiter(chain.from_iterable(rows), np.int64, len(query))
+    grades = (map(qrels[name].get, run.get(name, ()), repeat(_UNJUDGED)) for name in qrels)
+    grade = np.fromiter(chain.from_iterable(grades), np.int64, len(query))
     is_judged = np.flatnonzero(grade != _UNJUDGED)
     in_order = is_judged[np.lexsort((rank[is_judged], query[is_judged]))]
     return JudgedRanks(

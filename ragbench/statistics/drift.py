@@ -465,9 +465,10 @@ def _p_of_shift(effects: Floats, k: int, ends: Ints) -> Floats:
 
 
 def _noise(effects: Floats, n: Ints) -> tuple[Floats, Floats]:
-    """Estimate the correlation r of neighbouring nights, and the standard deviation of the steps, from
-    the first nights; both have a value for each number of nights in `n`.
+    """Estimate the correlation r of neighbouring nights, and the standard deviation of the steps
+    x_t - r x_(t-1), from the first nights; both have a value for each number of nights in `n`.
 
+    Before `_ENOUGH` nights, r is `_MAX_CORRELATION`.
     The estimate of r is too low by about (1 + 3 r) / n on average (Kendall 1954), with a standard
     error of sqrt((1 - r^2) / n); more than the bias is added, because too low an r is a false
     alarm, and too high an r a later one.
@@ -481,12 +482,15 @@ def _noise(effects: Floats, n: Ints) -> tuple[Floats, Floats]:
     total = np.maximum(squares[n] - n * mean**2, 0)
     lagged = products[n - 1] - mean * (2 * sums[n] - first - last - (n - 1) * mean)
     r = np.clip(lagged / np.where(total > 0, total, 1), 0, 1)
-    r += (1 + 8 * r) / n + r * np.sqrt((1 - r * r) / n)
+    bias_and_more = (1 + 8 * r) / n
+    standard_error = r * np.sqrt((1 - r * r) / n)
+    r += bias_and_more + standard_error
     r = np.where(n >= _ENOUGH, np.minimum(r, _MAX_CORRELATION), _MAX_CORRELATION)
     first_off = first - mean
     last_off = last - mean
-    steps = total - first_off**2 - 2 * r * lagged + r * r * (total - last_off**2)
-    variance = (steps - (first_off - r * last_off) ** 2 / (n - 1)) / (n - 3)
+    squared_steps = total - first_off**2 - 2 * r * lagged + r * r * (total - last_off**2)
+    sum_of_steps = r * last_off - first_off
+    variance = (squared_steps - sum_of_steps**2 / (n - 1)) / (n - 3)
     return r, np.sqrt(np.maximum(variance, 0))
 
 

@@ -341,8 +341,11 @@ class _Looks(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _looks(size: int, alpha: float) -> _Looks:
-    """Return the looks at draws from `size` questions, by numerical integration (Armitage, McPherson
-    & Rowe 1969): the score is a Brownian motion in the time of the information.
+    """Return the looks of a sequential test at labels drawn from `size` questions.
+
+    Over all looks a false decision has probability `alpha`, which is spent as the information grows.
+    The limits are found by numerical integration (Armitage, McPherson & Rowe 1969): the score is a
+    Brownian motion in the time of the information.
     """
     count = FIRST
     counts_of_looks = [count]
@@ -353,12 +356,12 @@ def _looks(size: int, alpha: float) -> _Looks:
         counts_of_looks.append(count)
     counts = np.array(counts_of_looks)
     information = counts * size / (size - counts)
-    levels = np.diff(alpha * information / (information + _HALF_SPENT), prepend=0.0)
+    alpha_of_looks = np.diff(alpha * information / (information + _HALF_SPENT), prepend=0.0)
     steps = np.sqrt(np.diff(information, prepend=0.0))
     scores = np.zeros(1)  # that no look has decided ...
     mass = np.ones(1)  # ... and their probabilities
     limits: list[float] = []
-    for root, step, level in zip(np.sqrt(information), steps, levels, strict=True):
+    for root, step, level in zip(np.sqrt(information), steps, alpha_of_looks, strict=True):
 
         def excess(z: float) -> float:
             """Compute how far the probability of a score beyond z exceeds the level of the look."""

@@ -76,6 +76,11 @@ def choose_the_best(
 def _choices(
     scores: Floats, n_arms: int, n_questions: int, draws: int, rng: np.random.Generator
 ) -> Iterator[tuple[float, float, float]]:
+    """Yield the promised, the shrunken and the real gain of random draws: the gain of the best arm over
+    the first one on `n_questions`, its `expected_gain`, and its gain on all other questions.
+
+    Draws in which no arm gains are left out.
+    """
     for _ in range(draws):
         arms = rng.choice(scores.shape[1], n_arms, replace=False)
         order = rng.permutation(len(scores))
@@ -83,7 +88,8 @@ def _choices(
         chosen_by, others = gains[order[:n_questions]], gains[order[n_questions:]]
         best = expected_gain(pd.DataFrame(chosen_by.T))
         if best.observed > 0:
-            yield best.observed, best.expected, float(others[:, int(best.name)].mean())
+            place_of_best = int(best.name)
+            yield best.observed, best.expected, float(others[:, place_of_best].mean())
 
 
 def promises(choices: pd.DataFrame) -> pd.DataFrame:

@@ -39,7 +39,7 @@ from ragbench.sweep.processes import Executor, LocalExecutor, default_jobs
 from ragbench.sweep.progress_display import Progress
 from ragbench.sweep.runs import RunOutcomes, run_all
 from ragbench.sweep.sweep_folder import COMPARISON, SweepFolder, tables_of
-from ragbench.testsets.snapshot import VARIABLE, changed_since, take_snapshot
+from ragbench.testsets.snapshot import SNAPSHOT_VARIABLE, changed_since, take_snapshot
 from ragbench.text import escape_formula
 
 if TYPE_CHECKING:
@@ -346,7 +346,8 @@ class _Session:
         return [f"compared too, though not in this grid: {names}"]
 
     def jobs(self, names: Sequence[str], force: bool, allow_failed: bool) -> dict[str, Job]:
-        """Return the job of each configuration to run.
+        """Return the job of each configuration to run; its environment names the snapshot of the input
+        files. With `force`, the journals of earlier runs are removed.
 
         Raises:
             ConfigError, ModelError: a model of a configuration is not available.
@@ -373,7 +374,7 @@ class _Session:
                 stamp=stamp,
                 allow_failed=allow_failed,
             )
-            variables = {**job.environment, VARIABLE: str(self.snapshot)}
+            variables = {**job.environment, SNAPSHOT_VARIABLE: str(self.snapshot)}
             jobs[name] = replace(job, environment=variables)
         return jobs
 

@@ -25,7 +25,7 @@ from ragbench.sweep.job import Job
 from ragbench.sweep.notebooks import in_place, note_on_top, notebook_text, without_machine
 from ragbench.sweep.sweep_folder import tables_of
 from ragbench.systems.named_systems import RECORDED, system_digest
-from ragbench.testsets.snapshot import VARIABLE
+from ragbench.testsets.snapshot import SNAPSHOT_VARIABLE
 
 
 class _UnusableError(SweepError):
@@ -166,7 +166,7 @@ def _stamp(job: Job) -> None:
 
 def _check_system(job: Job) -> None:
     """Refuse a run whose system has been edited since the sweep began; `verify` replaces systems."""
-    if VARIABLE not in job.environment:
+    if SNAPSHOT_VARIABLE not in job.environment:
         return
     system = str(job.parameters.get("system") or "")
     expected = (job.source or {}).get("system_sha256")

@@ -25,7 +25,7 @@ not.
 """
 
 
-def confirm(path: Path, table: Mapping[str, Any]) -> None:
+def ask_consent(path: Path, table: Mapping[str, Any]) -> None:
     """Ask for consent to the command and the variables of a system's table, unless it was given
     before.
 

@@ -295,8 +295,8 @@ def _has_context_field(table: Mapping[str, Any]) -> bool:
 
 
 def _number(value: Any) -> Any:
-    """Return a score of any numeric type as a float, NaN for a missing value and None for no value.
-    Anything else is returned as it is: pydantic's error names it.
+    """Return a score of any numeric type as a float: NaN for NaN, NA and NaT, None for None and blank
+    text. Anything else is returned as it is: pydantic's error names it.
     """
     if value is None or (isinstance(value, str) and not value.strip()):
         return None

@@ -30,15 +30,18 @@ _SHOWN_PROBLEMS = 5
 # A field of a request: "max_tokens", "token_type" and "author" hold no secret.
 _SECRET_FIELD = re.compile(f"{SECRET_WORDS}$")
 VARIABLE = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
-_VALUE = re.compile(r"\{\w+(:\w+)?\}")  # its value comes from elsewhere
+_PLACEHOLDER = re.compile(r"\{\w+(:\w+)?\}")  # its value comes from elsewhere
 
 
 def check_template(template: Any) -> Any:
-    """Raise for a part of a request with a secret in it."""
+    """Return a template of a request as it is; raise if a secret is written out in it: a text without a
+    placeholder in a field for secrets, or a text that looks like a credential.
+    """
     for key, text in _leaves(template):
-        name, literal = snake_case(key), _VALUE.sub("", text).strip()
-        is_written_out = literal and not _VALUE.search(text)
-        if (is_written_out and _SECRET_FIELD.search(name)) or _is_credential(literal):
+        literal = _PLACEHOLDER.sub("", text).strip()
+        is_written_out = literal and not _PLACEHOLDER.search(text)
+        is_secret_field = _SECRET_FIELD.search(snake_case(key))
+        if (is_written_out and is_secret_field) or _is_credential(literal):
             message = (
                 "holds a secret, which belongs in no file; write {env:MY_VARIABLE} in its "
                 "place, and set that variable"

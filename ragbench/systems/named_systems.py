@@ -17,7 +17,7 @@ from ragbench.generation import check_llm
 from ragbench.llms import check_servers, listens
 from ragbench.metrics.trec import SUFFIXES
 from ragbench.retrieval.retrievers import RETRIEVERS, check_retriever, is_retriever_class
-from ragbench.systems.consent import confirm
+from ragbench.systems.consent import ask_consent
 from ragbench.systems.credentials import OptionsError, one_line, problems_of
 from ragbench.systems.function import FunctionSystem, to_callable
 from ragbench.systems.http_system import HttpSystem
@@ -223,8 +223,14 @@ def _resolve(spec: str, folder: str | Path) -> Callable[[Dataset], System]:
 
 
 def _from_file(path: Path) -> Callable[[Dataset], System]:
+    """Return a function that makes the system of a TOML file for a dataset, after the user's consent to
+    its command and variables.
+
+    Raises:
+        ConfigError: the consent is refused, or an option does not fit; its line is named.
+    """
     kind, table = read_table(path)
-    confirm(path, table)
+    ask_consent(path, table)
     makers = {"http": HttpSystem, "mcp": McpSystem, "pipeline": pipeline_options()}
     try:
         system: Any = makers[kind](**{"name": path.stem, **table})
@@ -239,7 +245,7 @@ def _from_file(path: Path) -> Callable[[Dataset], System]:
     check_llm(table.get("llm") or table.get("sampling") or "extractive")
 
     def load(dataset: Dataset) -> System:
-        if isinstance(system, BaseModel):
+        if kind == "pipeline":
             return Pipeline(dataset, **system.model_dump())
         check_servers(table.get("sampling") or "")
         return system  # type: ignore[no-any-return]

@@ -256,7 +256,7 @@ def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
     requests for samples are answered by the `sampling` of the file, or else by `evaluation_llm`.
     Skips where the package mcp is missing, or the model or the server cannot be reached.
     """
-    from ragbench.systems.consent import confirm
+    from ragbench.systems.consent import ask_consent
 
     users = [item for item in request.session.items if request.fixturename in _fixtures_of(item)]
     specs = {str(_chosen(request.config, item)["system"]) for item in users}
@@ -272,7 +272,7 @@ def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
             f"the system is {spec!r}; mcp_sampling_client expects a .toml file with [mcp]"
         )
     _skip_without(spec)
-    confirm(expanded(spec), table)
+    ask_consent(expanded(spec), table)
     if "sampling" not in table:
         table = {**table, "sampling": request.getfixturevalue("evaluation_llm").llm}
     try:

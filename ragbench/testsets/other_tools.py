@@ -425,7 +425,10 @@ def add_cases(
     The names of their fields are listed in `fields`. Expected texts become evidence where a document
     of `corpus` (None: of the content) holds them. A question that is asked several times without an
     id gets a number for each; rows with one id and one question are one case with the documents of
-    all.
+    all. Records that are no test set are one problem, and add no entry.
+
+    Raises:
+        DataError: the records are a known file of another kind.
     """
     records = list(records)
     own = fields_of(CaseLine)
@@ -433,7 +436,7 @@ def add_cases(
         labels_of(record.value, own) if isinstance(record.value, dict) else None
         for record in records
     ]
-    if _is_no_test_set(content, records, labels_of_records, source):
+    if _refused_as_no_test_set(content, records, labels_of_records, source):
         return
     documents = content.documents if corpus is None else corpus
     texts = Texts(documents)
@@ -475,7 +478,7 @@ def add_cases(
     warn_all(source, flaws)
 
 
-def _is_no_test_set(
+def _refused_as_no_test_set(
     content: Content, records: Sequence[Record], labels: Sequence[Labels | None], source: str
 ) -> bool:
     """Return True, and add one problem to `content`, if no record has a question and some field is

@@ -15,7 +15,7 @@ from pathlib import Path
 from ragbench.errors import DataError
 from ragbench.types import Dataset, DatasetSource
 
-VARIABLE = "RAGBENCH_SNAPSHOT"
+SNAPSHOT_VARIABLE = "RAGBENCH_SNAPSHOT"
 """The environment variable that names the folder of the copies, in the processes of a sweep."""
 
 _DATASET = "dataset.json"
@@ -38,7 +38,7 @@ def as_at_start(path: Path) -> Path:
     """Return the copy of a file in a run of a sweep; the file itself outside of one, or without a
     copy.
     """
-    folder = os.environ.get(VARIABLE)
+    folder = os.environ.get(SNAPSHOT_VARIABLE)
     if not folder:
         return path
     copy = _copy_in(Path(folder), path)
@@ -61,8 +61,8 @@ def check_unchanged(data: Dataset) -> None:
     Raises:
         DataError: the documents (or other files that were not copied) have changed.
     """
-    path = Path(os.environ.get(VARIABLE, ""), _DATASET)
-    if VARIABLE not in os.environ or not path.is_file() or data.source is None:
+    path = Path(os.environ.get(SNAPSHOT_VARIABLE, ""), _DATASET)
+    if SNAPSHOT_VARIABLE not in os.environ or not path.is_file() or data.source is None:
         return
     record = json.loads(path.read_text(encoding="utf-8"))
     if record["source"] == asdict(data.source) and record["fingerprint"] != data.fingerprint:

@@ -102,7 +102,7 @@ def test_copies_are_read_in_place_of_files_and_only_of_these(
     (folder / "tests.yaml").unlink()
     assert snapshot.changed_since(copies, files) == ["answers.jsonl", "tests.yaml"]
     assert system_digest("answers.jsonl", folder) != digest
-    monkeypatch.setenv(snapshot.VARIABLE, str(copies))
+    monkeypatch.setenv(snapshot.SNAPSHOT_VARIABLE, str(copies))
     assert system_digest("answers.jsonl", folder) == digest
     assert RecordedSystem(answers).answer("q1", "?").text == "They do."
     assert snapshot.as_at_start(folder / "other.yaml") == folder / "other.yaml"
