@@ -27,7 +27,7 @@ import warnings
 from collections.abc import Collection, Iterable
 from enum import StrEnum
 from importlib import import_module
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 __all__ = [
@@ -129,6 +129,26 @@ class DataWarning(UserWarning):
 
 class JudgeWarning(UserWarning):
     """A judge whose verdicts deserve less trust, such as a model that judges its own answers."""
+
+
+_NOT_THE_USERS = ("ragbench", "concurrent", "contextlib", "functools", "threading")
+
+
+def warn_user(message: str | Warning, category: type[Warning] = DataWarning) -> None:
+    """Issue a warning. The line that Python names for it is the user's: the nearest caller outside of
+    ragbench and of the standard library's wrappers.
+    """
+    level = 2  # the caller of this function
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _package_of(frame) in _NOT_THE_USERS:
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _package_of(frame: FrameType) -> str:
+    """Return the first part of the name of the module whose code a frame runs."""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def _format_warning(

@@ -4,7 +4,6 @@ The languages are listed in languages.toml.
 """
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any
 import regex
 
 from ragbench import folding
-from ragbench.errors import ConfigError, DataWarning, unknown
+from ragbench.errors import ConfigError, unknown, warn_user
 from ragbench.files import bundled
 from ragbench.folding import folded
 from ragbench.types import Chunk, grouped
@@ -260,11 +259,9 @@ def _detector() -> Any:
     try:
         detector = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     except OSError as exc:
-        warnings.warn(
+        warn_user(
             f"no language was detected, as no temporary file can be written ({exc.strerror}); make "
-            "room, or name the language",
-            DataWarning,
-            stacklevel=3,
+            "room, or name the language"
         )
         return None
     detector.set_languages([*LANGUAGES, *_OTHERS])
@@ -299,11 +296,9 @@ def language_of(
         language = max(votes, key=lambda language: votes[language])
     if not _is_clear(votes):
         others = ", ".join(f"{each.code} {n}" for each, n in votes.most_common(4))
-        warnings.warn(
+        warn_user(
             f"the language of the documents is {language.code}, by a small margin (texts in "
-            f"{others}); name it as `language` if it is another one",
-            DataWarning,
-            stacklevel=3,
+            f"{others}); name it as `language` if it is another one"
         )
     return language
 

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+import ragbench as rb
 from ragbench import errors
 
 
@@ -101,3 +102,10 @@ def test_hidden_signs_are_shown_as_signs_and_texts_of_all_languages_stay() -> No
     ):
         assert errors.visible(text) == text
     assert errors.visible(1.5) == 1.5
+
+
+def test_a_warning_names_the_line_of_the_user() -> None:
+    judged, run = {"q1": {"d1": 1}}, {"q2": {"d1": 1.0}}
+    with pytest.warns(errors.DataWarning, match="no query of the run is judged") as caught:
+        rb.score_run(judged, run)
+    assert caught[0].filename == __file__

@@ -3,7 +3,6 @@
 import json
 import mimetypes
 import os
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,7 +14,7 @@ from ragbench.datasets.documents import EXTRA, text_of_docx, text_of_pdf
 from ragbench.datasets.html import text_of_html
 from ragbench.datasets.jsonl import shown
 from ragbench.datasets.raw_records import case
-from ragbench.errors import DataError, DataWarning, MissingExtraError
+from ragbench.errors import DataError, DataWarning, MissingExtraError, warn_user
 from ragbench.files import expanded, write_durably
 from ragbench.hints import explaining_calls
 from ragbench.store import cache_folder, digest
@@ -168,7 +167,7 @@ def _texts(folder: Path) -> dict[str, Document]:
             f"{folder}: {unread.total()} of {unread.total() + len(corpus)} files were not read, and "
             f"nothing in them is found: {reason}"
         )
-        warnings.warn(UnreadWarning(text, folder, reason), stacklevel=3)
+        warn_user(UnreadWarning(text, folder, reason))
     return corpus
 
 

@@ -6,7 +6,6 @@ count.
 """
 
 import re
-import warnings
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from itertools import pairwise
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.datasets.jsonl import shown
-from ragbench.errors import DataError, DataWarning
+from ragbench.errors import DataError, warn_user
 from ragbench.files import read_json
 from ragbench.types import (
     Case,
@@ -210,7 +209,7 @@ def warn(source: str, flaw: str, ids: Collection[str]) -> None:
     """Issue one DataWarning with the number of ids and the first three; no ids, no warning."""
     if ids:
         first = ", ".join(shown(query_id, 40) for query_id in list(ids)[:3])
-        warnings.warn(f"{source}: {len(ids)} {flaw} (first: {first})", DataWarning, stacklevel=2)
+        warn_user(f"{source}: {len(ids)} {flaw} (first: {first})")
 
 
 def warn_all(source: str, flaws: Mapping[str, Collection[str]]) -> None:

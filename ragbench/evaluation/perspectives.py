@@ -2,13 +2,12 @@
 
 import math
 import re
-import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from ragbench.errors import DataError, DataWarning, plural
+from ragbench.errors import DataError, plural, warn_user
 from ragbench.evaluation.output import SystemOutput
 from ragbench.evaluation.prepared import EvaluationPlan
 from ragbench.evaluation.records import (
@@ -377,7 +376,7 @@ def _judge(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
             problem = _without_verdict(criterion, judgements)
             problems.append(problem)
             if problem:
-                warnings.warn(problem, DataWarning, stacklevel=2)
+                warn_user(problem)
     warning = "; ".join(filter(None, problems))
     return Measurement(score_judgements(judgements), warning=warning, reason=warning)
 
@@ -417,7 +416,7 @@ def _own(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
         if scores["value"].isna().all():
             reasons.append(_without_value(measure, output))
     for reason in reasons:
-        warnings.warn(reason, DataWarning, stacklevel=2)
+        warn_user(reason)
     problems = "; ".join(reasons)
     scores = pd.concat(frames, ignore_index=True) if frames else score_frame(())
     return Measurement(scores, warning=problems, reason=problems)

@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any
 
 from ragbench import store
-from ragbench.errors import DataError, DataWarning, FailureKind, ModelError
+from ragbench.errors import DataError, DataWarning, FailureKind, ModelError, warn_user
 from ragbench.evaluation.checksums import JOURNAL
 from ragbench.evaluation.output import SystemOutput
 from ragbench.evaluation.parameters import OF_PIPELINE, check_asks_nothing_of_answers, configuration
@@ -252,11 +252,9 @@ def _without_own_documents(output: SystemOutput) -> SystemOutput:
         }
     if not found:
         return output
-    warnings.warn(
+    warn_user(
         f"{output.dataset.name}: {len(found)} of {len(output.dataset.cases)} questions are documents "
-        f"of the corpus themselves and are left out of their own ranking (first: {min(found)!r})",
-        DataWarning,
-        stacklevel=2,
+        f"of the corpus themselves and are left out of their own ranking (first: {min(found)!r})"
     )
     return replace(output, documents=documents, ranking=ranking)
 
@@ -308,12 +306,10 @@ def _answers(dataset: Dataset, system: System, concurrency: int, timed: int) -> 
         about["unread"] = unread
     if matched.is_foreign:
         about["is_foreign"] = True
-        warnings.warn(
+        warn_user(
             f"{system.name}: none of its passages is in a document of the test set, by id or by text, "
             "so its ranking is not measured; give the documents that it searches (corpus=, "
-            "--docs), or their ids as doc_id",
-            DataWarning,
-            stacklevel=2,
+            "--docs), or their ids as doc_id"
         )
     answers = matched.answers
     timed_answers = answers
@@ -360,13 +356,11 @@ def _warn_of_file_names(name: str, counts: Mapping[str, int]) -> None:
     if not counts[BY_PATH] and not counts[BY_FILE_NAME]:
         return
     by_text = sum(counts[how] for how in ("exact", "white space", "fuzzy"))
-    warnings.warn(
+    warn_user(
         f"{name}: its passages were matched to documents {counts[BY_ID]} by id, {counts[BY_PATH]} "
         f"by path, {counts[BY_FILE_NAME]} by file name, {by_text} by text; "
         f"{counts['not attributable']} were not matched; if a file of that name is another "
-        "document, give the documents' ids as doc_id",
-        DataWarning,
-        stacklevel=4,
+        "document, give the documents' ids as doc_id"
     )
 
 
@@ -525,11 +519,9 @@ def _check_recorded(dataset: Dataset, system: RecordedSystem) -> None:
             f"{next(iter(dataset.queries))!r}"
         )
     first = ", ".join(map(repr, unknown_ids[:3]))
-    warnings.warn(
+    warn_user(
         f"{system.name}: {len(unknown_ids)} answers do not belong to a question of {dataset.name!r} "
-        f"and are left out (first: {first})",
-        DataWarning,
-        stacklevel=3,
+        f"and are left out (first: {first})"
     )
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ragbench.errors import ConfigError, DataWarning
+from ragbench.errors import ConfigError, warn_user
 from ragbench.evaluation.output import SystemOutput, Variation
 from ragbench.evaluation.spec import EvaluationSpec
 from ragbench.generation import context_chunks
@@ -75,11 +74,9 @@ def answer_variations(
             answers = _ask_changed(system, dataset, cases, name, spec)
             variations[name] = Variation(cases, answers, [])
     if unused := [name for name, variation in variations.items() if not variation.cases]:
-        warnings.warn(
+        warn_user(
             f"{', '.join(unused)}: applies to no question; a swap, for example, needs gold facts that "
-            "are numbers or names",
-            DataWarning,
-            stacklevel=2,
+            "are numbers or names"
         )
     return variations
 

@@ -1,13 +1,12 @@
 """Answer each question from its best chunks, by a language model or the extractive baseline."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
 from ragbench import llms
 from ragbench.datasets.raw_records import warn
-from ragbench.errors import ConfigError, DataError, DataWarning, FailureKind, unknown, unknown_chunk
+from ragbench.errors import ConfigError, DataError, FailureKind, unknown, unknown_chunk, warn_user
 from ragbench.extension import FORM
 from ragbench.generation.citations import parse_citations
 from ragbench.generation.extractive import extract_answers
@@ -212,11 +211,9 @@ def generate_answers(
             answers.append(Answer(query_id, NO_ANSWER, outcome="no_results", cut=cut_ids))
     failed = [answer for answer in answers if answer.error is not None]
     if failed:
-        warnings.warn(
+        warn_user(
             f"{len(failed)} of {len(answers)} answers failed, the first for "
-            f"query {failed[0].query_id!r}: {failed[0].error}; run again to request only these",
-            DataWarning,
-            stacklevel=2,
+            f"query {failed[0].query_id!r}: {failed[0].error}; run again to request only these"
         )
     return answers
 

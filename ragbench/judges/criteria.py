@@ -1,13 +1,12 @@
 """`judge`: the judgement of single answers by criteria."""
 
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ragbench import llms
-from ragbench.errors import ConfigError, DataError, DataWarning, JudgeWarning, unknown
+from ragbench.errors import ConfigError, DataError, JudgeWarning, unknown, warn_user
 from ragbench.extension import object_name, returned_number
 from ragbench.judges.criterion import CRITERIA, Criterion, load_criteria
 from ragbench.judges.parser import (
@@ -247,11 +246,9 @@ def _warn_of_unscored(judgements: Sequence[Judgement]) -> None:
         unscored = [judgement for judgement in judgements if judgement.state == state]
         if unscored:
             first = unscored[0]
-            warnings.warn(
+            warn_user(
                 f"{len(unscored)} of {len(judgements)} judgements are unscored, {state}; the "
-                f"first, {first.criterion} of query {first.query_id!r}: {first.explanation}",
-                DataWarning,
-                stacklevel=4,
+                f"first, {first.criterion} of query {first.query_id!r}: {first.explanation}"
             )
 
 
@@ -740,10 +737,9 @@ def warn_of_same_model(answers: Sequence[Answer], llm: LLM) -> None:
     which is a frame further up, since its calls are checked.
     """
     if writer := writer_among(answers, llm.name):
-        warnings.warn(
+        warn_user(
             f"the judge {llm.name!r} is the model that wrote the answers "
             f"({writer!r}), and models prefer their own answers; use another "
             "judge, or pass allow_same_model=True to study this",
             JudgeWarning,
-            stacklevel=4,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from ragbench.errors import ConfigError, DataError, DataWarning, check_known
+from ragbench.errors import ConfigError, DataError, check_known, warn_user
 from ragbench.evaluation import Result, Results
 from ragbench.labelling.items import LabelItem, is_labelled, items_by_query, scale_of
 from ragbench.labelling.relevance import document_items, unjudged, with_labels
@@ -366,11 +365,9 @@ def _table(labels: Any, criterion: str) -> pd.DataFrame:
     is_drawn = table["picked"].str.fullmatch(r"(random|drawn \d+)?")
     if not is_drawn.all():
         first = table["picked"][~is_drawn].iloc[0]
-        warnings.warn(
+        warn_user(
             f"{(~is_drawn).sum()} of {len(table)} labels are of questions that were picked ({first!r}) "
-            "and not drawn at random; they are left out",
-            DataWarning,
-            stacklevel=5,
+            "and not drawn at random; they are left out"
         )
     table = table[is_drawn]
     table["number"] = table["picked"].str.extract(_DRAWN, expand=False).astype(float)

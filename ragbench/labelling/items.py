@@ -3,12 +3,11 @@
 import hashlib
 import json
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ragbench.errors import ConfigError, DataError, DataWarning, unknown
+from ragbench.errors import ConfigError, DataError, unknown, warn_user
 from ragbench.evaluation import Result
 from ragbench.hints import suggesting
 from ragbench.judges.criteria import materials_of
@@ -189,11 +188,9 @@ def _warn_of_other_data(results: Sequence[Result], dataset: Dataset) -> None:
         if result.dataset["fingerprint"] and not result.is_of(dataset):
             others.append(result.name)
     if others:
-        warnings.warn(
+        warn_user(
             f"{len(others)} of {len(results)} results, first {others[0]!r}, were made from other "
-            f"data than {dataset!r}; references and contexts may not be those of the answers",
-            DataWarning,
-            stacklevel=3,
+            f"data than {dataset!r}; references and contexts may not be those of the answers"
         )
 
 

@@ -1,11 +1,10 @@
 """Relevance of documents to questions: grades by a language model, and documents for people to label."""
 
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ragbench import llms
-from ragbench.errors import ConfigError, DataError, JudgeWarning
+from ragbench.errors import ConfigError, DataError, JudgeWarning, warn_user
 from ragbench.judges.criteria import MAX_ANSWER, Material, verdicts
 from ragbench.judges.criterion import BUILT_IN
 from ragbench.labelling.items import LabelItem, make_item
@@ -58,7 +57,7 @@ def judge_relevance(
     n_missing = values.count(None)
     if n_missing:
         message = f"{n_missing} of {len(values)} documents have no grade from the judge"
-        warnings.warn(message, JudgeWarning, stacklevel=2)
+        warn_user(message, JudgeWarning)
     return with_labels(dataset, zip(pairs, values, strict=True))
 
 

@@ -8,14 +8,13 @@ import csv
 import hashlib
 import io
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
-from ragbench.errors import ConfigError, DataError, DataWarning, unknown
+from ragbench.errors import ConfigError, DataError, unknown, warn_user
 from ragbench.files import write_durably
 from ragbench.labelling.items import LABELLED, LabelItem, has_scale, item_id_of, scale_of
 from ragbench.testsets.writer import exclusive
@@ -173,12 +172,10 @@ def load_labels(
             )
         if len(changed):
             first = changed.iloc[0]
-            warnings.warn(
+            warn_user(
                 f"{len(changed)} labels belong to texts that are no longer the answer, first "
                 f"{first['query_id']!r} of {first['configuration']!r}; they are left out. Label the "
-                "new answers",
-                DataWarning,
-                stacklevel=2,
+                "new answers"
             )
     columns = "configuration query_id criterion value annotator category picked note".split()
     labels = labels.astype({"value": float}).reindex(columns=columns, fill_value="")

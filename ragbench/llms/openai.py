@@ -2,13 +2,12 @@
 
 import json
 import time
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
-from ragbench.errors import DataWarning
+from ragbench.errors import warn_user
 from ragbench.llms.failures import Form, RequestError
 from ragbench.llms.http import (
     BATCH_TIMEOUT_S,
@@ -288,9 +287,7 @@ class OpenAI(Server):
 
 def warn_of_temperature(name: str) -> None:
     """Warn that a model does not take a temperature."""
-    warnings.warn(
+    warn_user(
         f"{name} takes no temperature: it runs at its own, and its replies vary from request to "
-        "request",
-        DataWarning,
-        stacklevel=2,
+        "request"
     )

@@ -10,12 +10,11 @@ import inspect
 import os
 import re
 import socket
-import warnings
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from ragbench.errors import ConfigError, DataWarning, FailureKind, ModelError, unknown
+from ragbench.errors import ConfigError, FailureKind, ModelError, unknown, warn_user
 from ragbench.extension import FORM, check_call, imported, is_import, object_name
 from ragbench.llms.anthropic import Claude
 from ragbench.llms.dry_run import active_dry_run
@@ -184,11 +183,9 @@ def parse(name: str) -> tuple[str, str]:
     if not model:
         raise ConfigError(f"{name!r} names no model; write {provider}:<model>")
     if provider == "anthropic" and model in _RETIRED and not _base_url("ANTHROPIC", ""):
-        warnings.warn(
+        warn_user(
             f"{model} is retired; {_RETIRED[model]} is asked instead. Name a current model to "
-            "choose another",
-            DataWarning,
-            stacklevel=3,
+            "choose another"
         )
         return provider, _RETIRED[model]
     return provider, model

@@ -5,12 +5,11 @@ stored before use.
 import datetime
 import math
 import threading
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ragbench.errors import ConfigError, FailureKind, ModelError
+from ragbench.errors import ConfigError, FailureKind, ModelError, warn_user
 from ragbench.hints import suggesting
 from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.environment import TIMEOUT_S, Settings, current_settings
@@ -185,11 +184,10 @@ class StoredLLM:
                 is_first = not self._store_is_broken
                 self._store_is_broken = f"{self.name}: {exc}"
                 if is_first:
-                    warnings.warn(
+                    warn_user(
                         "paid replies are used, but could not be stored, and no more are bought: "
                         f"{exc}",
                         RuntimeWarning,
-                        stacklevel=2,
                     )
         return self._completion(reply, cached=False)
 

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,7 +34,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragbench.array_types import Bools, Floats, Ints
-from ragbench.errors import ConfigError, DataError, DataWarning, unknown_chunk
+from ragbench.errors import ConfigError, DataError, unknown_chunk, warn_user
 from ragbench.hints import explaining_calls
 from ragbench.metrics.dict_runs import JudgedRanks, falling, ranks_of_dicts, single_precision
 from ragbench.metrics.tidy import TidyScores, tidy
@@ -642,12 +641,10 @@ def _warn_of_exchange(judged: pd.DataFrame, ranked: pd.DataFrame) -> None:
     fewer = n_graded.median() < n_documents.median()
     tied = bool((grades.nunique() < n_graded).any())
     if ranked["score"].isin(_GRADES).all() and (fewer or tied):
-        warnings.warn(
+        warn_user(
             "the first argument looks like a run (no two documents of a query have the same value) "
             "and the second like judgements (grades from 0 to 4); judgements come first: "
-            "score_run(qrels, run)",
-            DataWarning,
-            stacklevel=3,
+            "score_run(qrels, run)"
         )
 
 
@@ -659,21 +656,17 @@ def _warn_of_foreign_ids(
     """
     scored = ranked["query_id"].unique().tolist()
     if scored and set(query_ids).isdisjoint(scored):
-        warnings.warn(
+        warn_user(
             f"no query of the run is judged, so every measure is 0: the run has {len(scored)} "
             f"queries such as {scored[0]!r}, the qrels {len(query_ids)} such as {query_ids[0]!r}; "
-            "are both of the same dataset and split?",
-            DataWarning,
-            stacklevel=3,
+            "are both of the same dataset and split?"
         )
     documents = set(judged["doc_id"])
     foreign = set(ranked["doc_id"]) - documents
     if chunks := sorted(doc_id for doc_id in foreign if doc_id.rpartition("#")[0] in documents):
-        warnings.warn(
+        warn_user(
             f"the run has chunk ids such as {chunks[0]!r} where documents are judged, so every "
-            "measure is 0; turn it into a run of documents first: to_documents(run, chunks)",
-            DataWarning,
-            stacklevel=3,
+            "measure is 0; turn it into a run of documents first: to_documents(run, chunks)"
         )
 
 

@@ -3,13 +3,12 @@ is.
 """
 
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from ragbench.errors import DataWarning, RagbenchError
+from ragbench.errors import RagbenchError, warn_user
 from ragbench.evaluation import Result
 from ragbench.retrieval.chunkers import chunk
 from ragbench.types import Case, Chunk, Dataset, Passage
@@ -39,7 +38,7 @@ def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]
             "These documents differ from the evaluated ones: texts and evidence may be shifted."
         )
         text = f"{dataset!r} is not what {result.name!r} was measured on"
-        warnings.warn(text, DataWarning, stacklevel=3)
+        warn_user(text)
     elif dataset is None or not result.is_of(dataset):
         name = about["name"] or "questions"
         what = "is not at hand" if dataset is None else "has changed since the evaluation"

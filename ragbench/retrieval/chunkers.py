@@ -26,7 +26,6 @@ What holds for every chunk of every document:
 """
 
 import inspect
-import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, cast
@@ -35,7 +34,7 @@ import numpy as np
 
 from ragbench.array_types import FloatArray
 from ragbench.datasets import check_documents
-from ragbench.errors import ConfigError, DataWarning, unknown
+from ragbench.errors import ConfigError, unknown, warn_user
 from ragbench.extension import FORM, imported, is_import, object_name
 from ragbench.hints import explaining_calls
 from ragbench.language import detect_language
@@ -157,12 +156,10 @@ def _warn_of_short_documents(n_short: int, n_documents: int, size: int, name: st
     """Warn if nearly all documents that have text fit into one chunk each."""
     if n_documents < _SHORT_LEAST_DOCUMENTS or n_short <= _SHORT_SHARE * n_documents:
         return
-    warnings.warn(
+    warn_user(
         f"{n_short:,} of {n_documents:,} documents ({n_short / n_documents:.0%}) "
         f"of {name!r} fit into one chunk of {size} tokens: chunkings of this size "
-        "are all alike; choose a smaller size or longer documents",
-        DataWarning,
-        stacklevel=4,
+        "are all alike; choose a smaller size or longer documents"
     )
 
 

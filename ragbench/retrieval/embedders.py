@@ -15,7 +15,6 @@ sentence-transformers import torch.
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
@@ -24,7 +23,7 @@ import numpy as np
 
 from ragbench import store
 from ragbench.array_types import Bools, FloatArray, Floats
-from ragbench.errors import ConfigError, DataWarning, ModelError, nearest
+from ragbench.errors import ConfigError, ModelError, nearest, warn_user
 from ragbench.extension import imported, is_import, object_name
 from ragbench.files import expanded
 from ragbench.language import Language
@@ -65,11 +64,9 @@ def knows(embedder: str | Embedder, language: Language) -> bool:
 def warn_of_language(embedder: Embedder, language: Language, effect: str) -> None:
     """Warn if an embedder does not know the language of the texts, of the measures that suffer."""
     if not knows(embedder, language):
-        warnings.warn(
+        warn_user(
             f"{embedder.name} is a model of English, and the documents are in {language.name}: "
-            f"{effect}; name a multilingual model, such as {_MULTILINGUAL!r}",
-            DataWarning,
-            stacklevel=3,
+            f"{effect}; name a multilingual model, such as {_MULTILINGUAL!r}"
         )
 
 
@@ -275,12 +272,10 @@ class TextEmbedder:
         if not cut.any():
             return
         first = texts[int(np.flatnonzero(cut)[0])]
-        warnings.warn(
+        warn_user(
             f"{self.name} reads the first {max_tokens} tokens of a text: {int(cut.sum())} "
             f"of {len(texts)} texts are longer and the rest of them is not read (the longest "
-            f"begins {first[:60]!r}). Smaller chunks, or another model, avoid that",
-            DataWarning,
-            stacklevel=4,
+            f"begins {first[:60]!r}). Smaller chunks, or another model, avoid that"
         )
 
 

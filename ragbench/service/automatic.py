@@ -3,11 +3,10 @@ record.
 """
 
 import os
-import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from ragbench.errors import ConfigError, DataWarning, RagbenchError
+from ragbench.errors import ConfigError, RagbenchError, warn_user
 from ragbench.evaluation import Result
 
 
@@ -38,4 +37,4 @@ def record_finished(results: Callable[[], Iterable[tuple[Result, Path | None]]])
             f"the run is not in the history ({exc}); `ragbench history import` adds it, "
             "RAGBENCH_HISTORY=off ends this"
         )
-        warnings.warn(reason, DataWarning, stacklevel=2)
+        warn_user(reason)

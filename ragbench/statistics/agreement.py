@@ -3,7 +3,6 @@ joined.
 """
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragbench.errors import DataError, DataWarning
+from ragbench.errors import DataError, warn_user
 from ragbench.metrics.rates import wilson_interval
 from ragbench.statistics.columns import Floats, check_alpha
 from ragbench.types import Judgement
@@ -123,7 +122,7 @@ def joined_labels(judgements: Judgements, human: Human) -> pd.DataFrame:
         )
         if not is_judged.any():
             raise DataError(f"{lost}; pass the judgements of the answers that were labelled")
-        warnings.warn(f"{lost}; they are left out", DataWarning, stacklevel=3)
+        warn_user(f"{lost}; they are left out")
     return both[is_judged].drop(columns="_merge").reset_index(drop=True)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, Protocol
@@ -14,7 +13,7 @@ import pandas as pd
 
 from ragbench import registry
 from ragbench.array_types import Bools
-from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning
+from ragbench.errors import ComparisonError, ConfigError, DataError, warn_user
 from ragbench.registry import named_among
 
 Floats = npt.NDArray[np.floating]
@@ -295,11 +294,9 @@ def _shared_measures(tables: Tables) -> list[str]:
         lists = "; ".join(f"{name!r} has {', '.join(table)}" for name, table in tables.items())
         raise ComparisonError(f"no measure in common: {lists}")
     if left_out := sorted(all_measures.keys() - shared):
-        warnings.warn(
+        warn_user(
             f"{len(left_out)} measures that not all configurations have are not "
-            f"compared: {', '.join(left_out)}",
-            DataWarning,
-            stacklevel=4,
+            f"compared: {', '.join(left_out)}"
         )
     return shared
 

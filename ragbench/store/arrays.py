@@ -26,7 +26,6 @@ import os
 import shutil
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
@@ -34,6 +33,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
+from ragbench.errors import warn_user
 from ragbench.files import STAGING, clear_staging, locked, staged
 from ragbench.types import grouped
 
@@ -418,10 +418,9 @@ def _warn_once(exc: BaseException) -> None:
     if (os.getpid(), folder) in _warned:
         return
     _warned.add((os.getpid(), folder))
-    warnings.warn(
+    warn_user(
         f"nothing can be kept in {folder} ({type(exc).__name__}: {exc}): results are right but "
         "computed anew each time. Free some space there, or set RAGBENCH_CACHE_DIR to a folder "
         "that can be written",
         RuntimeWarning,
-        stacklevel=2,
     )

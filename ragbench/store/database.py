@@ -19,12 +19,12 @@ import re
 import sqlite3
 import threading
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ragbench.errors import warn_user
 from ragbench.files import locked
 from ragbench.store.arrays import cache_folder
 from ragbench.store.contract import BATCHES, SPOOLED, TABLES, Execute, StoreError
@@ -204,11 +204,10 @@ class _Database:
         if self._connection is not None and inode != self._inode:
             self._close()
             if inode == -1:
-                warnings.warn(
+                warn_user(
                     f"the reply store {self._file} was deleted: replies must be paid for again, "
                     "and what budgets had spent is forgotten",
                     RuntimeWarning,
-                    stacklevel=2,
                 )
         if self._connection is None:
             # two processes that create the file at once would collide
@@ -240,12 +239,11 @@ class _Database:
             self._connection = _connect(self._file)
             self._inode = _inode(self._file)
             saved, account = _salvage(damaged, self._connection)
-        warnings.warn(
+        warn_user(
             f"the reply store {self._file} is damaged ({exc}); it was moved to {damaged.name} "
             f"and {saved} replies were taken over from it. What could not be read must be asked "
             f"for, and paid for, again{account}",
             RuntimeWarning,
-            stacklevel=2,
         )
 
 

@@ -16,7 +16,6 @@ import json
 import os
 import threading
 import time
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
@@ -24,6 +23,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
+from ragbench.errors import warn_user
 from ragbench.files import locked
 from ragbench.store import database
 from ragbench.store.arrays import cache_folder, digest
@@ -217,10 +217,9 @@ def _stored_later(request: Request, reply: Reply) -> Reply:
         [stored] = database.write(lambda execute: _keep(execute, batch), in_turn=False)
     except StoreError as exc:
         [spooled] = _spool(batch)
-        warnings.warn(
+        warn_user(
             f"paid replies are kept in {database.path()} until the shared database takes them: {exc}",
             RuntimeWarning,
-            stacklevel=4,
         )
         return spooled
     with suppress(StoreError):  # then the next lookup moves it once more, which changes nothing
@@ -404,11 +403,10 @@ def _found(keys: list[str], column: str) -> dict[str, list[Reply]]:
             else:
                 damaged += 1
     if damaged:
-        warnings.warn(
+        warn_user(
             f"{damaged} replies in {database.path()} do not match their checksums, so they count "
             "as missing",
             RuntimeWarning,
-            stacklevel=3,
         )
     return rows_by_key
 

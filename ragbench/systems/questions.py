@@ -6,7 +6,6 @@ A journal has the answers on disk as they come, so that a crash or Ctrl-C loses 
 import json
 import re
 import time
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -16,7 +15,7 @@ from typing import Any, Unpack
 from pydantic import TypeAdapter
 
 from ragbench.datasets.raw_records import warn
-from ragbench.errors import ConfigError, DataError, DataWarning, FailureKind
+from ragbench.errors import ConfigError, DataError, FailureKind, warn_user
 from ragbench.files import LineFile, parse_json
 from ragbench.llms import TIMEOUT_S, active_dry_run
 from ragbench.progress import ThreadedCalls, progress_bar
@@ -140,11 +139,9 @@ def warn_of_failures(name: str, answers: Sequence[Answer]) -> None:
     failed_answers = [answer for answer in answers if answer.error is not None]
     if failed_answers:
         first = failed_answers[0]
-        warnings.warn(
+        warn_user(
             f"{name}: {len(failed_answers)} of {len(answers)} answers failed, the first for "
-            f"query {first.query_id!r}: {first.error}",
-            DataWarning,
-            stacklevel=3,
+            f"query {first.query_id!r}: {first.error}"
         )
 
 
@@ -159,11 +156,7 @@ def warn_of_notes(name: str, answers: Sequence[Answer]) -> dict[str, int]:
             firsts.setdefault(kind, (note, answer.query_id))
     for kind, (note, query_id) in firsts.items():
         hint = f"; {_UNREAD_HINT}" if _LIST_OF.match(note) else ""
-        warnings.warn(
-            f"{name}: {note}, {counts[kind]} in all (first: {query_id!r}){hint}",
-            DataWarning,
-            stacklevel=3,
-        )
+        warn_user(f"{name}: {note}, {counts[kind]} in all (first: {query_id!r}){hint}")
     return dict(counts)
 
 

@@ -5,7 +5,6 @@ notebook; the palette is Okabe and Ito's, which people with any colour vision ca
 distinguish (https://jfly.uni-koeln.de/color/).
 """
 
-import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -27,7 +26,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter
 from PIL import Image
 
-from ragbench.errors import DataWarning
+from ragbench.errors import warn_user
 
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, YELLOW = (
     "#0072B2 #E69F00 #009E73 #D55E00 #CC79A7 #56B4E9 #F0E442".split()
@@ -207,11 +206,9 @@ def _fonts_for(letters: frozenset[str]) -> tuple[list[str], dict[int, str]]:
                 families.append(font.family_name)
                 missing -= covered
     if missing:
-        warnings.warn(
+        warn_user(
             f'no installed font has {"".join(map(chr, sorted(missing)[:40]))}: a figure has "?" '
-            "in their place; install a font for them, such as one of the Noto fonts",
-            DataWarning,
-            stacklevel=2,
+            "in their place; install a font for them, such as one of the Noto fonts"
         )
     return families, dict.fromkeys(missing, "?")
 
