@@ -358,8 +358,9 @@ def test_a_baseline_that_a_race_dropped_is_to_be_replaced() -> None:
     conclusion = Results(left, baseline="gone", race=race).conclude()
     assert (conclusion.decision, conclusion.action) == ("likely better", "switch")
     assert conclusion.headline.startswith(f"Change to {conclusion.arms[0].label}")
-    first, second, *rest = conclusion.evidence
+    first, about_tables, second, *rest = conclusion.evidence
     row = race.table.to_dict("index")["gone"]
+    assert "are from base, which stands in for your baseline" in about_tables
     assert first.startswith(f"gone against {row['leader']} by the race: -0.")
     assert row["reason"] in first
     assert second.startswith(f"{conclusion.arms[0].label} has ")
