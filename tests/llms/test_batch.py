@@ -20,7 +20,7 @@ import pytest
 from ragbench import llms
 from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.llms import ScriptedLLM, generate_many
-from ragbench.store import budgets, replies
+from ragbench.store import budgets, database, replies
 from ragbench.types import Completion
 
 
@@ -70,6 +70,30 @@ def test_samples_of_one_prompt_are_sent_each(echo: Any) -> None:
         reply.cached
         for reply in generate_many(llm, ["a", "a", "a"], samples=[2, 1, 0], temperature=1.0)
     )
+
+
+def test_a_slow_store_changes_no_reply_and_buys_none_again(
+    echo: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, write = database.read, database.write
+    waits = []
+
+    def slowly(work: Any) -> Any:
+        def waiting(execute: Any) -> Any:
+            waits.append(0.05)
+            time.sleep(0.05)
+            return work(execute)
+
+        return waiting
+
+    monkeypatch.setattr(database, "read", lambda work, **how: read(slowly(work), **how))
+    monkeypatch.setattr(database, "write", lambda work, **how: write(slowly(work), **how))
+    prompts = [f"prompt {number}" for number in range(20)]
+    for _ in range(2):
+        found = generate_many(llms.load_llm("openai:m"), prompts, concurrency=8)
+        assert [reply.text for reply in found] == [prompt.upper() for prompt in prompts]
+    assert sorted(prompts_of(echo)) == sorted(prompts)
+    assert len(waits) > 20
 
 
 def test_no_prompts_give_no_replies(echo: Any) -> None:
