@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from ragbench.errors import DataError, printable
+from ragbench.errors import DataError, printable, visible
 from ragbench.evaluation import CAUSES, Result
 from ragbench.evaluation.causes import DISPUTED
 from ragbench.evaluation.configurations import configurations
@@ -211,15 +211,15 @@ def robustness_table(results: Sequence[Result]) -> pd.DataFrame:
 
 
 def plain(text: str) -> str:
-    """Escape a text for Markdown so that it shows itself: no tags, links, tables or formulas come
-    from it.
+    r"""Escape a text for Markdown so that it shows itself: no tags, links, tables or formulas come
+    from it, and control signs are shown as visible ones.
 
-    >>> plain("a|b <b> one_word")
-    'a&#124;b &lt;b&gt; one_word'
+    >>> plain("a|b <b> one_word"), ascii(plain("\u202egnp"))
+    ('a&#124;b &lt;b&gt; one_word', "'\\ufffdgnp'")
     """
     import html
 
-    escaped = html.escape(printable(text), quote=False)
+    escaped = html.escape(printable(str(visible(text))), quote=False)
     escaped = re.sub(
         r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])", lambda sign: f"&#{ord(sign[0])};", escaped
     )
