@@ -733,9 +733,7 @@ def writer_among(answers: Sequence[Answer], judge: str) -> str:
 
 
 def warn_of_same_model(answers: Sequence[Answer], llm: LLM) -> None:
-    """Issue a JudgeWarning if the judge also wrote the answers. The warning points at the call of `judge`,
-    which is a frame further up, since its calls are checked.
-    """
+    """Issue a JudgeWarning if the judge also wrote the answers."""
     if writer := writer_among(answers, llm.name):
         warn_user(
             f"the judge {llm.name!r} is the model that wrote the answers "
