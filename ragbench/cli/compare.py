@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +10,6 @@ import typer
 from ragbench import evaluation, foreign, report
 from ragbench.cli.console import print_json, print_table
 from ragbench.cli.options import Database, Json, results_at
-from ragbench.errors import ConfigError
 
 
 def compare_command(
@@ -71,7 +69,12 @@ def compare_command(
             is_gate=bool(fail_if),
         )
     else:
-        _refuse_options({"bounds": bounds, "lower": lower, "higher": higher, "labels": labels})
+        from ragbench.foreign.compare import refuse_options  # not needed for help
+
+        refuse_options(
+            {"--bounds": bounds, "--lower": lower, "--higher": higher, "--labels": labels},
+            "files of other tools, and all of these results are ragbench's; compare them without",
+        )
         loaded = results_at(results, database)
         conclusion = loaded.conclude(baseline, measure=measure, margin=margin)
     failed = bool(fail_if) and foreign.fails(conclusion, fail_if)
@@ -87,16 +90,6 @@ def compare_command(
         _print_conclusion(conclusion)
         _print_arms(conclusion)
     return int(failed)
-
-
-def _refuse_options(options: Mapping[str, Any]) -> None:
-    """Raise ConfigError if an option for files of other tools is given."""
-    named = [f"--{name}" for name, value in options.items() if value]
-    if named:
-        raise ConfigError(
-            f"{', '.join(named)}: only for files of other tools, and all of these results are ragbench's; "
-            "compare them without"
-        )
 
 
 def _is_foreign(name: str) -> bool:

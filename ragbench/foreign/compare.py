@@ -165,9 +165,9 @@ def compare(
     foreign_options = {"bounds": bounds, "lower": lower, "higher": higher, "labels": labels}
     foreign = "tables of other tools; rb.Measure declares bounds and directions of yours"
     if contender is None and hasattr(baseline, "leaderboard"):  # results of a sweep
-        _refuse_options(foreign_options, foreign)
+        refuse_options(foreign_options, foreign)
         changed_alpha = None if alpha == 0.05 else alpha
-        _refuse_options(
+        refuse_options(
             {"alpha": changed_alpha, "questions": questions},
             "results and tidy scores one by one, as in rb.compare(*results, ...)",
         )
@@ -175,9 +175,9 @@ def compare(
     sources, names = _sources(baseline, contender, others)
     options = {"measures": measures, "alpha": alpha, "margin": margin}
     if all(map(_is_tidy, sources)) and len(sources) > 1:
-        _refuse_options(foreign_options, foreign)
+        refuse_options(foreign_options, foreign)
         return _frame(sources, names, not_possible=not_possible, questions=questions, **options)
-    _refuse_options(
+    refuse_options(
         {"not_possible": not_possible, "questions": questions}, "results and tidy scores in memory"
     )
     return conclude(
@@ -313,7 +313,7 @@ def _of_results(results: Sequence[Result], options: Mapping[str, Any]) -> Conclu
     from ragbench.evaluation import Results
 
     foreign = {name: options.get(name) for name in ("bounds", "lower", "higher", "labels")}
-    _refuse_options(foreign, "tables of other tools")
+    refuse_options(foreign, "tables of other tools")
     named: list[Result] = []
     for result in results:
         used_names = {other.name for other in named}
@@ -371,7 +371,7 @@ def _frame(sources: Sequence[Any], names: Sequence[str], **options: Any) -> pd.D
     return statistics.compare_all(dict(zip(names, sources, strict=True)), names[0], **options)
 
 
-def _refuse_options(options: Mapping[str, Any], purpose: str) -> None:
+def refuse_options(options: Mapping[str, Any], purpose: str) -> None:
     """Raise ConfigError if one of these options is given: neither None nor empty."""
     named = []
     for name, value in options.items():
