@@ -302,6 +302,15 @@ def visible(value: object) -> object:
     return _HIDDEN.sub(lambda match: _sign_of(match[0]), value)
 
 
+def visible_line(text: str) -> str:
+    r"""Return a foreign text as one line, with visible signs in place of hidden ones.
+
+    >>> ascii(visible_line("\u202egnp\nexe"))
+    "'\\ufffdgnp exe'"
+    """
+    return printable(str(visible(text)))
+
+
 def _sign_of(hidden: str) -> str:
     """Return the symbol of an ASCII control sign, U+FFFD for any other hidden sign."""
     return chr(0x2400 + ord(hidden)) if ord(hidden) < 0x20 else "\ufffd"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from ragbench.errors import DataError, printable, visible
+from ragbench.errors import DataError, visible_line
 from ragbench.evaluation import CAUSES, Result
 from ragbench.evaluation.causes import DISPUTED
 from ragbench.evaluation.configurations import configurations
@@ -219,7 +219,7 @@ def plain(text: str) -> str:
     """
     import html
 
-    escaped = html.escape(printable(str(visible(text))), quote=False)
+    escaped = html.escape(visible_line(text), quote=False)
     escaped = re.sub(
         r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])", lambda sign: f"&#{ord(sign[0])};", escaped
     )

@@ -5,7 +5,7 @@ from functools import cache
 
 from jinja2 import Template
 
-from ragbench.errors import printable, visible
+from ragbench.errors import visible_line
 from ragbench.evaluation import Result
 from ragbench.report.page import sentences
 
@@ -27,7 +27,7 @@ def report_markdown(result: Result, *, is_brief: bool = False) -> str:
 
 
 def _text(text: str) -> str:
-    return _MARKUP.sub(r"\\\1", printable(str(visible(text))))
+    return _MARKUP.sub(r"\\\1", visible_line(text))
 
 
 @cache
