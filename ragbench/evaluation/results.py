@@ -323,7 +323,7 @@ def _together(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 def _of_questions(scores: pd.DataFrame, ids: Collection[str]) -> pd.DataFrame:
     """Return the rows of these questions; a measure that only other questions have is unscored."""
     rows = scores[scores["query_id"].isin(ids)]
-    absent = set(scores["measure"]).difference(rows["measure"])
+    absent = set(scores["measure"].unique()).difference(rows["measure"].unique())
     unscored = [(query_id, name, None) for name in sorted(absent) for query_id in sorted(ids)]
     if not unscored:
         return rows

@@ -178,7 +178,7 @@ def _measure_names(sides: Results, main: str, query_ids: Collection[str]) -> lis
     scored = []
     for side in sides:
         rows = side.scores.dropna(subset=["value"])
-        scored.append(set(rows.loc[rows["query_id"].isin(query_ids), "measure"]))
+        scored.append(set(rows.loc[rows["query_id"].isin(query_ids), "measure"].unique()))
     usual = (main, *LEADERBOARD, *BRIEF)
     names = []
     for name in dict.fromkeys([*usual, *sides[0].scores["measure"]]):
