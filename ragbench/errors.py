@@ -28,7 +28,7 @@ from collections.abc import Collection, Iterable
 from enum import StrEnum
 from importlib import import_module
 from types import FrameType, ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 __all__ = [
     "ComparisonError",
@@ -120,11 +120,40 @@ class MissingExtraError(RagbenchError, ImportError):
 
 
 class DataWarning(UserWarning):
-    """A flaw of real data that is not an error; one warning with the count and the first ids."""
+    """A flaw of real data that is not an error; one warning with the count and the first ids.
+
+    Args:
+        text: what the user reads.
+        cause: the name of a flaw that many steps of a run meet, each with another count. A terminal
+            shows its first warning alone, a notebook the first of each run of a cell; "" shows all.
+    """
+
+    _shown: ClassVar[set[tuple[str, int]]] = set()
+
+    def __init__(self, text: str = "", cause: str = "") -> None:
+        super().__init__(text)
+        self._cause = cause
 
     def is_known(self) -> bool:
-        """Return True if the user has seen this warning before, so that it is not shown again."""
-        return False
+        """Return True if the user has seen this warning before, so that it is not shown again; else
+        record that it is shown now.
+        """
+        if not self._cause:
+            return False
+        key = (self._cause, _number_of_cell())
+        is_known = key in self._shown
+        self._shown.add(key)
+        return is_known
+
+
+def _number_of_cell() -> int:
+    """Return the number of the notebook's cell that runs; 0 outside of notebooks."""
+    if "ipykernel" not in sys.modules:
+        return 0
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    return shell.execution_count if shell is not None else 0
 
 
 class JudgeWarning(UserWarning):

@@ -109,3 +109,30 @@ def test_a_warning_names_the_line_of_the_user() -> None:
     with pytest.warns(errors.DataWarning, match="no query of the run is judged") as caught:
         rb.score_run(judged, run)
     assert caught[0].filename == __file__
+
+
+def test_a_cause_is_shown_once_and_every_warning_is_raised() -> None:
+    code = (
+        "import warnings\n"
+        "from ragbench.errors import DataWarning, one_line_warnings\n"
+        "one_line_warnings()\n"
+        "for count in (3, 4):\n"
+        "    warnings.warn(DataWarning(f'{count} texts are cut', cause='cut'))\n"
+        "    warnings.warn(DataWarning(f'{count} texts are empty'))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines() == [
+        "DataWarning: 3 texts are cut",
+        "DataWarning: 3 texts are empty",
+        "DataWarning: 4 texts are empty",
+    ]
+    for count in (3, 4):
+        with pytest.warns(errors.DataWarning, match=f"{count} texts are cut"):
+            errors.warn_user(errors.DataWarning(f"{count} texts are cut", cause="cut"))
+
+
+def test_a_warning_with_a_cause_passes_from_process_to_process() -> None:
+    warning = pickle.loads(pickle.dumps(errors.DataWarning("3 texts are cut", cause="a cause")))
+    assert str(warning) == "3 texts are cut"
+    assert not warning.is_known()
+    assert warning.is_known()

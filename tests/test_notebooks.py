@@ -18,6 +18,7 @@ import pytest
 
 from ragbench.testsets.loader import load_dataset
 from ragbench.testsets.writer import save_dataset
+from ragbench.types import Case, Dataset, Document
 from tests.committed import committed_notebooks
 
 ROOT = Path(__file__).parents[1]
@@ -371,3 +372,57 @@ def test_a_folder_with_judgements_only_is_evaluated_and_compared(
     assert all("<td" in output.get("data", {}).get("text/html", "<td") for output in outputs), (
         "no table without rows"
     )
+
+
+def _boxes(notebook: Any) -> list[list[str]]:
+    """The red boxes of a notebook's cells, without those of progress bars: a list for each cell."""
+    boxes = []
+    for cell in notebook.cells:
+        outputs = cell.get("outputs", [])
+        assert not [output for output in outputs if output.output_type == "error"]
+        texts = [output.text for output in outputs if output.get("name") == "stderr"]
+        lines = re.split(r"[\r\n]", "".join(texts))
+        boxes.append([line for line in lines if line.strip() and "%|" not in line])
+    return boxes
+
+
+def _folder_of_long_and_short_documents(folder: Path) -> Path:
+    """A test set whose two long documents and whose reference answer `minilm` cuts."""
+    corpus = {f"d{i}": Document(f"d{i}", f"Document {i} is short.") for i in range(38)}
+    for name in ("ships", "trains"):
+        corpus[name] = Document(name, f"All about {name}. " + f"The {name} are late. " * 70)
+    answer = "They are late. " * 100
+    case = Case("q1", "Are ships late?", reference_answer=answer)
+    save_dataset(Dataset("mine", "test", corpus, (case,), {"q1": {"ships": 1}}), folder)
+    return folder
+
+
+def test_a_warning_of_many_steps_is_one_box_of_an_executed_notebook(
+    tmp_path: Path, execute_notebook: Execute
+) -> None:
+    data = _folder_of_long_and_short_documents(tmp_path / "mine")
+    parameters = {"dataset": str(data), "retriever": "dense:minilm", "chunk_size": 400}
+    notebook = execute_notebook(ROOT / "notebooks/evaluate.ipynb", tmp_path, **parameters)
+    boxes = sorted(box for cell in _boxes(notebook) for box in cell)
+    assert len(boxes) == 2, boxes
+    assert "40 of 40 documents (100%) of 'mine' fit into one chunk of 400 tokens" in boxes[0]
+    assert "minilm reads the first 256 tokens of a text: 2 of 40 texts are longer" in boxes[1]
+
+
+def test_a_cell_that_runs_again_warns_again(tmp_path: Path, execute_notebook: Execute) -> None:
+    data = _folder_of_long_and_short_documents(tmp_path / "mine")
+    load = f"import ragbench as rb\ndata = rb.load_dataset({str(data)!r})"
+    search = (
+        "for size in sizes:\n"
+        "    chunks = rb.chunk(data, 'fixed', chunk_size=size)\n"
+        "    rb.retrieve(rb.make_retriever('dense:minilm', chunks), data.queries, chunks)"
+    )
+    sources = ["sizes = [400, 800]", load, search, f"sizes = [800]\n{search}"]
+    source = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in sources])
+    nbformat.write(source, tmp_path / "sizes.ipynb")
+    notebook = execute_notebook(tmp_path / "sizes.ipynb", tmp_path)
+    *_, first, second = _boxes(notebook)
+    for boxes, size in ((first, 400), (second, 800)):
+        assert len(boxes) == 2, boxes
+        assert f"fit into one chunk of {size} tokens" in boxes[0]
+        assert "minilm reads the first 256 tokens" in boxes[1]

@@ -34,7 +34,7 @@ import numpy as np
 
 from ragbench.array_types import FloatArray
 from ragbench.datasets import check_documents
-from ragbench.errors import ConfigError, unknown, warn_user
+from ragbench.errors import ConfigError, DataWarning, unknown, warn_user
 from ragbench.extension import FORM, imported, is_import, object_name
 from ragbench.hints import explaining_calls
 from ragbench.language import detect_language
@@ -156,11 +156,12 @@ def _warn_of_short_documents(n_short: int, n_documents: int, size: int, name: st
     """Warn if nearly all documents that have text fit into one chunk each."""
     if n_documents < _SHORT_LEAST_DOCUMENTS or n_short <= _SHORT_SHARE * n_documents:
         return
-    warn_user(
+    text = (
         f"{n_short:,} of {n_documents:,} documents ({n_short / n_documents:.0%}) "
-        f"of {name!r} fit into one chunk of {size} tokens: chunkings of this size "
+        f"of {name!r} fit into one chunk of {size} tokens: chunkings of this size or more "
         "are all alike; choose a smaller size or longer documents"
     )
+    warn_user(DataWarning(text, cause=f"short documents of {name}"))
 
 
 def _windows(

@@ -23,7 +23,7 @@ import numpy as np
 
 from ragbench import store
 from ragbench.array_types import Bools, FloatArray, Floats
-from ragbench.errors import ConfigError, ModelError, nearest, warn_user
+from ragbench.errors import ConfigError, DataWarning, ModelError, nearest, warn_user
 from ragbench.extension import imported, is_import, object_name
 from ragbench.files import expanded
 from ragbench.language import Language
@@ -272,11 +272,12 @@ class TextEmbedder:
         if not cut.any():
             return
         first = texts[int(np.flatnonzero(cut)[0])]
-        warn_user(
+        text = (
             f"{self.name} reads the first {max_tokens} tokens of a text: {int(cut.sum())} "
             f"of {len(texts)} texts are longer and the rest of them is not read (the longest "
             f"begins {first[:60]!r}). Smaller chunks, or another model, avoid that"
         )
+        warn_user(DataWarning(text, cause=f"texts cut by {self.name}"))
 
 
 class OwnModel:
