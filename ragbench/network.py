@@ -239,24 +239,32 @@ def _stream_class(library: Any) -> Any:
         def __iter__(self) -> Iterator[bytes]:
             yield from map(self._decoded, self._inner)
             self._check_end()
-            _close_if_bytes_follow(self._inner)
+            connection = _connection_with_more_bytes(self._inner)
+            if connection is not None:
+                connection.close()
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             async for piece in self._inner:
                 yield self._decoded(piece)
             self._check_end()
+            connection = _connection_with_more_bytes(self._inner)
+            if connection is not None:
+                await connection.aclose()
 
     return Stream
 
 
-def _close_if_bytes_follow(stream: Any) -> None:
-    """Close the connection of a response that was read to its end, if it delivered more bytes.
+def _connection_with_more_bytes(stream: Any) -> Any:
+    """Return the connection of a response that was read to its end, if it delivered more bytes than
+    the response; else None.
 
     httpcore itself notices bytes that come later, but not bytes that came together with the response.
     It has no public way to its connection.
     """
+    connection = stream
     for attribute in ("_stream", "_httpcore_stream", "_stream", "_connection"):
-        stream = getattr(stream, attribute, None)
-    state = getattr(stream, "_h11_state", None)
+        connection = getattr(connection, attribute, None)
+    state = getattr(connection, "_h11_state", None)
     if state is not None and state.trailing_data[0]:
-        stream.close()
+        return connection
+    return None

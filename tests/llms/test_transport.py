@@ -4,6 +4,7 @@ network.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import gzip
 import importlib
@@ -24,6 +25,7 @@ import pytest
 from ragbench import llms
 from ragbench.errors import FailureKind
 from ragbench.llms.providers import stored_llm
+from ragbench.network import Bounds
 from ragbench.systems import HttpSystem, McpSystem
 
 NAMES = {
@@ -55,7 +57,7 @@ def ask(llm_environment: pytest.MonkeyPatch) -> Ask:
 
 
 @pytest.fixture
-def raw() -> Iterator[Callable[[Callable[[socket.socket], None]], str]]:
+def listen() -> Iterator[Callable[[Callable[[socket.socket], None]], str]]:
     """Start a server that does anything with each connection; gives its address."""
     listeners: list[socket.socket] = []
 
@@ -65,7 +67,6 @@ def raw() -> Iterator[Callable[[Callable[[socket.socket], None]], str]]:
 
         def one(connection: socket.socket) -> None:
             with suppress(OSError), connection:
-                connection.recv(65536)
                 serve(connection)
 
         def accept() -> None:
@@ -79,6 +80,22 @@ def raw() -> Iterator[Callable[[Callable[[socket.socket], None]], str]]:
     yield start
     for listener in listeners:
         listener.close()
+
+
+@pytest.fixture
+def raw(
+    listen: Callable[[Callable[[socket.socket], None]], str],
+) -> Callable[[Callable[[socket.socket], None]], str]:
+    """Start a server that reads a request, then does anything; gives its address."""
+
+    def start(answer: Callable[[socket.socket], None]) -> str:
+        def serve(connection: socket.socket) -> None:
+            connection.recv(65536)
+            answer(connection)
+
+        return listen(serve)
+
+    return start
 
 
 def drip(head: bytes, piece: bytes, seconds: float = 60.0) -> Callable[[socket.socket], None]:
@@ -263,7 +280,7 @@ def test_a_redirect_to_what_is_no_address_is_refused(
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("pause_s", [0.0, 0.1], ids=["at once", "later"])
 def test_a_second_response_is_not_taken_for_the_next_reply(
-    client: str, pause_s: float, wire: Any, llm_environment: pytest.MonkeyPatch
+    client: str, pause_s: float, listen: Any, wire: Any, llm_environment: pytest.MonkeyPatch
 ) -> None:
     def response(text: str) -> bytes:
         body = {"answer": text} if client == "system" else getattr(wire, client)(text)
@@ -271,29 +288,19 @@ def test_a_second_response_is_not_taken_for_the_next_reply(
         head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length:"
         return f"{head} {len(content)}\r\n\r\n".encode() + content
 
-    listener = socket.create_server(("127.0.0.1", 0))
-
     def serve(connection: socket.socket) -> None:
-        with suppress(OSError), connection:
-            while asked := connection.recv(65536):
-                while not (numbers := re.findall(rb"question (\d+)", asked)):
-                    asked += connection.recv(65536)  # head and body may come apart
-                answer = response(f"reply {numbers[0].decode()}")
-                if pause_s:
-                    connection.sendall(answer)
-                    time.sleep(pause_s)
-                    connection.sendall(response("extra"))
-                else:
-                    connection.sendall(answer + response("extra"))
+        while asked := connection.recv(65536):
+            while not (numbers := re.findall(rb"question (\d+)", asked)):
+                asked += connection.recv(65536)  # head and body may come apart
+            answer = response(f"reply {numbers[0].decode()}")
+            if pause_s:
+                connection.sendall(answer)
+                time.sleep(pause_s)
+                connection.sendall(response("extra"))
+            else:
+                connection.sendall(answer + response("extra"))
 
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                connection = listener.accept()[0]
-                threading.Thread(target=serve, args=(connection,), daemon=True).start()
-
-    threading.Thread(target=accept, daemon=True).start()
-    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    url = listen(serve)
     if client == "system":
         system = HttpSystem(url, body={"q": "{query}"}, timeout_s=20)
         ask = lambda text: system.answer("q", text).text  # noqa: E731
@@ -305,9 +312,27 @@ def test_a_second_response_is_not_taken_for_the_next_reply(
     for number in range(4):
         assert ask(f"question {number}") == f"reply {number}"
         time.sleep(2 * pause_s)
-    listener.close()
     if client == "system":
         system.close()
+
+
+def test_an_asynchronous_client_takes_no_second_response_for_the_next_reply(listen: Any) -> None:
+    httpx2 = pytest.importorskip("httpx2", reason="needs the extra `mcp`")
+
+    def serve(connection: socket.socket) -> None:
+        while asked := connection.recv(65536):
+            number = re.findall(rb"question=(\d+)", asked)[0]
+            head = b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\n"
+            connection.sendall(head + b"reply " + number + head + b"extra !")
+
+    url = listen(serve)
+
+    async def ask_three_times() -> list[str]:
+        options = Bounds("server").async_options()
+        async with httpx2.AsyncClient(trust_env=False, timeout=20, **options) as client:
+            return [(await client.get(url, params={"question": i})).text for i in range(3)]
+
+    assert asyncio.run(ask_three_times()) == ["reply 0", "reply 1", "reply 2"]
 
 
 @pytest.mark.parametrize("attack", ["redirect", "encodings", "flood", "drip"])
