@@ -61,6 +61,27 @@ def elsewhere(code: str, folder: Path, stdin: int | None = None) -> subprocess.P
     )
 
 
+def ready_elsewhere(code: str, folder: Path) -> subprocess.Popen[str]:
+    """Start code that prints "ready" and then waits for a line, and return its process once it is
+    ready.
+    """
+    process = elsewhere(code, folder, stdin=subprocess.PIPE)
+    assert process.stdout
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+_HOLDER = f"""
+import sys
+from ragbench.store import replies
+from tests.store.test_replies import reply, request
+with replies.claim({request().key!r}):
+    print("ready", flush=True)
+    sys.stdin.readline()
+    replies.store(request(), reply())
+"""
+
+
 def test_what_is_stored_comes_back_and_the_first_reply_stays(store: str) -> None:
     odd = "NUL \0, backslash \\0 \\, ünï ? % %s"
     asked = Request("openai", "m", odd, system=odd, schema={"t": odd}, origin="here")
@@ -129,16 +150,7 @@ def test_a_claim_waits_for_its_holder_and_is_free_when_that_is_killed(
     store: str, tmp_path: Path
 ) -> None:
     key = request().key
-    code = f"""
-import time
-from ragbench.store import replies
-with replies.claim({key!r}):
-    print("held", flush=True)
-    time.sleep(600)
-"""
-    holder = elsewhere(code, tmp_path / "a")
-    assert holder.stdout
-    assert holder.stdout.readline() == "held\n"
+    holder = ready_elsewhere(_HOLDER, tmp_path / "a")
     stop = threading.Event()
     threading.Timer(0.5, stop.set).start()
     with pytest.raises(InterruptedError), replies.claim(key, stop):
@@ -148,8 +160,7 @@ with replies.claim({key!r}):
         began = time.monotonic()
         with replies.claim(key):
             assert time.monotonic() - began < 60
-    holder.wait()
-    holder.stdout.close()
+    holder.communicate()
 
 
 def test_threads_of_a_process_take_turns(store: str) -> None:
@@ -299,15 +310,6 @@ def executed(server: Server, *statements: str) -> list[Any]:
         return [*result] if result.returns_rows else []
 
 
-_HOLDER = f"""
-import sys
-from ragbench.store import replies
-from tests.store.test_replies import reply, request
-with replies.claim({request().key!r}):
-    print("held", flush=True)
-    sys.stdin.readline()
-    replies.store(request(), reply())
-"""
 _CLAIMS = (
     "locktype = 'advisory' AND granted AND objsubid = 1 "
     f"AND (classid::bigint << 32 | objid::bigint) <> {shared._WRITE_LOCK}"
@@ -319,10 +321,7 @@ def test_a_claim_whose_connection_alone_is_lost_stays_with_its_holder(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comes: str
 ) -> None:
     replies.lookup(request())
-    holder = elsewhere(_HOLDER, tmp_path / "a", stdin=subprocess.PIPE)
-    assert holder.stdin
-    assert holder.stdout
-    assert holder.stdout.readline() == "held\n"
+    holder = ready_elsewhere(_HOLDER, tmp_path / "a")
     is_refused, is_granted = threading.Event(), threading.Event()
     claim = shared.SharedDatabase._claim
 
@@ -408,10 +407,8 @@ def test_a_reply_outlives_a_process_that_is_killed_while_the_database_is_gone(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replies.lookup(request())
-    storer = elsewhere(_STORER, tmp_path / "a", stdin=subprocess.PIPE)
+    storer = ready_elsewhere(_STORER, tmp_path / "a")
     assert storer.stdin
-    assert storer.stdout
-    assert storer.stdout.readline() == "ready\n"
     server.stop()
     storer.stdin.write("\n")
     storer.stdin.flush()
