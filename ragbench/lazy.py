@@ -87,6 +87,9 @@ def _names_of_submodules() -> dict[str, list[str]]:
 def _is_asked_by_import() -> bool:
     """Return True if the line that asks a package for a name is `from package import name`, for which
     Python would replace an AttributeError, and its hint, by an ImportError of its own.
+
+    The caller's instruction tells, as nothing else does: no exception can be both (a class cannot
+    have both bases), and an ImportError for every line would break `hasattr`.
     """
     caller = sys._getframe(2)
     return caller.f_code.co_code[caller.f_lasti] == _IMPORT_FROM
