@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,7 +28,7 @@ from ragbench.cli.options import (
 )
 from ragbench.errors import ConfigError, check_known, plural, printable
 from ragbench.files import expanded, write_durably
-from ragbench.types import Case, Dataset
+from ragbench.types import LLM, Case, Chunk, Dataset
 
 testset_app = Commands(
     "Make a test set from documents; convert and check test sets.",
@@ -97,9 +97,7 @@ def generate(
         )
         options: dict[str, Any] = {"checker": judge, "per_chunk": per_chunk}
         if requests.dry_run:
-            with llms.dry_run() as plan:
-                generation.generate_drafts(data, sampled, model, **options)
-            print_plan(plan)
+            _print_requests(data, sampled, model, options)
             return 0
         options |= {"concurrency": concurrency, "timeout_s": timeout_s}
         if questions:
@@ -128,6 +126,15 @@ def generate(
             dataset, drafts, output, parameters=parameters, about=about, force=force
         )
     return _print_drafts(drafts, len(dataset.cases), folder, n_wanted=questions)
+
+
+def _print_requests(
+    data: Dataset, sampled: Sequence[Chunk], model: LLM, options: Mapping[str, Any]
+) -> None:
+    """Print the requests that drafts about these chunks would take; nothing is sent."""
+    with llms.dry_run() as plan:
+        generation.generate_drafts(data, sampled, model, **options)
+    print_plan(plan)
 
 
 def _print_sample(n_sampled: int, n_chunks: int, n_wanted: int, plan: str) -> None:

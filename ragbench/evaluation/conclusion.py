@@ -83,26 +83,19 @@ def conclusion_of(
     by_race: list[str] = []
     if race and dropped_baseline in race.stopped and dropped_baseline not in by_name:
         # no survivor is the user's baseline, so none is compared with another
-        advice, by_race = _advice_after_race(race, dropped_baseline, arms[0])
-        if others:
-            by_race.append(
-                f"The differences in tables and figures are from {base.label}, which stands in for "
-                "your baseline there."
-            )
+        advice = _advice_after_race(race, dropped_baseline, arms[0])
+        by_race = _race_evidence(race, dropped_baseline, stand_in=base.label if others else "")
         leading = None
         others = []
         base = arms[0]
     elif leading is None:
-        headline, (action, next_step) = _one_arm(by_name[baseline], base)
-        advice = _Advice("not possible", headline, base, action, next_step)
+        advice = _advice_on_one(by_name[baseline], base)
     else:
-        doubtful = _doubtful_labels(by_name[leading.name])
         headline = headline_of(leading, base, others)
-        two = (leading, base)
-        if environments:  # times of two machines do not choose
-            two = (replace(leading, latency_p50_ms=None), replace(base, latency_p50_ms=None))
-        action, next_step = next_step_of(*two, deciding, doubtful)
-        advice = _Advice(leading.decision, headline, chosen_arm(*two), action, next_step)
+        doubtful = _doubtful_labels(by_name[leading.name])
+        advice = _advice_on_two(
+            leading, base, deciding, headline, doubtful, compare_times=not environments
+        )
     evidence = [
         *by_race,
         *difference_sentences(leading, base, deciding),
@@ -146,16 +139,56 @@ class _Advice(NamedTuple):
     next_step: str
 
 
-def _advice_after_race(race: Race, dropped: str, leader: Arm) -> tuple[_Advice, list[str]]:
-    """Return the advice to change to the leader of a race that dropped the user's baseline, and its
-    evidence.
+def _advice_on_two(
+    leading: Arm,
+    base: Arm,
+    deciding: DecidingQuestions,
+    headline: str,
+    doubtful: str,
+    *,
+    compare_times: bool,
+) -> _Advice:
+    """Return the advice from the leading configuration and the baseline.
+
+    Args:
+        leading: the leading configuration.
+        base: the baseline.
+        deciding: the questions that decide.
+        headline: the decision in a sentence.
+        doubtful: the questions whose labels are in doubt, in words; "" if there are none.
+        compare_times: False if the times are of two machines, and do not choose.
     """
-    decision, evidence = _dropped_by(race, dropped)
+    if not compare_times:
+        leading = replace(leading, latency_p50_ms=None)
+        base = replace(base, latency_p50_ms=None)
+    action, next_step = next_step_of(leading, base, deciding, doubtful)
+    choice = chosen_arm(leading, base)
+    return _Advice(leading.decision, headline, choice, action, next_step)
+
+
+def _advice_after_race(race: Race, dropped: str, leader: Arm) -> _Advice:
+    """Return the advice to change to the leader of a race that dropped the user's baseline."""
+    decision = _decision_by_race(race, dropped)
     headline = (
         f"Change to {leader.label}: your baseline, {dropped}, was dropped by the race after "
         f"{race.stopped[dropped]} questions"
     )
-    return _Advice(decision, headline, leader, "switch", f"switch to {leader.label}"), evidence
+    return _Advice(decision, headline, leader, "switch", f"switch to {leader.label}")
+
+
+def _race_evidence(race: Race, dropped: str, *, stand_in: str) -> list[str]:
+    """Return what shows that a race dropped the user's baseline. `stand_in` is the configuration that
+    the others are compared with instead; "" if there are no others.
+    """
+    row = race.table.to_dict("index")[dropped]
+    interval = with_interval(row["gain"], row["ci_low"], row["ci_high"], "{:+.3f}")
+    evidence = [f"{dropped} against {row['leader']} by the race: {interval}, {row['reason']}."]
+    if stand_in:
+        evidence.append(
+            f"The differences in tables and figures are from {stand_in}, which stands in for "
+            "your baseline there."
+        )
+    return evidence
 
 
 def _arms(
@@ -203,33 +236,39 @@ def _doubtful_labels(result: Result) -> str:
     return f"{len(doubtful)} questions that a judge doubts, such as {', '.join(doubtful[:3])}"
 
 
-def _one_arm(result: Result, base: Arm) -> tuple[str, tuple[str, str]]:
-    """Return headline and next step for a single configuration: what fails, and what to try."""
-    headline = f"{base.label}: {result.passed_sentence}"
+def _advice_on_one(result: Result, arm: Arm) -> _Advice:
+    """Return the advice on a single configuration: how many questions pass, and what to try."""
+    headline = f"{arm.label}: {result.passed_sentence}"
+    action, next_step = _next_step_of_one(result)
+    return _Advice("not possible", headline, arm, action, next_step)
+
+
+def _next_step_of_one(result: Result) -> tuple[str, str]:
+    """Return the action for a single configuration, and the next step in words."""
     worse = result.comparison.regressions if result.comparison else ()
     if "questions" in worse:
-        return headline, ("improve", "read the questions that newly fail")
+        return "improve", "read the questions that newly fail"
     if worse:
-        return headline, ("improve", f"find out what lowered {', '.join(worse[:3])}")
+        return "improve", f"find out what lowered {', '.join(worse[:3])}"
     advice = next(iter(result.advice), None)
     if advice is not None:
-        return headline, ("improve", advice.action[:1].lower() + advice.action[1:].rstrip("."))
+        return "improve", advice.action[:1].lower() + advice.action[1:].rstrip(".")
     n_undecided = result.counts["undecided"]
     diagnosis = result.diagnosis
     failed = None if diagnosis is None else diagnosis.loc[diagnosis["failed"], "cause"]
     if failed is None or failed.empty:
         if 2 * n_undecided > len(result.queries):
-            return headline, (
+            return (
                 "label",
                 "let a judge or gold facts decide: nothing decides whether "
                 f"{n_undecided} answers are right",
             )
-        return headline, ("add", "compare it with another configuration")
+        return "add", "compare it with another configuration"
     stages = failed.map(STAGE_OF)
     stage = stages.mode().iloc[0]
     causes = failed[stages == stage].value_counts()
     listed = ", ".join(f"{count} {CAUSES[cause]}" for cause, count in causes.items())
-    return headline, ("improve", f"{_ACTIONS[stage]}: most failures are lost by {stage} ({listed})")
+    return "improve", f"{_ACTIONS[stage]}: most failures are lost by {stage} ({listed})"
 
 
 def _missing_verdicts(results: Sequence[Result], measure: str) -> list[str]:
@@ -375,9 +414,9 @@ def _race_sentence(race: Race | None) -> list[str]:
     return [f"Race: {race.summary.removeprefix('race ')}."] if race else []
 
 
-def _dropped_by(race: Race, name: str) -> tuple[str, list[str]]:
-    """Return the decision about the configuration that led when a race dropped another, next to that
-    other one, and the evidence.
+def _decision_by_race(race: Race, name: str) -> str:
+    """Return the decision about the configuration that led when a race dropped another, compared with
+    the dropped one.
     """
     row = race.table.to_dict("index")[name]
     n = int(row["n"])
@@ -386,13 +425,10 @@ def _dropped_by(race: Race, name: str) -> tuple[str, list[str]]:
     differences = dropped - leader
     [p_likely] = students_p_values([differences[~np.isnan(differences)]])
     if row["ci_high"] < 0:
-        decision = "better"
-    elif row["gain"] < 0 and p_likely < ALPHA:
-        decision = "likely better"
-    else:
-        decision = "within the margin"
-    interval = with_interval(row["gain"], row["ci_low"], row["ci_high"], "{:+.3f}")
-    return decision, [f"{name} against {row['leader']} by the race: {interval}, {row['reason']}."]
+        return "better"
+    if row["gain"] < 0 and p_likely < ALPHA:
+        return "likely better"
+    return "within the margin"
 
 
 def _environments(results: Sequence[Result]) -> list[str]:
