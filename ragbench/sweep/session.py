@@ -14,10 +14,9 @@ from ragbench.errors import ConfigError, DataError, RagbenchError, SweepError
 from ragbench.evaluation import check_models, load_results, save_roles
 from ragbench.evaluation.data_changes import config_of, data_changes
 from ragbench.evaluation.folder import RACE, compared_folders
-from ragbench.evaluation.formats import short
 from ragbench.evaluation.spec import select_questions, spec_of
 from ragbench.extension import imports_reported
-from ragbench.files import read_json, write_durably
+from ragbench.files import read_json
 from ragbench.hints import explaining_calls
 from ragbench.llms import Settings, active_dry_run, current_settings
 from ragbench.llms.environment import in_force
@@ -31,8 +30,9 @@ from ragbench.sweep.grid import (
     sources_of,
     working_folder,
 )
-from ragbench.sweep.grid_race import contest_of
+from ragbench.sweep.grid_race import Contest, contest_of
 from ragbench.sweep.job import Job, Place, make_job, relative
+from ragbench.sweep.leaderboard_files import leaderboard_texts, write_changed
 from ragbench.sweep.plan import ask_in_batches, check_batches, open_sweep
 from ragbench.sweep.preload import packages_of
 from ragbench.sweep.processes import Executor, LocalExecutor, default_jobs
@@ -40,10 +40,8 @@ from ragbench.sweep.progress_display import Progress
 from ragbench.sweep.runs import RunOutcomes, run_all
 from ragbench.sweep.sweep_folder import COMPARISON, SweepFolder, tables_of
 from ragbench.testsets.snapshot import SNAPSHOT_VARIABLE, changed_since, take_snapshot
-from ragbench.text import escape_formula
 
 if TYPE_CHECKING:
-    import pandas as pd
     from rich.console import Console
 
     from ragbench.evaluation import Results
@@ -155,11 +153,11 @@ def sweep(
     from rich.console import Console
 
     began = time.monotonic()
+    console = Console(stderr=True)
     settings = current_settings(replies, max_cost, allow_unpriced)
     imports = list[str]()
     with imports_reported(imports.append):
         grid, names, folder, settings = open_sweep(grid_file, out, only, settings, overrides)
-    console = Console(stderr=True)
     with TemporaryDirectory(prefix="ragbench-sweep-") as snapshot:
         session = _Session(grid, folder, sources_of(grid), settings, console, Path(snapshot))
         files = input_files(grid)
@@ -172,9 +170,7 @@ def sweep(
             if race:
                 contest = contest_of(grid, folder, session.sources, race, margin)
                 names = [name for name in names if name not in contest.race.stopped]
-            skipped: list[str] = []
-            if not force:
-                skipped = [name for name in names if session.is_finished(name)]
+            skipped = [] if force else list(filter(session.is_finished, names))
             unfinished = [name for name in names if name not in skipped]
             notes += session.what_changed(unfinished)
             to_run = session.jobs(unfinished, force, allow_failed)
@@ -184,22 +180,13 @@ def sweep(
                 check_batches(grid, to_run, settings, session.log)
             session.remember_code(imports)
             local, opened = session.executors(executor, to_run, jobs, fork=fork)
-            outcomes = RunOutcomes({}, [], False)
             with opened as runs:
-                if contest:
-                    to_run, outcomes, note = contest.hold(to_run, runs, session.console)
-                    notes.append(note)
-                if to_run:
-                    outcomes = session.run(to_run, runs, skipped)
-            result = _noted(_result_of(session, to_run, skipped, outcomes), notes)
+                result = session.run(to_run, runs, skipped, contest)
+            result = replace(result, notes=(*notes, *result.notes))
             if only:
                 result = _noted(result, [_note_on_only(grid_file)])
-            elif result.finished or result.skipped:
-                result = _compare(session, result, local, compare_all=compare_all)
             else:
-                result = _noted(
-                    result, ["no configuration succeeded, so there is nothing to compare"]
-                )
+                result = _compare(session, result, local, compare_all=compare_all)
             result = _noted(result, _notes_on_changed_files(session, files))
     return replace(result, seconds=time.monotonic() - began)
 
@@ -222,27 +209,6 @@ def _notes_on_changed_files(session: _Session, files: Sequence[Path]) -> list[st
         f"{', '.join(changed)} changed while the sweep ran: the results are of the state at its start; "
         "run it again"
     ]
-
-
-def _result_of(
-    session: _Session,
-    to_run: Mapping[str, Job],
-    skipped: Sequence[str],
-    outcomes: RunOutcomes,
-) -> SweepResult:
-    """Return the configurations that finished, failed or were not begun."""
-    unfinished = {*outcomes.failed, *outcomes.left}
-    stopped = ""
-    if outcomes.budget:
-        stopped = budget.stopped(session.settings, len(unfinished))
-    return SweepResult(
-        session.folder.path,
-        tuple(name for name in to_run if name not in unfinished),
-        tuple(skipped),
-        outcomes.failed,
-        left=tuple(outcomes.left),
-        stopped=stopped,
-    )
 
 
 def _check_call(jobs: int | None, *, batch: bool, race: str) -> None:
@@ -402,17 +368,49 @@ class _Session:
         return local, DaskExecutor(address, packer, jobs, self.log)
 
     def run(
+        self,
+        to_run: Mapping[str, Job],
+        executor: Executor,
+        skipped: Sequence[str],
+        contest: Contest | None,
+    ) -> SweepResult:
+        """Hold the race, if there is one, and run the jobs that it leaves.
+
+        Returns:
+            The configurations that finished, failed or were not begun, and a note on the race.
+        """
+        outcomes = RunOutcomes({}, [], False)
+        notes: list[str] = []
+        if contest:
+            to_run, outcomes, note = contest.hold(to_run, executor, self.console)
+            notes.append(note)
+        if to_run:
+            outcomes = self._run_all(to_run, executor, skipped)
+        unfinished = {*outcomes.failed, *outcomes.left}
+        stopped = ""
+        if outcomes.budget:
+            stopped = budget.stopped(self.settings, len(unfinished))
+        return SweepResult(
+            self.folder.path,
+            tuple(name for name in to_run if name not in unfinished),
+            tuple(skipped),
+            outcomes.failed,
+            left=tuple(outcomes.left),
+            stopped=stopped,
+            notes=tuple(notes),
+        )
+
+    def _run_all(
         self, to_run: Mapping[str, Job], executor: Executor, skipped: Sequence[str]
     ) -> RunOutcomes:
         """Run jobs with a progress bar that counts the `skipped` configurations as done."""
-        if to_run:
-            for note in self.grid.notes:
-                self.log(f"Note: {note}")
-            at_once = min(executor.side_by_side, len(to_run))
-            self.log(
-                f"{self.grid.name}: {len(to_run)} to run, {at_once} at a time; {len(skipped)} "
-                "finished already"
-            )
+        for note in self.grid.notes:
+            self.log(f"Note: {note}")
+        at_once = min(executor.side_by_side, len(to_run))
+        self.log(
+            f"{self.grid.name}: {len(to_run)} to run, {at_once} at a time; {len(skipped)} "
+            "finished already"
+        )
         progress = Progress(self.console, len(to_run) + len(skipped), skipped=len(skipped))
         return run_all(self.folder, to_run, progress, executor)
 
@@ -442,11 +440,14 @@ def _reported(session: _Session) -> Iterator[None]:
 def _compare(
     session: _Session, result: SweepResult, executor: LocalExecutor, *, compare_all: bool
 ) -> SweepResult:
-    """Write the leaderboard and execute the comparison notebook; return the result with both.
+    """Write the leaderboard and execute the comparison notebook; return the result with both. Without
+    any finished configuration, the result only has a note on that.
 
     Result folders that hold tables of a user's notebook have no leaderboard, and are compared by
     another notebook than ragbench's compare.ipynb.
     """
+    if not (result.finished or result.skipped):
+        return _noted(result, ["no configuration succeeded, so there is nothing to compare"])
     grid, folder = session.grid, session.folder
     left_out = list(result.left)  # an older result of such a configuration is outdated
     if not compare_all:
@@ -456,7 +457,7 @@ def _compare(
     has_tables = any(map(tables_of, paths))
     n_results = len(paths)
     baseline = ""
-    leaderboard_texts: dict[Path, str] = {}
+    board_texts: dict[Path, str] = {}
     if not has_tables:
         try:
             results = load_results(folder.path)
@@ -469,9 +470,9 @@ def _compare(
         board = folder.path / "leaderboard.csv"
         notes = (*result.notes, *_notes_on_comparison(results, grid.baseline))
         result = replace(result, leaderboard=board, notes=notes)
-        leaderboard_texts = _leaderboard_texts(board, results, table, baseline)
+        board_texts = leaderboard_texts(board, results, table, baseline)
     if grid.compare is None or n_results < 2:
-        _write_all(leaderboard_texts)
+        write_changed(board_texts)
         return result
     if has_tables and grid.compare.path.name == "compare.ipynb":
         return result
@@ -482,10 +483,10 @@ def _compare(
     }
     notebook = folder.notebook(COMPARISON)
     is_current = not result.finished and _stamp_of(notebook) == stamp
-    has_leaderboard = all(file.is_file() for file in leaderboard_texts)
+    has_leaderboard = all(file.is_file() for file in board_texts)
     # A current leaderboard is not written again: another machine's last digits may differ.
     if not (is_current and has_leaderboard):
-        _write_all(leaderboard_texts)
+        write_changed(board_texts)
     if not is_current:
         # It runs in the folder in which it is saved, so that "Run All" works there, too.
         location = Place(grid.compare.path, grid.compare.text, folder.path, grid.run_timeout)
@@ -515,64 +516,8 @@ def _notes_on_comparison(results: Results, baseline: str) -> list[str]:
     return notes
 
 
-def _leaderboard_texts(
-    board: Path, results: Results, table: pd.DataFrame, baseline: str
-) -> dict[Path, str]:
-    """Return the texts of leaderboard.csv and leaderboard.md, the latter with the conclusion before its
-    table and the reasons of a race after it.
-    """
-    from ragbench.report import conclusion_markdown
-
-    measure = results.deciding().measure
-    compared = None
-    if len(results) > 1:
-        compared = results.compare(baseline, measures=[measure])
-    texts = _board_texts(board, table, measure, compared)
-    markdown = board.with_suffix(".md")
-    conclusion = results.conclude()
-    texts[markdown] = f"{conclusion_markdown(conclusion)}\n{texts[markdown]}"
-    if results.race:
-        reasons = results.race.table["reason"].items()
-        items = [f"- {name}: {reason}\n" for name, reason in reasons]
-        texts[markdown] += f"\nBy the race:\n\n{''.join(items)}"
-    return texts
-
-
-def _board_texts(
-    path: Path, table: pd.DataFrame, measure: str, compared: pd.DataFrame | None
-) -> dict[Path, str]:
-    """Return the texts of leaderboard.csv, in which every figure is a number, and leaderboard.md."""
-    from ragbench.report import leaderboard_markdown
-
-    rows = table.copy()
-    for name in ("label", "retriever", "chunking"):
-        rows[name] = rows[name].map(escape_formula)
-    for name in map(str, table):
-        if name.endswith("_n"):
-            counts = rows[name].str.partition("/")  # "93/110": scored, of all questions
-            rows[name] = counts[0].astype("Int64")
-            position = list(map(str, rows)).index(name)
-            rows.insert(position + 1, f"{name[:-2]}_of", counts[2].astype("Int64"))
-    csv = rows.to_csv(
-        index=False, lineterminator="\n", float_format=lambda value: short(float(str(value)))
-    )
-    markdown = leaderboard_markdown(table, measure, compared)
-    return {
-        path: csv,
-        path.with_suffix(".md"): f"{markdown}\nEvery measure is in {path.name}.\n",
-    }
-
-
 def _stamp_of(notebook: Path) -> Any:
     """Return the stamp in the metadata of a comparison notebook; None if there is none."""
     with suppress(DataError, KeyError, TypeError):
         return read_json(notebook, "")["metadata"].get("ragbench")
     return None
-
-
-def _write_all(texts: Mapping[Path, str]) -> None:
-    """Write files as a whole; a file that would not change is left as it is."""
-    for path, text in texts.items():
-        is_unchanged = path.is_file() and path.read_bytes() == text.encode()
-        if not is_unchanged:
-            write_durably(path, text)

@@ -31,7 +31,7 @@ from ragbench.report.page.junit import report_junit
 from ragbench.report.page.markdown import report_markdown
 from ragbench.report.page.report_json import report_json
 from ragbench.report.several import results_html, results_json, results_markdown
-from ragbench.sweep.session import _leaderboard_texts
+from ragbench.sweep.leaderboard_files import leaderboard_texts
 
 N = 40
 
@@ -406,7 +406,7 @@ def test_every_surface_has_the_same_sentence(
         assert in_report[name] == as_dict[name], name
     capsys.readouterr()
     print_decision(results)
-    board = _leaderboard_texts(
+    board = leaderboard_texts(
         folder / "leaderboard.csv", results, results.leaderboard(), results.baseline
     )
     surfaces = {

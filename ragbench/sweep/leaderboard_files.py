@@ -1,0 +1,72 @@
+"""The files leaderboard.csv and leaderboard.md of a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragbench.evaluation.formats import short
+from ragbench.files import write_durably
+from ragbench.text import escape_formula
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ragbench.evaluation import Results
+
+
+def leaderboard_texts(
+    board: Path, results: Results, table: pd.DataFrame, baseline: str
+) -> dict[Path, str]:
+    """Return the texts of leaderboard.csv and leaderboard.md, the latter with the conclusion before its
+    table and the reasons of a race after it.
+    """
+    from ragbench.report import conclusion_markdown
+
+    measure = results.deciding().measure
+    compared = None
+    if len(results) > 1:
+        compared = results.compare(baseline, measures=[measure])
+    texts = _board_texts(board, table, measure, compared)
+    markdown = board.with_suffix(".md")
+    conclusion = results.conclude()
+    texts[markdown] = f"{conclusion_markdown(conclusion)}\n{texts[markdown]}"
+    if results.race:
+        reasons = results.race.table["reason"].items()
+        items = [f"- {name}: {reason}\n" for name, reason in reasons]
+        texts[markdown] += f"\nBy the race:\n\n{''.join(items)}"
+    return texts
+
+
+def _board_texts(
+    path: Path, table: pd.DataFrame, measure: str, compared: pd.DataFrame | None
+) -> dict[Path, str]:
+    """Return the texts of leaderboard.csv, in which every figure is a number, and leaderboard.md."""
+    from ragbench.report import leaderboard_markdown
+
+    rows = table.copy()
+    for name in ("label", "retriever", "chunking"):
+        rows[name] = rows[name].map(escape_formula)
+    for name in map(str, table):
+        if name.endswith("_n"):
+            counts = rows[name].str.partition("/")  # "93/110": scored, of all questions
+            rows[name] = counts[0].astype("Int64")
+            position = list(map(str, rows)).index(name)
+            rows.insert(position + 1, f"{name[:-2]}_of", counts[2].astype("Int64"))
+    csv = rows.to_csv(
+        index=False, lineterminator="\n", float_format=lambda value: short(float(str(value)))
+    )
+    markdown = leaderboard_markdown(table, measure, compared)
+    return {
+        path: csv,
+        path.with_suffix(".md"): f"{markdown}\nEvery measure is in {path.name}.\n",
+    }
+
+
+def write_changed(texts: Mapping[Path, str]) -> None:
+    """Write files as a whole; a file that would not change is left as it is."""
+    for path, text in texts.items():
+        is_unchanged = path.is_file() and path.read_bytes() == text.encode()
+        if not is_unchanged:
+            write_durably(path, text)
