@@ -61,14 +61,19 @@ def _name_of(
     return ", ".join(filter(None, parts))
 
 
-def _check_parts(parts: Mapping[str, Any], prompt: str) -> None:
+def _check_parts(parts: Mapping[str, Any], prompt: str, k: int, depth: int) -> None:
     """Refuse parts of a pipeline that are unknown or contradict each other, before anything is
     computed. `parts` has the retriever, chunker, history, language model and steps by their names.
 
     Raises:
-        ConfigError: a part or the prompt is unknown, or parts do not fit together.
+        ConfigError: a part or the prompt is unknown, or parts do not fit together; `k` is less than
+            1 or more than `depth`.
         ModelError: the server of a language model cannot be reached.
     """
+    if k < 1 or depth < k:
+        raise ConfigError(
+            f"k is {k} and depth {depth}; expected k of 1 or more, and a depth of at least k"
+        )
     check_known("history", HISTORIES, parts["history"])
     check_steps(parts)
     check_llm(parts["llm"])
@@ -152,10 +157,6 @@ class Pipeline(metaclass=Suggesting):
     ) -> None:
         if not isinstance(dataset, Dataset):
             dataset = Dataset("", "", as_documents(dataset), (), {})
-        if k < 1 or depth < k:
-            raise ConfigError(
-                f"k is {k} and depth {depth}; expected k of 1 or more, and a depth of at least k"
-            )
         steps = {
             "index_text": index_text,
             "rewrite": rewrite,
@@ -168,7 +169,7 @@ class Pipeline(metaclass=Suggesting):
             "expand": expand,
         }
         others = {"retriever": retriever, "chunker": chunker, "history": history, "llm": llm}
-        _check_parts({**others, **steps}, prompt)
+        _check_parts({**others, **steps}, prompt, k, depth)
         self._history = history
         self._rewrite = rewrite
         self._rewrite_llm = rewrite_llm
@@ -182,21 +183,33 @@ class Pipeline(metaclass=Suggesting):
         self._dataset = dataset
         self.depth = depth
         self.tokenizer = tokenizer
+        self.llm = llm if isinstance(llm, str) else load_llm(llm)
+        self.name = name or _name_of(retriever, chunker, chunk_size, self.llm, steps)
+        self._forget_questions()
+        chunking = {"chunker": chunker, "chunk_size": chunk_size, "chunk_overlap": chunk_overlap}
+        self._index_corpus(retriever, chunking, steps, language)
+
+    def _forget_questions(self) -> None:
+        """Set what is remembered of the questions asked so far to the state before the first."""
         self.run: Run = {}
         self.stages: dict[str, Run] = {}
         self._rewritten: dict[str, tuple[tuple[str, ...], Completion | None]] = {}
         self._lock = threading.Lock()
+
+    def _index_corpus(
+        self,
+        retriever: str | Retriever | Callable[[Sequence[Chunk]], Retriever],
+        chunking: Mapping[str, Any],
+        steps: Mapping[str, Any],
+        language: str,
+    ) -> None:
+        """Chunk and index the corpus, and measure the seconds of both; `chunking` are options of
+        `chunk`, `language` is detected if it is "".
+        """
+        dataset = self._dataset
         start = perf_counter()
-        self.chunks = chunk(
-            dataset,
-            chunker,
-            chunk_size=chunk_size,
-            chunk_overlap=chunk_overlap,
-            tokenizer=tokenizer,
-        )
+        self.chunks = chunk(dataset, tokenizer=self.tokenizer, **chunking)
         chunked = perf_counter()
-        self.llm = llm if isinstance(llm, str) else load_llm(llm)
-        self.name = name or _name_of(retriever, chunker, chunk_size, self.llm, steps)
         self.language = language_of(self.chunks, language, [*dataset.queries.values()]).code
         self._search = Search(
             self.chunks,
@@ -204,9 +217,9 @@ class Pipeline(metaclass=Suggesting):
             dataset.case_of,
             retriever,
             language=self.language,
-            depth=depth,
-            k=k,
-            tokenizer=tokenizer,
+            depth=self.depth,
+            k=self.k,
+            tokenizer=self.tokenizer,
             steps=steps,
         )
         self.index = self._search.index
@@ -340,10 +353,7 @@ class Pipeline(metaclass=Suggesting):
         check_llm(llm)
         other = copy(self)
         other.llm = llm if isinstance(llm, str) else load_llm(llm)
-        other.run = {}
-        other.stages = {}
-        other._rewritten = {}
-        other._lock = threading.Lock()
+        other._forget_questions()
         other._generation = {**self._generation, **generation}
         other.seconds = dict(self.seconds)
         return other
