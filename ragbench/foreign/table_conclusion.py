@@ -35,14 +35,16 @@ from ragbench.foreign.scales import (
     Scale,
     checked_bounds,
     is_amount,
+    is_known_measure,
     scale_of,
 )
-from ragbench.foreign.score_columns import Scored, ScoreTable
+from ragbench.foreign.score_columns import VALUES, Scored, ScoreTable
 from ragbench.registry import declared, higher_is_better, named_among
 from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import MARGIN, MIN_QUESTIONS, compare_all, with_interval
 from ragbench.statistics.ranking import RANKING, main_measure_of
 from ragbench.statistics.shrinkage import expected_gain
+from ragbench.testsets.fields import column_name
 
 if TYPE_CHECKING:
     from ragbench.statistics.trust import Trust
@@ -108,9 +110,10 @@ def conclude_tables(
         name: scale_of(name, _all_values(paired, name), bounds=limits, lower=lower, higher=higher)
         for name in paired.measures
     }
+    of_questions = _of_the_questions(paired)  # before the measures are declared, and so known
     with declared(scale.as_measure() for scale in scales.values()):
-        name, reason = _deciding_measure(paired, measure)
-        changed = "" if measure else _changed_measure(tables[0], paired, name)
+        name, reason = _deciding_measure(paired, measure, of_questions)
+        changed = "" if measure else _changed_measure(tables[0], paired, name, of_questions)
         if changed and is_gate:
             raise ComparisonError(
                 f"{changed}; a gate keeps its measure: name another with `measure`, or correct the file"
@@ -119,6 +122,11 @@ def conclude_tables(
         notes = _notes(paired, scales[name])
         if changed:
             notes.append(f"{changed}: {name} decides.")
+        if of_questions and not measure:
+            notes.append(
+                f"Taken for properties of the questions, as each question has one value in every "
+                f"system: {', '.join(of_questions)}."
+            )
         n_missing = {table.name: _n_missing(table, name) for table in tables}
         if any(n_missing.values()):
             failing = None
@@ -219,20 +227,43 @@ class _Compared:
         return dict(zip(rows["name"], rows["decision"], strict=True))
 
 
-def _deciding_measure(paired: PairedTables, measure: str) -> tuple[str, str]:
+def _of_the_questions(paired: PairedTables) -> list[str]:
+    """Return the numbers that are properties of the questions rather than scores, such as a number of
+    hops: their name is unknown, and each question has one value in every system. [] without another
+    measure.
+    """
+    properties = []
+    for name in paired.measures:
+        if is_known_measure(name) or column_name(name) in VALUES:
+            continue
+        first, *others = [values[name] for values in paired.values.values()]
+        questions = paired.scored(name)
+        if questions and all(other[each] == first[each] for other in others for each in questions):
+            properties.append(name)
+    is_another = any(name not in properties and not is_amount(name) for name in paired.measures)
+    return properties if is_another else []
+
+
+def _deciding_measure(
+    paired: PairedTables, measure: str, of_questions: Collection[str]
+) -> tuple[str, str]:
     """Return the measure that decides, and why that one."""
     n_scored = {name: len(paired.scored(name)) for name in paired.measures}
     if measure:
         return named_among(measure, n_scored), "named by you"
-    return _main_measure(n_scored)
+    return _main_measure({name: n for name, n in n_scored.items() if name not in of_questions})
 
 
-def _changed_measure(baseline: ScoreTable, paired: PairedTables, decides: str) -> str:
+def _changed_measure(
+    baseline: ScoreTable, paired: PairedTables, decides: str, of_questions: Collection[str]
+) -> str:
     """State which measure would decide by the baseline's table alone, if another one decides; "" if not."""
-    questions: dict[str, set[tuple[str, str]]] = {name: set() for name in baseline.measures}
+    questions: dict[str, set[tuple[str, str]]] = {
+        name: set() for name in baseline.measures if name not in of_questions
+    }
     for row in baseline.rows:
         for name, value in row.scores.items():
-            if not math.isnan(value):
+            if name in questions and not math.isnan(value):
                 questions[name].add((row.query_id, row.question))
     n_scored = {name: len(scored) for name, scored in questions.items()}
     wanted, _ = _main_measure(n_scored)

@@ -48,10 +48,11 @@ def test_a_gate_that_can_decide_nothing_does_not_pass() -> None:
 
 
 STYLED = GOOD.assign(style=GOOD["score"])
+OTHER = STYLED.assign(style=0.99 * GOOD["score"])
 LOST: dict[str, pd.DataFrame] = {
-    "no column": STYLED.drop(columns="score"),
-    "a column of texts": STYLED.assign(score=[f"{i} points" for i in range(N)]),
-    "few values": STYLED.assign(score=[0.5 if i < 3 else math.nan for i in range(N)]),
+    "no column": OTHER.drop(columns="score"),
+    "a column of texts": OTHER.assign(score=[f"{i} points" for i in range(N)]),
+    "few values": OTHER.assign(score=[0.5 if i < 3 else math.nan for i in range(N)]),
 }
 
 
