@@ -53,6 +53,16 @@ def number_of(cell: Any, *, decimal_comma: bool = False) -> float | None:
     return number if math.isfinite(number) else math.nan
 
 
+def is_category(fields: Mapping[str, Any]) -> bool:
+    """Return True for a score of Langfuse in words, whose `value` is 0 unless a configuration numbers
+    the categories.
+
+    >>> is_category({"name": "tone", "value": 0, "string_value": "good"})
+    True
+    """
+    return not is_blank(fields.get("string_value")) and is_blank(fields.get("config_id"))
+
+
 def _number_in(text: str, decimal_comma: bool) -> float | None:
     if text in _VERDICTS:
         return _VERDICTS[text]

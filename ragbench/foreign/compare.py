@@ -347,9 +347,19 @@ def _is_table(value: Any) -> bool:
     """Return True for what can be a system's table on its own."""
     if isinstance(value, str | Path) or hasattr(value, "scores") or hasattr(value, "columns"):
         return True
-    if isinstance(value, Mapping):  # the scores of a system, not a row
-        return bool(value) and all(isinstance(each, int | float) for each in value.values())
-    return isinstance(value, Sequence) and bool(value) and isinstance(value[0], Mapping)
+    if isinstance(value, Mapping):  # the scores or the records of a system, not a row
+        parts = list(value.values())
+        has_numbers = bool(parts) and all(isinstance(each, int | float) for each in parts)
+        return has_numbers or any(_has_records(each) for each in parts)
+    if isinstance(value, Sequence):
+        return _has_records(value)
+    return bool(getattr(value, "__dict__", None))  # what an evaluation of another tool returns
+
+
+def _has_records(value: Any) -> bool:
+    """Return True for a list whose first part is a record."""
+    is_list = isinstance(value, Sequence) and not isinstance(value, str)
+    return is_list and bool(value) and isinstance(value[0], Mapping)
 
 
 def _is_tidy(source: Any) -> bool:

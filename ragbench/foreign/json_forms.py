@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ragbench.errors import DataError, abridged, printable
-from ragbench.foreign.cells import id_of, is_blank, number_of, question_of
+from ragbench.foreign.cells import id_of, is_blank, is_category, number_of, question_of
 from ragbench.foreign.inspect_logs import is_inspect_log, rows_of_inspect_log
 from ragbench.foreign.scales import is_known_measure
 from ragbench.foreign.score_columns import (
@@ -63,6 +64,8 @@ _WITHOUT_SCORES = {
 _NAMES = ("assessment_name", "key", *MEASURES)
 _NUMBERS = ("score", "value", "number_value", "numeric_value")
 _AMOUNTS = (*_NUMBERS, "passed", "pass", "success", "correct")
+_ANNOTATION = re.compile(r"annotation_(.+)_(score|label|error)")
+"""Columns of a table of Phoenix: each annotation has several."""
 
 
 def rows_of_json(value: Any, source: str) -> list[Scored]:
@@ -224,21 +227,39 @@ def _flattened(record: Record) -> tuple[dict[str, Any], list[str]]:
     """Return a record with its nested scores as separate columns, and their names."""
     flat: dict[str, Any] = {}
     scores: dict[str, Any] = {}
+    annotations: dict[str, dict[str, Any]] = {}
     for name, value in record.items():
         column = column_name(name)
+        annotation = _ANNOTATION.fullmatch(str(name))
+        if annotation:
+            annotations.setdefault(annotation[1], {})[annotation[2]] = value
+            continue
         has_scores = column in _SCORES or column.endswith("_score")  # NAME_score of Phoenix
         if has_scores and isinstance(value, str):
             value = read_cell(value.strip())
         if has_scores and isinstance(value, Mapping | list):
             for measure, score in _named_scores(value).items():
                 scores.setdefault(measure, score)
+        elif column == "result":  # of one evaluation, next to its name
+            flat[str(name)] = _result_cell(value)
         else:
             flat[str(name)] = value
+    for measure, annotation_fields in annotations.items():
+        scores.setdefault(printable(measure), _score_in(annotation_fields))
     for part in ("run", "example", "item"):  # of an experiment: the answer, and the question
         inner = flat.get(part)
         if isinstance(inner, Mapping):
             flat = {**inner, **{key: value for key, value in flat.items() if key != part}}
     return {**flat, **scores}, list(scores)
+
+
+def _result_cell(value: Any) -> Any:
+    """Return the score in a result that is a record, or the text of one; any other value unchanged."""
+    if isinstance(value, str) and value.startswith("{"):
+        value = read_cell(value)
+    if isinstance(value, Mapping) and not {*_NUMBERS, "label"}.isdisjoint(value):
+        return _score_in(value)
+    return value
 
 
 def _named_scores(value: Any) -> dict[str, float]:
@@ -279,6 +300,8 @@ def _score_in(item: Mapping[str, Any]) -> float:
         return math.nan
     if isinstance(by_field.get("feedback"), Mapping):
         return _score_in(by_field["feedback"])
+    if is_category(by_field):
+        by_field["value"] = by_field.get("string_value")
     has_number = not by_field.keys().isdisjoint(_NUMBERS)
     # without its number a score did not fail: it is missing, whatever `success` is
     names = (*_NUMBERS, "label") if has_number else (*_AMOUNTS, "label")
@@ -509,6 +532,48 @@ def _rows_of_braintrust(value: Any) -> list[Scored]:
     return rows
 
 
+def _is_phoenix_experiment(value: Any) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    return all(isinstance(value.get(name), list) for name in ("task_runs", "evaluation_runs"))
+
+
+def _rows_of_phoenix_experiment(value: Mapping[str, Any]) -> list[Scored]:
+    """Read an experiment of Phoenix's client: runs of examples, and the evaluations of each run.
+
+    Raises:
+        DataError: runs or evaluations are no records.
+    """
+    runs, evaluations = value["task_runs"], value["evaluation_runs"]
+    if not all(isinstance(part, Mapping) for part in (*runs, *evaluations)):
+        raise DataError(
+            "the task_runs or evaluation_runs of an experiment of Phoenix are texts, no records; write "
+            "it with json.dump(experiment, file, default=lambda part: getattr(part, '__dict__', str(part)))"
+        )
+    by_run: dict[str, dict[str, float]] = {}
+    for evaluation in evaluations:
+        scores = by_run.setdefault(id_of(evaluation.get("experiment_run_id")), {})
+        scores.update(_scores_of_phoenix_evaluation(evaluation))
+    rows = []
+    for run in runs:
+        scores = by_run.get(id_of(run.get("id")), {})
+        if not is_blank(run.get("error")):
+            scores = dict.fromkeys(scores, math.nan)
+        rows.append(Scored(id_of(run.get("dataset_example_id")), "", scores))
+    return rows
+
+
+def _scores_of_phoenix_evaluation(evaluation: Record) -> dict[str, float]:
+    """Return the scores of one evaluation, NaN if the evaluator failed; it may return several."""
+    name = printable(str(evaluation.get("name")))
+    results = evaluation.get("result")
+    if isinstance(results, Mapping):
+        results = [results]
+    if not isinstance(results, list) or not is_blank(evaluation.get("error")):
+        return {name: math.nan}
+    return {_name_in(result) or name: _score_in(result) for result in results}
+
+
 def _is_ragas_annotation(value: Any) -> bool:
     if not isinstance(value, Mapping) or not value:
         return False
@@ -541,5 +606,6 @@ _FORMS: Sequence[tuple[Callable[[Any], bool], Callable[[Any], list[Scored]]]] = 
     (_is_lm_eval, _rows_of_lm_eval),
     (_is_openai_evals, _rows_of_openai_evals),
     (_is_braintrust, _rows_of_braintrust),
+    (_is_phoenix_experiment, _rows_of_phoenix_experiment),
     (_is_ragas_annotation, _rows_of_ragas_annotation),
 )

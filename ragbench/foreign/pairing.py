@@ -178,7 +178,7 @@ def _nothing_in_common(first: ScoreTable, second: ScoreTable) -> str:
         parts.append(f"{table.name} has {len(questions)} such as {', '.join(examples)}")
     return (
         f"{first.name} and {second.name} have no question in common, neither by id nor by text: "
-        f"{'; '.join(parts)}"
+        f"{'; '.join(parts)}; give each row the id or the text of its question"
     )
 
 

@@ -46,6 +46,7 @@ SUFFIXES = (
 )
 """Suffixes of files with scores. The format of a file is recognised by its content."""
 
+_MAX_NESTED = 3  # a result has items, which have evaluations
 _HEAD = 20_000  # bytes or characters at the start of a file
 _BINARY = (b"%PDF", b"\x89PNG", b"\x80")  # first bytes of binary files that may have no zero byte
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -56,8 +57,9 @@ def load_scores(source: Any, name: str = "") -> list[ScoreTable]:
     """Return the scores in a file or an object, a table per system.
 
     Args:
-        source: a path; a DataFrame, a list of dicts, {question id: score}; or an object with
-            `scores` in ragbench's form, such as a result.
+        source: a path; a DataFrame, a list of dicts, {question id: score}; an object with `scores`
+            in ragbench's form, such as a result; or the object that an evaluation of another tool
+            returns.
         name: the name of the system; "" means the name of the file.
 
     Raises:
@@ -73,6 +75,7 @@ def load_scores(source: Any, name: str = "") -> list[ScoreTable]:
         return [source]
     if isinstance(getattr(source, "scores", None), _frame_type()):
         return [_table_of_result(source, name)]
+    source = _plain(source)
     if isinstance(source, _frame_type()):
         return _tables(_rows_of_frame(source, name), tuple(map(str, source)), name)
     if isinstance(source, _series_type()) and not _is_numbered(source):
@@ -91,6 +94,34 @@ def load_scores(source: Any, name: str = "") -> list[ScoreTable]:
         f"{name} is {type(source).__name__}, from which no scores of questions can be read; expected a "
         "file, a DataFrame, a list of dicts or {question id: score}"
     )
+
+
+def _plain(source: Any) -> Any:
+    """Return an object of another tool as a DataFrame, a mapping or records; DataFrames and values of
+    JSON are unchanged.
+    """
+    if isinstance(source, _frame_type() | _series_type()):
+        return source
+    if callable(getattr(source, "to_pandas", None)):  # of ragas, datasets, polars, pyarrow
+        return source.to_pandas()
+    return _fields(source, _MAX_NESTED)
+
+
+def _fields(value: Any, n_levels: int) -> Any:
+    """Return a value with up to `n_levels` of objects inside each other as mappings of their fields."""
+    if isinstance(value, Mapping):
+        return {name: _fields(part, n_levels) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_fields(part, n_levels) for part in value]
+    if not n_levels:
+        return value
+    if callable(getattr(value, "model_dump", None)):  # of pydantic
+        return value.model_dump()
+    fields = getattr(value, "__dict__", None)
+    if isinstance(value, type) or callable(value) or not fields:
+        return value
+    public = {name: part for name, part in fields.items() if not name.startswith("_")}
+    return _fields(public, n_levels - 1)
 
 
 def _is_numbered(series: Any) -> bool:
@@ -173,13 +204,27 @@ def _rows_of_frame(frame: pd.DataFrame, name: str) -> list[Scored]:
         raise DataError(f"{name} has no rows")
     is_named = frame.index.names != [None]
     if is_named:
-        frame = frame.reset_index()
+        frame = frame.reset_index(allow_duplicates=True)
     elif not isinstance(frame.index, pd.RangeIndex):
         frame = frame.reset_index(names="query_id")
-    if frame.columns.has_duplicates:
-        twice = frame.columns[frame.columns.duplicated()][0]
-        raise DataError(f"{name} has two columns {str(twice)!r}; give each a different name")
-    return rows_of_json(frame.astype(object).to_dict("records"), name)
+    rows = frame.astype(object).to_numpy().tolist()
+    return rows_of_json(_records_of([str(column) for column in frame], rows, name), name)
+
+
+def _records_of(
+    names: Sequence[str], rows: Sequence[Sequence[Any]], source: str
+) -> list[dict[str, Any]]:
+    """Return the rows of a table as records. A column that repeats another one of its name, as the index
+    of Phoenix's spans does, is left out.
+
+    Raises:
+        DataError: two columns of a name differ.
+    """
+    for place, name in enumerate(names):
+        first = names.index(name)
+        if any(str(cells[place]) != str(cells[first]) for cells in rows):
+            raise DataError(f"{source} has two columns {name!r}; give each a different name")
+    return [dict(zip(names, cells, strict=True)) for cells in rows]
 
 
 def _read(path: Path) -> tuple[list[Scored], tuple[str, ...]]:
@@ -325,11 +370,11 @@ def _parquet_records(path: Path) -> list[dict[str, Any]]:
     except Exception as exc:  # a damaged file may raise anything
         raise DataError(f"{path} could not be read as parquet: {printable(str(exc))}") from exc
     if not isinstance(frame.index, pd.RangeIndex):
-        frame = frame.reset_index()
-    records = []
-    for row in frame.astype(object).to_dict("records"):
-        records.append({str(name): _listed_array(cell) for name, cell in row.items()})
-    return records
+        frame = frame.reset_index(allow_duplicates=True)
+    rows = []
+    for cells in frame.astype(object).to_numpy().tolist():
+        rows.append([_listed_array(cell) for cell in cells])
+    return _records_of([str(column) for column in frame], rows, str(path))
 
 
 def _listed_array(cell: Any) -> Any:
@@ -375,12 +420,9 @@ def _rows_of_csv(text: str, path: Path) -> tuple[list[Scored], tuple[str, ...]]:
     groups = promptfoo_groups(names)
     if groups and rows:
         return rows_of_promptfoo_table(names, rows, groups), columns
-    if len(columns) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"{path} has two columns {twice!r}; give each a different name")
     if not rows:
         raise DataError(f"{path} has no rows below its columns {listed(names)}")
-    records = [dict(zip(names, cells, strict=True)) for cells in rows]
+    records = _records_of(names, rows, str(path))
     scored = rows_of_records(records, str(path), decimal_comma=separator == ";")
     return scored, columns
 

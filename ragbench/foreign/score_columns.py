@@ -11,15 +11,16 @@ from typing import Any, NamedTuple
 from ragbench.datasets.raw_records import warn
 from ragbench.errors import DataError, abridged, printable
 from ragbench.folding import folded_words
-from ragbench.foreign.cells import id_of, is_blank, number_of, question_of
+from ragbench.foreign.cells import id_of, is_blank, is_category, number_of, question_of
 from ragbench.hints import suggesting
 from ragbench.testsets import fields
-from ragbench.testsets.fields import column_name
+from ragbench.testsets.fields import column_name, read_cell
 
 Record = Mapping[str, Any]
 
 IDS = (
-    "query_id qid question_id example_id dataset_item_id datasource_item_id item_id case_id test_id "
+    "query_id qid question_id example_id dataset_example_id dataset_item_id experiment_item_id "
+    "datasource_item_id item_id case_id test_id "
     "testcase_id sample_id instance_id doc_id topic_id interaction_id request_id client_request_id "
     "record_id trace_id span_id context.trace_id context.span_id id _id key uid uuid"
 ).split()
@@ -37,7 +38,9 @@ MEASURES = (
     "measure metric metric_name measure_name scorer scorer_name evaluator evaluator_name "
     "annotation_name feedback_name score_name eval_name name"
 ).split()
-VALUES = "value score metric_value score_value measure_value number_value result rating".split()
+VALUES = (
+    "value score metric_value score_value measure_value number_value result result.score rating"
+).split()
 ERRORS = "error error_message errors exception run_error error_type".split()
 _INPUTS = ("inputs", "input", "vars", "datasource_item", "item", "doc", "example", "test_case")
 _FAILED_STATUS = ("error", "errored", "exception", "timeout", "cancelled", "canceled", "crashed")
@@ -56,11 +59,13 @@ _NO_MEASURES = {
     *"index level_0 row row_number line line_number number no order rank position threshold k top_k".split(),
     *"request_time timestamp created_at updated_at start_time end_time created date year time_stamp".split(),
     *"target expected label_id category type difficulty topic filter task version metadata tags".split(),
+    *"public bookmarked cached is_root archived starred deleted".split(),
     *"num_q num_ret num_rel num_rel_ret runid".split(),
 }
 _NO_MEASURE_ENDS = (
     "_threshold",
     "_id",
+    "_ids",
     "_at",
     "_timestamp",
     "_start_time",
@@ -70,6 +75,7 @@ _NO_MEASURE_ENDS = (
 _NUMBERED_RUN = re.compile(r"(run|rep|repeat|trial|try|seed|epoch)?[\s_#-]*\d+", re.IGNORECASE)
 _MAX_NAMES = 40  # of columns in a message
 _MAX_SYSTEMS = 200
+_MAX_LIST = 200  # characters of a list of scores
 
 
 class Scored(NamedTuple):
@@ -285,6 +291,13 @@ class _Columns:
         names = [id_of(record.get(column)) for column in self.systems]
         return ", ".join(name for name in names if name)
 
+    def score_cell(self, record: Record) -> Any:
+        """Return the cell with the score in a row of one measure."""
+        fields = {field: record.get(name) for field, name in self.by_field.items()}
+        if is_category(fields):
+            return fields["string_value"]
+        return record.get(self.value)
+
     def failed(self, record: Record) -> bool:
         """Return True if a row is of an answer that the tool could not get or score."""
         if any(not is_blank(record.get(name)) for name in self.errors):
@@ -308,7 +321,7 @@ def _long_rows(
         measure = printable(str(record.get(columns.measure, "")))
         if is_blank(measure):
             continue
-        cell = record.get(columns.value)
+        cell = columns.score_cell(record)
         values.setdefault(measure, []).append(cell)
         number = number_of(cell, decimal_comma=decimal_comma)
         if number is None or columns.failed(record):
@@ -326,7 +339,7 @@ def _wide_rows(
     numbers: dict[str, list[float]] = {}
     for name in dict.fromkeys([*columns.known_measures, *columns.names]):
         if columns.is_measure(name) and name not in columns.systems:
-            cells = [record.get(name) for record in records]
+            cells = _unlisted([record.get(name) for record in records])
             values = _numbers(cells, decimal_comma)
             if values:
                 numbers[printable(name)] = values
@@ -367,3 +380,33 @@ def _numbers(cells: Sequence[Any], decimal_comma: bool) -> list[float]:
             n_numbers += 1
         values.append(number)
     return values if n_numbers and n_numbers >= n_texts else []
+
+
+def _unlisted(cells: Sequence[Any]) -> Sequence[Any]:
+    """Return the cells of a column of lists, most of them of one score, as these scores: so Langfuse
+    exports the scores of a trace. Several scores in one cell are their mean. The cells of any other
+    column are unchanged.
+
+    >>> _unlisted([[0.5], None, "[1, 0]", [1]]), _unlisted([[3, 7], [4, 8], [2]])
+    ([0.5, None, 0.5, 1.0], [[3, 7], [4, 8], [2]])
+    """
+    lists = []
+    for cell in cells:
+        if isinstance(cell, str) and cell.startswith("[") and len(cell) <= _MAX_LIST:
+            cell = read_cell(cell)
+        lists.append(cell)
+    sizes = [len(cell) for cell in lists if isinstance(cell, list)]
+    if sizes.count(1) <= len(sizes) / 2:
+        return cells
+    return [_mean_score(cell) if isinstance(cell, list) else cell for cell in lists]
+
+
+def _mean_score(scores: Sequence[Any]) -> Any:
+    """Return the mean of scores; the list itself if one of them is not a number."""
+    numbers = []
+    for score in scores:
+        number = None if isinstance(score, Mapping | list) else number_of(score)
+        if number is None:
+            return scores
+        numbers.append(number)
+    return math.fsum(numbers) / len(numbers) if numbers else math.nan

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 import ragbench as rb
-from ragbench.foreign import conclude_tables
+from ragbench.foreign import conclude_tables, load_scores
 
 N = 30
 QUESTIONS = {f"q{i}": f"Which plant grows on hill {i}?" for i in range(N)}
@@ -380,6 +380,32 @@ def phoenix_csv(path: Path, scores: Scores) -> Path:
     return path.with_suffix(".csv")
 
 
+def phoenix_experiment(path: Path, scores: Scores) -> Path:
+    """What Phoenix's client returns: a run whose task failed has an error, and is evaluated all the same."""
+    runs, evaluations = [], []
+    for name, score in numbered(scores):
+        run_id = f"run-{path.stem}-{name}"
+        error = "no reply" if score is None else None
+        runs.append({"id": run_id, "dataset_example_id": f"RGF0{name}", "error": error})
+        result = {"score": score or 0.0, "label": None}
+        evaluations.append({"experiment_run_id": run_id, "name": "overlap", "result": result})
+    experiment = {"experiment_id": "E", "task_runs": runs, "evaluation_runs": evaluations[::-1]}
+    return written(path.with_suffix(".json"), experiment)
+
+
+def phoenix_annotations_csv(path: Path, scores: Scores) -> Path:
+    """Spans joined with their annotations: the index is a column, too, and each annotation is a row."""
+    header = "context.span_id,context.span_id,attributes.input.value,annotation_name,result.score"
+    lines = [header]
+    for name, score in numbered(scores):
+        span = f"{path.stem}-{name}"
+        value = "" if score is None else score
+        for measure, cell in (("overlap", value), ("brevity", 0.5)):
+            lines.append(f'{span},{span},"{QUESTIONS[name]}",{measure},{cell}')
+    path.with_suffix(".csv").write_text("\n".join(lines), encoding="utf-8")
+    return path.with_suffix(".csv")
+
+
 def phoenix_evals_csv(path: Path, scores: Scores) -> Path:
     """The frame of `evaluate_dataframe`: a score is a dict in a cell, an evaluator that failed has none."""
     rows = [
@@ -411,6 +437,36 @@ def langfuse_experiment(path: Path, scores: Scores) -> Path:
         if not math.isnan(score)
     ]
     return written(path.with_suffix(".json"), {"name": path.stem, "item_results": results})
+
+
+def langfuse_experiment_items(path: Path, scores: Scores) -> Path:
+    """A page of Langfuse's experiment items: a category is a score in words, whose value may be 0."""
+    items = []
+    for name, score in numbered(scores):
+        tone = {"name": "tone", "dataType": "CATEGORICAL", "value": 0, "stringValue": "good"}
+        listed = [{"name": "overlap", "dataType": "NUMERIC", "value": score}, tone]
+        item: dict[str, object] = {"id": f"{path.stem}-{name}", "experimentItemId": f"item {name}"}
+        item["input"] = {"question": QUESTIONS[name]}
+        item["scores"] = [] if score is None else listed
+        items.append(item)
+    return written(path.with_suffix(".json"), {"data": items, "meta": {"cursor": None}})
+
+
+def langfuse_traces_csv(path: Path, scores: Scores) -> Path:
+    """Traces as Langfuse's page exports them: a column per score, whose cells are lists."""
+    rows = [
+        {
+            "id": f"trace-{path.stem}-{name}",
+            "bookmarked": "false",
+            "public": "false",
+            "input": json.dumps({"question": QUESTIONS[name]}),
+            "overlap": None if score is None else json.dumps([score]),
+            "tone": '["good"]',
+        }
+        for name, score in numbered(scores)
+    ]
+    pd.DataFrame(rows).to_csv(path.with_suffix(".csv"), index=False)
+    return path.with_suffix(".csv")
 
 
 def langfuse_csv(path: Path, scores: Scores) -> Path:
@@ -536,7 +592,11 @@ FORMS: list[Callable[[Path, Scores], Any]] = [
     phoenix_spans_csv,
     phoenix_json,
     phoenix_csv,
+    phoenix_experiment,
+    phoenix_annotations_csv,
     langfuse_csv,
+    langfuse_experiment_items,
+    langfuse_traces_csv,
     langfuse_experiment,
     phoenix_evals_csv,
     trulens_csv,
@@ -767,3 +827,64 @@ def test_many_files_are_a_leaderboard_with_names_of_their_own(tmp_path: Path) ->
     conclusion = rb.compare(*paths)
     assert len({arm.name for arm in conclusion.arms}) == 3
     assert conclusion.n == N - 2
+
+
+def test_the_texts_of_an_experiment_of_phoenix_are_refused(tmp_path: Path) -> None:
+    evaluations = ["ExperimentEvaluationRun(experiment_run_id='r', name='overlap', result=0.5)"]
+    experiment = {"task_runs": [{"id": "r"}], "evaluation_runs": evaluations}
+    path = written(tmp_path / "texts.json", experiment)
+    with pytest.raises(rb.RagbenchError, match=r"evaluation_runs of an experiment .* are texts"):
+        rb.compare(path, path)
+
+
+def test_several_scores_of_one_evaluation_of_phoenix() -> None:
+    parts = [{"name": "recall", "score": 1}, {"name": "tone", "label": "correct"}]
+    evaluations = [
+        {"experiment_run_id": "r", "name": "judge", "result": parts},
+        {"experiment_run_id": "r", "name": "broken", "result": None, "error": "no reply"},
+    ]
+    experiment = {"task_runs": [{"id": "r", "dataset_example_id": "q"}]}
+    [table] = load_scores({**experiment, "evaluation_runs": evaluations})
+    [row] = table.rows
+    assert row.query_id == "q"
+    assert {**row.scores, "broken": None} == {"recall": 1.0, "tone": 1.0, "broken": None}
+    assert math.isnan(row.scores["broken"])
+
+
+class Reply:
+    """An object with fields, as other tools return for an evaluation, its items and their scores."""
+
+    def __init__(self, **fields: object) -> None:
+        self.__dict__.update(fields)
+
+
+class Table(Reply):
+    def to_pandas(self) -> pd.DataFrame:
+        return pd.DataFrame(self.__dict__)
+
+
+def test_objects_of_other_tools() -> None:
+    results, tables = [], []
+    for gain in (0.0, 0.3):
+        scores = [i / 20 + gain for i in range(12)]
+        items = [
+            Reply(item={"input": f"Q{i}?"}, evaluations=[Reply(name="overlap", value=scores[i])])
+            for i in range(12)
+        ]
+        results.append(Reply(name="run", item_results=items))
+        tables.append(Table(user_input=[f"Q{i}?" for i in range(12)], overlap=scores))
+    for old, new in (results, tables):
+        for conclusion in (rb.compare(old, new), rb.compare({"A": old, "B": new})):
+            assert (conclusion.measure, conclusion.n) == ("overlap", 12)
+            assert conclusion.arms["B"].difference == pytest.approx(0.3, abs=1e-12)
+
+
+def test_numbers_of_the_questions_do_not_decide() -> None:
+    old = pd.DataFrame({"id": range(20), "hops": [i % 3 for i in range(20)], "is_long": True})
+    old["helpful"] = [i % 2 for i in range(20)]
+    new = old.assign(helpful=1)
+    conclusion = rb.compare(old, new)
+    assert (conclusion.measure, conclusion.decision) == ("helpful", "better")
+    assert any("properties of the questions" in line for line in conclusion.evidence)
+    assert rb.compare(old, new, measure="hops").measure == "hops"
+    assert rb.compare(old, old).measure == "hops"  # nothing else can be told from the values

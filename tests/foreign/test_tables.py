@@ -274,7 +274,7 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
         "line 3 has 3 cells, the header 2: 'id', 'score'",
     ),
     "quote.csv": (b'id,score\n1,"0.5\n', "its columns are 'id', 'score'"),
-    "twice.csv": (b"id,score,score\n1,1,1\n", "two columns 'score'"),
+    "twice.csv": (b"id,score,score\n1,1,0\n", "two columns 'score'"),
     "latin.csv": ("id,größe\n1,1\n".encode("latin-1"), "is not UTF-8"),
     "cut.json": (b'{"testCases": [{"input": "a", "name', "first fields are 'testCases', 'input'"),
     "cut.jsonl": (b'{"id": 1, "score": 1}\n{"id": 2, "sc', "the lines before have 'id', 'score'"),
