@@ -160,17 +160,14 @@ def test_compare_holds_the_judge_against_the_people_of_a_sheet(
         o.output_type == "error" for cell in notebook.cells for o in cell.get("outputs", [])
     )
     cells = notebook.cells
-    [trust, bias] = [cell for cell in cells if cell.source.startswith("if labels")]
-    decided, measured = (
+    decided, agreement, bias = (
         "\n".join(
             output.data.get("text/markdown", output.data["text/plain"]) for output in cell.outputs
         )
-        for cell in (trust, bias)
+        for cell in cells
+        if cell.source.startswith("if labels")
     )
     assert "questions labelled" in decided
-    assert re.search(r"judge-human +ac1 +-?\d", measured)
-    assert re.search(r"longer half +-?\d", measured)
-    assert not re.search(
-        r"\bnan\b|<NA>",
-        "".join(str(output.get("data")) for output in (*trust.outputs, *bias.outputs)),
-    )
+    assert re.search(r"judge-human +ac1 +-?\d", agreement)
+    assert re.search(r"longer half +-?\d", bias)
+    assert not re.search(r"\bnan\b|<NA>", f"{decided}{agreement}{bias}")
