@@ -298,7 +298,7 @@ def test_a_kernel_that_does_not_answer_is_named_and_nothing_is_shown_as_saved(fo
     assert "0 of 2 labelled" in form.locator(".rb-label").inner_text()
     form.clock.run_for(6_000)
     assert "does not answer: it is busy, or was restarted" in message.inner_text()
-    form.evaluate("reply({ serial: 1, said: 'Saved: yes.' })")
+    form.evaluate("reply({ serial: 1, message: 'Saved: yes.' })")
     assert message.inner_text() == "Saved: yes."
 
 
