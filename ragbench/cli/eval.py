@@ -267,21 +267,25 @@ def _note_changes(result: evaluation.Result, path: Path) -> None:
     from ragbench.evaluation.data_changes import data_changes
 
     newest: dict[str, Any] = {}
+    newest_made_at = ""
     for config_path in sorted(path.parent.glob("*/config.json")):
         try:
             config = read_json(config_path, "")
+            times = read_json(config_path.with_name("timings.json"), "")
         except DataError:
             continue  # a damaged file is reported by the code that reads it
-        if not isinstance(config, dict) or config_path.parent == path:
+        if not isinstance(config, dict) or not isinstance(times, dict):
             continue
-        if _what_is_asked(config) != _what_is_asked(result.config):
+        if config_path.parent == path or _what_is_asked(config) != _what_is_asked(result.config):
             continue
-        if str(config.get("made_at")) > str(newest.get("made_at", "")):
+        made_at = str(times.get("made_at", ""))
+        if made_at > newest_made_at:
             newest = config
+            newest_made_at = made_at
     changes = data_changes(newest, result.config) if newest else ""
     if changes:
-        made = str(newest.get("made_at"))[:16]
-        typer.echo(f"Since the last run ({made}): {printable(changes)}.", err=True)
+        minute = newest_made_at[:16]
+        typer.echo(f"Since the last run ({minute}): {printable(changes)}.", err=True)
 
 
 def _what_is_asked(config: Mapping[str, Any]) -> list[Any]:
