@@ -26,6 +26,7 @@ _NO_DOCUMENTS = (
 _NO_PLACE = "quotes are in no document, or more than once; the evidence is left out"
 _MOVED = "quotes are elsewhere in their document; the evidence is moved"
 _GONE = "quotes are not in their document any more; the evidence is left out"
+_NO_DOCUMENT = "documents of quotes are not in the corpus any more; the evidence is left out"
 
 
 def check_evidence(content: Content, documents: Mapping[str, Document]) -> list[Problem]:
@@ -231,7 +232,7 @@ def quoted_spans(
     entry: Entry, corpus: Mapping[str, Document], texts: Texts, flaws: Flaws
 ) -> list[Span]:
     """Return the evidence of a case at the places where `corpus` holds its quotes; evidence that has
-    moved, or has no place, is added to `flaws`. `texts` are the texts of `corpus`.
+    moved, or has no place or no document, is added to `flaws`. `texts` are the texts of `corpus`.
     """
     spans = []
     for span, quote in entry.evidence():
@@ -244,6 +245,9 @@ def quoted_spans(
                 spans += places
             else:
                 flaws[_NO_PLACE].append(where)
+            continue
+        if quote and corpus and span.doc_id not in corpus:
+            flaws[_NO_DOCUMENT].append(where)
             continue
         text = corpus[span.doc_id].full_text if span.doc_id in corpus else ""
         if not quote or not text or text[span.start : span.end] == quote:
