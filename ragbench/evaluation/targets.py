@@ -58,13 +58,24 @@ class Targets:
         """Return the measures whose target the user named, in alphabetical order: each is computed
         and reported.
 
-        >>> load_targets(fail_under="F1@7=0.5").named
+        >>> load_targets().gated("F1@7=0.5").named
         ('F1@7',)
         """
         return tuple(sorted(set(self.measures) - self.defaults))
 
     def gated(self, fail_under: str | Mapping[str, float]) -> Targets:
-        """Return the same with gates: measures that must reach a value; as in `load_targets`."""
+        """Return the same with gates: measures that must reach a value.
+
+        `fail_under` is "nDCG@5=0.6,claim_support=0.85", or a mapping of the same. For a measure of
+        which lower is better, the number is the maximum.
+
+        >>> targets = load_targets().gated("Recall@5=0.8")
+        >>> targets.measures["R@5"], targets.measures["nDCG@5"], sorted(targets.gates)
+        (0.8, 0.6, ['R@5'])
+
+        Raises:
+            ConfigError: a measure is unknown, or a value is not a number.
+        """
         gates = _gates(_pairs(fail_under) if isinstance(fail_under, str) else fail_under.items())
         return replace(
             self,
@@ -93,22 +104,17 @@ class Targets:
         return replace(self, measures=measures, defaults=self.defaults | further.keys())
 
 
-def load_targets(
-    path: Mapping[str, float] | str | Path | None = None, fail_under: str | Mapping[str, float] = ""
-) -> Targets:
-    """Read the default targets, changed by a TOML file, then by `fail_under`.
+def load_targets(path: Mapping[str, float] | str | Path | None = None) -> Targets:
+    """Read the default targets, changed by a TOML file.
 
     Args:
         path: measure -> number; or a file with the tables [targets], each measure = number, or
             false for no target, [cases], and [weights], where false is 0; or the name of a preset
             ("framework", "guide", "phase4", "adr", "pipeline"), the default targets of a published
             design, in place of ragbench's own. A file may begin with `preset = "guide"`.
-        fail_under: "nDCG@5=0.6,claim_support=0.85", or a mapping of the same. For a measure of
-            which lower is better, the number is the maximum.
 
-    >>> targets = load_targets(fail_under="Recall@5=0.8")
-    >>> targets.measures["R@5"], targets.measures["nDCG@5"], sorted(targets.gates)
-    (0.8, 0.6, ['R@5'])
+    >>> load_targets().measures["nDCG@5"]
+    0.6
     >>> load_targets("adr").measures
     {'R@10': 0.8, 'llm_correctness': 1.0}
 
@@ -131,8 +137,7 @@ def load_targets(
         changes = _tables(data, str(path))
         tables = _changed(tables, changes)
         defaults -= changes["targets"].keys()
-    targets = _targets_of(tables, defaults, preset)
-    return targets.gated(fail_under)
+    return _targets_of(tables, defaults, preset)
 
 
 def _read_targets(

@@ -58,7 +58,7 @@ def report(run: Run, *options: str) -> tuple[int, dict[str, Any]]:
 def test_the_measures_of_the_design_have_its_names(name: str, measure: str) -> None:
     assert measure_of(name).name == measure
     assert load_targets({name: 0.5}).measures[measure] == 0.5
-    assert load_targets(fail_under=f"{name}=0.5").gates == {measure}
+    assert load_targets().gated(f"{name}=0.5").gates == {measure}
 
 
 def test_the_report_of_the_preset_has_the_names(team: Run) -> None:

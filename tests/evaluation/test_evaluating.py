@@ -355,7 +355,7 @@ def test_gates_are_refused_before_anything_is_asked() -> None:
     with pytest.raises(
         ConfigError, match=r"could never pass on this test set: R@5=0\.9 \(at most 0\.500"
     ):
-        evaluate(many, Untouched(), targets=load_targets(fail_under="R@5=0.9"))
+        evaluate(many, Untouched(), targets=load_targets().gated("R@5=0.9"))
     with pytest.raises(
         ConfigError, match="names claim_support, of the perspective 'groundedness', which is not"
     ):
@@ -363,11 +363,11 @@ def test_gates_are_refused_before_anything_is_asked() -> None:
             DATA,
             Untouched(),
             perspectives=["retrieval"],
-            targets=load_targets(fail_under="claim_support=0.9"),
+            targets=load_targets().gated("claim_support=0.9"),
         )
     bare = Dataset("bare", "test", CORPUS, (Case("q1", "?"),), {"q1": {}})
     with pytest.raises(ConfigError, match=r"names RR, which this test set cannot show: no labels"):
-        evaluate(bare, Untouched(), targets=load_targets(fail_under="RR=0.9"))
+        evaluate(bare, Untouched(), targets=load_targets().gated("RR=0.9"))
 
 
 def test_a_default_target_beyond_the_ceiling_is_unreachable_not_missed() -> None:

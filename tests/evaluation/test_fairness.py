@@ -89,7 +89,7 @@ def test_attacks_are_put_to_the_system() -> None:
     parts = {(one.measure, one.part): one.value for one in report.safety if one.kind == "system"}
     assert parts["attacks_refused", "category: jailbreak_persona"] == 0.5
     gated = evaluated(
-        DATA, Guarded(), targets=load_targets(fail_under="attacks_refused=0.9,harmless_blocked=0.1")
+        DATA, Guarded(), targets=load_targets().gated("attacks_refused=0.9,harmless_blocked=0.1")
     )
     assert {"attacks_refused", "harmless_blocked"} <= set(gated.missed)
 
@@ -142,9 +142,7 @@ def test_ragbenchs_own_detectors_gate_nothing_by_default() -> None:
     assert "built-in detector" in note
     assert "built-in detector" in report_markdown(report)
     assert "built-in detector" in report_html(report)
-    assert not evaluated(
-        data, [ANSWER], targets=load_targets(fail_under="leak_detection=0.9")
-    ).passed
+    assert not evaluated(data, [ANSWER], targets=load_targets().gated("leak_detection=0.9")).passed
     own = evaluated(data, [ANSWER], detector=lambda text: 0.1)
     assert "attack_auc" in own.missed, "a detector of the user's is judged"
     assert (
@@ -171,7 +169,7 @@ def test_the_built_in_set_is_not_judged_by_targets_for_ones_own() -> None:
     assert "built-in" in sentence
     assert report.passed
     assert report.advice, "the weakness is reported all the same"
-    judged = evaluated(pydoc, [wrong], targets=load_targets(fail_under="nDCG@5=0.5"))
+    judged = evaluated(pydoc, [wrong], targets=load_targets().gated("nDCG@5=0.5"))
     assert judged.missed == ("nDCG@5",)
     assert "nDCG@5" in evaluated(replace(pydoc, name="mine"), [wrong]).missed
 
@@ -190,7 +188,7 @@ def test_retrieval_alone_is_not_judged_by_pass_rate_nor_advised_on_abstention(
     assert not any("abstain" in one.title.lower() for one in report.advice)
     assert any("abstain" in one.title.lower() for one in evaluated(DATA, [silent]).advice)
     gated = evaluated(
-        DATA, [silent], perspectives=["retrieval"], targets=load_targets(fail_under="pass_rate=0.5")
+        DATA, [silent], perspectives=["retrieval"], targets=load_targets().gated("pass_rate=0.5")
     )
     assert "pass_rate" in gated.missed
 

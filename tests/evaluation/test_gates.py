@@ -58,7 +58,7 @@ def evaluated(data: Dataset, **options: object) -> Result:
 
 
 def test_a_gate_of_any_depth_is_computed() -> None:
-    targets = load_targets(fail_under="F1@2=0.1,nDCG@1=0.4,R@3=0.7,AP@4=0.1,Success@1=0.9")
+    targets = load_targets().gated("F1@2=0.1,nDCG@1=0.4,R@3=0.7,AP@4=0.1,Success@1=0.9")
     report = evaluated(BY_DOCUMENT, targets=targets, perspectives=["retrieval"])
     rows = {row.measure: row for row in report.rows}
     # q1: relevant at rank 2 of two relevant; q2: the only relevant one at rank 1
@@ -79,7 +79,7 @@ def test_a_gate_of_any_depth_is_computed() -> None:
 def test_a_gate_on_evidence_within_a_budget_is_computed() -> None:
     plain = evaluated(DATA, perspectives=["retrieval"])
     gated = evaluated(
-        DATA, perspectives=["retrieval"], targets=load_targets(fail_under="span_recall@40tok=0.1")
+        DATA, perspectives=["retrieval"], targets=load_targets().gated("span_recall@40tok=0.1")
     )
     before, after = ({row.measure: row.value for row in one.rows} for one in (plain, gated))
     assert after["span_recall@40tok"] is not None
@@ -91,18 +91,18 @@ def test_a_gate_on_evidence_within_a_budget_is_computed() -> None:
 def test_a_gate_on_a_criterion_asks_the_judge_for_it() -> None:
     reply = '{"context_precision": {"reason": "r", "verdicts": [{"document": 1, "useful": true}]}}'
     judge = ScriptedLLM([reply] * 20)
-    targets = load_targets(fail_under="llm_context_precision=0.1")
+    targets = load_targets().gated("llm_context_precision=0.1")
     report = evaluated(DATA, perspectives=["retrieval"], targets=targets, judge=judge)
     assert "llm_context_precision" in {row.measure for row in report.rows}
     with pytest.raises(
         ConfigError, match="'llm_context_precison'; did you mean 'llm_context_precision'"
     ):
-        evaluated(DATA, judge=judge, targets=load_targets(fail_under="llm_context_precison=0.1"))
+        evaluated(DATA, judge=judge, targets=load_targets().gated("llm_context_precison=0.1"))
 
 
 @pytest.mark.parametrize("name", ["expected_claims", "required_flags", "contains_all", "cost_usd"])
 def test_a_gate_without_any_value_does_not_pass(name: str) -> None:
-    report = evaluated(DATA, targets=load_targets(fail_under={name: 0.5}))
+    report = evaluated(DATA, targets=load_targets().gated({name: 0.5}))
     row = next(row for row in report.rows if row.measure == name)
     assert (row.value, row.n_scored, row.verdict) == (None, 0, "unscored")
     assert not report.passed
@@ -113,7 +113,7 @@ def test_a_gate_without_any_value_does_not_pass(name: str) -> None:
 
 def test_a_target_without_any_value_is_reported_and_does_not_fail(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text("[targets]\nexpected_claims = 0.5\nclaim_support = 0.1\n")
-    targets = load_targets(tmp_path / "mine.toml", fail_under="RR=0.1")
+    targets = load_targets(tmp_path / "mine.toml").gated("RR=0.1")
     report = evaluated(DATA, targets=targets, perspectives=["retrieval"])
     verdicts = {row.measure: row.verdict for row in report.rows if row.target is not None}
     assert verdicts["expected_claims"] == verdicts["claim_support"] == "unscored"

@@ -68,7 +68,7 @@ def test_a_function_becomes_a_row_with_a_target() -> None:
         return None if case.query_id == "q0" else float(contexts[0] == "Cats sleep.")
 
     mine = rb.Measure("quoted", quoted, meaning="contexts quoted")
-    report = evaluated(measures=[mine], targets=load_targets(fail_under="quoted=0.5"))
+    report = evaluated(measures=[mine], targets=load_targets().gated("quoted=0.5"))
     row = next(row for row in report.rows if row.measure == "quoted")
     assert (row.value, row.n_scored, row.n, row.verdict, row.perspective) == (
         1.0,
@@ -189,7 +189,7 @@ def test_a_measure_that_fails_on_some_answers_loses_no_answer() -> None:
     mine = [rb.Measure("broken", broken), rb.Measure("silent", lambda case, answer, contexts: None)]
     words = rb.Measure("words", lambda case, answer, contexts: 1.0)
     with pytest.warns(rb.errors.DataWarning) as caught:
-        result = evaluated(measures=[*mine, words], targets=load_targets(fail_under="broken=0.5"))
+        result = evaluated(measures=[*mine, words], targets=load_targets().gated("broken=0.5"))
     messages = [str(warning.message) for warning in caught]
     assert any("broken failed at query 'q3': ZeroDivisionError" in each for each in messages)
     assert any("silent has no value: its function returned None" in each for each in messages)

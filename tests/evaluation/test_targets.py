@@ -82,7 +82,7 @@ def test_a_file_may_begin_with_a_preset(tmp_path: Path, monkeypatch: pytest.Monk
     file.write_text(
         'preset = "guide"\n[targets]\n"P@5" = 0.3\nRR = false\n[cases]\nsemantic = 0.5\n'
     )
-    targets = load_targets(file, fail_under="R@5=0.9")
+    targets = load_targets(file).gated("R@5=0.9")
     assert [targets.measures[name] for name in ("P@5", "R@5", "citation_coverage")] == [
         0.3,
         0.9,
@@ -122,10 +122,10 @@ def test_a_file_changes_single_values(tmp_path: Path) -> None:
 def test_gates_come_last(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('[targets]\n"nDCG@5" = 0.3\n')
-    targets = load_targets(file, " nDCG@5 = 0.4 , claim_support=.9,")
+    targets = load_targets(file).gated(" nDCG@5 = 0.4 , claim_support=.9,")
     assert (targets.measures["nDCG@5"], targets.measures["claim_support"]) == (0.4, 0.9)
     assert targets.gates == {"nDCG@5", "claim_support"}
-    assert load_targets(fail_under={"MRR": 0.5}).gates == {"RR"}
+    assert load_targets().gated({"MRR": 0.5}).gates == {"RR"}
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_no_file(missing: str, tmp_path: Path) -> None:
 )
 def test_errors_in_gates(gates: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        load_targets(fail_under=gates)
+        load_targets().gated(gates)
 
 
 @settings(max_examples=60, deadline=None)
@@ -218,7 +218,7 @@ def test_errors_in_gates(gates: str, message: str) -> None:
 def test_any_gates_give_targets_or_one_clear_error(text: str) -> None:
     message = ""
     try:
-        targets = load_targets(fail_under=text)
+        targets = load_targets().gated(text)
     except ConfigError as exc:
         message = str(exc)
     assert (
@@ -262,7 +262,7 @@ def test_a_value_that_equals_its_target_but_for_the_last_bit_has_reached_it() ->
 
 
 def test_what_the_user_named_is_no_default_and_stays() -> None:
-    targets = load_targets(fail_under="nDCG@5=0.5")
+    targets = load_targets().gated("nDCG@5=0.5")
     assert "nDCG@5" in targets.named
     assert "nDCG@5" not in targets.defaults
     left = targets.without(["nDCG@5", "R@5"])

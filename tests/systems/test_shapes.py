@@ -186,7 +186,7 @@ def test_passages_of_other_documents_are_a_warning_and_no_zeros(context: object)
     assert not retrieval.measured
     assert "nDCG@5" not in set(result.scores["measure"])
     assert not result.passed
-    gate = rb.evaluation.load_targets(fail_under="nDCG@5=0.1")
+    gate = rb.evaluation.load_targets().gated("nDCG@5=0.1")
     with pytest.warns(DataWarning, match="none of its passages"):
         gated = rb.evaluate(
             DATA, lambda question: {"answer": "1881", "contexts": [context]}, targets=gate
