@@ -94,7 +94,9 @@ class SystemOutput:
 
     @property
     def has_documents(self) -> bool:
-        """Return True unless no passage is in a document of the dataset."""
+        """Return True unless no passage is in a document of the dataset. Perspectives ask for it by
+        their `needs`.
+        """
         return not self.system.get("is_foreign")
 
     @cached_property
