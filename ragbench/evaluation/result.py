@@ -568,12 +568,22 @@ class Result(Decisions, metaclass=Suggesting):
         return iter(self.to_frame().to_dict("records"))
 
     def __repr__(self) -> str:
-        rows = self._shown[self._shown["measure"].isin(BRIEF) | self._shown["target"].notna()]
+        rows = self._shown[self._is_brief]
         table = (rows if len(rows) else self._shown.head(20)).round(3)
         return (
             f"Result({self.name!r}, {len(self.queries)} questions)\n"
             f"{table.to_string(index=False, na_rep='')}"
         )
+
+    @property
+    def _is_brief(self) -> pd.Series[bool]:
+        """Return for each row of `measures` if it is shown without being asked for: it has a target, or
+        a value and is of a judge, of the user, chosen by the user, or a headline measure.
+        """
+        measures = self.measures
+        named = {*BRIEF, *self.settings.get("chosen", ())}
+        is_named = measures["measure"].isin(named) | measures["perspective"].isin(["own", "judge"])
+        return measures["target"].notna() | (is_named & (measures["n_scored"] > 0))
 
     @property
     def _shown(self) -> pd.DataFrame:

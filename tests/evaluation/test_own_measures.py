@@ -251,3 +251,5 @@ def test_named_measures_and_own_criteria_are_shown_where_others_are_left_out() -
     result = rb.evaluate(DATA, answers("Yes!"), measures="R@10", criteria=[polite])
     shown = [row.measure for rows in brief_measures(result).values() for row in rows]
     assert shown == ["R@10", "llm_politeness"]
+    printed = [line.split()[0] for line in repr(result).splitlines()[2:]]
+    assert printed == ["R@10", "llm_politeness"]
