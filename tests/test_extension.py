@@ -439,6 +439,18 @@ def test_a_dataset_of_a_module_is_named_like_any_other(tmp_path: Path) -> None:
         rb.load_dataset(Path("my_quiz:quiz"))
 
 
+def test_judged_documents_that_a_module_does_not_return_are_named(tmp_path: Path) -> None:
+    (tmp_path / "my_pages.py").write_text(
+        "import ragbench as rb\n"
+        "corpus = {'cats': 'Cats sleep most of the day.'}\n"
+        "queries = {'q1': 'How long do cats sleep?'}\n"
+        "pages = rb.Dataset.from_dicts(corpus, queries, {'q1': {'cats': 1, 'dogs': 1}})\n",
+        encoding="utf-8",
+    )
+    with pytest.warns(rb.errors.DataWarning, match=r"1 judged documents .* \(first: 'dogs'\)"):
+        rb.load_dataset("my_pages:pages")
+
+
 def test_a_retriever_of_a_module_takes_the_options_of_the_pipeline_in_a_command() -> None:
     command = [
         "eval",

@@ -25,6 +25,10 @@ from ragbench.types import (
     same_form,
 )
 
+ABSENT_DOCUMENTS = (
+    "judged documents are not in the corpus; they stay in the qrels and count in the ideal ranking"
+)
+
 _SPEAKER = re.compile(r"\s*\|(user|agent|assistant)\|:")
 
 Flaws = defaultdict[str, list[str]]
@@ -194,8 +198,7 @@ def assemble(
         "judged queries are not among the queries and are left out": [
             q for q in qrels if q not in cases
         ],
-        "judged documents are not in the corpus; they stay in the qrels and count in the ideal "
-        "ranking": [doc_id for doc_id in judged if doc_id not in corpus],
+        ABSENT_DOCUMENTS: [doc_id for doc_id in judged if doc_id not in corpus],
         "documents are empty; they are kept and get no chunk": [
             doc_id for doc_id, doc in corpus.items() if not (doc.text.strip() or doc.title.strip())
         ],

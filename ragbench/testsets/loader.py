@@ -139,6 +139,7 @@ def _imported(name: str, split: str) -> Dataset:
     Raises:
         ConfigError: it is neither, or has another split.
     """
+    from ragbench.datasets.raw_records import ABSENT_DOCUMENTS, warn
     from ragbench.extension import check_call, imported
 
     what = f"dataset {name!r}"
@@ -158,4 +159,7 @@ def _imported(name: str, split: str) -> Dataset:
         )
     if split not in ("test", dataset.split):
         raise ConfigError(f"{what} has no split {split!r}; it has {dataset.split!r}")
+    judged = {doc_id for grades in dataset.qrels.values() for doc_id in grades}
+    if dataset.corpus:
+        warn(what, ABSENT_DOCUMENTS, sorted(judged - dataset.corpus.keys()))
     return dataset
