@@ -255,7 +255,7 @@ NEIGHBOURS = (
 )
 
 
-FOUND = {30: 0.14, 50: 0.32, 100: 0.69, 300: 0.89}
+FOUND = {30: 0.12, 50: 0.30, 100: 0.69, 300: 0.89}
 """Questions -> how often the safe tier finds a gain, as the guide states it."""
 
 
