@@ -476,8 +476,8 @@ _GRADES = (0, 1, 2, 3, 4)  # of nearly all judgements
     **dict.fromkeys(["per_query", "per_question"], "score_run(qrels, run), a value per question"),
 )
 def score_run(
-    qrels: Qrels | pd.DataFrame | str | Path,
-    run: Run | pd.DataFrame | str | Path,
+    qrels: Dataset | Qrels | Mapping[str, Collection[str]] | pd.DataFrame | str | Path,
+    run: Run | Mapping[str, Sequence[str]] | pd.DataFrame | str | Path,
     measures: str | Measure | Sequence[str | Measure] = DEFAULT_MEASURES,
 ) -> pd.DataFrame:
     """Score a ranking of documents: columns query_id, measure, value; by measure, then by query in
@@ -490,10 +490,11 @@ def score_run(
     exchanged, there is a DataWarning.
 
     Args:
-        qrels: {query_id: {doc_id: relevance}}, or a DataFrame with the columns query_id, doc_id,
-            relevance; also what `read_qrels` takes: a file of TREC, a frame of PyTerrier (qid,
-            docno, label), an object of ranx.
-        run: {query_id: {doc_id: score}}, or a DataFrame with the columns query_id, doc_id, score;
+        qrels: a dataset, {query_id: {doc_id: relevance}}, {query_id: [relevant doc_id, ...]}, or a DataFrame
+            with the columns query_id, doc_id, relevance; also what `read_qrels` takes: a file of
+            TREC, a frame of PyTerrier (qid, docno, label), an object of ranx.
+        run: {query_id: {doc_id: score}}, {query_id: [doc_id, ...]} with the best documents first, or a
+            DataFrame with the columns query_id, doc_id, score;
             or as `read_run`.
         measures: names as in ir_measures, e.g. ["nDCG@10", "P(rel=2)@5", "Judged@10"], and your own
             of the level "document" (`rb.Measure`, "package.module:attribute"). Default:
@@ -511,6 +512,9 @@ def score_run(
             grade that is not a number, a repeated row.
     """
     named, own = _named_and_own(measures)
+    if isinstance(qrels, Dataset):
+        qrels = qrels.qrels
+    _refuse_several(run)
     frames = []
     if named or not own:
         frames.append(_score_named(qrels, run, parse_measures(named)))
@@ -519,6 +523,17 @@ def score_run(
     if len(frames) == 1:
         return frames[0]
     return TidyScores(pd.concat(frames, ignore_index=True))
+
+
+def _refuse_several(run: Any) -> None:
+    """Raise DataError for a mapping of names to runs."""
+    first = next(iter(run.values()), None) if isinstance(run, Mapping) else None
+    row = next(iter(first.values()), None) if isinstance(first, Mapping) else None
+    if isinstance(row, Mapping | list):
+        raise DataError(
+            "run has several runs by name; score each, as in "
+            "{name: rb.score_run(qrels, run) for name, run in runs.items()}, which rb.compare takes"
+        )
 
 
 def _named_and_own(measures: Any) -> tuple[Any, list[Measure]]:
@@ -553,7 +568,7 @@ def _score_own(qrels: Any, run: Any, measures: Sequence[Measure]) -> pd.DataFram
     """Score a ranking by measures of the user, as `score_run`; NaN for a query without judgements and
     where a measure returns None.
     """
-    judged, ranked = to_frame(qrels, int), to_frame(run, float)
+    judged, ranked = _judged_and_ranked(qrels, run)
     query_ids = _numbered(qrels, judged, ranked).query_ids
     grades_of: Qrels = {query_id: {} for query_id in query_ids}
     for query_id, doc_id, grade in judged.itertuples(index=False):
@@ -588,6 +603,9 @@ def own_ranking_values(measure: Measure, run: Run, qrels: Qrels) -> dict[str, fl
     return values
 
 
+_EXCHANGED = "score_run(qrels, run) takes judgements first: were the two given the other way round?"
+
+
 def _score_named(qrels: Any, run: Any, parsed: Sequence[RankingMeasure]) -> pd.DataFrame:
     """Score a ranking by ragbench's measures, as `score_run`."""
     names = [str(measure) for measure in parsed]
@@ -599,10 +617,14 @@ def _score_named(qrels: Any, run: Any, parsed: Sequence[RankingMeasure]) -> pd.D
     if _are_all(qrels, float) and _are_all(run, int):
         raise DataError(
             "the grades are numbers with a point and the scores are whole numbers; "
-            "score_run(qrels, run) takes judgements first: were the two given the other way round? "
-            "If not, make the grades whole with int()"
+            f"{_EXCHANGED} If not, make the grades whole with int()"
         )
-    judged, ranked = to_frame(qrels, int), to_frame(run, float)
+    if _are_lists(qrels) and _are_all(run, int):
+        raise DataError(
+            "the judgements are lists of documents and the scores are whole numbers; "
+            f"{_EXCHANGED} If not, make the scores numbers with a point"
+        )
+    judged, ranked = _judged_and_ranked(qrels, run)
     doc_ids = ranked["doc_id"].unique()
     if not all(map(str.isascii, doc_ids)):
         same = same_form(doc_ids, set(judged["doc_id"]))
@@ -613,6 +635,29 @@ def _score_named(qrels: Any, run: Any, parsed: Sequence[RankingMeasure]) -> pd.D
     if not np.nansum(table) > 0:
         _warn_of_foreign_ids(data.query_ids, judged, ranked)
     return tidy(data.query_ids, names, table)
+
+
+def _judged_and_ranked(qrels: Any, run: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return judgements and a run in any form as frames (`to_frame`).
+
+    Raises:
+        DataError: one of them cannot be read; if both can be the other way round, it says so.
+    """
+    try:
+        return to_frame(qrels, int), to_frame(run, float)
+    except DataError as exc:
+        try:
+            to_frame(run, int)
+            to_frame(qrels, float)
+        except DataError:
+            raise exc from None
+        raise DataError(f"{exc}; {_EXCHANGED}") from exc
+
+
+def _are_lists(nested: Any) -> bool:
+    """Return True for a mapping of queries to lists."""
+    is_mapping = isinstance(nested, Mapping) and bool(nested)
+    return is_mapping and all(isinstance(row, list) for row in nested.values())
 
 
 def _are_all(nested: Any, kind: type) -> bool:

@@ -8,7 +8,7 @@ import csv
 import gzip
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from numbers import Integral, Real
 from pathlib import Path
@@ -52,7 +52,8 @@ def read_run(source: Any) -> Run:
     another tool's object.
 
     Objects are frames (`query_id, doc_id, score`, or PyTerrier's `qid, docno, score`), runs of
-    ranx, rows of ir_measures (`ScoredDoc`) and nested dictionaries. The order follows the scores;
+    ranx, rows of ir_measures (`ScoredDoc`), nested dictionaries, and {query_id: [doc_id, ...]} with the
+    best documents first, which get the scores -1, -2, ... The order follows the scores;
     the column of ranks is not used, as in trec_eval.
 
     >>> read_run([("q1", "a", 2), ("q1", "b", 1.5)])
@@ -69,7 +70,8 @@ def read_qrels(source: Any) -> Qrels:
     """Read judgements, query_id -> doc_id -> grade, from a file with TREC's four columns or another
     tool's object.
 
-    Also read are BEIR's three columns with a header. Objects may have the same forms as for
+    Also read are BEIR's three columns with a header, and {query_id: [relevant doc_id, ...]}, of grade 1.
+    Objects may have the same forms as for
     `read_run`; PyTerrier's frames have the column `label`.
 
     >>> import pandas as pd
@@ -141,16 +143,37 @@ def _from_records(source: Any, columns: list[str], what: str) -> pd.DataFrame:
     nested = source.to_dict() if hasattr(source, "to_dict") else source
     try:
         if isinstance(nested, Mapping):
-            rows = [(query_id, *item) for query_id, row in nested.items() for item in row.items()]
+            rows = []
+            for query_id, row in nested.items():
+                values = _listed_values(row, what) if isinstance(row, list | tuple | set) else row
+                rows += [(query_id, *item) for item in values.items()]
         else:
             rows = [(row[0], row[1], getattr(row, value, row[2])) for row in nested]
     except (AttributeError, TypeError, IndexError, KeyError):
         raise DataError(
-            f"{what} must be {{query_id: {{doc_id: {value}}}}}, a DataFrame, rows of three or a "
-            f"file, not {type(source).__name__}; {what} of query and document holds "
+            f"{what} must be {{query_id: {{doc_id: {value}}}}}, {{query_id: [doc_id, ...]}}, a DataFrame, rows "
+            f"of three or a file, not {type(source).__name__}; {what} of query and document holds "
             f"{str(source)[:60]!r}"
         ) from None
     return pd.DataFrame(rows, columns=columns, dtype=object)
+
+
+def _listed_values(doc_ids: Collection[str], what: str) -> dict[str, float]:
+    """Return doc_id -> 1 of the relevant documents of a query, or -> a score of the best documents first.
+
+    Raises:
+        DataError: a document is there twice.
+        TypeError: a ranking is a set, or the documents are not named by text.
+    """
+    if not all(isinstance(doc_id, str) for doc_id in doc_ids):
+        raise TypeError("doc_ids are not text")
+    if len({*doc_ids}) < len(doc_ids):
+        raise DataError(f"{what}: a document is repeated in {str(list(doc_ids))[:80]}")
+    if what == "qrels":
+        return dict.fromkeys(doc_ids, 1)
+    if isinstance(doc_ids, set):
+        raise TypeError("a set has no order")
+    return {doc_id: float(-place) for place, doc_id in enumerate(doc_ids, 1)}
 
 
 def _read_file(path: Path, kind: type, columns: list[str]) -> pd.DataFrame:

@@ -78,7 +78,7 @@ def test_most_draws_go_without_frames() -> None:
         ({"q": {"a": math.inf}}, "not a finite number"),
         ({"q": {"a": 10**400}}, "not a finite number"),
         ({"q": {1: 1.0}}, "is not text"),
-        ({"q": ["a"]}, "DataFrame"),
+        ({"q": [7]}, "DataFrame"),
         ({"unjudged": {"a": math.nan}, "q": {"a": 1.0}}, "not a finite number"),
     ],
 )

@@ -24,7 +24,7 @@ from ragbench.metrics.retrieval import (
     ranking,
 )
 from ragbench.registry import ALIASES, is_ranking_measure, measures
-from ragbench.types import Qrels, Run
+from ragbench.types import Dataset, Qrels, Run
 
 TREC_NAMES = {
     **{f"nDCG@{k}": f"ndcg_cut_{k}" for k in (1, 3, 5, 10)},
@@ -363,7 +363,12 @@ def test_measures_must_be_a_list(measures: Any, message: str) -> None:
         ({}, {"q": {"a": 1.0}}, "qrels are empty"),
         ([1], {}, "qrels must be .* not list"),
         ({"q": {"a": 1}}, None, "run must be .* not NoneType"),
-        ({"q": ["a"]}, {}, r"qrels must be .* holds .*\['a'\]"),
+        ({"q": [7]}, {}, r"qrels must be .* holds .*\[7\]"),
+        ({"q": ["a", "a"]}, {}, r"qrels: a document is repeated in \['a', 'a'\]"),
+        ({"q": {"a": 1}}, {"q": {"a"}}, r"run must be .* other way round"),
+        ({"q": ["a", "b"]}, {"q": {"a": 1}}, "judgements are lists .* other way round"),
+        ([("q", "a", 0.5)], [("q", "a", 1)], "relevance 0.5 .* other way round"),
+        ({"q": {"a": 1}}, {"new": {"q": {"a": 1.0}}}, "run has several runs by name"),
         ({"q": {"a": 1}}, {"q": [("a", 1.0)]}, r"run must be .* holds .*\[\('a', 1.0\)\]"),
         ({1: {"a": 1}}, {}, r"qrels: query_id 1 .* not text; .* str\(\)"),
         ({"q": {7: 1}}, {}, r"qrels: doc_id 7 .* not text"),
@@ -450,3 +455,20 @@ def test_exactly_the_measures_of_rankings_are_computed_by_score_run() -> None:
     for name in others:
         with pytest.raises(ConfigError, match=name):
             score_run({"q": {"d": 1}}, {"q": {"d": 1.0}}, [name])
+
+
+def test_lists_of_documents() -> None:
+    """Judgements without grades, and a ranking without scores: the best document comes first."""
+    measures = ["nDCG@10", "RR"]
+    listed = score_run({"q": ["a", "c"]}, {"q": ["b", "c", "a"]}, measures)
+    scored = score_run({"q": {"a": 1, "c": 1}}, {"q": {"b": 3.0, "c": 2.0, "a": 1.0}}, measures)
+    pd.testing.assert_frame_equal(listed, scored)
+    pd.testing.assert_frame_equal(
+        score_run({"q": {"a"}}, {"q": ("b", "a")}, ["RR"]),
+        score_run({"q": {"a": 1}}, {"q": {"b": 2.0, "a": 1.0}}, ["RR"]),
+    )
+
+
+def test_a_dataset_as_judgements() -> None:
+    data = Dataset.from_dicts({"a": "One.", "b": "Two."}, {"q": "Which?"}, {"q": {"a": 1}})
+    assert score_run(data, {"q": ["b", "a"]}, ["RR"])["value"].tolist() == [0.5]
