@@ -57,6 +57,7 @@ SYNONYMS = tuple(
         "arms systems configurations contenders variants candidates",
         "explanation reason rationale comment feedback",
         "list names available choices keys",
+        "select subset filter take where query",
         "reference_answer reference answer ground_truth expected expected_output gold",
         "criterion criteria metric metrics measure",
         "name title label model model_name",
@@ -77,7 +78,13 @@ SYNONYMS = tuple(
 )
 """Words that people use for one thing; the first of a group that exists is suggested."""
 
+_VERBS = frozenset(
+    "get set show load read make create build new compute calculate calc plot draw list print display "
+    "view find run from to as is write save export import fetch".split()
+)
+"""Words at the start of a name that tell less about its meaning than the others."""
 _WORD = re.compile(r"[A-Z]*[a-z0-9]+|[A-Z]+")
+_TWICE = re.compile(r"multiple values for argument '(\w+)'")
 _MAX_NAMES = 20  # in a message
 
 
@@ -104,13 +111,14 @@ def similar(name: str, known: Iterable[str]) -> str:
     near = same_words(name, names.values()) or nearest(name, names.values(), cutoff=0.8)
     if near:
         return near
-    for part in _words(name):
+    nouns_first = sorted(_words(name), key=_VERBS.__contains__)
+    for part in nouns_first:
         if part in names and part != "get":
             return names[part]
     for each in names:
         if len(each) > 5 and each in word:
             return names[each]
-    parts = [part for part in _words(name) if len(part) > 2 and part != "get"]
+    parts = [part for part in nouns_first if len(part) > 2 and part != "get"]
     for part in parts:
         for each in names:
             if part in each.split("_"):
@@ -141,6 +149,16 @@ def same_words(name: str, known: Iterable[str]) -> str:
     return near
 
 
+def last_word(name: str) -> str:
+    """Return the last word of a name, which is mostly its noun; "" without one.
+
+    >>> last_word("load_run"), last_word("RecallMetric")
+    ('run', 'metric')
+    """
+    words = _words(name)
+    return words[-1] if words else ""
+
+
 def _words(name: str) -> list[str]:
     return [part.casefold() for part in _WORD.findall(name)]
 
@@ -167,7 +185,13 @@ def hint_of(name: str, known: Iterable[str], calls: Mapping[str, str]) -> str:
     """
     names = list(known)
     word = name.casefold()
-    near = word if word in calls else similar(name, [*names, *calls])
+    noun = last_word(name)
+    if word in calls:
+        near = word
+    elif noun in calls and not any(word in group for group in SYNONYMS):
+        near = noun
+    else:
+        near = similar(name, [*names, *calls])
     if near in calls:
         return f"; use {calls[near]}"
     if near:
@@ -176,6 +200,24 @@ def hint_of(name: str, known: Iterable[str], calls: Mapping[str, str]) -> str:
     if len(names) > _MAX_NAMES:
         listed += ", ..."
     return f"; it has {listed}" if names else ""
+
+
+def hint_of_members(records: Mapping[str, type[Any]], name: str) -> str:
+    """Return the end of a sentence about a function that does not exist: the attribute of a record with
+    its meaning, or what to write instead of it; "" without one.
+
+    Args:
+        records: the name of a variable -> the class of its value, decorated by `suggesting`.
+        name: the name that does not exist.
+    """
+    words = [name.casefold(), *(word for word in _words(name) if word not in _VERBS)]
+    for variable, cls in records.items():
+        calls = getattr(cls, "_expected_names", {})
+        members = {each.casefold(): f"{variable}.{each}" for each in dir(cls) if each[0] != "_"}
+        for word in words:
+            if word in calls or word in members:
+                return f"; use {calls.get(word) or members[word]}"
+    return ""
 
 
 class Suggesting(ABCMeta):
@@ -249,6 +291,7 @@ def suggesting(
                 return object.__getattribute__(record, name)
             return refuse(record, name)
 
+        cls._expected_names = calls  # type: ignore[attr-defined]
         cls.__getattr__ = missing  # type: ignore[attr-defined]
         owner: Any = cls
         if isinstance(owner, Suggesting):
@@ -397,6 +440,9 @@ def _problem(
         signature.bind(*arguments, **options)
     except TypeError as exc:
         reason = str(exc)
+        twice = _TWICE.fullmatch(reason)
+        if twice:
+            reason = f"{twice[1]} is given twice, by its place and by its name"
     else:
         return ""
     parameters = [each for each in signature.parameters if each not in ("self", "cls")]

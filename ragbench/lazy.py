@@ -64,8 +64,15 @@ def attach(
 class _Package(ModuleType):
     """A package of `attach`. Python sets each of its modules as an attribute after importing it: the
     public functions of the module then explain their calls, before another module can take them from
-    it; and a function that is named like its module is not hidden by it.
+    it; and a function that is named like its module is not hidden by it. Calling a package names what to
+    call.
     """
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        name = self.__name__.rpartition(".")[2]
+        functions = ", ".join(each for each in _names_of[self.__name__] if each.islower())
+        call = _calls_of[_ROOT].get(name, f"one of its functions: {functions}")
+        raise TypeError(f"{self.__name__} is a module, not a function; use {call}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, ModuleType):
@@ -124,18 +131,51 @@ def _explain_calls(module: ModuleType) -> None:
 
 def _hint(package: str, name: str) -> str:
     """Return what to use in place of a name that does not exist in a package, as the end of a sentence."""
-    from ragbench.hints import (
-        hint_of,
-        same_words,
-    )  # only for the message: the first import is light
+    if package == _ROOT and Path(__file__).with_name(f"{name}.py").is_file():
+        return ""  # an import asks for it before it loads the module
+    from ragbench.hints import hint_of  # only for the message: the first import is light
 
     calls = {**_calls_of.get(_ROOT, {}), **_calls_of[package]}
     if package != _ROOT and name in _names_of.get(_ROOT, ()):
         return f"; use rb.{name}"
-    is_dunder = name.startswith("_")  # asked for by an import
-    if package == _ROOT and not is_dunder and not same_words(name, _names_of[_ROOT]):
-        for inner, names in _names_of_submodules().items():
-            near = name if name in names else same_words(name, names)
-            if near and name.casefold() not in calls:
-                return f"; use rb.{inner}.{near}"
-    return hint_of(name, _names_of[package], calls)
+    hint = hint_of(name, _names_of[package], calls)
+    if package != _ROOT or name.startswith("_") or name.casefold() in calls:  # "_": by an import
+        return hint
+    return _hint_of_submodules(name, calls) or _hint_of_records(name, hint) or hint
+
+
+def _hint_of_submodules(name: str, calls: Mapping[str, str]) -> str:
+    """Return the name in a public submodule that a name at the root means; "" if it means one at the
+    root. Names with the same noun come first: load_run means read_run, not load_results.
+    """
+    from ragbench.hints import last_word, same_words
+
+    submodules = _names_of_submodules()
+    for inner, names in submodules.items():
+        if name in names:
+            return f"; use rb.{inner}.{name}"
+    noun = last_word(name)
+    at_root = same_words(name, _names_of[_ROOT])
+    if last_word(at_root) == noun:
+        return ""
+    meant = []
+    for inner, names in submodules.items():
+        other = same_words(name, names)
+        if last_word(other) == noun:
+            return f"; use rb.{inner}.{other}"
+        if other:
+            meant.append(f"; use rb.{inner}.{other}")
+    if at_root or noun in calls or not meant:
+        return ""
+    return meant[0]
+
+
+def _hint_of_records(name: str, hint: str) -> str:
+    """Return the attribute of a record that a function at the root means, where `hint` names nothing."""
+    if not hint.startswith("; it has"):
+        return ""
+    from ragbench.hints import hint_of_members
+
+    root = sys.modules[_ROOT]  # imports go down only: the classes are asked for by their public names
+    records = {"result": root.Result, "results": root.Results, "dataset": root.Dataset}
+    return hint_of_members(records, name)

@@ -257,7 +257,7 @@ class DatasetSource:
     df="dataset.to_frame()",
     ids="list(dataset.queries)",
     texts="dataset.queries, {id: text}",
-    shape="len(dataset)",
+    **dict.fromkeys(["shape", "size", "n"], "len(dataset)"),
     **dict.fromkeys(
         ["stats", "info", "summary"], "print(dataset), or dataset.to_frame().describe()"
     ),
@@ -267,9 +267,12 @@ class DatasetSource:
     evaluate="rb.evaluate(dataset, system)",
     shuffle="dataset.sample(size, seed)",
     **dict.fromkeys(["n_docs", "n_documents"], "len(dataset.corpus)"),
+    **dict.fromkeys(["n_questions", "n_queries"], "len(dataset)"),
     documents="dataset.corpus",
     labels="dataset.qrels",
-    relevance="dataset.qrels",
+    **dict.fromkeys(["relevance", "relevant_docs", "relevant"], "dataset.qrels[query_id]"),
+    get="dataset[query_id]",
+    **dict.fromkeys(["validate", "check"], "the command `ragbench testset check`"),
     train_test_split="dataset.sample(n), or dataset.select(query_ids)",
     features="list(dataset.to_frame())",
     **dict.fromkeys(["map", "apply"], "a loop over dataset.cases"),

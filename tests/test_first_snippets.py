@@ -409,6 +409,30 @@ WORKS: dict[str, Callable[[], Any]] = {
 }
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "parts of a dataset": (
+        lambda: rb.load_dataset(corpus={}, queries={}, qrels={}),  # type: ignore[call-arg,arg-type]
+        "load_dataset has no option 'queries'; use rb.Dataset.from_dicts(corpus, queries, qrels)",
+    ),
+    "rows as the name of a dataset": (
+        lambda: rb.load_dataset([{"question": "Who?"}]),  # type: ignore[arg-type]
+        "the dataset is list, not a name or path; data in hand is for rb.Dataset.from_dicts",
+    ),
+    "a system and a dataset exchanged": (
+        lambda: rb.evaluate("bm25", data()),  # type: ignore[arg-type]
+        "were the two given the other way round?",
+    ),
+    "a ranking as a system": (
+        lambda: rb.evaluate(data(), {"q1": ["cats"]}),  # type: ignore[list-item]
+        "the system is a run, query -> document -> score",
+    ),
+    "a judged measure without a judge": (
+        lambda: rb.evaluate(data(), "bm25", measures=["llm_faithfulness"]),
+        "llm_faithfulness is measured by a judge, and none is named; name one",
+    ),
+    "an argument given twice": (
+        lambda: rb.compare({"a": frame(0.5), "b": frame(0.9)}, baseline="a"),  # type: ignore[call-overload]
+        "compare: baseline is given twice, by its place and by its name",
+    ),
     "a text as corpus": (lambda: rb.chunk("One text."), "expected {doc_id: text}"),
     "an unknown chunker": (lambda: rb.chunk(CORPUS, "recursiv"), "did you mean 'recursive'"),
     "a splitter that rewrites": (
@@ -532,7 +556,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         "compare has no option 'names'; use names of systems as in compare({'old': a, 'new': b})",
     ),
     "a run before its judgements": (
-        lambda: rb.score_run({"q1": {"cats": 1.0, "tax": 0.5}}, QRELS),  # type: ignore[arg-type, dict-item]
+        lambda: rb.score_run({"q1": {"cats": 1.0, "tax": 0.5}}, QRELS),  # type: ignore[arg-type]
         "score_run(qrels, run) takes judgements first",
     ),
     "another tool's measures": (
@@ -741,9 +765,20 @@ def test_it_is_refused_with_one_sentence(name: str) -> None:
 
 
 MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
+    "a collection of beir": (lambda: rb.from_beir, "use rb.load_dataset('beir/scifact')"),  # type: ignore[attr-defined]
+    "a run to load": (lambda: rb.load_run, "use rb.metrics.read_run"),  # type: ignore[attr-defined]
+    "judgements to read": (lambda: rb.load_qrels, "use rb.metrics.read_qrels"),  # type: ignore[attr-defined]
+    "failures by a function": (lambda: rb.show_failures, "use result.failures"),  # type: ignore[attr-defined]
+    "the worst by a function": (lambda: rb.worst, "use result.worst"),  # type: ignore[attr-defined]
+    "another tool": (lambda: rb.read_ragas, "use rb.compare(old, new)"),  # type: ignore[attr-defined]
+    "a verb and a noun": (
+        lambda: rb.plot_leaderboard,  # type: ignore[attr-defined]
+        "use rb.Results([a, b]).leaderboard()",
+    ),
+    "a part of the questions": (lambda: data().subset(["q1"]), "did you mean 'select'?"),  # type: ignore[attr-defined]
     "a leaderboard": (
         lambda: rb.leaderboard,  # type: ignore[attr-defined]
-        "module 'ragbench' has no attribute 'leaderboard'; use rb.load_results(folder).leaderboard()",
+        "module 'ragbench' has no attribute 'leaderboard'; use rb.Results([a, b]).leaderboard()",
     ),
     "a plot of a result": (
         lambda: retrieved().plot(),
@@ -823,7 +858,7 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
         "use rb.compare(a, b), which states how many questions",
     ),
     "the size of a result": (lambda: retrieved().n, "use len(result)"),
-    "a test set to draft": (lambda: rb.draft_testset, "use rb.generation.draft_questions"),  # type: ignore[attr-defined]
+    "a test set to draft": (lambda: rb.draft_testset, "use the commands `ragbench testset draft`"),  # type: ignore[attr-defined]
     "groups of a result": (lambda: retrieved().breakdown("category"), "use result.categories"),
     "the contexts of a result": (
         lambda: retrieved().contexts,
@@ -967,6 +1002,13 @@ def test_a_saved_result_is_no_dataset_and_says_how_to_read_it(tmp_path: Path) ->
     rb.save(retrieved(), tmp_path / "result")
     with pytest.raises(rb.RagbenchError, match=re.escape("which rb.load_result(")):
         rb.evaluate(str(tmp_path / "result"))
+
+
+def test_a_module_that_is_called_names_what_to_call() -> None:
+    with pytest.raises(TypeError, match=r"ragbench.report is a module, .* rb.write_report\(result"):
+        rb.report([], "report.html")  # type: ignore[operator]
+    with pytest.raises(TypeError, match=r"one of its functions: budget_curves, "):
+        rb.plots([])  # type: ignore[operator]
 
 
 def test_conclusions_are_equal_by_their_fields() -> None:

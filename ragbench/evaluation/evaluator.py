@@ -150,6 +150,11 @@ def evaluate(
             "is one argument, evaluate((corpus, queries, qrels), system); score_run(qrels, run) "
             "scores a run"
         )
+    if isinstance(system, Dataset):
+        raise ConfigError(
+            "the system is a Dataset; evaluate(dataset, system) takes the dataset first: were the two "
+            "given the other way round?"
+        )
     if isinstance(system, pd.DataFrame):
         system = rows_of_data(system)
     if _is_run(system):
@@ -198,9 +203,13 @@ _GIVEN = {"answer", "contexts", "error", "flags", "outcome"}
 
 
 def _is_run(system: Any) -> bool:
-    """Return True for a ranking of documents, which maps each query to the scores of documents."""
+    """Return True for a ranking of documents, which maps each query to the scores of documents, or to
+    their ids in a list.
+    """
     if not isinstance(system, Mapping) or not system:
         return False
+    if all(isinstance(ids, list) for ids in system.values()):
+        return all(isinstance(each, str) for ids in system.values() for each in ids)
     return all(
         isinstance(scores, Mapping)
         and not scores.keys() & OF_PIPELINE
@@ -284,6 +293,7 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
     measures = load_measures(spec.measures)
     criteria = spec.loaded_criteria()
     chosen = tuple(measure.name for measure in measures if measure.function is None)
+    _check_judge(chosen, spec)
     perspectives = {perspective_of(name) for name in chosen}
     if chosen and not spec.perspectives and perspectives <= set(MEASURED):
         spec = spec.replaced(perspectives=perspectives)
@@ -315,6 +325,15 @@ def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
     check_servers(spec.judge)
     try_functions(plan.measures, plan.criteria, dataset)
     return plan
+
+
+def _check_judge(chosen: Sequence[str], spec: EvaluationSpec) -> None:
+    """Refuse measures of a judge without a judge, of which no question would have a value."""
+    judged = [name for name in chosen if name.startswith("llm_")]
+    if judged and not spec.judge:
+        raise ConfigError(
+            f"{judged[0]} is measured by a judge, and none is named; name one, such as judge='openai:MODEL'"
+        )
 
 
 def _load_targets(spec: EvaluationSpec) -> Targets:

@@ -123,6 +123,13 @@ def found_nothing(run: Run, answers: Sequence[Answer]) -> bool:
     "rb.evaluate(data, system), or rb.load_result(folder)",
     plot="rb.write_report(result, 'report.html'), or rb.explore(result)",
     summary="result.measures, or print(result)",
+    **dict.fromkeys(
+        ["label", "labels", "label_sheet"], "the command `ragbench label`, or rb.trust(results)"
+    ),
+    **dict.fromkeys(["check", "assert", "gate", "passes"], "rb.assert_not_worse(baseline, result)"),
+    **dict.fromkeys(
+        ["mlflow", "wandb", "tensorboard"], "result.measures, a DataFrame, for the log"
+    ),
     metrics="result.measures",
     report="rb.write_report(result, 'report.html')",
     save="rb.save(result, folder)",
@@ -162,7 +169,7 @@ def found_nothing(run: Run, answers: Sequence[Answer]) -> bool:
     faithfulness="result['llm_faithfulness'] where a judge was asked, or result.measures",
     get="result['nDCG@10']",
     **dict.fromkeys(["per_query", "per_question"], "result.to_frame(), or result.scores"),
-    results="result.measures, or result.scores",
+    **dict.fromkeys(["results", "table"], "result.measures, or result.to_frame()"),
     **dict.fromkeys(["print", "show"], "print(result), or rb.explore(result)"),
     export="rb.save(result, folder), or rb.write_report(result, 'report.html')",
     pass_rate="result.counts, of which passed, failed and undecided",

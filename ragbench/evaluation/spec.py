@@ -50,17 +50,20 @@ _ELSEWHERE = {
     **dict.fromkeys(
         ["column_map", "columns", "mapping", "rename"], "rows.rename(columns={...}) of a DataFrame"
     ),
+    **dict.fromkeys(
+        ["api_key", "key", "token"], "the provider's environment variable, such as OPENAI_API_KEY"
+    ),
     "split": "rb.load_dataset(name, split)",
     **dict.fromkeys(
         ["cache", "use_cache", "cache_dir"], "the environment variable RAGBENCH_CACHE_DIR"
     ),
     **dict.fromkeys(["k_values", "cutoffs"], "ks"),
-    "max_queries": "limit",
+    **dict.fromkeys(["max_queries", "num_samples", "num_queries", "nrows"], "limit"),
     **dict.fromkeys(
         ["verbose", "progress", "show_progress", "silent"],
         "no option: progress is shown on a terminal and in Jupyter",
     ),
-    "thresholds": "targets",
+    **dict.fromkeys(["threshold", "thresholds", "pass_threshold"], "targets"),
     **dict.fromkeys(["output_dir", "out", "folder", "save_to"], "rb.save(result, folder)"),
 }
 _ALIASES = {"context_quality": "context"}  # as published designs of such evaluations name it

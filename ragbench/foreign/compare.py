@@ -26,7 +26,7 @@ GATES = ("worse", "likely worse", "undecided", "within the margin")
 _INSTEAD = {
     **dict.fromkeys(["names", "systems"], "names of systems as in compare({'old': a, 'new': b})"),
     **dict.fromkeys(
-        "on by key id id_col id_column question_col question_column index join".split(),
+        "on key id id_col id_column question_col question_column index join".split(),
         "a column 'id' or 'question', by which questions are paired",
     ),
     **dict.fromkeys(
@@ -41,7 +41,7 @@ _INSTEAD = {
     "threshold": "margin",
     "fail_if": "rb.assert_not_worse(a, b, fail_if='worse')",
     **dict.fromkeys(
-        "groupby group group_by segment category slices".split(),
+        "by groupby group group_by segment category slices".split(),
         "rb.compare of the rows of one group at a time",
     ),
     **dict.fromkeys(

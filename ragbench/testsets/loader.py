@@ -7,10 +7,18 @@ from pathlib import Path
 from ragbench.datasets import EXPECTED, PREFIXES, is_collection, load_collection
 from ragbench.errors import ConfigError, DataError, RagbenchError
 from ragbench.files import expanded
+from ragbench.hints import explaining_calls
 from ragbench.testsets.snapshot import check_unchanged
 from ragbench.types import Dataset, DatasetSource
 
+_IN_HAND = "rb.Dataset.from_dicts(corpus, queries, qrels)"
+_ROWS = "rb.evaluate(rows, system), which takes dicts or a DataFrame with answers"
 
+
+@explaining_calls(
+    **dict.fromkeys(["queries", "qrels", "documents", "docs"], _IN_HAND),
+    **dict.fromkeys(["data", "rows", "df", "records", "questions"], _ROWS),
+)
 def load_dataset(name: str | Path, split: str = "test", *, corpus: str | Path = "") -> Dataset:
     """Return the corpus, the questions of one split, and the documents that are relevant to them.
 
@@ -49,7 +57,10 @@ folder, a test set (.yaml, .json, .jsonl, .csv or a folder), 'beir/<name>', 'ird
 (or 'hf:<repository>:<config>'), 'package.module:attribute', 'pydoc'
     """
     if not isinstance(name, str | os.PathLike):
-        raise ConfigError(f"the dataset is {name!r}; expected {EXPECTED}")
+        raise ConfigError(
+            f"the dataset is {type(name).__name__}, not a name or path; data in hand is for {_IN_HAND} or "
+            f"{_ROWS}; a dataset is named by {EXPECTED}"
+        )
     if not isinstance(split, str) or not split:
         raise ConfigError(f"the split is {split!r}; expected a name like 'test'")
     source = DatasetSource(_absolute(name), split, _absolute(corpus) if corpus else "")
