@@ -143,11 +143,21 @@ def limit_process() -> None:
             resource.setrlimit(limit, (lowest, lowest))
 
 
+def import_all() -> None:
+    """Read test sets that need all late imports, which `limit_process` forbids."""
+    lines_of_upload(b"- question: Why?\n", "yaml", "warm-up")
+    near = {
+        "question": "Why?",
+        "gold_passages": ["The mill has stood at the river for a hundred years, they say."],
+        "contexts": ["The mill stands at the river since a hundred years, they say. It is red."],
+    }
+    lines_of_upload(json.dumps([near]).encode(), "json", "warm-up")  # a passage that resembles one
+
+
 def main(form: str, name: str) -> None:
     """Read the input, write the output."""
     warnings.simplefilter("ignore")
-    lines_of_upload(b'[{"question": "Why?"}]', "json", "warm-up")  # does the late imports
-    lines_of_upload(b"- question: Why?\n", "yaml", "warm-up")
+    import_all()
     raw = sys.stdin.buffer.read()
     limit_process()
     reply: dict[str, Any]

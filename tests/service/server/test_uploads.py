@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 import weakref
 import zipfile
 from collections.abc import Callable, Iterator
@@ -369,6 +370,24 @@ for attempt in {attempts!r}:
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout == "refused 24\n" * len(attempts), done.stderr  # EMFILE
+
+
+FORMS = ("json", "jsonl", "yaml")
+OF_OTHER_TOOLS = Path(__file__).parents[2] / "testsets" / "other_tools"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in sorted(OF_OTHER_TOOLS.iterdir()) if path.suffix[1:] in FORMS],
+    ids=lambda path: path.name,
+)
+def test_the_process_that_reads_needs_no_file_for_any_form(path: Path) -> None:
+    """All that it imports, it has imported before its limits; the texts are found in passages."""
+    warnings.simplefilter("ignore")
+    command = [sys.executable, "-m", "ragbench.testsets.uploads", path.suffix[1:], "x"]
+    read = subprocess.run(command, input=path.read_bytes(), capture_output=True, check=True)
+    expected = uploads.lines_of_upload(path.read_bytes(), path.suffix[1:], "x")
+    assert json.loads(read.stdout) == {"lines": expected}
 
 
 def test_a_data_set_that_cannot_be_read_shows_no_line_of_a_file(
