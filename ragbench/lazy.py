@@ -131,7 +131,8 @@ def _explain_calls(module: ModuleType) -> None:
 
 def _hint(package: str, name: str) -> str:
     """Return what to use in place of a name that does not exist in a package, as the end of a sentence."""
-    if package == _ROOT and Path(__file__).with_name(f"{name}.py").is_file():
+    module = Path(__file__).with_name(name)
+    if package == _ROOT and (module.is_dir() or module.with_suffix(".py").is_file()):
         return ""  # an import asks for it before it loads the module
     from ragbench.hints import hint_of  # only for the message: the first import is light
 
@@ -176,6 +177,8 @@ def _hint_of_records(name: str, hint: str) -> str:
         return ""
     from ragbench.hints import hint_of_members
 
-    root = sys.modules[_ROOT]  # imports go down only: the classes are asked for by their public names
+    root = sys.modules[
+        _ROOT
+    ]  # imports go down only: the classes are asked for by their public names
     records = {"result": root.Result, "results": root.Results, "dataset": root.Dataset}
     return hint_of_members(records, name)
