@@ -272,7 +272,7 @@ class DatasetSource:
     labels="dataset.qrels",
     **dict.fromkeys(["relevance", "relevant_docs", "relevant"], "dataset.qrels[query_id]"),
     get="dataset[query_id]",
-    **dict.fromkeys(["validate", "check"], "the command `ragbench testset check`"),
+    **dict.fromkeys(["validate", "check"], "the command `ragbench testset validate`"),
     train_test_split="dataset.sample(n), or dataset.select(query_ids)",
     features="list(dataset.to_frame())",
     **dict.fromkeys(["map", "apply"], "a loop over dataset.cases"),

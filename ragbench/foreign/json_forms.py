@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ragbench.datasets.raw_records import warn
 from ragbench.errors import DataError, abridged, printable
 from ragbench.foreign.cells import id_of, is_blank, is_category, number_of, question_of
 from ragbench.foreign.inspect_logs import is_inspect_log, rows_of_inspect_log
@@ -61,6 +62,8 @@ _WITHOUT_SCORES = {
     ),
 }
 """Files of tools without scores of questions: the fields of one, and what to compare instead."""
+_PAGE = {"data", "meta", "links", "object", "has_more", "next_cursor", "first_id", "last_id"}
+"""Fields of a page of records, as interfaces return them."""
 _NAMES = ("assessment_name", "key", *MEASURES)
 _NUMBERS = ("score", "value", "number_value", "numeric_value")
 _AMOUNTS = (*_NUMBERS, "passed", "pass", "success", "correct")
@@ -74,13 +77,17 @@ def rows_of_json(value: Any, source: str) -> list[Scored]:
     Raises:
         DataError: it has none of the forms; the message names the fields.
     """
+    value = _without_pages(_unwrapped(value))
     wrapped: list[Mapping[str, Any]] = []  # as in DeepEval's testRunData
     if isinstance(value, Mapping):
         wrapped = [part for part in value.values() if isinstance(part, Mapping)]
     for part in (value, *wrapped):
         for fits, read in _FORMS:
             if fits(part):
-                return with_reliable_ids(read(part))
+                rows = with_reliable_ids(read(part))
+                if not rows:
+                    raise DataError(f"{source} has no answers with scores")
+                return rows
     per_query = [part for part in wrapped if _is_field(part, value, _PER_QUERY)]
     lists = [part for part in wrapped if _is_field(part, value, _LISTS)]
     if not per_query:
@@ -89,10 +96,34 @@ def rows_of_json(value: Any, source: str) -> list[Scored]:
         records = _records(part, source)
         if records:
             return rows_of_records(records, source)
+    if isinstance(value, list) and not value:
+        raise DataError(f"{source} has no rows")
     found = listed(value) if isinstance(value, Mapping) else type(value).__name__
     raise DataError(
         f"{source}: expected a list of records with scores, or a file of a known tool; found {found}"
     )
+
+
+def _unwrapped(value: Any) -> Any:
+    """Return the value inside mappings of one field each, if it has a list of records; else the value."""
+    inner = value
+    while isinstance(inner, Mapping) and len(inner) == 1:
+        inner = next(iter(inner.values()))
+        if not isinstance(inner, Mapping):
+            return value
+        if any(isinstance(inner.get(name), list) and _are_records(inner[name]) for name in _LISTS):
+            return inner
+    return value
+
+
+def _without_pages(value: Any) -> Any:
+    """Return the records of all pages of an interface, one list; any other value unchanged."""
+    if not isinstance(value, list) or not _are_records(value):
+        return value
+    pages = [page.get("data") for page in value if page.keys() <= _PAGE]
+    if len(pages) < len(value) or not all(isinstance(page, list) for page in pages):
+        return value
+    return [record for page in pages for record in page]
 
 
 def _is_field(part: Any, value: Mapping[str, Any], names: Sequence[str]) -> bool:
@@ -111,7 +142,7 @@ def rows_of_records(
     flat_records = []
     measures: set[str] = set()
     for record in records:
-        flat, names = _flattened(record)
+        flat, names = _flattened(record, decimal_comma=decimal_comma)
         flat_records.append(flat)
         measures.update(names)
     return scored_rows(flat_records, source, measures=measures, decimal_comma=decimal_comma)
@@ -223,7 +254,7 @@ def _n_known(names: Mapping[str, Any]) -> int:
     return n_known
 
 
-def _flattened(record: Record) -> tuple[dict[str, Any], list[str]]:
+def _flattened(record: Record, *, decimal_comma: bool = False) -> tuple[dict[str, Any], list[str]]:
     """Return a record with its nested scores as separate columns, and their names."""
     flat: dict[str, Any] = {}
     scores: dict[str, Any] = {}
@@ -232,6 +263,8 @@ def _flattened(record: Record) -> tuple[dict[str, Any], list[str]]:
         column = column_name(name)
         annotation = _ANNOTATION.fullmatch(str(name))
         if annotation:
+            if decimal_comma and annotation[2] == "score":
+                value = number_of(value, decimal_comma=True)
             annotations.setdefault(annotation[1], {})[annotation[2]] = value
             continue
         has_scores = column in _SCORES or column.endswith("_score")  # NAME_score of Phoenix
@@ -550,10 +583,15 @@ def _rows_of_phoenix_experiment(value: Mapping[str, Any]) -> list[Scored]:
             "the task_runs or evaluation_runs of an experiment of Phoenix are texts, no records; write "
             "it with json.dump(experiment, file, default=lambda part: getattr(part, '__dict__', str(part)))"
         )
-    by_run: dict[str, dict[str, float]] = {}
+    by_run: dict[str, dict[str, float]] = {id_of(run.get("id")): {} for run in runs}
+    lost = []
     for evaluation in evaluations:
-        scores = by_run.setdefault(id_of(evaluation.get("experiment_run_id")), {})
-        scores.update(_scores_of_phoenix_evaluation(evaluation))
+        run_id = id_of(evaluation.get("experiment_run_id"))
+        if run_id in by_run:
+            by_run[run_id].update(_scores_of_phoenix_evaluation(evaluation))
+        else:
+            lost.append(run_id)
+    warn("the evaluation_runs of an experiment", "left out because no task_run has their id", lost)
     rows = []
     for run in runs:
         scores = by_run.get(id_of(run.get("id")), {})

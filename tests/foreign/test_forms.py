@@ -888,3 +888,49 @@ def test_numbers_of_the_questions_do_not_decide() -> None:
     assert any("properties of the questions" in line for line in conclusion.evidence)
     assert rb.compare(old, new, measure="hops").measure == "hops"
     assert rb.compare(old, old).measure == "hops"  # nothing else can be told from the values
+
+
+def test_evaluations_without_a_run_are_counted() -> None:
+    experiment = {
+        "task_runs": [{"id": "r", "dataset_example_id": "q"}],
+        "evaluation_runs": [
+            {"experiment_run_id": "r", "name": "overlap", "result": {"score": 0.5}},
+            {"experiment_run_id": "other", "name": "overlap", "result": {"score": 0.9}},
+        ],
+    }
+    with pytest.warns(rb.errors.DataWarning, match="1 left out because no task_run"):
+        [table] = load_scores(experiment)
+    assert [dict(row.scores) for row in table.rows] == [{"overlap": 0.5}]
+
+
+def test_an_experiment_without_runs_is_one_sentence(tmp_path: Path) -> None:
+    path = written(tmp_path / "empty.json", {"task_runs": [], "evaluation_runs": []})
+    with pytest.raises(rb.RagbenchError, match=r"empty.json has no answers with scores"):
+        rb.compare(path, path)
+    path = written(tmp_path / "none.json", [])
+    with pytest.raises(rb.RagbenchError, match=r"none.json has no rows"):
+        rb.compare(path, path)
+
+
+def test_pages_and_wrappings_of_records(tmp_path: Path) -> None:
+    """Several pages of an interface, and records inside fields, are the records themselves."""
+    records = [{"id": f"q{i}", "score": i / 20} for i in range(12)]
+    pages = [{"data": records[:5], "meta": {"cursor": "x"}}, {"data": records[5:], "meta": {}}]
+    wrapped = {"data": {"experiment": {"runs": records}}}
+    plain = written(tmp_path / "plain.json", records)
+    for name, value in (("pages", pages), ("wrapped", wrapped)):
+        conclusion = rb.compare(plain, written(tmp_path / f"{name}.json", value))
+        [arm] = [arm for arm in conclusion.arms if arm.name == name]
+        assert (arm.n, arm.difference) == (12, 0.0)
+
+
+def test_annotations_of_phoenix_with_decimal_commas(tmp_path: Path) -> None:
+    paths = []
+    for name, gain in (("old", 0.0), ("new", 0.25)):
+        lines = ["example_id;annotation_overlap_label;annotation_overlap_score"]
+        lines += [f"q{i};far;{str(i / 16 + gain).replace('.', ',')}" for i in range(12)]
+        paths.append(tmp_path / f"{name}.csv")
+        paths[-1].write_text("\n".join(lines), encoding="utf-8")
+    conclusion = rb.compare(*paths)
+    assert (conclusion.measure, conclusion.n) == ("overlap", 12)
+    assert conclusion.arms["new"].difference == 0.25
