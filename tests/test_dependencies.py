@@ -134,6 +134,15 @@ def test_the_base_stays_small() -> None:
     assert len(PROJECT["dependencies"]) <= 36
 
 
+@pytest.mark.parametrize("page", ["README.md", "notebooks/guide/installing.md"])
+def test_the_small_pytorch_that_is_installed_first_is_kept(page: str) -> None:
+    """pip would replace one outside of the bounds by the build with GPU libraries."""
+    [requirement] = [each for each in PROJECT["dependencies"] if each.startswith("torch>")]
+    upper = requirement.split(",")[1]
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert f"`pip install 'torch{upper}' --index-url https://download.pytorch.org/whl/cpu`" in text
+
+
 def test_the_tests_have_every_extra() -> None:
     own = next(Requirement(line) for line in EXTRAS["test"] if line.startswith(PROJECT["name"]))
     assert own.extras == set(EXTRAS) - OF_TESTS
