@@ -310,9 +310,9 @@ def error_rates_findings(rates: pd.DataFrame) -> list[str]:
     and on real scores, its power on real scores, and wrong winners.
     """
     lines = []
-    real = rates["scenario"].str.startswith("real")
     for test in TESTS:
         rows = rates[rates["test"] == test]
+        real = rows["scenario"].str.startswith("real")
         generated = rows[~rows["has_difference"] & ~real]
         worst = generated.sort_values("called", ascending=False, kind="stable").iloc[0]
         level = rows[~rows["has_difference"] & real]["called"].max()

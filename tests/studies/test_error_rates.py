@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -127,3 +128,12 @@ def test_what_other_tools_returned_belongs_to_these_experiments_and_their_tests(
             gains = experiment.after - experiment.before
             p = mcnemar_p_value(int((gains < 0).sum()), int((gains > 0).sum()))
             assert theirs["mlflow_p"][number] == pytest.approx(p, abs=1e-6)
+
+
+def test_the_committed_findings_are_those_of_the_committed_rates() -> None:
+    [rates] = (ROOT / "results/study_tests").glob("*/rates.csv")
+    notebook = rates.parent.with_suffix(".ipynb").read_text(encoding="utf-8")
+    lines = study.error_rates_findings(pd.read_csv(rates))  # a warning would fail this test
+    assert len(lines) == len(study.TESTS)
+    for line in lines:
+        assert json.dumps(f"- {line}")[1:-1] in notebook
