@@ -324,15 +324,25 @@ NO_DIFFERENCE = (
 )
 
 
-def test_a_promise_of_the_study_is_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_promises_of_the_study_are_those_of_the_present_scores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(best_of_many, "ARMS", (3,))
     monkeypatch.setattr(best_of_many, "QUESTIONS", (20,))
-    matrix = load_score_matrices(STUDY)["chunking"]
-    choices = best_of_many.choose_the_best({"chunking": matrix}, draws=60)
+    choices = best_of_many.choose_the_best(load_score_matrices(STUDY), draws=60)
     kept = table_of("study_best", "promises.csv", scores="../results/chunking")
-    row = kept.query("collection == 'chunking' and arms == 3 and questions == 20")
-    for column in ("promised", "shrunken", "real"):
-        assert row[column].item() == pytest.approx(choices[column].mean(), abs=1e-5)
+    kept = kept.query("arms == 3 and questions == 20").set_index("collection")
+    columns = ["promised", "shrunken", "real"]
+    means = choices.groupby("collection")[columns].mean()
+    assert len(means) == 5
+    pd.testing.assert_frame_equal(kept.loc[means.index, columns], means, atol=1e-5)
+
+
+def test_other_tools_were_called_on_the_present_scores() -> None:
+    drawn = list(error_rates.experiments(load_score_matrices(STUDY), 20))
+    kept = pd.read_parquet(ROOT / "notebooks" / "other_tests.parquet").query("n == 20")
+    means = [np.mean(experiment.after - experiment.before) for experiment in drawn]
+    np.testing.assert_allclose(kept["difference"], means)
 
 
 def test_the_level_of_students_t_in_the_study_by_hand() -> None:
