@@ -151,7 +151,7 @@ def _are_bounds(bounds: Any) -> bool:
 
 
 _OF_RANKINGS: set[str] = set()
-"""The measures of whole rankings, without their depth; `ragbench.metrics.retrieval` has their formulas."""
+"""The measures of whole rankings, without their depth; `ragbench.metrics.ranking_measures` has their formulas."""
 
 
 def _read() -> Iterator[Measure]:

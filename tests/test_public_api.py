@@ -178,8 +178,8 @@ def loaded_by(code: str) -> list[str]:
     ("code", "max_modules"),
     [
         ("", 2),
-        ("rb.score_run", 17),
-        ("rb.score_run({'q': {'d': 1}}, {'q': {'d': 1.0}}, ['nDCG@10'])", 17),
+        ("rb.score_run", 18),
+        ("rb.score_run({'q': {'d': 1}}, {'q': {'d': 1.0}}, ['nDCG@10'])", 18),
         ("rb.load_dataset", 10),
         ("rb.load_dataset('pydoc')", 12),
         ("rb.compare", 17),

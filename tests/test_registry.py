@@ -11,7 +11,7 @@ import ragbench as rb
 from ragbench.errors import ConfigError
 from ragbench.evaluation.targets import check_measure, load_targets
 from ragbench.judges.criterion import CRITERIA
-from ragbench.metrics.retrieval import DEFAULT_MEASURES
+from ragbench.metrics.ranking_measures import DEFAULT_MEASURES
 from ragbench.registry import (
     BRIEF,
     HEADLINE,

@@ -45,7 +45,8 @@ def score_command(
 
     Example: ragbench score qrels.txt bm25.run dense.run --measure nDCG@10,AP
     """
-    from ragbench.metrics.retrieval import one_of_each, parse_measure
+    from ragbench.metrics.ranking_measures import parse_measure
+    from ragbench.metrics.retrieval_levels import one_of_each
     from ragbench.testsets.loader import load_dataset
 
     names = _names_of_runs(runs)

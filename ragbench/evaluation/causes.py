@@ -24,7 +24,7 @@ from ragbench.evaluation.evidence_reach import (
 )
 from ragbench.metrics.answer_similarity import squad_words, token_f1
 from ragbench.metrics.overall import THRESHOLDS, failure_reasons, requirements_missed
-from ragbench.metrics.retrieval import ranking
+from ragbench.metrics.ranking_measures import ranking
 from ragbench.metrics.tidy import answer_language, answers_by_query, values_by_query, wording
 from ragbench.types import Answer, Case, Chunk, Dataset, Judgement, Run
 

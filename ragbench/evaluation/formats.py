@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from ragbench.errors import ConfigError
 from ragbench.files import parse_json
-from ragbench.metrics.retrieval import ranking
+from ragbench.metrics.ranking_measures import ranking
 from ragbench.metrics.trec import unquoted
 from ragbench.text import escape_formula, unescape_formula
 from ragbench.types import Answer, Judgement, Run

@@ -27,12 +27,8 @@ from ragbench.metrics import (
     score_spans,
 )
 from ragbench.metrics.groundedness.checks import check_groundedness, not_supported
-from ragbench.metrics.retrieval import (
-    FAMILIES,
-    retrieval_ceilings,
-    retrieval_levels,
-    score_retrieval,
-)
+from ragbench.metrics.ranking_measures import FAMILIES
+from ragbench.metrics.retrieval_levels import retrieval_ceilings, retrieval_levels, score_retrieval
 from ragbench.metrics.safety.secrets import missing_extra
 from ragbench.metrics.system_outcomes import LABELS, is_latency_measure, score_pipeline
 from ragbench.metrics.tidy import answer_language, score_frame

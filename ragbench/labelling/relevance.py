@@ -8,7 +8,7 @@ from ragbench.errors import ConfigError, DataError, JudgeWarning, warn_user
 from ragbench.judges.criteria import MAX_ANSWER, Material, verdicts
 from ragbench.judges.criterion import BUILT_IN
 from ragbench.labelling.items import LabelItem, make_item
-from ragbench.metrics.retrieval import ranking
+from ragbench.metrics.ranking_measures import ranking
 from ragbench.types import Dataset, LLMLike, Qrels, Run
 
 

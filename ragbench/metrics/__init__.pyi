@@ -18,11 +18,8 @@ from .groundedness import (
     numeric_support,
     score_groundedness,
 )
-from .retrieval import (
-    ceilings,
-    score_retrieval,
-    score_run,
-)
+from .retrieval import ceilings, score_run
+from .retrieval_levels import score_retrieval
 from .robustness import (
     score_interventions,
 )

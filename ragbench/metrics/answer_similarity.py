@@ -23,7 +23,8 @@ from ragbench.errors import DataError
 from ragbench.folding import folded
 from ragbench.language import SPACED, UNSPACED, WORD, Language, detect_language
 from ragbench.metrics.own_measures import own_value
-from ragbench.metrics.retrieval import one_of_each, own_ranking_values
+from ragbench.metrics.retrieval import own_ranking_values
+from ragbench.metrics.retrieval_levels import one_of_each
 from ragbench.metrics.tidy import (
     answer_language,
     answered_cases,

@@ -8,7 +8,8 @@ import pandas as pd
 from ragbench.evaluation import Result
 from ragbench.evaluation.wordings import measures_of, wordings_in
 from ragbench.metrics.groundedness.support import claim_support
-from ragbench.metrics.retrieval import ceilings, one_of_each, score_run
+from ragbench.metrics.retrieval import ceilings, score_run
+from ragbench.metrics.retrieval_levels import one_of_each
 from ragbench.types import Dataset, Qrels, Run
 
 _TESTS = {"llm_correctness": "judge", "gold_fact_coverage": "gold facts"}

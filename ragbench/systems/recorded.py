@@ -11,7 +11,7 @@ from ragbench.errors import DataError
 from ragbench.files import expanded, read_json
 from ragbench.folding import normal
 from ragbench.hints import suggesting
-from ragbench.metrics.retrieval import ranking
+from ragbench.metrics.ranking_measures import ranking
 from ragbench.metrics.trec import SUFFIXES, read_run
 from ragbench.systems.answer_parser import read_answer
 from ragbench.systems.function import failed

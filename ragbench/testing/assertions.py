@@ -277,7 +277,7 @@ def _answered(case: LabelledCase, results: Any, measure: str) -> Answer:
 def _as_answer(query_id: str, results: Any) -> Answer:
     """Return the result of a system as an answer."""
     # Not at the top: this module is part of every pytest session.
-    from ragbench.metrics.retrieval import ranking
+    from ragbench.metrics.ranking_measures import ranking
 
     if isinstance(results, Answer):
         return results

@@ -120,7 +120,7 @@ def test_one_of_the_alternatives_is_enough(name: str) -> None:
     )
     values = result.scores.set_index("measure")["value"]
     assert (values["R@5"], values["RR"]) == (recall, rank)
-    ceiling = rb.metrics.retrieval.retrieval_ceilings(data, measures=["R@5"])["value"]
+    ceiling = rb.metrics.retrieval_levels.retrieval_ceilings(data, measures=["R@5"])["value"]
     assert ceiling.tolist() == [1.0]
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.metrics import ceilings, score_run
-from ragbench.metrics.retrieval import (
+from ragbench.metrics.ranking_measures import (
     DEFAULT_MEASURES,
     RankingMeasure,
     parse_measure,

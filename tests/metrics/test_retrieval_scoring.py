@@ -8,7 +8,8 @@ import pytest
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.metrics import score_retrieval, score_run
-from ragbench.metrics.retrieval import DEFAULT_MEASURES, retrieval_levels
+from ragbench.metrics.ranking_measures import DEFAULT_MEASURES
+from ragbench.metrics.retrieval_levels import retrieval_levels
 from ragbench.types import Case, Chunk, Dataset, Run, Span
 
 CHUNKS = [Chunk(f"d#{i}", "d", 10 * i, 10 * i + 10, "x" * 10) for i in range(6)]

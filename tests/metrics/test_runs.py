@@ -15,7 +15,7 @@ import pytrec_eval
 
 from ragbench.errors import DataError, DataWarning
 from ragbench.metrics import ceilings, score_run
-from ragbench.metrics.retrieval import DEFAULT_MEASURES
+from ragbench.metrics.ranking_measures import DEFAULT_MEASURES
 from ragbench.types import Qrels, Run
 
 QRELS: Qrels = {"q2": {"a": 1, "b": 2}, "q1": {"c": 1}}

@@ -22,7 +22,7 @@ from ir_measures import Qrel, ScoredDoc
 import ragbench as rb
 from ragbench.errors import ConfigError, DataError
 from ragbench.metrics import read_qrels, read_run
-from ragbench.metrics.retrieval import parse_measure
+from ragbench.metrics.ranking_measures import parse_measure
 from tests.metrics.test_retrieval import evaluate
 
 QRELS = {"q1": {"a": 2, "b": 1, "c": 0}, "q2": {"a": 0, "d": 3}, "q3": {"x": 1}}

@@ -1,0 +1,446 @@
+"""Measures of a ranking: nDCG, P, R, F1, RR, AP, Success, SetP, SetR, SetF, RBP, Judged, Rprec and Bpref
+as trec_eval has them, and ERR and nDCG(dcg='exp-log2') as gdeval.
+
+Measures are named as in ir_measures: a name, and the depth after an @ ("nDCG@10", "R@5", "RR");
+"P(rel=2)@5" counts documents of grade 2 or more as relevant. All are in [0, 1], higher is better.
+The rules are trec_eval's:
+
+- a document is relevant if its grade is 1 or more (or `rel`); nDCG takes the grade itself as gain,
+  discounted by log2(rank + 1), or 2^grade - 1 with dcg='exp-log2';
+- a ranking is ordered by score in single precision, equal scores by document id, descending
+  (ir_measures orders them ascending for RR@k and Judged@k, so that these differ where scores tie);
+- every judged query counts: one that is missing from the run scores 0, an unjudged query is left
+  out;
+- a query whose grades are all below 1 scores 0. A query with *no* judgements at all (an
+  unanswerable question) is unscored: NaN, counted by `summarise` and left out of its mean.
+
+Ids become numbers, and only the ranks of the judged documents are computed. Sums add up in the
+order of the ranks, as in trec_eval, so that the values are equal to its values to the last digit;
+tests compare the two.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ragbench.array_types import Bools, Floats, Ints
+from ragbench.errors import ConfigError
+from ragbench.metrics.dict_runs import JudgedRanks, falling, single_precision
+from ragbench.registry import KS, is_ranking_measure, measure_of
+
+FAMILIES = ("nDCG", "P", "R", "F1", "RR", "AP", "Success")
+"""The measures that are reported at several depths."""
+
+DEFAULT_MEASURES: tuple[str, ...] = (*(f"{name}@{k}" for name in FAMILIES for k in KS), "RR", "AP")
+
+_OPTIONS = {
+    "SetF": ("rel", "beta"),
+    "RBP": ("rel", "p"),
+    "nDCG": ("dcg",),
+    "Judged": (),
+    "ERR": (),
+}  # of the others: rel
+_DEFAULTS = {"beta": 1.0, "p": 0.8, "dcg": 0.0}
+_EXAMPLES = {"rel": "2", "beta": "0.5", "p": "0.5", "dcg": "'exp-log2'"}
+_GAINS = {"log2": 0.0, "exp-log2": 1.0}
+"""Gain of nDCG in ir_measures -> `RankingMeasure.option`: the grade, or 2^grade - 1."""
+_FORM = re.compile(r"(\w+)(?:\((.*)\))?(?:@(\d+))?")
+
+
+class RankingMeasure(NamedTuple):
+    """A measure and its depth; `cutoff` None means the whole ranking.
+
+    Documents of the grade `rel` or more are relevant; `option` is the persistence p of RBP, beta of
+    SetF, or 1 for nDCG with exponential gain.
+    """
+
+    name: str
+    cutoff: int | None
+    rel: int = 1
+    option: float = 0.0
+
+    def __str__(self) -> str:
+        names = [f"rel={self.rel}"] if self.rel != 1 else []
+        for key in _OPTIONS.get(self.name, ()):
+            if key == "rel" or self.option == _DEFAULTS[key]:
+                continue
+            names.append("dcg='exp-log2'" if key == "dcg" else f"{key}={self.option:g}")
+        options = f"({','.join(names)})" if names else ""
+        depth = "" if self.cutoff is None else f"@{self.cutoff}"
+        return f"{self.name}{options}{depth}"
+
+
+def parse_measure(text: str) -> RankingMeasure:
+    """Return the measure of a name, in any case, or of a well-known alias (`ALIASES`).
+
+    >>> parse_measure("nDCG@10").cutoff
+    10
+    >>> str(parse_measure('ndcg(dcg="exp-log2")@10'))
+    "nDCG(dcg='exp-log2')@10"
+    >>> str(parse_measure("Hit Rate@5")), str(parse_measure("P(rel=2)@5")), str(parse_measure("RBP(rel=1, p=0.5)"))
+    ('Success@5', 'P(rel=2)@5', 'RBP(p=0.5)')
+
+    Raises:
+        ConfigError: unknown name, a depth that is not a positive whole number, or a depth missing
+            where one is needed.
+    """
+    match = _FORM.fullmatch(measure_of(text).name)
+    if match is None or not is_ranking_measure(match[0]):
+        raise ConfigError(
+            f"{text!r} is not a measure of a ranking of documents; expected a name such as "
+            "'nDCG@10'"
+        )
+    name, options, depth = match.groups()
+    keys = _OPTIONS.get(name, ("rel",))
+    values = {key: _DEFAULTS.get(key, 1.0) for key in keys}
+    for option in options.split(",") if options else ():
+        key, _, value = option.partition("=")
+        number = _option_value(key, value) if key in keys else None
+        if number is None:
+            takes = ", ".join(f"{key}={_EXAMPLES[key]}" for key in keys) or "nothing"
+            raise ConfigError(
+                f"measure {text!r}: in parentheses {name} takes {takes}, as in 'P(rel=2)@5'"
+            )
+        values[key] = number
+    cutoff = int(depth) if depth else None
+    rel = int(values.pop("rel", 1))
+    option_value = next(iter(values.values()), 0.0)  # no measure has two options next to rel
+    return RankingMeasure(name, cutoff, rel, option_value)
+
+
+def _option_value(key: str, text: str) -> float | None:
+    """Return the number of an option in the name of a measure; None if it is invalid."""
+    if key == "dcg":
+        return _GAINS.get(text.strip("'\""))
+    try:
+        number = int(text) if key == "rel" else float(text)
+    except ValueError:
+        return None
+    is_too_high = key == "p" and number >= 1
+    return None if number <= 0 or is_too_high else number
+
+
+def parse_measures(texts: Sequence[str]) -> list[RankingMeasure]:
+    """Return `parse_measure` of each, in order; duplicates ("RR", "MRR") are kept once.
+
+    >>> [str(measure) for measure in parse_measures(["RR", "P@1", "MRR"])]
+    ['RR', 'P@1']
+    >>> parse_measures("nDCG@10") == parse_measures(["nDCG@10"])
+    True
+    """
+    texts = [texts] if isinstance(texts, str) else texts
+    if not isinstance(texts, Iterable):
+        raise ConfigError(f"measures is a list of names such as ['nDCG@10', 'RR'], not {texts!r}")
+    measures = list(dict.fromkeys(parse_measure(text) for text in texts))
+    if not measures:
+        raise ConfigError("measures is empty: name at least one, such as 'nDCG@10'")
+    return measures
+
+
+def ranking(scores: Mapping[str, float]) -> list[str]:
+    """Return the ids of one query's documents in trec_eval's order, best first.
+
+    By score in single precision; of equal scores the id that sorts last comes first.
+
+    >>> ranking({"a": 1.0, "c": 2.0, "b": 1.0})
+    ['c', 'b', 'a']
+    """
+    single = single_precision(np.array([*scores.values()], dtype=np.float64)).tolist()
+    return [doc_id for _, doc_id in sorted(zip(single, scores, strict=True), reverse=True)]
+
+
+class Pairs(NamedTuple):
+    """Rows of judgements (`value` is the grade) or of a run (`value` is the score), with a number
+    for each id.
+    """
+
+    query: Ints
+    document: Ints
+    value: npt.NDArray[Any]
+
+
+class JudgedRun(NamedTuple):
+    """A run and its judgements. Query i is `query_ids[i]`; unjudged queries of the run have higher
+    numbers.
+
+    `documents` is an Index of pandas.
+    """
+
+    query_ids: list[str]
+    documents: Any
+    qrels: Pairs
+    run: Pairs
+
+
+class _Hits(NamedTuple):
+    """Judged documents in a ranking, ordered by query, then rank (from 0)."""
+
+    query: Ints
+    rank: Ints
+    grade: Ints
+
+    def where(self, chosen: Bools) -> _Hits:
+        return _Hits(*(column[chosen] for column in self))
+
+    def first(self, k: int | None) -> _Hits:
+        return self if k is None else self.where(self.rank < k)
+
+
+def value_table(
+    data: JudgedRun, measures: Sequence[RankingMeasure], *, ideal: bool = False
+) -> Floats:
+    """Compute values in [0, 1], shape (measures, queries); `ideal`: of the best possible ranking
+    instead of the run.
+
+    A query without judgements is unscored (NaN).
+
+    >>> judged = Pairs(np.array([0, 0]), np.array([0, 1]), np.array([1, 1]))
+    >>> ranked = Pairs(np.array([0]), np.array([1]), np.array([0.5]))
+    >>> data = JudgedRun(["q"], np.array(["a", "b"]), judged, ranked)
+    >>> value_table(data, parse_measures(["R@1", "P@4"])).tolist()
+    [[0.5], [0.25]]
+    """
+    return table_of_ranks(_judged_ranks(data), measures, ideal=ideal)
+
+
+def table_of_ranks(
+    judged: JudgedRanks, measures: Sequence[RankingMeasure], *, ideal: bool = False
+) -> Floats:
+    """Compute `value_table` from the ranks of the judged documents."""
+    n = len(judged.sizes)
+    order = np.lexsort((-judged.judged_grade, judged.judged_query))
+    query, grade = judged.judged_query[order], judged.judged_grade[order]
+    best = _Hits(query, np.arange(len(query)) - np.searchsorted(query, query), grade)
+    table = np.empty((len(measures), n))
+    ranked = _Hits(judged.query, judged.rank, judged.grade)
+    for row, measure in enumerate(measures):
+        relevant = best.where(best.grade >= measure.rel)
+        if ideal:
+            documents = JudgedDocuments(measure, n, relevant, _count(relevant, n), relevant, best)
+        else:
+            documents = JudgedDocuments(measure, n, ranked, judged.sizes, relevant, best)
+        table[row] = _FORMULAS[measure.name](documents)
+    table[:, np.bincount(judged.judged_query, minlength=n) == 0] = np.nan
+    return table
+
+
+def _judged_ranks(data: JudgedRun) -> JudgedRanks:
+    judged, run, n = data.qrels, data.run, len(data.documents)
+    # few documents are judged: look up the pairs of those only
+    row = np.flatnonzero(np.isin(run.document, judged.document))
+    keys, pairs = judged.query * n + judged.document, run.query[row] * n + run.document[row]
+    _, match, hit = np.intersect1d(keys, pairs, assume_unique=True, return_indices=True)
+    query, rank = run.query[row[hit]], _ranks(data)[row[hit]]
+    order = np.lexsort((rank, query))
+    grade = judged.value[match[order]]
+    n_queries = len(data.query_ids)
+    sizes = np.bincount(run.query, minlength=n_queries)[:n_queries]
+    return JudgedRanks(judged.query, judged.value, query[order], rank[order], grade, sizes)
+
+
+def _ranks(data: JudgedRun) -> Ints:
+    """Return the rank of each row of the run among the rows of its query, from 0."""
+    query, document, value = data.run
+    key = (query << 32) + falling(single_precision(value))  # one number sorts faster than two keys
+    order = np.argsort(key, kind="stable")
+    if (np.diff(key[order]) == 0).any():  # ties: code points sort as trec_eval's bytes do
+        by_id = np.empty(len(data.documents), dtype=np.int64)
+        by_id[data.documents.argsort()] = np.arange(len(by_id))
+        order = np.lexsort((-by_id[document], key))
+    ranks = np.empty(len(order), dtype=np.int64)
+    ordered = query[order]
+    ranks[order] = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+    return ranks
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedDocuments:
+    """The judged documents of all rankings, as a formula needs them: `hits` are those in the rankings,
+    whose lengths are `sizes`; `relevant` are all relevant ones and `best` all judged ones, in the
+    ideal order.
+    """
+
+    measure: RankingMeasure
+    n: int
+    hits: _Hits
+    sizes: Ints
+    relevant: _Hits
+    best: _Hits
+
+    @cached_property
+    def depths(self) -> Ints:
+        """Return the number of documents that count in each ranking: the depth of the measure, else the
+        length of the ranking.
+        """
+        cutoff = self.measure.cutoff
+        return self.sizes if cutoff is None else np.full(self.n, cutoff)
+
+    @cached_property
+    def seen(self) -> _Hits:
+        """Return the relevant documents within the depth of the measure."""
+        return self.hits.where(self.hits.grade >= self.measure.rel).first(self.measure.cutoff)
+
+    @cached_property
+    def n_relevant(self) -> Ints:
+        return _count(self.relevant, self.n)
+
+    @cached_property
+    def precision(self) -> Floats:
+        return _divide(_count(self.seen, self.n), self.depths)
+
+    @cached_property
+    def recall(self) -> Floats:
+        return _divide(_count(self.seen, self.n), self.n_relevant)
+
+
+def _ndcg(judged: JudgedDocuments) -> Floats:
+    ideal = judged.relevant.first(judged.measure.cutoff)
+    is_exponential = judged.measure.option == 1
+    return _divide(
+        _dcg(judged.seen, judged.n, is_exponential), _dcg(ideal, judged.n, is_exponential)
+    )
+
+
+def _f_measure(judged: JudgedDocuments) -> Floats:
+    beta = judged.measure.option if judged.measure.name == "SetF" else 1
+    precision, recall = judged.precision, judged.recall
+    return _divide((1 + beta) * precision * recall, beta * precision + recall)
+
+
+def _success(judged: JudgedDocuments) -> Floats:
+    return np.minimum(_count(judged.seen, judged.n), 1.0)
+
+
+def _reciprocal_rank(judged: JudgedDocuments) -> Floats:
+    seen = judged.seen
+    return _sums(seen, (_nth(seen) == 0) / (seen.rank + 1), judged.n)
+
+
+def _average_precision(judged: JudgedDocuments) -> Floats:
+    seen = judged.seen
+    return _divide(_sums(seen, (_nth(seen) + 1) / (seen.rank + 1), judged.n), judged.n_relevant)
+
+
+def _rank_biased_precision(judged: JudgedDocuments) -> Floats:
+    p = judged.measure.option
+    seen = judged.seen
+    return _sums(seen, _by_rank(seen, lambda rank: (1 - p) * p**rank), judged.n)
+
+
+def _fraction_judged(judged: JudgedDocuments) -> Floats:
+    n_read = judged.sizes
+    if judged.measure.cutoff is not None:
+        n_read = np.minimum(n_read, judged.measure.cutoff)
+    return _divide(_count(judged.hits.first(judged.measure.cutoff), judged.n), n_read)
+
+
+def _r_precision(judged: JudgedDocuments) -> Floats:
+    n_relevant = judged.n_relevant
+    in_front = judged.seen.where(judged.seen.rank < n_relevant[judged.seen.query])
+    return _divide(_count(in_front, judged.n), n_relevant)
+
+
+def _binary_preference(judged: JudgedDocuments) -> Floats:
+    """Compute Bpref as trec_eval: judged documents alone, a relevant one loses by the fraction of
+    not relevant ones above it.
+    """
+    rel = judged.measure.rel
+    not_relevant = judged.best.where(judged.best.grade < rel)
+    n_relevant = judged.n_relevant
+    limit = np.minimum(_count(not_relevant, judged.n), n_relevant)
+    is_relevant = judged.hits.grade >= rel
+    n_above = _running_count(judged.hits.query, ~is_relevant)[is_relevant]
+    seen = judged.seen
+    lost = _divide(np.minimum(n_above, n_relevant[seen.query]), limit[seen.query])
+    return _divide(_sums(seen, 1 - lost, judged.n), n_relevant)
+
+
+def _running_count(query: Ints, counts: Bools) -> Ints:
+    """Return for each row how many rows of its query up to it count; rows are ordered by query."""
+    total = np.cumsum(counts)
+    before = np.concatenate([[0], total])[np.searchsorted(query, query)]
+    running: Ints = total - before
+    return running
+
+
+def _expected_reciprocal_rank(judged: JudgedDocuments) -> Floats:
+    """Compute ERR as gdeval: a document of grade g satisfies with probability (2^g - 1) / 16."""
+    seen = judged.hits.where(judged.hits.grade > 0).first(judged.measure.cutoff)
+    values = np.zeros(judged.n)
+    still_reading = np.ones(judged.n)
+    for query, rank, grade in zip(
+        seen.query.tolist(), seen.rank.tolist(), seen.grade.tolist(), strict=True
+    ):
+        satisfied = min(1.0, (2**grade - 1) / 2**_HIGHEST_GRADE)
+        values[query] += still_reading[query] * satisfied / (rank + 1)
+        still_reading[query] *= 1 - satisfied
+    return values
+
+
+_HIGHEST_GRADE = 4
+"""The grade from which on ERR takes a document as all but certain to satisfy, as in gdeval."""
+
+_FORMULAS: dict[str, Callable[[JudgedDocuments], Floats]] = {
+    "nDCG": _ndcg,
+    "P": lambda judged: judged.precision,
+    "R": lambda judged: judged.recall,
+    "F1": _f_measure,
+    "RR": _reciprocal_rank,
+    "AP": _average_precision,
+    "Success": _success,
+    "SetP": lambda judged: judged.precision,
+    "SetR": lambda judged: judged.recall,
+    "SetF": _f_measure,
+    "RBP": _rank_biased_precision,
+    "Judged": _fraction_judged,
+    "Rprec": _r_precision,
+    "Bpref": _binary_preference,
+    "ERR": _expected_reciprocal_rank,
+}
+"""The formula of each measure of rankings in measures.toml. A new one needs a line in both places."""
+
+
+def _nth(hits: _Hits) -> Ints:
+    """Return how many of these documents are ranked above each in its query."""
+    nth: Ints = np.arange(len(hits.query)) - np.searchsorted(hits.query, hits.query)
+    return nth
+
+
+def _dcg(hits: _Hits, n: int, is_exponential: bool) -> Floats:
+    gain = 2.0**hits.grade - 1 if is_exponential else hits.grade
+    return _sums(hits, gain / _by_rank(hits, lambda rank: math.log2(rank + 2)), n)
+
+
+def _by_rank(hits: _Hits, function: Callable[[int], float]) -> Floats:
+    """Return the function of each rank, by the C library as in trec_eval: numpy's may differ in the
+    last bit.
+    """
+    table: Floats = np.array(
+        [function(rank) for rank in range(int(hits.rank.max(initial=-1)) + 1)]
+    )[hits.rank]
+    return table
+
+
+def _count(hits: _Hits, n: int) -> Ints:
+    return np.bincount(hits.query, minlength=n)
+
+
+def _sums(hits: _Hits, weights: Floats, n: int) -> Floats:
+    return np.bincount(hits.query, weights, minlength=n).astype(
+        np.float64, copy=False
+    )  # it counts in ints if empty
+
+
+def _divide(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any]) -> Floats:
+    quotient: Floats = np.divide(
+        numerator, denominator, out=np.zeros(len(numerator)), where=denominator > 0
+    )
+    return quotient

@@ -1,0 +1,221 @@
+"""Scores of a ranking at three levels: by judged documents, by gold evidence (spans), by labelled chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import pandas as pd
+
+from ragbench.errors import DataError, unknown_chunk
+from ragbench.metrics.ranking_measures import parse_measure
+from ragbench.metrics.retrieval import ceilings, score_run
+from ragbench.registry import measure_of
+from ragbench.types import Chunk, Dataset, Qrels, Run, chunks_by_id
+
+Number = TypeVar("Number", int, float)
+
+# A chunk is relevant if it overlaps a piece of evidence by at least this fraction of the shorter of
+# the two.
+_SHARED = 0.5
+
+
+def score_retrieval(
+    dataset: Dataset,
+    run: Run,
+    *,
+    chunk_run: Run | None = None,
+    chunks: Sequence[Chunk] = (),
+    joined: Collection[str] = (),
+    measures: Sequence[str],
+) -> pd.DataFrame:
+    """Score a ranking by documents, by gold evidence and by labelled chunks: columns query_id,
+    measure, value.
+
+    The name of a measure carries its level: "nDCG@10" is about documents, "span:nDCG@10" and
+    "chunk:nDCG@10" are about chunks; all are `score_run` on other judgements. By labelled chunks,
+    those in `Case.relevant_chunks` are relevant with their grades. By gold evidence, a chunk is
+    relevant (grade 1) if it overlaps a span of the case by at least half of the shorter of the two;
+    evidence in no chunk counts as a relevant chunk that cannot be found. How many chunks are
+    relevant then depends on the chunking, so compare chunkings by `score_spans` or by documents.
+
+    Args:
+        dataset: its cases' `relevant_chunks` and `evidence`, and its qrels.
+        run: document-level run.
+        chunk_run: chunk-level run; without one, documents are scored.
+        chunks: the chunks that `chunk_run` ranks; needed for gold evidence.
+        joined: ids of those `chunks` that were joined of others for single questions. They count for
+            the questions that rank them, in the place of the chunks that they hold.
+        measures: names such as "nDCG@10" and "span:RR", of the levels in `retrieval_levels`.
+
+    >>> from ragbench.types import Case, Chunk, Dataset, Span
+    >>> case = Case("q", "?", evidence=(Span("d", 10, 20),))
+    >>> chunks = [Chunk("d#0", "d", 0, 9, "x" * 9), Chunk("d#1", "d", 9, 30, "x" * 21)]
+    >>> dataset = Dataset("mine", "test", {}, [case], {"q": {"d": 1}})
+    >>> ranked = {"q": {"d#0": 2.0, "d#1": 1.0}}
+    >>> score_retrieval(dataset, {"q": {"d": 2.0}}, chunk_run=ranked, chunks=chunks, measures=["RR", "span:RR"])
+      query_id  measure  value
+    0        q       RR    1.0
+    1        q  span:RR    0.5
+
+    Raises:
+        ConfigError: a measure is not known.
+        DataError: invalid ids or scores; nothing is judged at the level of
+            a measure; gold evidence is asked for, and none of the chunks of `chunk_run` is among
+            `chunks`.
+    """
+    frames = []
+    for prefix, qrels, names in _judgements(dataset, chunk_run, chunks, joined, measures):
+        if not prefix:
+            ranked = one_of_each(dataset, run)
+        elif chunk_run is not None:
+            ranked = chunk_run
+        else:
+            ranked = run
+        frame = score_run(qrels, ranked, names)
+        frames.append(frame.assign(measure=prefix + frame["measure"]))
+    return pd.concat(frames, ignore_index=True)
+
+
+def one_of_each(
+    dataset: Dataset, values: Mapping[str, dict[str, Number]]
+) -> dict[str, dict[str, Number]]:
+    """Return grades or scores with one document for each group of `Case.alternatives`, which has the
+    highest value of its group: finding one of them is enough, finding another adds nothing.
+
+    >>> from ragbench.types import Case, Dataset
+    >>> case = Case("q", "?", metadata={"alternatives": [["7", "8"]]})
+    >>> data = Dataset("mine", "test", {}, [case], {"q": {"7": 1, "8": 1}})
+    >>> one_of_each(data, data.qrels), one_of_each(data, {"q": {"8": 0.5, "9": 0.4}})
+    ({'q': {'7': 1}}, {'q': {'7': 0.5, '9': 0.4}})
+    """
+    reduced = dict(values)
+    for case in dataset.cases:
+        if not case.alternatives or case.query_id not in values:
+            continue
+        first_of = {doc_id: group[0] for group in case.alternatives for doc_id in group}
+        best: dict[str, Number] = {}
+        for doc_id, value in values[case.query_id].items():
+            first = first_of.get(doc_id, doc_id)
+            best[first] = max(value, best.get(first, value))
+        reduced[case.query_id] = best
+    return reduced
+
+
+def retrieval_levels(
+    dataset: Dataset, *, chunk_run: Run | None = None, chunks: Sequence[Chunk] = ()
+) -> tuple[str, ...]:
+    """Return the levels among "document", "span" and "chunk" at which these labels and this run can
+    be scored.
+
+    Chunk labels name chunks of one system: they are only used if the run holds at least one of
+    them.
+
+    >>> from ragbench.types import Case, Dataset
+    >>> dataset = Dataset("mine", "test", {}, [Case("q", "?", relevant_chunks={"d#1": 2})], {"q": {"d": 1}})
+    >>> retrieval_levels(dataset, chunk_run={"q": {"d#1": 1.0}}), retrieval_levels(dataset)
+    (('document', 'chunk'), ('document',))
+    """
+    named = {chunk.chunk_id for chunk in chunks}.union(*(chunk_run or {}).values())
+    of_chunks, cases = chunk_run is not None, dataset.cases
+    allowed = {
+        "document": any(map(bool, dataset.qrels.values())),
+        "span": of_chunks and bool(chunks) and any(case.evidence for case in cases),
+        "chunk": of_chunks and any(i in named for case in cases for i in case.relevant_chunks),
+    }
+    return tuple(level for level, is_allowed in allowed.items() if is_allowed)
+
+
+def _judgements(
+    dataset: Dataset,
+    chunk_run: Run | None,
+    chunks: Sequence[Chunk],
+    joined: Collection[str],
+    measures: Sequence[str],
+) -> Iterator[tuple[str, Qrels, list[str]]]:
+    """Yield for each level that is asked for the prefix of its names, its judgements, and its measures
+    without prefix.
+    """
+    levels = retrieval_levels(dataset, chunk_run=chunk_run, chunks=chunks)
+    names_of: dict[str, list[str]] = {}
+    for name in measures:
+        measure = measure_of(name)
+        parsed = parse_measure(measure.name.removeprefix(f"{measure.level}:"))
+        names_of.setdefault(measure.level, []).append(str(parsed))
+    for level, names in names_of.items():
+        if level == "document":
+            yield "", one_of_each(dataset, dataset.qrels), names
+            continue
+        if level not in levels:
+            lacks = (
+                "gold evidence in these chunks"
+                if level == "span"
+                else "a labelled chunk in this run"
+            )
+            raise DataError(
+                f"{level}:{names[0]} cannot be measured on {dataset.name!r}: no question has {lacks}"
+            )
+        labelled: Qrels = {case.query_id: dict(case.relevant_chunks) for case in dataset.cases}
+        if level == "span":
+            from ragbench.metrics.spans import evidence_chunks  # without it `score_run` is light
+
+            # Passages of other systems may have no offsets in the documents, so some unknown ids
+            # are not an error.
+            ranked = {i: query_id for query_id, row in (chunk_run or {}).items() for i in row}
+            chunk_ids = {chunk.chunk_id for chunk in chunks}
+            if len(chunk_ids) < len(chunks):
+                raise DataError("two chunks have the same id; pass the chunks of one chunking")
+            if ranked and chunk_ids.isdisjoint(ranked):
+                raise DataError(unknown_chunk(*next(iter(ranked.items())), len(chunks)))
+            labelled = evidence_chunks(dataset, chunks, _SHARED)
+            if joined:
+                labelled = _in_reach(labelled, chunk_run or {}, chunks, joined)
+        yield f"{level}:", labelled, names
+
+
+def _in_reach(labelled: Qrels, run: Run, chunks: Sequence[Chunk], joined: Collection[str]) -> Qrels:
+    """Return the judgements of the chunks that each question can have: the joined ones that it ranks,
+    and those others that lie in none of these.
+    """
+    by_id = chunks_by_id(chunks)
+    reachable: Qrels = {}
+    for query_id, grades in labelled.items():
+        own = [by_id[chunk_id] for chunk_id in run.get(query_id, {}) if chunk_id in joined]
+        reachable[query_id] = {}
+        for chunk_id, grade in grades.items():
+            chunk = by_id.get(chunk_id)  # None: evidence that no chunk holds
+            if chunk_id in joined:
+                is_reachable = chunk in own
+            else:
+                is_reachable = chunk is None or not any(each.holds(chunk) for each in own)
+            if is_reachable:
+                reachable[query_id][chunk_id] = grade
+    return reachable
+
+
+def retrieval_ceilings(
+    dataset: Dataset,
+    *,
+    chunk_run: Run | None = None,
+    chunks: Sequence[Chunk] = (),
+    joined: Collection[str] = (),
+    measures: Sequence[str],
+) -> pd.DataFrame:
+    """Return the best value that any system could reach on each query, by the judgements of
+    `score_retrieval`.
+
+    Columns query_id, measure, value, as from `ceilings`.
+
+    >>> from ragbench.types import Case, Chunk, Dataset, Span
+    >>> case = Case("q", "?", evidence=(Span("d", 0, 9), Span("d", 20, 30)))
+    >>> chunks = [Chunk("d#0", "d", 0, 15, "x" * 15), Chunk("d#1", "d", 15, 30, "x" * 15)]
+    >>> dataset = Dataset("mine", "test", {}, [case], {"q": {"d": 1}})
+    >>> best = retrieval_ceilings(dataset, chunk_run={"q": {"d#0": 1.0}}, chunks=chunks, measures=["R@1", "span:R@1"])
+    >>> best["value"].tolist()
+    [1.0, 0.5]
+    """
+    frames = [
+        (frame := ceilings(qrels, names)).assign(measure=prefix + frame["measure"])
+        for prefix, qrels, names in _judgements(dataset, chunk_run, chunks, joined, measures)
+    ]
+    return pd.concat(frames, ignore_index=True)
