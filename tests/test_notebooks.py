@@ -16,6 +16,8 @@ import pandas as pd
 import papermill
 import pytest
 
+from ragbench.statistics.thresholds import MARGIN
+from ragbench.sweep.notebooks import read_notebook
 from ragbench.testsets.loader import load_dataset
 from ragbench.testsets.writer import save_dataset
 from ragbench.types import Case, Dataset, Document
@@ -428,3 +430,15 @@ def test_a_cell_that_runs_again_warns_again(tmp_path: Path, execute_notebook: Ex
         assert len(boxes) == 2, boxes
         assert f"fit into one chunk of {size} tokens" in boxes[0]
         assert "minilm reads the first 256 tokens" in boxes[1]
+
+
+def test_notebooks_have_the_default_margin_of_everything_else() -> None:
+    defaults = {
+        path.name: read_notebook(path).defaults
+        for path in sorted((ROOT / "notebooks").glob("*.ipynb"))
+        if "margin: float" in path.read_text(encoding="utf-8")
+    }
+    assert {name: values["margin"] for name, values in defaults.items()} == {
+        "compare.ipynb": MARGIN,
+        "label.ipynb": MARGIN,
+    }

@@ -10,6 +10,7 @@ import typer
 from ragbench import evaluation, foreign, report
 from ragbench.cli.console import print_json, print_table
 from ragbench.cli.options import Database, Json, results_at
+from ragbench.statistics.thresholds import MARGIN
 
 
 def compare_command(
@@ -20,7 +21,7 @@ def compare_command(
     bounds: Annotated[list[str], typer.Option(metavar="MEASURE=LOW..HIGH")] = [],  # noqa: B006
     lower: Annotated[list[str], typer.Option(metavar="MEASURE")] = [],  # noqa: B006
     higher: Annotated[list[str], typer.Option(metavar="MEASURE")] = [],  # noqa: B006
-    margin: float = 0.02,
+    margin: float = MARGIN,
     labels: Path | None = None,
     fail_if: str = "",
     markdown: bool = False,
@@ -149,7 +150,7 @@ def print_decision(
     n_rows: int = 3,
     *,
     baseline: str = "",
-    margin: float = 0.02,
+    margin: float = MARGIN,
 ) -> None:
     """Print the conclusion, and the best configurations with their differences from the baseline."""
     conclusion = results.conclude(baseline, measure=measure, margin=margin)

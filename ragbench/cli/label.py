@@ -21,6 +21,7 @@ from ragbench.cli.options import (
     Timeout,
     results_at,
 )
+from ragbench.statistics.thresholds import MARGIN
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +39,7 @@ def label_command(
     sheet: Path = Path("labels.csv"),
     annotator: str = "me",
     batch: AtLeast1 = 10,
-    margin: float = 0.02,
+    margin: float = MARGIN,
     judge: str = "",
     test_set: str = "",
     corpus: Corpus = "",

@@ -10,6 +10,7 @@ import typer
 from ragbench.cli.compare import print_decision
 from ragbench.cli.console import command, shown
 from ragbench.cli.options import Requests, Yes, dollars, print_plan
+from ragbench.statistics.thresholds import MARGIN
 
 if TYPE_CHECKING:
     from ragbench.sweep import SweepPlan, SweepResult
@@ -41,7 +42,7 @@ def sweep_command(
     only: Annotated[str, typer.Option(metavar="NAME")] = "",
     executor: Annotated[str, typer.Option(metavar="URL")] = "",
     race: Annotated[str, typer.Option(metavar="MEASURE")] = "",
-    margin: float = 0.02,
+    margin: float = MARGIN,
     batch: bool = False,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE")] = None,
     compare_all: Annotated[bool, typer.Option("--all")] = False,

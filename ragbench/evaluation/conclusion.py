@@ -35,10 +35,11 @@ from ragbench.evaluation.records import total_cost
 from ragbench.evaluation.regressions import unreadable_note_of
 from ragbench.evaluation.result import Result, found_nothing
 from ragbench.statistics.columns import known_number
-from ragbench.statistics.comparison import MIN_QUESTIONS, compare, with_interval
+from ragbench.statistics.comparison import compare, with_interval
 from ragbench.statistics.intervals import students_p_values
-from ragbench.statistics.race import ALPHA, Race
+from ragbench.statistics.race import Race
 from ragbench.statistics.shrinkage import ExpectedGain
+from ragbench.statistics.thresholds import ALPHA, MIN_QUESTIONS
 from ragbench.testsets.composition import PEOPLES_EVIDENCE_WORDS, PEOPLES_OVERLAP
 
 _ACTIONS = {

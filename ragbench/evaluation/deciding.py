@@ -14,8 +14,8 @@ from ragbench.evaluation.decision import DRAFTS_ALONE, DecidingQuestions
 from ragbench.evaluation.result import Result
 from ragbench.evaluation.wordings import measures_of, wordings_in
 from ragbench.registry import named_among, perspective_of
-from ragbench.statistics.comparison import MIN_QUESTIONS
 from ragbench.statistics.ranking import COVERAGE, RANKING, answer_measure_of, main_measure_of
+from ragbench.statistics.thresholds import MIN_QUESTIONS
 from ragbench.testsets.composition import ORIGINS
 from ragbench.testsets.known_items import KNOWN_ITEM
 

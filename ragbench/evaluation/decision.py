@@ -18,8 +18,9 @@ from ragbench.errors import ConfigError, check_known
 from ragbench.hints import Suggesting, hint_of, suggesting
 from ragbench.registry import find_measure, higher_is_better, meaning_of
 from ragbench.statistics.columns import known_number
-from ragbench.statistics.comparison import MIN_QUESTIONS, with_interval
+from ragbench.statistics.comparison import with_interval
 from ragbench.statistics.shrinkage import ExpectedGain
+from ragbench.statistics.thresholds import MIN_QUESTIONS
 
 ORDER = ("better", "likely better", "within the margin", "undecided", "likely worse", "worse")
 """Decisions about an arm, the most useful to a user first."""

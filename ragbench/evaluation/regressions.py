@@ -14,9 +14,9 @@ from ragbench.registry import HEADLINE, higher_is_better, perspective_of
 from ragbench.statistics import adjusted_p_values, mcnemar_p_value
 from ragbench.statistics.clusters import clusters_of
 from ragbench.statistics.columns import known_number
+from ragbench.statistics.thresholds import ALPHA
 from ragbench.statistics.unreadable import compare_readable, unreadable_note
 
-ALPHA = 0.05
 _MAX_NAMED = 5  # questions that a note names
 _NUMBERS = ("baseline", "contender", "difference", "ci_low", "ci_high", "p_value", "mde")
 

@@ -26,14 +26,13 @@ from ragbench.hints import Suggesting, explaining_calls, suggesting
 from ragbench.metrics.tidy import score_frame
 from ragbench.registry import higher_is_better, leaderboard_measures, named_among
 from ragbench.statistics.comparison import (
-    MARGIN,
-    MIN_QUESTIONS,
     means,
     printed_short,
     with_interval,
 )
 from ragbench.statistics.race import Race
 from ragbench.statistics.shrinkage import ExpectedGain, expected_gain
+from ragbench.statistics.thresholds import MARGIN, MIN_QUESTIONS
 from ragbench.statistics.unreadable import compare_readable
 
 _COSTS = ("cost_usd", "generator_cost_usd", "judge_cost_usd", "generate_ms")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from ragbench.errors import ConfigError, check_known
 from ragbench.hints import explaining_calls
+from ragbench.statistics.thresholds import ALPHA, MARGIN
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,8 +71,8 @@ def compare(
     contender: HasScores,
     *,
     measures: str | Sequence[str] | None = None,
-    alpha: float = 0.05,
-    margin: float = 0.02,
+    alpha: float = ALPHA,
+    margin: float = MARGIN,
     not_possible: str = "",
     questions: Mapping[str, str] | None = None,
     measure: str = "",
@@ -82,8 +83,8 @@ def compare(
     contender: str | Path | None = None,
     *others: str | Path,
     measures: str | Sequence[str] | None = None,
-    alpha: float = 0.05,
-    margin: float = 0.02,
+    alpha: float = ALPHA,
+    margin: float = MARGIN,
     bounds: Mapping[str, Any] | None = None,
     lower: str | Collection[str] = (),
     higher: str | Collection[str] = (),
@@ -96,8 +97,8 @@ def compare(
     contender: Any = None,
     *others: Any,
     measures: str | Sequence[str] | None = None,
-    alpha: float = 0.05,
-    margin: float = 0.02,
+    alpha: float = ALPHA,
+    margin: float = MARGIN,
     not_possible: str = "",
     questions: Mapping[str, str] | None = None,
     bounds: Mapping[str, Any] | None = None,
@@ -112,8 +113,8 @@ def compare(
     contender: Any = None,
     *others: Any,
     measures: str | Sequence[str] | None = None,
-    alpha: float = 0.05,
-    margin: float = 0.02,
+    alpha: float = ALPHA,
+    margin: float = MARGIN,
     not_possible: str = "",
     questions: Mapping[str, str] | None = None,
     bounds: Mapping[str, Any] | None = None,
@@ -166,7 +167,7 @@ def compare(
     foreign = "tables of other tools; rb.Measure declares bounds and directions of yours"
     if contender is None and hasattr(baseline, "leaderboard"):  # results of a sweep
         refuse_options(foreign_options, foreign)
-        changed_alpha = None if alpha == 0.05 else alpha
+        changed_alpha = None if alpha == ALPHA else alpha
         refuse_options(
             {"alpha": changed_alpha, "questions": questions},
             "results and tidy scores one by one, as in rb.compare(*results, ...)",
@@ -199,7 +200,7 @@ def assert_not_worse(
     *,
     measure: str = "",
     fail_if: str = "worse",
-    margin: float = 0.02,
+    margin: float = MARGIN,
     bounds: Mapping[str, Any] | None = None,
     lower: str | Collection[str] = (),
     higher: str | Collection[str] = (),
@@ -325,7 +326,9 @@ def _of_results(results: Sequence[Result], options: Mapping[str, Any]) -> Conclu
         named.append(replace(result, name=name))
     baseline = options.get("baseline") or named[0].name
     together = Results(named, baseline=baseline)
-    return together.conclude(measure=options.get("measure", ""), margin=options.get("margin", 0.02))
+    return together.conclude(
+        measure=options.get("measure", ""), margin=options.get("margin", MARGIN)
+    )
 
 
 def _sources(baseline: Any, contender: Any, others: Sequence[Any]) -> tuple[list[Any], list[str]]:

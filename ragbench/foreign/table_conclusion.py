@@ -41,9 +41,10 @@ from ragbench.foreign.scales import (
 from ragbench.foreign.score_columns import VALUES, Scored, ScoreTable
 from ragbench.registry import declared, higher_is_better, named_among
 from ragbench.statistics.columns import known_number
-from ragbench.statistics.comparison import MARGIN, MIN_QUESTIONS, compare_all, with_interval
+from ragbench.statistics.comparison import compare_all, with_interval
 from ragbench.statistics.ranking import RANKING, main_measure_of
 from ragbench.statistics.shrinkage import expected_gain
+from ragbench.statistics.thresholds import ALPHA, MARGIN, MIN_QUESTIONS
 from ragbench.testsets.fields import column_name
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def conclude_tables(
     baseline: str = "",
     measure: str = "",
     margin: float = MARGIN,
-    alpha: float = 0.05,
+    alpha: float = ALPHA,
     bounds: Mapping[str, Any] | None = None,
     lower: Collection[str] = (),
     higher: Collection[str] = (),

@@ -19,6 +19,7 @@ from ragbench.labelling.sheet import COLUMNS, load_labels, read_sheet, source_co
 from ragbench.metrics import score_run
 from ragbench.registry import higher_is_better
 from ragbench.statistics.agreement import human_frame
+from ragbench.statistics.thresholds import ALPHA, MARGIN
 from ragbench.statistics.trust import Trust, draw_order, estimate_difference
 from ragbench.types import Chunk, Dataset, Qrels
 
@@ -41,8 +42,8 @@ def trust(
     labels: Any = None,
     *,
     criterion: str = "correctness",
-    margin: float = 0.02,
-    alpha: float = 0.05,
+    margin: float = MARGIN,
+    alpha: float = ALPHA,
     dataset: Dataset | None = None,
     grades: Qrels | None = None,
 ) -> Trust:

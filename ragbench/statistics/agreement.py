@@ -14,6 +14,7 @@ import pandas as pd
 from ragbench.errors import DataError, warn_user
 from ragbench.metrics.rates import wilson_interval
 from ragbench.statistics.columns import Floats, check_alpha
+from ragbench.statistics.thresholds import ALPHA
 from ragbench.types import Judgement
 
 Judgements = Sequence[Judgement] | Mapping[str, Sequence[Judgement]]
@@ -139,7 +140,7 @@ N_RESAMPLES = 2000
 
 
 def judge_agreement(
-    judgements: Judgements, human: Human, *, alpha: float = 0.05, seed: int = 0
+    judgements: Judgements, human: Human, *, alpha: float = ALPHA, seed: int = 0
 ) -> pd.DataFrame:
     """Compare a judge with people: one row per criterion, pair of raters and statistic.
 

@@ -18,12 +18,12 @@ from ragbench.statistics.columns import (
     p_text,
 )
 from ragbench.statistics.intervals import p_above
+from ragbench.statistics.thresholds import ALPHA
 
-_ALPHA = 0.05  # accepted probability of a wrong proof
 _NEGLIGIBLE = 1e-6  # a p that proves, whatever the number of configurations
 
 
-def min_queries_for_margin(margin: float, alpha: float = _ALPHA) -> int:
+def min_queries_for_margin(margin: float, alpha: float = ALPHA) -> int:
     """Return the smallest number of queries that can prove a loss below `margin` for a measure from 0
     to 1.
 
@@ -147,7 +147,7 @@ class MarginProof:
         best_mean = self.table.set_index("name")["mean"][self.best]
         min_n = 2
         if self.width < math.inf:
-            min_n = min_queries_for_margin(self.margin / self.width, _ALPHA / len(self.table))
+            min_n = min_queries_for_margin(self.margin / self.width, ALPHA / len(self.table))
         sentence = (
             f"None of {len(self.table)} configurations with a known cost is proven to be within "
             f"{self.margin:g} of the best by {self.measure} over {n} queries (best mean: {self.best}, "
@@ -191,7 +191,7 @@ def prove_within_margin(
             "difference": (matrix.mean() - matrix[best].mean()).to_numpy(),
             "p_value": p_values,
             "p_adjusted": adjusted,
-            "proven": adjusted < _ALPHA,
+            "proven": adjusted < ALPHA,
         }
     ).astype(dict.fromkeys(["p_value", "p_adjusted"], "Float64"))
     return MarginProof(table, best, measure, margin, width)

@@ -40,12 +40,7 @@ from ragbench.statistics.intervals import (
 )
 from ragbench.statistics.power import Pilot
 from ragbench.statistics.ranking import answer_measure_of, main_measure_of
-
-MARGIN = 0.02
-"""A difference that does not matter, as a fraction of the range of a measure."""
-
-MIN_QUESTIONS = 10
-"""With fewer independent questions nothing is decided."""
+from ragbench.statistics.thresholds import ALPHA, MARGIN, MIN_QUESTIONS
 
 DECISIONS = (
     "not possible",
@@ -70,7 +65,7 @@ class Mean(NamedTuple):
     n: int
 
 
-def summarise(scores: Scores, *, alpha: float = 0.05) -> pd.DataFrame:
+def summarise(scores: Scores, *, alpha: float = ALPHA) -> pd.DataFrame:
     """Compute the mean of each measure with its interval: columns measure, mean, ci_low, ci_high,
     n_scored, n.
 
@@ -98,7 +93,7 @@ def summarise(scores: Scores, *, alpha: float = 0.05) -> pd.DataFrame:
     )
 
 
-def means(scores: Scores, *, alpha: float = 0.05) -> list[Mean]:
+def means(scores: Scores, *, alpha: float = ALPHA) -> list[Mean]:
     """Return the rows of `summarise` as records: making a frame takes longer than computing them."""
     check_alpha(alpha)
     table = by_measure(scores, "scores")
@@ -136,7 +131,7 @@ def compare(
     contender: Scores,
     *,
     measures: str | Sequence[str] | None = None,
-    alpha: float = 0.05,
+    alpha: float = ALPHA,
     margin: float = MARGIN,
     not_possible: str = "",
     questions: Mapping[str, str] | None = None,
@@ -234,7 +229,7 @@ def compare_all(
     baseline: str,
     *,
     measures: str | Sequence[str] | None = None,
-    alpha: float = 0.05,
+    alpha: float = ALPHA,
     margin: float = MARGIN,
     n_dropped: int = 0,
     not_possible: str = "",

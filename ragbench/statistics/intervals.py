@@ -67,12 +67,10 @@ import numpy as np
 
 from ragbench.array_types import Bools
 from ragbench.statistics.columns import Floats, deviation, mean
+from ragbench.statistics.thresholds import MIN_QUESTIONS
 
 TIE = 1e-12
 """Values closer than this are equal: the same cosine may differ in the last bits."""
-
-FEW = 10
-"""Values; fewer decide nothing, and are not searched for resemblances."""
 
 RESEMBLANCE = 3.09
 """Values depend on the ones before them if their autocorrelation exceeds this over sqrt(n): the normal
@@ -203,7 +201,7 @@ def fewest_independent(values: Floats) -> float:
     3.9
     """
     n = len(values)
-    if n < FEW or deviation(values) <= TIE:
+    if n < MIN_QUESTIONS or deviation(values) <= TIE:
         return float(n)
     correlation = (n * _autocorrelation(values, 1) + 1) / (n - 4)
     correlation = min(max(correlation, 0.0), 1.0)
@@ -218,7 +216,7 @@ def _resemble_beyond_chance(values: Floats) -> bool:
     columns.
     """
     n = len(values)
-    return n >= FEW and _autocorrelation(values, 1) > RESEMBLANCE / math.sqrt(n)
+    return n >= MIN_QUESTIONS and _autocorrelation(values, 1) > RESEMBLANCE / math.sqrt(n)
 
 
 def _autocorrelation(values: Floats, lag: int) -> float:

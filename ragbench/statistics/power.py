@@ -24,7 +24,8 @@ from ragbench.statistics.columns import (
     bounds_of,
     deviation,
 )
-from ragbench.statistics.intervals import FEW, TIE, critical_means, critical_means_of
+from ragbench.statistics.intervals import TIE, critical_means, critical_means_of
+from ragbench.statistics.thresholds import ALPHA, MIN_QUESTIONS
 
 POWER = 0.8
 
@@ -78,7 +79,7 @@ class Pilot(NamedTuple):
             critical = _critical_of(deviations, n, alpha, self.width)
         return _mean_power(effect, n, deviations, critical)
 
-    def detectable(self, alpha: float = 0.05) -> float:
+    def detectable(self, alpha: float = ALPHA) -> float:
         """Compute the smallest true difference that as many pairs again show with a probability of
         `POWER`; NaN if no difference has this power.
 
@@ -288,7 +289,7 @@ def _independent_by_chance(n: int) -> list[tuple[float, float]]:
     """
     from scipy.special import ndtri
 
-    if n < FEW:
+    if n < MIN_QUESTIONS:
         return [(float(n), 1.0)]
     numbers = [(float(n), 0.5)]
     for level in (7 / 12, 9 / 12, 11 / 12):

@@ -39,8 +39,8 @@ from ragbench.array_types import Ints
 from ragbench.errors import ConfigError, plural
 from ragbench.registry import higher_is_better
 from ragbench.statistics.columns import Floats, bounds_of
+from ragbench.statistics.thresholds import ALPHA, MARGIN
 
-ALPHA = 0.05
 ROUNDS = 16
 _STAKES = (0.1, 0.95)  # fractions of the stake that could ruin
 _STEPS = 500  # supposed means, from the smallest value to the largest
@@ -69,7 +69,7 @@ def round_ends(n: int) -> list[int]:
 
 
 def run_race(
-    values: Floats, costs: Floats, *, drawn: int, margin: float = 0.02, alpha: float = ALPHA
+    values: Floats, costs: Floats, *, drawn: int, margin: float = MARGIN, alpha: float = ALPHA
 ) -> Drops:
     """Run a race; higher is better.
 

@@ -19,6 +19,7 @@ from ragbench.array_types import Floats, Ints
 from ragbench.errors import ConfigError, DataError
 from ragbench.hints import suggesting
 from ragbench.statistics.columns import check_alpha
+from ragbench.statistics.thresholds import ALPHA, MARGIN
 
 FIRST = 20
 """The smallest number of labelled questions with an interval."""
@@ -114,8 +115,8 @@ def estimate_difference(
     labels: pd.Series[float],
     *,
     settled: Sequence[float] = (),
-    margin: float = 0.02,
-    alpha: float = 0.05,
+    margin: float = MARGIN,
+    alpha: float = ALPHA,
 ) -> Trust:
     """Estimate the mean of people's values over all questions from the labels of some of them.
 

@@ -25,6 +25,7 @@ from ragbench.llms.batch_interface import FORGET
 from ragbench.llms.environment import in_force
 from ragbench.retrieval.hosted_reranker import is_hosted
 from ragbench.retrieval.steps.stepped_search import STEP_PARAMETERS, summary_llm
+from ragbench.statistics.thresholds import MARGIN
 from ragbench.sweep import budget
 from ragbench.sweep.grid import (
     NEEDED,
@@ -73,7 +74,7 @@ def plan(
     allow_unpriced: bool = False,
     only: str = "",
     race: str = "",
-    margin: float = 0.02,
+    margin: float = MARGIN,
     overrides: Sequence[str] = (),
 ) -> SweepPlan:
     """Return what `sweep` with the same arguments would run, send and pay; nothing is run, sent or

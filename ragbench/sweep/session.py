@@ -20,6 +20,7 @@ from ragbench.files import read_json
 from ragbench.hints import explaining_calls
 from ragbench.llms import Settings, active_dry_run, current_settings
 from ragbench.llms.environment import in_force
+from ragbench.statistics.thresholds import MARGIN
 from ragbench.sweep import budget
 from ragbench.sweep.code import remember_code
 from ragbench.sweep.grid import (
@@ -92,7 +93,7 @@ def sweep(
     only: str = "",
     executor: str = "",
     race: str = "",
-    margin: float = 0.02,
+    margin: float = MARGIN,
     batch: bool = False,
     overrides: Sequence[str] = (),
     compare_all: bool = False,
