@@ -140,11 +140,13 @@ def _client(provider: str, model: str, url: str, settings: Settings) -> Any:
                 "another server RAG_EVAL_OPENAI_BASE_URL or OPENAI_BASE_URL"
             )
         return OpenAI(model, url, key)
-    if key is None and needs_key:
-        raise ConfigError(
-            f"anthropic:{model}: no key; set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY"
-        )
-    return Claude(model, key or "", _base_url("ANTHROPIC", "") or None)
+    if provider == "anthropic":
+        if key is None and needs_key:
+            raise ConfigError(
+                f"anthropic:{model}: no key; set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY"
+            )
+        return Claude(model, key or "", _base_url("ANTHROPIC", "") or None)
+    raise NotImplementedError(f"{provider} is in PROVIDERS, and has no branch here")
 
 
 def check_llm(name: str | LLM | Callable[[str], Any]) -> LLM:
