@@ -31,12 +31,11 @@ from ragbench.statistics.columns import (
 from ragbench.statistics.intervals import (
     TIE,
     Bounds,
-    Interval,
     Intervals,
-    binary_interval,
     cluster_interval,
     mean_intervals,
     safe_intervals,
+    score_interval,
 )
 from ragbench.statistics.power import Pilot
 from ragbench.statistics.ranking import answer_measure_of, main_measure_of
@@ -148,9 +147,8 @@ def compare(
         ci_low, ci_high: the safe 1 - alpha interval of the difference, valid for every distribution
             within the range of the measure (see `ragbench.statistics.intervals`); `interval` is the
             method: "Gaffke"; "score" (Tango 1998) for values of 0 and 1 of which each side won a
-            query, and "score+t" where their neighbours in the file resemble each other
-            (`intervals.binary_interval`); "t" (Student's) for measures without bounds; "none": one
-            pair, or equal differences of a measure without bounds.
+            query; "t" (Student's) for measures without bounds; "none": one pair, or equal
+            differences of a measure without bounds.
         p_value: the smallest alpha at which that interval excludes 0, so that both always agree.
         p_likely: two-sided p of Student's t on the paired differences. It supposes that no kind of
             question is missing among those asked, and has more power.
@@ -435,8 +433,9 @@ def difference_intervals(
 ) -> Intervals:
     """Compute the safe interval of each mean difference, and the p of the difference 0.
 
-    It is `binary_interval` if all values are 0 or 1, `cluster_interval` if clusters are of uneven
-    length, else one of `safe_intervals`.
+    It is Tango's interval (method "score") if all values are 0 or 1, the questions are independent,
+    and each side won one; `cluster_interval` if clusters are of uneven length; else
+    `safe_intervals`.
 
     Args:
         parts: the differences of each comparison, by cluster.
@@ -445,15 +444,16 @@ def difference_intervals(
     columns = [part.sums for part in parts]
     low, high, p, method = safe_intervals(columns, [pilot.width for pilot in pilots], alpha)
     for row, (part, pilot) in enumerate(zip(parts, pilots, strict=True)):
+        wins = int((part.sums > 0).sum())
+        losses = int((part.sums < 0).sum())
         is_binary = pilot.differing is not None
-        if is_binary and len(part.sums) > 1:
-            safe = Interval(float(low[row]), float(high[row]), float(p[row]), method[row])
-            interval = binary_interval(part.sums, safe, alpha)
-            low[row], high[row], p[row], method[row] = interval
+        is_independent = part.n_independent == len(part.sums)
+        if is_binary and is_independent and wins and losses:
+            low[row], high[row], p[row] = score_interval(wins, losses, pilot.n, alpha)
+            method[row] = "score"
         elif not part.is_even and len(part.sums) > 1:
-            low[row], high[row], p[row] = cluster_interval(
-                part.sums, part.lengths, pilot.width, alpha
-            )
+            interval = cluster_interval(part.sums, part.lengths, pilot.width, alpha)
+            low[row], high[row], p[row] = interval
     return Intervals(low, high, p, method)
 
 

@@ -33,11 +33,13 @@ Questions may resemble their neighbours in the file, such as several about one p
 differences show this (`n_independent`), Student's limit counts them as fewer. The level is then at
 most .05 for an autocorrelation of up to .5 and every n from 10 to 300, and .06 for .7 and for pages
 of five questions with a correlation of .36; without it .3, .5 and .7 had .08, .13 and .2 at n = 300.
-Few values of 0 and 1 show it too rarely, so any resemblance of theirs counts (`binary_interval`): their
-level is at most .04 for .3, .05 for .5, and .09 at n = 10 and .06 from 20 on for .7. Runs of ten
-and more questions about one page, with a correlation of .36, are held from n = 300 on only: .07 at n = 30,
-.1 at 50 and .09 at 100. Questions that are known to depend on each other (conversations, repeated ones)
-are clusters.
+Few values of 0 and 1 show it too rarely: for .3 their level is .07 up to n = 30 and .06 from 50 on,
+for .5 .12 up to n = 30, .09 at 50 and .05 from 100 on. To count any resemblance of theirs, also one
+that chance explains, would hold .05; but every other order of the same rows would then have another
+p, and of 20 independent questions, 6 of which fail now, 15 of 100 orders would not show it. Runs of
+ten and more questions about one page, with a correlation of .36, are held from n = 300 on only: .07
+at n = 30, .1 at 50 and .09 at 100. Questions that are known to depend on each other (conversations,
+repeated ones) are clusters.
 
 Power of the safe interval, of Gaffke's at alpha / 2 on each side (used before), and of Student's t, which
 calls up to 92 of 100 samples better where losses are rare; mean over nine kinds of differences
@@ -48,8 +50,8 @@ calls up to 92 of 100 samples better where losses are rare; mean over nine kinds
 The p-value of "no difference" is the smallest alpha at which the interval excludes 0, from the same
 functions, so that interval, p-value and decision agree by construction.
 
-Two exceptions. For paired differences of 0/1 values in which both sides won a question
-(`binary_interval`), the score interval of Tango (1998, "Equivalence test and confidence interval for
+Two exceptions. For paired differences of 0/1 values in which both sides won a question, the score
+interval of Tango (1998, "Equivalence test and confidence interval for
 the difference in proportions for the paired-sample design", Statistics in Medicine 17) is narrower.
 Without finite bounds (latencies) no interval is valid for every distribution, and Student's t is
 used.
@@ -168,55 +170,32 @@ def n_independent(values: Floats) -> float:
     are in the order of a file.
 
     It is n unless values resemble the next ones more than chance explains: unless their
-    autocorrelation at lag 1 exceeds `RESEMBLANCE` / sqrt(n). Then it is `fewest_independent`.
+    autocorrelation at lag 1 exceeds `RESEMBLANCE` / sqrt(n). Then it is the smaller one of two numbers,
+    and at least 2:
+
+    - n (1 - r) / (1 + r), as where each value depends on the one before it (Bartlett 1946, "On the
+      theoretical specification and sampling properties of autocorrelated time-series"); r is the
+      autocorrelation at lag 1 without its bias (Kendall 1954, "Note on bias in the estimation of
+      autocorrelation");
+    - n / (1 + 2 (r1 + r2 + ...)) for longer runs, with the autocorrelations up to the first two
+      neighbouring lags that show none (the initial monotone sequence of Geyer 1992, "Practical
+      Markov chain Monte Carlo").
 
     >>> n_independent(np.array([0.1, 0.3, 0.2, 0.1, 0.3, 0.2] * 2))
     12.0
     >>> round(n_independent(np.repeat([0.3, 0.1, 0.2, 0.3, 0.1, 0.2], 5)), 1)  # 6 pages, 5 questions each
     2.5
     """
-    if _resemble_beyond_chance(values):
-        return fewest_independent(values)
-    return float(len(values))
-
-
-def fewest_independent(values: Floats) -> float:
-    """Return the number of independent values as `n_independent` does, but count any resemblance of
-    neighbours, also one that chance may explain.
-
-    It is n for equal values, and for fewer than 10, which decide nothing.
-
-    Else it is n (1 - r) / (1 + r), as where each value depends on the one before it (Bartlett 1946, "On the
-    theoretical specification and sampling properties of autocorrelated time-series"). r is the
-    autocorrelation at lag 1 without its bias (Kendall 1954, "Note on bias in the estimation of
-    autocorrelation"); a negative r counts as 0.
-
-    Beyond chance, longer runs are looked for too: it is then at most n / (1 + 2 (r1 + r2 + ...)), with the
-    autocorrelations up to the first two neighbouring lags that show none (the initial monotone
-    sequence of Geyer 1992, "Practical Markov chain Monte Carlo"). It is never below 2.
-
-    >>> fewest_independent(np.array([0.1, 0.3, 0.2, 0.1, 0.3, 0.2] * 2))
-    12.0
-    >>> round(fewest_independent(np.array([0, 1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 0.0])), 1)
-    3.9
-    """
     n = len(values)
-    if n < MIN_QUESTIONS or deviation(values) <= TIE:
+    if n < MIN_QUESTIONS:
         return float(n)
-    correlation = (n * _autocorrelation(values, 1) + 1) / (n - 4)
-    correlation = min(max(correlation, 0.0), 1.0)
+    correlation = _autocorrelation(values, 1)
+    if correlation <= RESEMBLANCE / math.sqrt(n):
+        return float(n)
+    correlation = min((n * correlation + 1) / (n - 4), 1.0)
     n_by_neighbours = n * (1 - correlation) / (1 + correlation)
-    if not _resemble_beyond_chance(values):
-        return max(n_by_neighbours, 2.0)
-    return max(min(n_by_neighbours, n / _inflation(values)), 2.0)
-
-
-def _resemble_beyond_chance(values: Floats) -> bool:
-    """Return True if neighbours resemble each other more than those of 999 of 1,000 independent
-    columns.
-    """
-    n = len(values)
-    return n >= MIN_QUESTIONS and _autocorrelation(values, 1) > RESEMBLANCE / math.sqrt(n)
+    n_by_runs = n / _inflation(values)
+    return max(min(n_by_neighbours, n_by_runs), 2.0)
 
 
 def _autocorrelation(values: Floats, lag: int) -> float:
@@ -688,52 +667,6 @@ def _blocks(
             block = positions[start : start + n_columns]
             values = np.column_stack([columns[i] for i in block])
             yield block, np.vstack([[unseen[i] for i in block], values])
-
-
-class Interval(NamedTuple):
-    """Limits of one mean, the two-sided p of "the mean is 0", and the method."""
-
-    low: float
-    high: float
-    p: float
-    method: str
-
-
-def binary_interval(values: Floats, safe: Interval, alpha: float) -> Interval:
-    """Compute the safe interval of the mean of paired 0/1 differences, which are -1, 0 and 1.
-
-    It is Tango's ("score", see `score_interval`) if both sides won a query, else `safe`, the one of
-    `safe_intervals`. Where neighbours resemble each other, by chance or not, each limit is the farther
-    one of it and of Student's for `fewest_independent` values ("score+t"): few 0/1 values rarely show
-    that they depend, and Tango's interval spends its whole level where they do not.
-
-    >>> values = np.array([1.0, 1.0, 0.0, 1.0, 1.0, -1.0, 0.0, 1.0, 0.0, 0.0] * 2)
-    >>> safe = Interval(-0.2, 0.7, 0.2, "Gaffke")
-    >>> low, high, p, method = binary_interval(values, safe, 0.05)
-    >>> round(low, 3), round(high, 3), round(p, 3), method
-    (0.066, 0.646, 0.021, 'score')
-    >>> low, high, p, method = binary_interval(np.sort(values), safe, 0.05)
-    >>> round(low, 3), round(high, 3), round(p, 3), method
-    (-1.0, 1.0, 0.559, 'score+t')
-    """
-    from scipy.special import stdtr, stdtrit
-
-    wins = int((values > 0).sum())
-    losses = int((values < 0).sum())
-    low, high, p, method = safe
-    if wins and losses:
-        low, high, p = score_interval(wins, losses, len(values), alpha)
-        method = "score"
-    n = fewest_independent(values)
-    if n == len(values):
-        return Interval(low, high, p, method)
-    middle = mean(values)
-    error = deviation(values) / math.sqrt(n)
-    reach = float(stdtrit(n - 1, 1 - alpha / 2)) * error
-    p_by_student = 2 * float(stdtr(n - 1, -abs(middle) / error))
-    low = max(min(low, middle - reach), -1.0)
-    high = min(max(high, middle + reach), 1.0)
-    return Interval(low, high, max(p, p_by_student), method.replace("score", "score+t"))
 
 
 def score_interval(wins: int, losses: int, n: int, alpha: float) -> tuple[float, float, float]:

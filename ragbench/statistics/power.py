@@ -25,7 +25,7 @@ from ragbench.statistics.columns import (
     deviation,
 )
 from ragbench.statistics.intervals import TIE, critical_means, critical_means_of
-from ragbench.statistics.thresholds import ALPHA, MIN_QUESTIONS
+from ragbench.statistics.thresholds import ALPHA
 
 POWER = 0.8
 
@@ -254,12 +254,12 @@ def _interpolated(ratios: Floats, ranges: Floats, means: Floats) -> Floats:
 def _power_of_rates(rates: Floats, effect: float, n: int, alpha: float) -> Floats:
     """Compute the exact power of 0/1 differences for each rate of questions that differ.
 
-    Of m questions that differ, one side has to win `_fewest_wins`; or all of them where the p of
-    `safe_intervals` is below alpha: Student's p, the p of the rule of three, and the smaller one of
-    Gaffke's (2^-m, or by a beta distribution where the unseen value has half its weight). The power is
-    the mean over the resemblances that independent neighbours have by chance.
+    Of m questions that differ, one side has to win more than (m + z sqrt(m)) / 2 (Tango's test of
+    no difference), or all of them where the p of `safe_intervals` is below alpha: Student's p, the
+    p of the rule of three, and the smaller one of Gaffke's (2^-m, or by a beta distribution where
+    the unseen value has half its weight).
     """
-    from scipy.special import bdtrc, betainc, gammaln, stdtr, xlog1py, xlogy
+    from scipy.special import bdtrc, betainc, gammaln, ndtri, stdtr, xlog1py, xlogy
 
     m = np.arange(n + 1)
     rates = rates[:, None]
@@ -268,46 +268,15 @@ def _power_of_rates(rates: Floats, effect: float, n: int, alpha: float) -> Float
     is_likely = chance.max(axis=0) > _UNLIKELY
     m = m[is_likely]
     chance = chance[:, is_likely]
+    wins = np.floor((m - ndtri(alpha / 2) * np.sqrt(m)) / 2) + 1
+    ratios = np.sqrt(m * (n - 1) / np.maximum(n - m, 1e-12))
     by_gaffke = np.minimum(2.0**-m, 2 * (1 - betainc(0.5, np.maximum(m, 1e-12), 0.5)))
     rule_of_three = (1 + m / n) ** -float(n)
+    by_student = 2 * stdtr(n - 1, -ratios)
+    all_won_decides = np.maximum.reduce([by_gaffke, rule_of_three, by_student]) < alpha
+    max_wins = np.where(all_won_decides, m, m + 1)  # m + 1: no number of wins decides
+    wins = np.where(wins < m, wins, max_wins)
     p_win = np.minimum((1 + effect / rates) / 2, 1)  # of a question that differs
-    powers: Floats = np.zeros(len(rates))
-    for n_independent, weight in _independent_by_chance(n):
-        ratios = np.sqrt(m * (n - 1) * n_independent / n / np.maximum(n - m, 1e-12))
-        by_student = 2 * stdtr(n_independent - 1, -ratios)
-        all_won_decides = np.maximum.reduce([by_gaffke, rule_of_three, by_student]) < alpha
-        wins = _fewest_wins(m, n, n_independent, alpha)
-        wins = np.where(wins < m, wins, np.where(all_won_decides, m, m + 1))  # m + 1: none decides
-        p_decision = bdtrc(np.clip(wins - 1, 0, m), m, p_win)
-        powers += weight * (chance * p_decision).sum(axis=1)
+    p_decision = bdtrc(np.clip(wins - 1, 0, m), m, p_win)
+    powers: Floats = (chance * p_decision).sum(axis=1)
     return powers
-
-
-def _independent_by_chance(n: int) -> list[tuple[float, float]]:
-    """Return the numbers that `fewest_independent` finds in n independent values, with their
-    probabilities: half of the samples show no resemblance, the others a normal one.
-    """
-    from scipy.special import ndtri
-
-    if n < MIN_QUESTIONS:
-        return [(float(n), 1.0)]
-    numbers = [(float(n), 0.5)]
-    for level in (7 / 12, 9 / 12, 11 / 12):
-        correlation = float(ndtri(level)) * math.sqrt(n) / (n - 4)
-        numbers.append((n * (1 - correlation) / (1 + correlation), 1 / 6))
-    return numbers
-
-
-def _fewest_wins(m: Floats, n: int, n_independent: float, alpha: float) -> Floats:
-    """Return how many of m questions that differ, out of n, one side has to win for a `binary_interval`
-    that excludes 0 where n values show as much as `n_independent` independent ones.
-    """
-    from scipy.special import ndtri, stdtrit
-
-    leads = -float(ndtri(alpha / 2)) * np.sqrt(m)  # by Tango's test of no difference
-    if n_independent < n:
-        squared = float(stdtrit(n_independent - 1, alpha / 2)) ** 2 / (n_independent * (n - 1))
-        by_student = np.sqrt(squared * m / (1 / n**2 + squared / n))
-        leads = np.maximum(leads, by_student)
-    wins: Floats = np.floor((m + leads) / 2) + 1
-    return wins

@@ -58,8 +58,8 @@ folder, a test set (.yaml, .json, .jsonl, .csv or a folder), 'beir/<name>', 'ird
     """
     if not isinstance(name, str | os.PathLike):
         raise ConfigError(
-            f"the dataset is {type(name).__name__}, not a name or path; data in hand is for {_IN_HAND} or "
-            f"{_ROWS}; a dataset is named by {EXPECTED}"
+            f"the dataset is {type(name).__name__}, not a name or path; expected {EXPECTED}. Data in hand "
+            f"is for {_IN_HAND} or {_ROWS}"
         )
     if not isinstance(split, str) or not split:
         raise ConfigError(f"the split is {split!r}; expected a name like 'test'")

@@ -368,7 +368,7 @@ def words_of(text: str) -> str:
 
 
 def cells_of_compare(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Run the first cells of compare.ipynb; return the title and the findings that they show."""
+    """Run compare.ipynb until a cell shows something; return the title and the findings that it shows."""
     path = Path(__file__).parents[2] / "notebooks/compare.ipynb"
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     codes = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
@@ -381,8 +381,10 @@ def cells_of_compare(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     variables: dict[str, Any] = {}
     exec(codes[0], variables)
     variables["sweep_dir"] = str(folder)
-    for code in codes[1:3]:
+    for code in codes[1:]:
         exec(code, variables)
+        if shown:
+            break
     return "\n".join(shown)
 
 
