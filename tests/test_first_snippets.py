@@ -415,7 +415,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "rows as the name of a dataset": (
         lambda: rb.load_dataset([{"question": "Who?"}]),  # type: ignore[arg-type]
-        "the dataset is list, not a name or path; data in hand is for rb.Dataset.from_dicts",
+        "Data in hand is for rb.Dataset.from_dicts",
     ),
     "a system and a dataset exchanged": (
         lambda: rb.evaluate("bm25", data()),  # type: ignore[arg-type]
