@@ -189,36 +189,37 @@ def n_independent(values: Floats) -> float:
     n = len(values)
     if n < MIN_QUESTIONS:
         return float(n)
-    correlation = _autocorrelation(values, 1)
+    residuals = values - values.mean()
+    variance = _autocovariance(residuals, 0)
+    if variance <= n * TIE**2:
+        return float(n)
+    correlation = _autocovariance(residuals, 1) / variance
     if correlation <= RESEMBLANCE / math.sqrt(n):
         return float(n)
     correlation = min((n * correlation + 1) / (n - 4), 1.0)
     n_by_neighbours = n * (1 - correlation) / (1 + correlation)
-    n_by_runs = n / _inflation(values)
+    n_by_runs = n / _inflation(residuals)
     return max(min(n_by_neighbours, n_by_runs), 2.0)
 
 
-def _autocorrelation(values: Floats, lag: int) -> float:
-    """Return the correlation of values with those `lag` places later; 0 if all values are equal."""
-    residuals = values - values.mean()
-    total = float(residuals @ residuals)
-    if total <= len(values) * TIE**2:
-        return 0.0
-    return float(residuals[lag:] @ residuals[: len(values) - lag]) / total
+def _autocovariance(residuals: Floats, lag: int) -> float:
+    """Return the sum of the products of residuals with those `lag` places later."""
+    return float(residuals[lag:] @ residuals[: len(residuals) - lag])
 
 
-def _inflation(values: Floats) -> float:
+def _inflation(residuals: Floats) -> float:
     """Return how many times as large as for independent values the variance of the mean is, at least
     1, by Geyer's initial monotone sequence.
     """
-    n = len(values)
+    n = len(residuals)
+    variance = _autocovariance(residuals, 0)
     total = 0.0
     smallest = math.inf
     for lag in range(0, n // 2, 2):
         pair = 0.0
         for next_lag in (lag, lag + 1):
             bias = (n - next_lag) / n**2 if next_lag else 0.0  # of residuals about their own mean
-            pair += _autocorrelation(values, next_lag) + bias
+            pair += _autocovariance(residuals, next_lag) / variance + bias
         if pair <= 0:
             break
         smallest = min(smallest, pair)
