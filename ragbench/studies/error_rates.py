@@ -13,8 +13,8 @@ import pandas as pd
 from ragbench.array_types import Floats
 from ragbench.errors import DataError
 from ragbench.statistics import compare
+from ragbench.statistics.thresholds import ALPHA
 
-ALPHA = 0.05
 SIZES = (20, 50)
 """Numbers of questions."""
 
