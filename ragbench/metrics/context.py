@@ -105,11 +105,15 @@ def score_context(
     documents = [_documents(answer, by_id) for _, answer in usable]
     has_passages = any(answer.passages for answer in answers)
     is_matched = any(documents) or not has_passages  # passages to documents
-    similarities = tfidf_redundancies(contexts, _background(dataset, contexts))
+    n_documents, frequencies = _document_frequencies(tuple(_background(dataset, contexts)))
     rows = {}
     for i, (case, answer) in enumerate(usable):
         texts = contexts[i]
-        row = {"ngram_redundancy": ngram_redundancy(texts), "tfidf_redundancy": similarities[i]}
+        # one context after the other, so that `words` reads each of its texts once for all measures
+        row = {
+            "ngram_redundancy": ngram_redundancy(texts),
+            "tfidf_redundancy": _tfidf_redundancy(texts, n_documents, frequencies),
+        }
         context_words = [word for text in texts for word in words(text)]
         if context_words:
             row["unique_token_ratio"] = len(set(context_words)) / len(context_words)
@@ -200,28 +204,29 @@ def tfidf_redundancies(contexts: Sequence[Sequence[str]], background: Sequence[s
     [0.443]
     """
     n_documents, frequencies = _document_frequencies(tuple(background or [""]))
-    values = []
-    for texts in contexts:
-        if not texts:
-            values.append(math.nan)
-            continue
-        sample = _sample(texts)
-        # the sum over all pairs: each vector times the sum of the vectors before it
-        similarity = 0.0
-        total: defaultdict[str, float] = defaultdict(float)
-        for text in sample:
-            vector = {}
-            for word, count in Counter(words(text)).items():
-                idf = math.log((1 + n_documents) / (1 + frequencies[word])) + 1
-                vector[word] = count * idf
-            length = math.sqrt(math.fsum(value**2 for value in vector.values()))
-            for word, value in vector.items():
-                similarity += 2 * total[word] * value / length
-                total[word] += value / length
-        n_pairs = max(len(sample) * (len(sample) - 1), 1)
-        mean = min(max(similarity / n_pairs, 0.0), 1.0)
-        values.append(round(mean, 9))
-    return values
+    return [_tfidf_redundancy(texts, n_documents, frequencies) for texts in contexts]
+
+
+def _tfidf_redundancy(texts: Sequence[str], n_documents: int, frequencies: Counter[str]) -> float:
+    """Return the TF-IDF similarity of the texts of one context, in [0, 1]; NaN without a text."""
+    if not texts:
+        return math.nan
+    sample = _sample(texts)
+    # the sum over all pairs: each vector times the sum of the vectors before it
+    similarity = 0.0
+    total: defaultdict[str, float] = defaultdict(float)
+    for text in sample:
+        vector = {}
+        for word, count in Counter(words(text)).items():
+            idf = math.log((1 + n_documents) / (1 + frequencies[word])) + 1
+            vector[word] = count * idf
+        length = math.sqrt(math.fsum(value**2 for value in vector.values()))
+        for word, value in vector.items():
+            similarity += 2 * total[word] * value / length
+            total[word] += value / length
+    n_pairs = max(len(sample) * (len(sample) - 1), 1)
+    mean = min(max(similarity / n_pairs, 0.0), 1.0)
+    return round(mean, 9)
 
 
 @lru_cache(maxsize=2)
