@@ -1,5 +1,6 @@
-"""A hundred thousand passages and a thousand configurations (`pytest -m benchmark`), and a million
-passages (`pytest -m simulation -s tests/test_benchmarks_large.py`).
+"""A hundred thousand passages, ten thousand questions and a thousand configurations (`pytest -m
+benchmark`); a million passages and fifty thousand questions (`pytest -m simulation -s
+tests/test_benchmarks_large.py`).
 
 Each size is a process of its own with an empty cache.
 """
@@ -45,27 +46,28 @@ print(json.dumps({"times": times, "peaks": peaks, "nDCG@10": scores["value"].mea
 """
 
 
-def write_set(folder: Path, passages: int) -> Path:
+def write_set(folder: Path, passages: int, questions: int = QUESTIONS) -> Path:
     """Passages of 20 to 80 words whose frequencies fall as 1 / rank; a question is 8 words of the
     one that answers.
     """
     random = np.random.default_rng(0)
     words = np.array([f"w{i}x" for i in range(60_000)])
     cumulated = np.cumsum(1 / np.arange(1, len(words) + 1))
-    asked = set(random.choice(passages, QUESTIONS, replace=False).tolist())
-    questions = []
+    asked = set(random.choice(passages, questions, replace=False).tolist())
+    asked_questions = []
     (folder / "qrels").mkdir(parents=True)
     with (folder / "corpus.jsonl").open("w", encoding="utf-8") as file:
         for i, length in enumerate(random.integers(20, 80, size=passages).tolist()):
             own = words[np.searchsorted(cumulated, random.random(length) * cumulated[-1])].tolist()
             file.write(json.dumps({"_id": f"d{i}", "text": " ".join(own)}) + "\n")
             if i in asked:
-                questions.append((f"q{i}", f"d{i}", " ".join(random.choice(own, 8).tolist())))
+                asked_questions.append((f"q{i}", f"d{i}", " ".join(random.choice(own, 8).tolist())))
     with (folder / "queries.jsonl").open("w", encoding="utf-8") as file:
         file.writelines(
-            json.dumps({"_id": query_id, "text": text}) + "\n" for query_id, _, text in questions
+            json.dumps({"_id": query_id, "text": text}) + "\n"
+            for query_id, _, text in asked_questions
         )
-    rows = "".join(f"{query_id}\t{doc_id}\t1\n" for query_id, doc_id, _ in questions)
+    rows = "".join(f"{query_id}\t{doc_id}\t1\n" for query_id, doc_id, _ in asked_questions)
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + rows)
     return folder
 
@@ -115,6 +117,58 @@ def test_from_load_to_scores_within_2_gb(
         assert found["times"]["search"] < held["times"]["search"]
     assert found["peaks"]["index"] < held["peaks"]["index"]
     assert found["nDCG@10"] >= held["nDCG@10"] - 0.02
+
+
+EVALUATE = """
+import json, resource, sys, time
+import ragbench as rb
+few, folder, out = sys.argv[1:]
+def evaluate(folder, out):
+    data = rb.load_dataset(folder)
+    system = rb.Pipeline(data, retriever="bm25", chunker="document", llm="none")
+    result = rb.evaluate(data, system)
+    rb.save(result, out)
+    return len(result.questions)
+evaluate(few, out + "-few")  # what is imported and compiled once
+start = time.process_time()
+n_questions = evaluate(folder, out)
+cpu = time.process_time() - start
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+print(json.dumps({"cpu": cpu, "peak": peak, "n_questions": n_questions}))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes on Linux only")
+@pytest.mark.parametrize(
+    "questions",
+    [
+        pytest.param(10_000, marks=pytest.mark.benchmark, id="10_000"),
+        pytest.param(50_000, marks=pytest.mark.simulation, id="50_000"),
+    ],
+)
+def test_an_evaluation_grows_no_faster_than_its_questions_and_passages(
+    questions: int, tmp_path: Path, benchmark: Benchmark
+) -> None:
+    few = write_set(tmp_path / "few", 200, 100)
+    seconds = {}
+    for size in (questions // 4, questions):
+        folder = write_set(tmp_path / f"set-{size}", 2 * size, size)
+        done = subprocess.run(
+            [sys.executable, "-c", EVALUATE, str(few), str(folder), str(tmp_path / f"out-{size}")],
+            env={**os.environ, "RAGBENCH_CACHE_DIR": str(tmp_path / f"cache-{size}")},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
+        assert found["n_questions"] == size
+        seconds[size] = found["cpu"]
+        work = f"load, evaluate and save, {size:,} questions on {2 * size:,} passages"
+        benchmark.record(work, "-", found["cpu"], unit="CPU s")
+        benchmark.record(f"peak memory, {work}", "-", found["peak"], unit="GB")
+    growth = seconds[questions] / (4 * seconds[questions // 4])
+    work = f"CPU of an evaluated question of {questions:,}"
+    benchmark.record(work, f"of {questions // 4:,}", growth, at_most=1.25)
 
 
 STEPS = """
