@@ -19,7 +19,8 @@ from ragbench import folding
 from ragbench.errors import ConfigError, unknown, warn_user
 from ragbench.files import bundled
 from ragbench.folding import folded
-from ragbench.types import Chunk, grouped
+from ragbench.groups import grouped
+from ragbench.types import Chunk
 
 UNSPACED_SET = r"[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 """The set of characters of scripts that are written without spaces between words (package regex)."""

@@ -8,17 +8,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
-from ragbench.errors import DataError, FailureKind, abridged, check_known
+from ragbench.errors import DataError, FailureKind, check_known
+from ragbench.groups import evenly
 from ragbench.hints import Suggesting, made_by, suggesting
+from ragbench.plain_records import (
+    DOC_ID_FIELDS,
+    QUERY_ID_FIELDS,
+    QUESTION_FIELDS,
+    REFERENCE_FIELDS,
+    TEXT_FIELDS,
+    field_of,
+    metadata_of,
+    qrels_of_corpus,
+    read_qrels,
+    read_records,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,9 +54,6 @@ __all__ = [
     "Span",
     "System",
 ]
-
-Item = TypeVar("Item")
-Key = TypeVar("Key", bound=Hashable)
 
 Qrels = dict[str, dict[str, int]]
 """query_id -> doc_id -> relevance grade; 1 and above is relevant."""
@@ -341,7 +348,7 @@ class Dataset(metaclass=Suggesting):
             DataError: something has another form, or a judgement is of a question that is not among
                 the queries.
         """
-        documents, cases, judged = as_documents(corpus), _cases(queries), _qrels(qrels)
+        documents, cases, judged = as_documents(corpus), _cases(queries), read_qrels(qrels)
         query_ids = {case.query_id for case in cases}
         for query_id in (*judged, *(answers or ())):
             if query_id not in query_ids:
@@ -521,53 +528,8 @@ class Dataset(metaclass=Suggesting):
         )
 
 
-Record = TypeVar("Record")
-
-
-def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
-    """Return key -> the items with this key, in their order.
-
-    >>> grouped(["cat", "cow", "dog"], lambda word: word[0])
-    {'c': ['cat', 'cow'], 'd': ['dog']}
-    """
-    groups: dict[Key, list[Item]] = {}
-    for item in items:
-        groups.setdefault(key(item), []).append(item)
-    return groups
-
-
-def evenly(
-    items: Sequence[Item],
-    size: int,
-    id_of: Callable[[Item], str],
-    group_of: Callable[[Item], Hashable],
-) -> list[Item]:
-    """Return at most `size` items, in their own order.
-
-    One item of each group is chosen in turn; groups, and items of a group by their ids, are in the
-    order of their SHA-256, as in a draw.
-    """
-    groups = grouped(range(len(items)), lambda i: group_of(items[i]))
-    turns: list[tuple[int, str, int]] = []  # (round, hash of the group, number of the item)
-    for group, members in groups.items():
-        members.sort(key=lambda i: _sha256(id_of(items[i])))
-        for turn, i in enumerate(members):
-            turns.append((turn, _sha256(str(group)), i))
-    chosen = sorted(i for *_, i in sorted(turns)[:size])
-    return [items[i] for i in chosen]
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-_DOC_ID = "doc_id _id id docno corpus-id corpus_id document_id".split()
-_QUERY_ID = "query_id _id id qid query-id".split()
-_JUDGED_QUERY_ID = "query_id qid query-id".split()  # in a judgement, whose _id would be its own
-_TEXT = "text page_content contents content body".split()
-_QUESTION = "text query question user_input".split()
-_REFERENCE = "reference_answer reference ground_truth answer".split()
-_GRADE = "relevance score rel grade label".split()
+Corpus = Mapping[str, Any] | Iterable[Any]
+"""Documents: by id, or a list or frame of texts or records; see `Dataset.from_dicts`."""
 
 
 def as_documents(corpus: Any) -> dict[str, Document]:
@@ -581,252 +543,23 @@ def as_documents(corpus: Any) -> dict[str, Document]:
     """
 
     def document(doc_id: str, text: str, item: Any) -> Document:
-        title = _field(item, ("title",), "", None)
-        metadata = _rest(item, _DOC_ID, _TEXT)
+        title = field_of(item, ("title",), "", None)
+        metadata = metadata_of(item, DOC_ID_FIELDS, TEXT_FIELDS)
         return Document(doc_id, text, title if isinstance(title, str) else "", metadata)
 
-    return _records(corpus, "corpus", Document, _DOC_ID, _TEXT, document)
-
-
-def as_queries(queries: Any) -> Mapping[str, str]:
-    """Return query_id -> text, from a `Dataset`, a mapping, or texts, which serve as their own ids.
-
-    >>> as_queries("Who naps?"), as_queries({"q1": "Who naps?"})
-    ({'Who naps?': 'Who naps?'}, {'q1': 'Who naps?'})
-
-    Raises:
-        DataError: something has another form.
-    """
-    if isinstance(queries, Dataset):
-        return queries.queries
-    is_single = isinstance(queries, str) or not isinstance(queries, Iterable)
-    texts = [queries] if is_single else queries
-    named: Mapping[str, str] = texts if isinstance(texts, Mapping) else {str(t): t for t in texts}
-    for text in named.values():
-        if not isinstance(text, str):
-            raise DataError(
-                f"a query is {_brief(text)}; expected {{query_id: text}}, texts, or a Dataset"
-            )
-    return named
+    return read_records(corpus, "corpus", Document, DOC_ID_FIELDS, TEXT_FIELDS, document)
 
 
 def _cases(queries: Any) -> list[Case]:
     def case(query_id: str, text: str, item: Any) -> Case:
-        answer = _field(item, _REFERENCE, "", None)
-        metadata = _rest(item, _QUERY_ID, _QUESTION, _REFERENCE)
+        answer = field_of(item, REFERENCE_FIELDS, "", None)
+        metadata = metadata_of(item, QUERY_ID_FIELDS, QUESTION_FIELDS, REFERENCE_FIELDS)
         reference = answer if isinstance(answer, str) else None
         return Case(query_id, text, reference_answer=reference, metadata=metadata)
 
-    return [*_records(queries, "queries", Case, _QUERY_ID, _QUESTION, case).values()]
-
-
-def _records(
-    given: Any,
-    what: str,
-    kind: type[Record],
-    ids: Sequence[str],
-    texts: Sequence[str],
-    make: Callable[[str, str, Any], Record],
-) -> dict[str, Record]:
-    """Return id -> record, from records of a kind, texts, or mappings and objects with fields.
-
-    Args:
-        what: the name of the collection in messages.
-        ids, texts: names of the fields for the id and for the text, the first existing one counts.
-        make: makes a record of an id, a text and the whole item.
-
-    Raises:
-        DataError: an item has another form, or an id is there twice.
-    """
-    records: dict[str, Record] = {}
-    expected = f"{{{ids[0]}: text}}"
-    if what == "corpus":
-        expected += ", what rb.testsets.load_corpus(folder) reads"
-    for key, item in _items(given, what, expected):
-        record = item
-        if not isinstance(item, kind):
-            item_id = key
-            text = item
-            if not isinstance(item, str):
-                text = _field(item, texts, f"an entry of {what}")
-                if not isinstance(given, Mapping):
-                    item_id = _field(item, ids, "", key)
-            if not isinstance(text, str):
-                raise DataError(
-                    f"the text of {item_id!r} in {what} is {_brief(text)}; expected a string"
-                )
-            record = make(as_id(item_id), text, item)
-        record_id = getattr(record, ids[0])
-        if record_id in records:
-            raise DataError(f"two of the {what} have the id {record_id!r}; ids must be unique")
-        records[record_id] = record
-    return records
-
-
-def same_form(ids: Iterable[str], known: Collection[str]) -> dict[str, str]:
-    """Return id -> known id, for ids that differ from one known id in their Unicode form only: a file
-    system and an editor may write the same name differently.
-
-    >>> same_form(["U\u0308.md", "a.md"], ["\u00dc.md"]) == {"U\u0308.md": "\u00dc.md"}
-    True
-    """
-    unknown_ids = [name for name in ids if not name.isascii() and name not in known]
-    if not unknown_ids:
-        return {}
-    by_form: dict[str, list[str]] = {}
-    for name in known:
-        if not name.isascii():
-            by_form.setdefault(unicodedata.normalize("NFC", name), []).append(name)
-    same: dict[str, str] = {}
-    for name in unknown_ids:
-        candidates = by_form.get(unicodedata.normalize("NFC", name), [])
-        if len(candidates) == 1:
-            same[name] = candidates[0]
-    return same
-
-
-def qrels_of_corpus(qrels: Qrels, corpus: Collection[str]) -> Qrels:
-    """Return judgements with the ids of the corpus in place of ids that differ in their Unicode form."""
-    known_id = same_form((doc_id for grades in qrels.values() for doc_id in grades), corpus)
-    if not known_id:
-        return qrels
-    renamed: Qrels = {}
-    for query_id, grades in qrels.items():
-        renamed[query_id] = {
-            known_id.get(doc_id, doc_id): grade for doc_id, grade in grades.items()
-        }
-    return renamed
-
-
-def _qrels(qrels: Any) -> Qrels:
-    """Return query_id -> doc_id -> grade, from a mapping of grades or of lists of relevant ids, or from
-    records (or a frame) with a query, a document and maybe a grade.
-
-    Raises:
-        DataError: something has another form.
-    """
-    judgements: Qrels = {}
-    if isinstance(qrels, Mapping):
-        for query_id, judged in qrels.items():
-            if isinstance(judged, str) or not isinstance(judged, Iterable):
-                raise DataError(
-                    f"qrels of {query_id!r} are {_brief(judged)}; expected {{doc_id: grade}}, or "
-                    "doc_ids"
-                )
-            grades = judged if isinstance(judged, Mapping) else dict.fromkeys(judged, 1)
-            judgements[as_id(query_id)] = {
-                as_id(doc_id): grade(value) for doc_id, value in grades.items()
-            }
-        return judgements
-    for _, record in _items(qrels, "qrels", "{query_id: {doc_id: grade}}"):
-        query_id = as_id(_field(record, _JUDGED_QUERY_ID, "a judgement"))
-        grades = judgements.setdefault(query_id, {})
-        value = _field(record, _GRADE, "a judgement", 1)
-        grades[as_id(_field(record, _DOC_ID, "it"))] = grade(value)
-    return judgements
-
-
-def _items(given: Any, what: str, expected: str) -> Iterable[tuple[Any, Any]]:
-    """Return (key, item) pairs of a mapping, or (number, item) pairs of the rows of a frame or the items
-    of a list.
-
-    Raises:
-        DataError: it is none of these.
-    """
-    if isinstance(given, Mapping):
-        return given.items()
-    is_frame = hasattr(given, "to_dict") and hasattr(given, "itertuples")
-    if is_frame:
-        return enumerate(given.to_dict("records"))
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise DataError(
-            f"{what} is {_brief(given)}; expected {expected}, a DataFrame, or a list of records"
-        )
-    return enumerate(given)
-
-
-_REQUIRED = object()
-# pytrec_eval reserves memory and time by the highest grade: at ten million it does not come back.
-_MAX_GRADE = 10_000
-
-
-def _field(record: Any, names: Sequence[str], what: str, default: Any = _REQUIRED) -> Any:
-    """Return the first of these fields that a mapping or an object has, else `default`.
-
-    Raises:
-        DataError: it has none, and there is no default; `what` names the record in the message.
-    """
-    for name in names:
-        if isinstance(record, Mapping):
-            if name in record:
-                return record[name]
-        elif hasattr(record, name):
-            return getattr(record, name)
-    if default is not _REQUIRED:
-        return default
-    raise DataError(
-        f"{what} is {_brief(record)}; it has no {names[0]!r} "
-        f"(nor {', '.join(map(repr, names[1:]))})"
-    )
-
-
-def _rest(record: Any, *known: Sequence[str]) -> Mapping[str, Any]:
-    """Return the metadata of a record: the fields of a mapping that are not among the known names (nor
-    "title"), or the `metadata` of an object.
-    """
-    if not isinstance(record, Mapping):
-        metadata = getattr(record, "metadata", None)
-        return dict(metadata) if isinstance(metadata, Mapping) else {}
-    names = {"title", *(name for group in known for name in group)}
-    return {name: value for name, value in record.items() if name not in names}
-
-
-def as_id(value: Any, what: str = "an id") -> str:
-    """Return an id as a string; a whole number is accepted."""
-    if isinstance(value, str) and value.strip():
-        return value
-    if isinstance(value, Integral) and value is not True and value is not False:
-        return str(int(value))
-    raise DataError(
-        f"{what} is {_brief(value)}; expected a string that is not empty, or a whole number"
-    )
-
-
-def grade(value: Any) -> int:
-    """Return a relevance grade; 1 and above is relevant, 0 and below is not.
-
-    >>> grade("2"), grade(-1), grade(1.0), grade("1.0")
-    (2, -1, 1, 1)
-    >>> grade("1.5")
-    Traceback (most recent call last):
-    ragbench.errors.DataError: grade '1.5' is not a whole number; expected 0 (not relevant), 1, 2, ...
-    """
-    text = ""
-    if isinstance(value, str):  # a column with empty cells is written as 1.0
-        is_whole = re.fullmatch(r"\s*[+-]?[0-9]{1,19}(\.0*)?\s*", value) is not None
-        text = value.partition(".")[0]
-    else:  # columns of tables are often floats throughout
-        is_number = isinstance(value, Real) and not isinstance(value, bool)
-        is_whole = is_number and bool(value == value // 1)
-    if not is_whole:
-        raise DataError(
-            f"grade {_brief(value)} is not a whole number; expected 0 (not relevant), 1, 2, ..."
-        )
-    number = int(text or value)
-    if abs(number) > _MAX_GRADE:
-        raise DataError(f"grade {number} is out of range; expected -{_MAX_GRADE} to {_MAX_GRADE}")
-    return number
-
-
-def _brief(value: Any) -> str:
-    return abridged(repr(value), 60)
-
-
-Corpus = Mapping[str, Any] | Iterable[Any]
-"""Documents: by id, or a list or frame of texts or records; see `Dataset.from_dicts`."""
-
-Queries = Mapping[str, str] | Dataset | Sequence[str]
-"""Questions to search with: by id, from a dataset, or texts, which serve as their own ids."""
+    return [
+        *read_records(queries, "queries", Case, QUERY_ID_FIELDS, QUESTION_FIELDS, case).values()
+    ]
 
 
 @suggesting(

@@ -30,7 +30,7 @@ FLOORS = {
     -3: ["network", "progress", "registry"],
     -4: ["extension", "language"],
     -5: ["files", "lazy", "threads", "types"],
-    -6: ["array_types", "folding", "hints"],
+    -6: ["array_types", "folding", "groups", "hints", "plain_records"],
     -7: ["errors"],
 }
 FLOOR_OF = {module: floor for floor, modules in FLOORS.items() for module in modules}

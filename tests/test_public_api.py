@@ -178,14 +178,14 @@ def loaded_by(code: str) -> list[str]:
     ("code", "max_modules"),
     [
         ("", 2),
-        ("rb.score_run", 18),
-        ("rb.score_run({'q': {'d': 1}}, {'q': {'d': 1.0}}, ['nDCG@10'])", 18),
-        ("rb.load_dataset", 10),
-        ("rb.load_dataset('pydoc')", 12),
+        ("rb.score_run", 20),
+        ("rb.score_run({'q': {'d': 1}}, {'q': {'d': 1.0}}, ['nDCG@10'])", 20),
+        ("rb.load_dataset", 12),
+        ("rb.load_dataset('pydoc')", 14),
         ("rb.compare", 17),
-        ("rb.chunk", 26),
+        ("rb.chunk", 28),
         ("rb.retrieve", 25),
-        ("rb.load_llm", 32),
+        ("rb.load_llm", 34),
     ],
 )
 def test_first_use_is_light(code: str, max_modules: int) -> None:

@@ -39,9 +39,10 @@ from ragbench.retrieval import (
 from ragbench.retrieval.bm25 import Words
 from ragbench.retrieval.chunkers import chunk
 from ragbench.retrieval.embedders import TextEmbedder
+from ragbench.retrieval.queries import Queries, as_queries
 from ragbench.retrieval.weights import Weights
 from ragbench.testsets.loader import load_dataset
-from ragbench.types import Chunk, Embedder, Queries, Retriever, Run, as_queries
+from ragbench.types import Chunk, Embedder, Retriever, Run
 
 if TYPE_CHECKING:
     from ragbench.types import FloatArray

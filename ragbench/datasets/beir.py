@@ -29,7 +29,8 @@ from ragbench.datasets.raw_records import (
     warn,
 )
 from ragbench.errors import DataError
-from ragbench.types import Case, Dataset, Document, Qrels, grade
+from ragbench.plain_records import grade
+from ragbench.types import Case, Dataset, Document, Qrels
 
 T = TypeVar("T")
 

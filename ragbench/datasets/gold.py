@@ -32,7 +32,8 @@ from pydantic import (
 from ragbench.datasets.jsonl import located, parsed, shown
 from ragbench.datasets.raw_records import repeated, warn
 from ragbench.errors import DataError
-from ragbench.types import Case, Dataset, Document, Span, same_form
+from ragbench.plain_records import same_form
+from ragbench.types import Case, Dataset, Document, Span
 
 
 def _id(value: Any) -> Any:

@@ -19,7 +19,8 @@ from ragbench.datasets.large import mapped
 from ragbench.datasets.raw_records import add_judgement, assemble, case, document, identifier
 from ragbench.errors import ConfigError, DataError, DownloadError, unknown
 from ragbench.files import expanded
-from ragbench.types import Dataset, Qrels, grade
+from ragbench.plain_records import grade
+from ragbench.types import Dataset, Qrels
 
 _LAYOUT = (
     "expected configurations 'corpus' and 'queries', and judgements as configuration 'qrels' or "

@@ -11,7 +11,8 @@ from ragbench.datasets.jsonl import located
 from ragbench.datasets.large import mapped
 from ragbench.datasets.raw_records import Flaws, assemble, case, document, warn_all
 from ragbench.errors import ConfigError, DataError, DownloadError, unknown
-from ragbench.types import Case, Dataset, Document, Qrels, grade
+from ragbench.plain_records import grade
+from ragbench.types import Case, Dataset, Document, Qrels
 
 
 def load_irds(dataset_id: str, split: str = "test") -> Dataset:

@@ -15,15 +15,8 @@ from typing import Any
 from ragbench.datasets.jsonl import shown
 from ragbench.errors import DataError, warn_user
 from ragbench.files import read_json
-from ragbench.types import (
-    Case,
-    Dataset,
-    Document,
-    Qrels,
-    as_id,
-    qrels_of_corpus,
-    same_form,
-)
+from ragbench.plain_records import as_id, qrels_of_corpus, same_form
+from ragbench.types import Case, Dataset, Document, Qrels
 
 ABSENT_DOCUMENTS = (
     "judged documents are not in the corpus; they stay in the qrels and count in the ideal ranking"

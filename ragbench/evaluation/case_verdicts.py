@@ -19,13 +19,14 @@ from ragbench.evaluation.records import Advice, Cost, added, costs_of
 from ragbench.evaluation.result import Result
 from ragbench.evaluation.rows import compare_with_target
 from ragbench.evaluation.targets import Targets
+from ragbench.groups import grouped
 from ragbench.llms import cost_of
 from ragbench.metrics import abstention_table
 from ragbench.metrics.overall import decide_overall
 from ragbench.metrics.safety.leakage import masked, masked_id
 from ragbench.metrics.tidy import relevant_ids, score_frame, tidy
 from ragbench.testsets.composition import evidence_words, origin_of, wording_overlaps
-from ragbench.types import Dataset, grouped
+from ragbench.types import Dataset
 
 OF_ANSWERS = tuple(kind.name for kind in KINDS.values() if kind.of_answers)
 # What leaves out the labels by which the perspective "pipeline" judges answers directly.

@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from ragbench.groups import grouped
 from ragbench.metrics.answer_similarity import stated_facts
 from ragbench.metrics.spans import evidence_recall
-from ragbench.types import Answer, Case, Chunk, Dataset, Span, chunks_by_id, grouped
+from ragbench.types import Answer, Case, Chunk, Dataset, Span, chunks_by_id
 
 HOLDS = 0.8
 """A list of chunks holds the evidence of a question if it covers at least this fraction of it."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
+from ragbench.groups import grouped
 from ragbench.llms import cost_of
 from ragbench.statistics.ranking import RANKING
-from ragbench.types import Answer, Completion, Judgement, grouped
+from ragbench.types import Answer, Completion, Judgement
 
 BUILT_IN = "pydoc"
 """The name of the test set that comes with ragbench."""

@@ -35,6 +35,7 @@ from ragbench.evaluation.records import (
 from ragbench.evaluation.rows import rows_of
 from ragbench.evaluation.spec import select_suite
 from ragbench.evaluation.wordings import judgements_by_meaning, wordings_in
+from ragbench.groups import grouped
 from ragbench.hints import Suggesting, compared_by, suggesting
 from ragbench.metrics.named_rows import NamedRows
 from ragbench.metrics.rates import wilson_interval
@@ -50,7 +51,7 @@ from ragbench.registry import (
 from ragbench.statistics.columns import known_number
 from ragbench.statistics.ranking import main_measure_of
 from ragbench.statistics.unreadable import bounds_of_mean
-from ragbench.types import Answer, Dataset, Judgement, Run, grouped
+from ragbench.types import Answer, Dataset, Judgement, Run
 
 if TYPE_CHECKING:
     from ragbench.evaluation.output import SystemOutput

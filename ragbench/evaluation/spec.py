@@ -24,12 +24,13 @@ from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
 from ragbench.errors import ConfigError, check_known, unknown
+from ragbench.groups import evenly
 from ragbench.hints import similar, suggesting
 from ragbench.judges.criterion import CRITERIA as ALL_CRITERIA
 from ragbench.judges.criterion import Criterion, find_criterion, load_criteria
 from ragbench.llms.environment import TIMEOUT_S
 from ragbench.registry import KS, PERSPECTIVES
-from ragbench.types import Dataset, SafetySample, evenly
+from ragbench.types import Dataset, SafetySample
 
 if TYPE_CHECKING:
     from ragbench.evaluation.options import EvaluationOptions

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from ragbench.errors import ConfigError, DataError, unknown, warn_user
 from ragbench.evaluation import Result
+from ragbench.groups import grouped
 from ragbench.hints import suggesting
 from ragbench.judges.criteria import materials_of
 from ragbench.judges.criterion import find_criterion
-from ragbench.types import Case, Chunk, Dataset, grouped
+from ragbench.types import Case, Chunk, Dataset
 
 YES_NO: Mapping[str, tuple[float, str]] = {"y": (1.0, "yes"), "n": (0.0, "no")}
 _DEGREES = ("not at all", "a little", "about half", "mostly", "fully")

@@ -13,6 +13,7 @@ from functools import partial
 from threading import Event
 
 from ragbench.errors import ConfigError, FailureKind, ModelError
+from ragbench.groups import grouped
 from ragbench.llms.dry_run import STAND_IN
 from ragbench.llms.failures import RequestError, RetryPolicy
 from ragbench.llms.http import Outcomes
@@ -22,7 +23,6 @@ from ragbench.llms.stored_llm import StoredLLM, bound_of, charged, storable
 from ragbench.store import budgets, digest, replies, submissions
 from ragbench.store.replies import EMBEDDING, Reply, Request
 from ragbench.store.submissions import Batch
-from ragbench.types import grouped
 
 FORGET = "RAGBENCH_FORGET_BATCHES"
 """The variable that names batches which are given up."""

@@ -8,12 +8,13 @@ import pandas as pd
 
 from ragbench.array_types import Floats, Ints
 from ragbench.errors import DataError
+from ragbench.groups import grouped
 from ragbench.language import language_of
 from ragbench.metrics.spans import total_length
 from ragbench.metrics.tidy import text_behind
 from ragbench.retrieval.embedders import knows, load_embedder
 from ragbench.text import in_groups, sentence_spans, token_offsets, token_ranges
-from ragbench.types import Chunk, Dataset, Embedder, grouped
+from ragbench.types import Chunk, Dataset, Embedder
 
 
 def score_chunks(

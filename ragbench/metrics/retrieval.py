@@ -25,8 +25,9 @@ from ragbench.metrics.ranking_measures import (
 )
 from ragbench.metrics.tidy import TidyScores, tidy
 from ragbench.metrics.trec import refuse_duplicates, to_frame
+from ragbench.plain_records import same_form
 from ragbench.registry import Measure, load_measures
-from ragbench.types import Dataset, Qrels, Run, same_form
+from ragbench.types import Dataset, Qrels, Run
 
 _GRADES = (0, 1, 2, 3, 4)  # of nearly all judgements
 

@@ -26,11 +26,12 @@ import pandas as pd
 
 from ragbench.array_types import Floats, Ints
 from ragbench.errors import ConfigError, DataError, unknown_chunk
+from ragbench.groups import grouped
 from ragbench.metrics.tidy import text_behind, tidy
 from ragbench.metrics.trec import read_run
 from ragbench.registry import BUDGETS, KS
 from ragbench.text import token_offsets, token_ranges, trim
-from ragbench.types import Case, Chunk, Dataset, Run, Span, chunk_places, grouped
+from ragbench.types import Case, Chunk, Dataset, Run, Span, chunk_places
 
 Range = tuple[str, int, int]
 """A document, and the characters from a start to an end."""

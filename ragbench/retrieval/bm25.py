@@ -14,6 +14,7 @@ from ragbench import store
 from ragbench.errors import ConfigError
 from ragbench.hints import suggesting
 from ragbench.language import Language, language_of, terms, word_code
+from ragbench.retrieval.queries import Queries, as_queries
 from ragbench.retrieval.ranks import (
     SEARCH_CALLS,
     Candidates,
@@ -23,7 +24,7 @@ from ragbench.retrieval.ranks import (
     counted,
     ranked,
 )
-from ragbench.types import Chunk, Queries, Run, as_queries
+from ragbench.types import Chunk, Run
 
 _STEMMER = version("PyStemmer")
 

@@ -16,6 +16,7 @@ from ragbench.language import language_of
 from ragbench.retrieval.bm25 import BM25
 from ragbench.retrieval.embedders import TextEmbedder, load_embedder, warn_of_language
 from ragbench.retrieval.large_chunks import LargeChunks
+from ragbench.retrieval.queries import Queries, as_queries
 from ragbench.retrieval.ranks import (
     QUERIES_AT_ONCE,
     SEARCH_CALLS,
@@ -27,7 +28,7 @@ from ragbench.retrieval.ranks import (
     ranked,
 )
 from ragbench.retrieval.steps.fusion import check_fusion, fused_search
-from ragbench.types import Chunk, Embedder, EmbedderLike, Queries, Run, as_queries, chunk_places
+from ragbench.types import Chunk, Embedder, EmbedderLike, Run, chunk_places
 
 _TEXTS_AT_ONCE = 20_000
 _NEAR = 2e-6  # processors differ by up to 4e-7 a cosine, and scores are rounded to 1e-6

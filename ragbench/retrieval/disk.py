@@ -12,8 +12,9 @@ from ragbench.errors import require
 from ragbench.hints import suggesting
 from ragbench.language import language_of
 from ragbench.retrieval.bm25 import Words
+from ragbench.retrieval.queries import Queries, as_queries
 from ragbench.retrieval.ranks import Candidates, check_k, checked_ids, counted, ranked
-from ragbench.types import Chunk, Queries, Run, as_queries
+from ragbench.types import Chunk, Run
 
 _BATCH = 10_000  # texts that are words in memory at a time
 _HEAP_BYTES = 64_000_000

@@ -18,6 +18,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BaseModel, Field
 
 from ragbench.errors import ConfigError, FailureKind, ModelError
+from ragbench.groups import grouped
 from ragbench.llms import active_dry_run, generate_many
 from ragbench.llms.environment import current_settings
 from ragbench.llms.failures import unreadable
@@ -26,7 +27,7 @@ from ragbench.llms.ollama import Tokens
 from ragbench.llms.providers import key_of
 from ragbench.llms.stored_llm import StoredLLM
 from ragbench.store.replies import Reply, Request
-from ragbench.types import Completion, grouped
+from ragbench.types import Completion
 
 _RERANKING = "reranking"
 _IN_A_SEARCH = 100  # texts that are paid as one search

@@ -10,6 +10,7 @@ import numpy as np
 from ragbench import store
 from ragbench.array_types import FloatArray, Floats
 from ragbench.progress import progress_bar
+from ragbench.retrieval.queries import Queries, as_queries
 from ragbench.retrieval.ranks import (
     Candidates,
     best_of_sparse,
@@ -19,7 +20,7 @@ from ragbench.retrieval.ranks import (
     ranked,
 )
 from ragbench.retrieval.weights import Weights
-from ragbench.types import Chunk, Queries, Run, as_queries
+from ragbench.types import Chunk, Run
 
 _TEXTS_AT_ONCE = 256
 

@@ -14,8 +14,9 @@ from ragbench.errors import (
     abridged,
     unknown_chunk,
 )
+from ragbench.retrieval.queries import Queries, as_queries
 from ragbench.retrieval.ranks import check_k
-from ragbench.types import Chunk, Queries, Retriever, Run, as_queries, chunks_by_id
+from ragbench.types import Chunk, Retriever, Run, chunks_by_id
 
 
 def retrieve(

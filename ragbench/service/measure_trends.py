@@ -10,6 +10,7 @@ import pandas as pd
 from sqlalchemy import Connection, func, select
 
 from ragbench.errors import ConfigError, unknown
+from ragbench.groups import grouped
 from ragbench.registry import bounds_of, find_measure, higher_is_better
 from ragbench.service import tables
 from ragbench.service.history_database import Json, connected
@@ -25,7 +26,6 @@ from ragbench.service.recorded_runs import (
 from ragbench.service.watched_measures import IS_WATCHED, MAIN
 from ragbench.statistics import Drift, drift
 from ragbench.statistics.drift import Change
-from ragbench.types import grouped
 
 _MAX_LINES = 200  # of the first page
 _TREND = (

@@ -10,11 +10,11 @@ import pandas as pd
 from sqlalchemy import Connection, Select, and_, func, literal, select
 
 from ragbench.errors import ConfigError, DataError, unknown
+from ragbench.groups import grouped
 from ragbench.service import tables
 from ragbench.service.history_database import Json, connected
 from ragbench.service.watched_measures import MAIN, WATCHED
 from ragbench.statistics import compare
-from ragbench.types import grouped
 
 RunRow = Mapping[Any, Any]
 """A row of the table of runs: the name of a column -> its value."""

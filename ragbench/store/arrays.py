@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from ragbench.errors import warn_user
 from ragbench.files import STAGING, clear_staging, locked, staged
-from ragbench.types import grouped
+from ragbench.groups import grouped
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -36,6 +36,7 @@ from ragbench.evaluation.folder import JOURNAL, RACE, load_race
 from ragbench.evaluation.parameters import DRAWS, OF_PIPELINE
 from ragbench.evaluation.records import questions_cost
 from ragbench.files import read_json, write_durably
+from ragbench.groups import grouped
 from ragbench.registry import load_measures
 from ragbench.statistics.race import Race
 from ragbench.sweep.grid import NEEDED, Grid, load_named, working_folder
@@ -45,7 +46,7 @@ from ragbench.sweep.processes import Executor
 from ragbench.sweep.progress_display import Progress
 from ragbench.sweep.runs import RunOutcomes, run_all
 from ragbench.sweep.sweep_folder import SweepFolder
-from ragbench.types import Dataset, grouped
+from ragbench.types import Dataset
 
 if TYPE_CHECKING:
     from rich.console import Console

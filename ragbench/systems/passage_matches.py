@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ragbench.datasets.passages import NOWHERE, Place, Texts
+from ragbench.plain_records import same_form
 from ragbench.systems.file_names import BY_FILE_NAME, BY_ID, BY_PATH, match_file_names
 from ragbench.systems.passage_ids import text_id
-from ragbench.types import Answer, Chunk, Dataset, Document, Passage, Run, Span, same_form
+from ragbench.types import Answer, Chunk, Dataset, Document, Passage, Run, Span
 
 UNKNOWN = "unmatched:"
 """The prefix of the id of a passage that is not attributable to a document: it keeps its rank, and

@@ -14,10 +14,11 @@ from typing import NamedTuple
 from ragbench.datasets.jsonl import shown
 from ragbench.datasets.passages import Texts
 from ragbench.datasets.raw_records import Flaws, warn_all
+from ragbench.groups import grouped
 from ragbench.testsets.cases import Content, Entry
 from ragbench.testsets.problems import Problem, suggestion
 from ragbench.testsets.sections import locate
-from ragbench.types import Case, Dataset, Document, Span, grouped
+from ragbench.types import Case, Dataset, Document, Span
 
 _NO_DOCUMENTS = (
     "quotes without a place become evidence only with the documents (corpus=, --docs); they are "

@@ -33,15 +33,7 @@ from ragbench.datasets.jsonl import shown
 from ragbench.testsets.fields import without_none
 from ragbench.testsets.located_data import Keys, Record
 from ragbench.testsets.problems import Problem, nearest, suggestion
-from ragbench.types import (
-    LATENCY_BUDGETS,
-    TURN_MARK,
-    Case,
-    Dataset,
-    Document,
-    SafetySample,
-    Span,
-)
+from ragbench.types import LATENCY_BUDGETS, TURN_MARK, Case, Dataset, Document, SafetySample, Span
 
 HARMFUL = "attack injection jailbreak malicious unsafe harmful leak leaked positive".split()
 HARMLESS = "benign safe harmless clean legitimate no_leak none negative".split()

@@ -21,9 +21,10 @@ import regex
 
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.extension import imported, is_import
+from ragbench.groups import grouped
 from ragbench.language import detect_language
 from ragbench.text import sentence_spans
-from ragbench.types import Case, Chunk, Dataset, Span, grouped
+from ragbench.types import Case, Chunk, Dataset, Span
 
 _NUMBER = r"\p{N}[\p{N},]*(?:\.\p{N}+)?"
 _FACT = regex.compile(rf"(?:\p{{L}}+ |[$€£])?({_NUMBER})(?: ?[\p{{L}}%]+){{0,2}}")

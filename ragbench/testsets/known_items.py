@@ -19,11 +19,12 @@ import regex
 from ragbench.datasets.raw_records import warn
 from ragbench.errors import ConfigError, DataError
 from ragbench.folding import folded
+from ragbench.groups import grouped
 from ragbench.language import UNSPACED, WORD, detect_language, n_words, terms
 from ragbench.testsets.cases import derived_id
 from ragbench.testsets.sections import Heading, front_title, headings_of, without_front_matter
 from ragbench.text import sentence_spans
-from ragbench.types import Case, Dataset, Document, Span, grouped
+from ragbench.types import Case, Dataset, Document, Span
 
 KNOWN_ITEM = "known-item draft"
 KINDS = ("heading", "sentence")

@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from ragbench.errors import DataError
+from ragbench.groups import grouped
 from ragbench.testsets.fields import (
     CONTEXTS,
     QUESTIONS,
@@ -24,7 +25,6 @@ from ragbench.testsets.fields import (
     read_cell,
     without_none,
 )
-from ragbench.types import grouped
 
 _FIELDS = {
     "trace": "traceId trace_id context.trace_id",

@@ -14,10 +14,10 @@ import regex
 from ragbench.files import bundled
 from ragbench.folding import ascii_digits
 from ragbench.generation.citations import without_citations
+from ragbench.groups import grouped
 from ragbench.language import UNSPACED, Language, detect_language, find_language
 from ragbench.metrics.groundedness.words import read_page, words
 from ragbench.text import sentence_spans
-from ragbench.types import grouped
 
 _TABLES = bundled(__file__, "numbers.toml")
 _SCALES, _MONTHS, _HEDGES = _TABLES["scales"], _TABLES["months"], _TABLES["hedges"]

@@ -16,9 +16,9 @@ import regex
 
 from ragbench.array_types import Ints
 from ragbench.folding import folded
+from ragbench.groups import grouped
 from ragbench.language import SIGN, UNSPACED_SET
 from ragbench.text import load_tokenizer, sentence_spans
-from ragbench.types import grouped
 
 _NOT = r"n['’]t\b"
 _LETTER = rf"[\w--{UNSPACED_SET}--\d--_]"

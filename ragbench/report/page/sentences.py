@@ -21,11 +21,12 @@ from ragbench.evaluation.records import (
     PassFail,
     total_cost,
 )
+from ragbench.groups import grouped
 from ragbench.judges.card import card_sentence, is_card
 from ragbench.judges.criteria import writer_among
 from ragbench.registry import BRIEF, HEADLINE, find_measure, is_ranking_measure
 from ragbench.statistics import p_text
-from ragbench.types import Judgement, grouped
+from ragbench.types import Judgement
 
 CHANGE_SIGNS = {"regression": "✗", "improvement": "✓"}
 

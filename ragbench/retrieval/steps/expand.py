@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ragbench.errors import ConfigError
+from ragbench.groups import grouped
 from ragbench.retrieval.large_chunks import LargeChunks
 from ragbench.retrieval.steps.values import read_step
 from ragbench.testsets.outline import find_headings, lines_of
 from ragbench.text import token_offsets, token_ranges, trim
-from ragbench.types import Chunk, Document, Run, chunks_by_id, grouped
+from ragbench.types import Chunk, Document, Run, chunks_by_id
 
 Range = tuple[int, int]
 """First character and one after the last."""

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ragbench.retrieval.queries import Queries, as_queries
 from ragbench.retrieval.steps.values import read_step
-from ragbench.types import Case, Chunk, Document, Queries, Retriever, Run, as_queries
+from ragbench.types import Case, Chunk, Document, Retriever, Run
 
 
 class Filter:

@@ -7,6 +7,7 @@ from ragbench.errors import ConfigError
 from ragbench.llms import NO_MODEL, check_llm
 from ragbench.retrieval.dense import Dense, Hybrid
 from ragbench.retrieval.hosted_reranker import HostedReranker, is_hosted
+from ragbench.retrieval.queries import Queries, as_queries
 from ragbench.retrieval.retrievers import check_retriever, make_retriever
 from ragbench.retrieval.search import retrieve
 from ragbench.retrieval.steps.expand import Expansion
@@ -20,10 +21,8 @@ from ragbench.types import (
     Chunk,
     Completion,
     Document,
-    Queries,
     Retriever,
     Run,
-    as_queries,
     chunk_places,
     chunks_by_id,
 )

@@ -5,11 +5,11 @@ answers to each question.
 from collections.abc import Sequence
 from typing import Any
 
+from ragbench.groups import grouped
 from ragbench.registry import PERSPECTIVES, perspective_of
 from ragbench.service.access import Session
 from ragbench.service.history_database import Json
 from ragbench.service.responses import cases_of, result_of_run
-from ragbench.types import grouped
 
 _MAX_QUESTIONS = 200
 _MAX_ANSWER = 400  # characters of an answer on the page

@@ -10,6 +10,7 @@ from functools import lru_cache
 import pandas as pd
 from sqlalchemy import select
 
+from ragbench.groups import grouped
 from ragbench.registry import meaning_of
 from ragbench.service import measure_trends
 from ragbench.service.access import Session
@@ -25,7 +26,6 @@ from ragbench.service.recorded_runs import (
 from ragbench.service.responses import records
 from ragbench.service.tables import score
 from ragbench.service.watched_measures import MAIN
-from ragbench.types import grouped
 
 _RUNS = 400  # of a chart
 _FIRST_RUNS = 100  # of a chart on the first page

@@ -1,0 +1,45 @@
+"""Items by a key, and an even choice from all groups."""
+
+import hashlib
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Return key -> the items with this key, in their order.
+
+    >>> grouped(["cat", "cow", "dog"], lambda word: word[0])
+    {'c': ['cat', 'cow'], 'd': ['dog']}
+    """
+    groups: dict[Key, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+def evenly(
+    items: Sequence[Item],
+    size: int,
+    id_of: Callable[[Item], str],
+    group_of: Callable[[Item], Hashable],
+) -> list[Item]:
+    """Return at most `size` items, in their own order.
+
+    One item of each group is chosen in turn; groups, and items of a group by their ids, are in the
+    order of their SHA-256, as in a draw.
+    """
+    groups = grouped(range(len(items)), lambda i: group_of(items[i]))
+    turns: list[tuple[int, str, int]] = []  # (round, hash of the group, number of the item)
+    for group, members in groups.items():
+        members.sort(key=lambda i: _sha256(id_of(items[i])))
+        for turn, i in enumerate(members):
+            turns.append((turn, _sha256(str(group)), i))
+    chosen = sorted(i for *_, i in sorted(turns)[:size])
+    return [items[i] for i in chosen]
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

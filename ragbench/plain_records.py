@@ -1,0 +1,224 @@
+"""Plain records of users: documents, queries and judgements as mappings, lists, objects or data frames."""
+
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, TypeVar
+
+from ragbench.errors import DataError, abridged
+
+Record = TypeVar("Record")
+
+# The names of a field in ragbench, `beir`, `ir_datasets`, `ir_measures` and other tools, in the order
+# in which they are looked for. The first name of an id is the attribute of ragbench's record, too.
+DOC_ID_FIELDS = "doc_id _id id docno corpus-id corpus_id document_id".split()
+QUERY_ID_FIELDS = "query_id _id id qid query-id".split()
+_JUDGED_QUERY_ID_FIELDS = "query_id qid query-id".split()  # the `_id` of a judgement is its own
+TEXT_FIELDS = "text page_content contents content body".split()
+QUESTION_FIELDS = "text query question user_input".split()
+REFERENCE_FIELDS = "reference_answer reference ground_truth answer".split()
+_GRADE_FIELDS = "relevance score rel grade label".split()
+
+_REQUIRED = object()
+# pytrec_eval reserves memory and time by the highest grade: at ten million it does not come back.
+_MAX_GRADE = 10_000
+
+
+def read_records(
+    given: Any,
+    what: str,
+    kind: type[Record],
+    ids: Sequence[str],
+    texts: Sequence[str],
+    make: Callable[[str, str, Any], Record],
+) -> dict[str, Record]:
+    """Return id -> record, from records of a kind, texts, or mappings and objects with fields.
+
+    Args:
+        what: the name of the collection in messages.
+        ids, texts: names of the fields for the id and for the text, the first existing one counts.
+        make: makes a record of an id, a text and the whole item.
+
+    Raises:
+        DataError: an item has another form, or an id is there twice.
+    """
+    records: dict[str, Record] = {}
+    expected = f"{{{ids[0]}: text}}"
+    if what == "corpus":
+        expected += ", what rb.testsets.load_corpus(folder) reads"
+    for key, item in _items(given, what, expected):
+        record = item
+        if not isinstance(item, kind):
+            item_id = key
+            text = item
+            if not isinstance(item, str):
+                text = field_of(item, texts, f"an entry of {what}")
+                if not isinstance(given, Mapping):
+                    item_id = field_of(item, ids, "", key)
+            if not isinstance(text, str):
+                raise DataError(
+                    f"the text of {item_id!r} in {what} is {_brief(text)}; expected a string"
+                )
+            record = make(as_id(item_id), text, item)
+        record_id = getattr(record, ids[0])
+        if record_id in records:
+            raise DataError(f"two of the {what} have the id {record_id!r}; ids must be unique")
+        records[record_id] = record
+    return records
+
+
+def read_qrels(qrels: Any) -> dict[str, dict[str, int]]:
+    """Return query_id -> doc_id -> grade, from a mapping of grades or of lists of relevant ids, or from
+    records (or a frame) with a query, a document and maybe a grade.
+
+    Raises:
+        DataError: something has another form.
+    """
+    judgements: dict[str, dict[str, int]] = {}
+    if isinstance(qrels, Mapping):
+        for query_id, judged in qrels.items():
+            if isinstance(judged, str) or not isinstance(judged, Iterable):
+                raise DataError(
+                    f"qrels of {query_id!r} are {_brief(judged)}; expected {{doc_id: grade}}, or "
+                    "doc_ids"
+                )
+            grades = judged if isinstance(judged, Mapping) else dict.fromkeys(judged, 1)
+            judgements[as_id(query_id)] = {
+                as_id(doc_id): grade(value) for doc_id, value in grades.items()
+            }
+        return judgements
+    for _, record in _items(qrels, "qrels", "{query_id: {doc_id: grade}}"):
+        query_id = as_id(field_of(record, _JUDGED_QUERY_ID_FIELDS, "a judgement"))
+        grades = judgements.setdefault(query_id, {})
+        value = field_of(record, _GRADE_FIELDS, "a judgement", 1)
+        grades[as_id(field_of(record, DOC_ID_FIELDS, "it"))] = grade(value)
+    return judgements
+
+
+def _items(given: Any, what: str, expected: str) -> Iterable[tuple[Any, Any]]:
+    """Return (key, item) pairs of a mapping, or (number, item) pairs of the rows of a frame or the items
+    of a list.
+
+    Raises:
+        DataError: it is none of these.
+    """
+    if isinstance(given, Mapping):
+        return given.items()
+    is_frame = hasattr(given, "to_dict") and hasattr(given, "itertuples")
+    if is_frame:
+        return enumerate(given.to_dict("records"))
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise DataError(
+            f"{what} is {_brief(given)}; expected {expected}, a DataFrame, or a list of records"
+        )
+    return enumerate(given)
+
+
+def field_of(record: Any, names: Sequence[str], what: str, default: Any = _REQUIRED) -> Any:
+    """Return the first of these fields that a mapping or an object has, else `default`.
+
+    Raises:
+        DataError: it has none, and there is no default; `what` names the record in the message.
+    """
+    for name in names:
+        if isinstance(record, Mapping):
+            if name in record:
+                return record[name]
+        elif hasattr(record, name):
+            return getattr(record, name)
+    if default is not _REQUIRED:
+        return default
+    raise DataError(
+        f"{what} is {_brief(record)}; it has no {names[0]!r} "
+        f"(nor {', '.join(map(repr, names[1:]))})"
+    )
+
+
+def metadata_of(record: Any, *known: Sequence[str]) -> Mapping[str, Any]:
+    """Return the metadata of a record: the fields of a mapping that are not among the known names (nor
+    "title"), or the `metadata` of an object.
+    """
+    if not isinstance(record, Mapping):
+        metadata = getattr(record, "metadata", None)
+        return dict(metadata) if isinstance(metadata, Mapping) else {}
+    names = {"title", *(name for group in known for name in group)}
+    return {name: value for name, value in record.items() if name not in names}
+
+
+def as_id(value: Any, what: str = "an id") -> str:
+    """Return an id as a string; a whole number is accepted."""
+    if isinstance(value, str) and value.strip():
+        return value
+    if isinstance(value, Integral) and value is not True and value is not False:
+        return str(int(value))
+    raise DataError(
+        f"{what} is {_brief(value)}; expected a string that is not empty, or a whole number"
+    )
+
+
+def grade(value: Any) -> int:
+    """Return a relevance grade; 1 and above is relevant, 0 and below is not.
+
+    >>> grade("2"), grade(-1), grade(1.0), grade("1.0")
+    (2, -1, 1, 1)
+    >>> grade("1.5")
+    Traceback (most recent call last):
+    ragbench.errors.DataError: grade '1.5' is not a whole number; expected 0 (not relevant), 1, 2, ...
+    """
+    text = ""
+    if isinstance(value, str):  # a column with empty cells is written as 1.0
+        is_whole = re.fullmatch(r"\s*[+-]?[0-9]{1,19}(\.0*)?\s*", value) is not None
+        text = value.partition(".")[0]
+    else:  # columns of tables are often floats throughout
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        is_whole = is_number and bool(value == value // 1)
+    if not is_whole:
+        raise DataError(
+            f"grade {_brief(value)} is not a whole number; expected 0 (not relevant), 1, 2, ..."
+        )
+    number = int(text or value)
+    if abs(number) > _MAX_GRADE:
+        raise DataError(f"grade {number} is out of range; expected -{_MAX_GRADE} to {_MAX_GRADE}")
+    return number
+
+
+def same_form(ids: Iterable[str], known: Collection[str]) -> dict[str, str]:
+    """Return id -> known id, for ids that differ from one known id in their Unicode form only: a file
+    system and an editor may write the same name differently.
+
+    >>> same_form(["U\u0308.md", "a.md"], ["\u00dc.md"]) == {"U\u0308.md": "\u00dc.md"}
+    True
+    """
+    unknown_ids = [name for name in ids if not name.isascii() and name not in known]
+    if not unknown_ids:
+        return {}
+    by_form: dict[str, list[str]] = {}
+    for name in known:
+        if not name.isascii():
+            by_form.setdefault(unicodedata.normalize("NFC", name), []).append(name)
+    same: dict[str, str] = {}
+    for name in unknown_ids:
+        candidates = by_form.get(unicodedata.normalize("NFC", name), [])
+        if len(candidates) == 1:
+            same[name] = candidates[0]
+    return same
+
+
+def qrels_of_corpus(
+    qrels: dict[str, dict[str, int]], corpus: Collection[str]
+) -> dict[str, dict[str, int]]:
+    """Return judgements with the ids of the corpus in place of ids that differ in their Unicode form."""
+    known_id = same_form((doc_id for grades in qrels.values() for doc_id in grades), corpus)
+    if not known_id:
+        return qrels
+    renamed: dict[str, dict[str, int]] = {}
+    for query_id, grades in qrels.items():
+        renamed[query_id] = {
+            known_id.get(doc_id, doc_id): grade for doc_id, grade in grades.items()
+        }
+    return renamed
+
+
+def _brief(value: Any) -> str:
+    return abridged(repr(value), 60)
