@@ -7,8 +7,8 @@ from typing import Any
 
 from ragbench import hints
 from ragbench.errors import ConfigError, DataError
-from ragbench.judges.criteria import computed_value
 from ragbench.judges.criterion import Criterion
+from ragbench.judges.judgements import computed_value
 from ragbench.metrics.own_measures import own_value
 from ragbench.registry import Measure
 from ragbench.types import Answer, Case, Dataset

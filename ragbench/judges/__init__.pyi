@@ -1,7 +1,7 @@
 from .audit import AUDIT_BOUNDS, audit_findings, judge_audit
 from .card import save_card
-from .criteria import judge
 from .criterion import Criterion, load_criteria
+from .judgements import judge
 from .parser import rank_weighted_precision
 
 __all__ = [

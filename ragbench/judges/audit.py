@@ -11,8 +11,10 @@ import pandas as pd
 
 from ragbench import llms
 from ragbench.errors import ConfigError, DataError
-from ragbench.judges.criteria import Material, judgeable, verdicts
 from ragbench.judges.criterion import BUILT_IN, Criterion, load_criteria
+from ragbench.judges.judge_requests import verdicts
+from ragbench.judges.judgements import judgeable
+from ragbench.judges.material import Material
 from ragbench.testsets.interventions import OF_ANSWERS, answers_to_others
 from ragbench.text import sentence_spans
 from ragbench.types import LLM, Answer, Chunk, Dataset, LLMLike

@@ -34,6 +34,11 @@ FORMS = ("level", "score", "grade", "claims", "statements", "documents", "facts"
 criterion.
 """
 
+SUPPORT_FORMS = ("claims", "statements")
+"""The forms of the criteria that check what the contexts support; for them, the earlier turns of a
+conversation are one more document.
+"""
+
 _WITH_LEVELS = ("level", "score", "grade")
 _OF_EXAMPLES = ("question", "contexts", "reference", "answer", "reason", "verdict")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,59}", re.IGNORECASE)

@@ -11,8 +11,8 @@ from ragbench.errors import ConfigError, DataError, unknown, warn_user
 from ragbench.evaluation import Result
 from ragbench.groups import grouped
 from ragbench.hints import suggesting
-from ragbench.judges.criteria import materials_of
 from ragbench.judges.criterion import find_criterion
+from ragbench.judges.material import materials_of
 from ragbench.types import Case, Chunk, Dataset
 
 YES_NO: Mapping[str, tuple[float, str]] = {"y": (1.0, "yes"), "n": (0.0, "no")}

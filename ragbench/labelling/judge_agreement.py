@@ -10,8 +10,9 @@ import pandas as pd
 
 from ragbench import llms
 from ragbench.errors import DataError
-from ragbench.judges.criteria import Material, verdicts
 from ragbench.judges.criterion import Criterion, load_criteria
+from ragbench.judges.judge_requests import verdicts
+from ragbench.judges.material import Material
 from ragbench.labelling.sheet import contexts_of, read_sheet
 from ragbench.statistics.agreement import judge_agreement
 from ragbench.types import Judgement, LLMLike

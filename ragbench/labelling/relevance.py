@@ -5,8 +5,10 @@ from typing import Any
 
 from ragbench import llms
 from ragbench.errors import ConfigError, DataError, JudgeWarning, warn_user
-from ragbench.judges.criteria import MAX_ANSWER, Material, verdicts
 from ragbench.judges.criterion import BUILT_IN
+from ragbench.judges.judge_requests import verdicts
+from ragbench.judges.material import Material
+from ragbench.judges.request_text import MAX_ANSWER
 from ragbench.labelling.items import LabelItem, make_item
 from ragbench.metrics.ranking_measures import ranking
 from ragbench.types import Dataset, LLMLike, Qrels, Run

@@ -18,8 +18,9 @@ from ragbench import llms
 from ragbench.errors import ConfigError, DataError, ModelError
 from ragbench.files import toml_text, write_durably
 from ragbench.hints import suggesting
-from ragbench.judges.criteria import Material, judged_materials
 from ragbench.judges.criterion import Criterion, load_criteria
+from ragbench.judges.judge_requests import judged_materials
+from ragbench.judges.material import Material
 from ragbench.labelling.judge_agreement import labelled_materials
 from ragbench.metrics.rates import wilson_interval
 from ragbench.types import LLM, LLMLike

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from ragbench.judges import judge, judge_audit
-from ragbench.judges.criteria import MAX_ANSWER, materials_of, write_request
 from ragbench.judges.criterion import BUILT_IN, CRITERIA
+from ragbench.judges.material import materials_of
+from ragbench.judges.request_text import MAX_ANSWER, write_request
 from ragbench.labelling.relevance import judge_relevance
 from ragbench.llms import ScriptedLLM
 from ragbench.metrics.groundedness import score_groundedness

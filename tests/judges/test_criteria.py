@@ -11,9 +11,11 @@ import pytest
 
 from ragbench.errors import ConfigError, DataError, DataWarning, JudgeWarning
 from ragbench.judges import judge
-from ragbench.judges.criteria import MAX_ANSWER, SAMPLING_TEMPERATURE, judgeable, verdicts
 from ragbench.judges.criterion import BUILT_IN, CRITERIA
+from ragbench.judges.judge_requests import SAMPLING_TEMPERATURE, verdicts
+from ragbench.judges.judgements import judgeable
 from ragbench.judges.prompts import JUDGE_SYSTEM
+from ragbench.judges.request_text import MAX_ANSWER
 from ragbench.llms import ScriptedLLM
 from ragbench.llms.reply_text import NO_ANSWER
 from ragbench.types import Answer, Case, Chunk, Completion, Dataset, Document, Judgement

@@ -23,7 +23,7 @@ from ragbench.evaluation.records import (
 )
 from ragbench.groups import grouped
 from ragbench.judges.card import card_sentence, is_card
-from ragbench.judges.criteria import writer_among
+from ragbench.judges.judgements import writer_among
 from ragbench.registry import BRIEF, HEADLINE, find_measure, is_ranking_measure
 from ragbench.statistics import p_text
 from ragbench.types import Judgement

@@ -1,0 +1,293 @@
+"""`judge`: the judgement of single answers by criteria, with and without a request to a judge."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ragbench import llms
+from ragbench.errors import ConfigError, DataError, JudgeWarning, unknown, warn_user
+from ragbench.extension import object_name, returned_number
+from ragbench.judges.criterion import CRITERIA, SUPPORT_FORMS, Criterion, load_criteria
+from ragbench.judges.judge_requests import ask
+from ragbench.judges.material import Material, materials_of
+from ragbench.llms.reply_text import read_outcome
+from ragbench.types import GUARDRAIL_BLOCKED, LLM, Answer, Case, Chunk, Dataset, Judgement, LLMLike
+
+
+def judge(
+    answers: Sequence[Answer],
+    criterion: Any,
+    llm: LLMLike | None = None,
+    *,
+    dataset: Dataset,
+    chunks: Sequence[Chunk],
+    combine_criteria: bool = False,
+    allow_same_model: bool = False,
+    concurrency: int = 8,
+    timeout_s: float = llms.TIMEOUT_S,
+) -> list[Judgement]:
+    """Have a language model judge answers by one or several criteria; each value is in [0, 1],
+    higher is better unless a criterion states otherwise.
+
+    - "correctness": does the answer agree with the reference answer? 1 or 0; unscored ("excluded")
+      where the judge finds the reference wrong or incomplete.
+    - "relevance": how much of it is about the question? 0, 0.25, 0.5, 0.75 or 1; neither truth nor
+      completeness plays a part.
+    - "completeness": how much of the question does it answer? The same levels.
+    - "faithfulness": the fraction of its claims that the retrieved chunks support (hallucination is
+      1 minus this). The judge quotes the evidence of each claim, and a claim whose quote is in no
+      chunk counts as unsupported; the explanation lists the unsupported claims, and the quote and
+      chunk of each other one.
+    - "context_recall": the fraction of the reference answer's statements that the retrieved chunks
+      support, with quotes as faithfulness has them.
+    - "context_precision": useful chunks first? See `rank_weighted_precision`. A chunk is useful if
+      the right answer needs it; the reference answer, if there is one, is the right answer.
+    - "vital_recall": the fraction of the gold facts that the answer states in full; the facts in the
+      case's metadata `okay_facts` are left out, and a part of a fact counts as nothing (strict vital
+      recall of TREC's RAG track, Pradeep et al. 2024).
+    - your own criterion: see `Criterion`.
+
+    The judge sees the earlier turns of a conversation (`Case.turns`), the latest 12,000 characters;
+    "faithfulness" and "context_recall" count them as one more document. The criteria are in
+    `ragbench/judges/criteria.toml`. Foreign text, such as the answer, is between tags that it
+    cannot close, and a verdict that is copied from it does not count; a judge that obeys an order
+    in it and writes a new verdict is not recognised (`judge_audit` measures it). The judge sees the
+    first 12,000 characters of an answer; the explanation notes a longer one.
+
+    Some judgements need no request and have a `state`: an abstention, a refusal or an empty answer
+    is "abstained" and a failed one "generation_failed" by the criteria that look at the answer
+    (criteria of the context are judged all the same); a criterion that needs a missing reference
+    answer is "no_reference"; if nothing was retrieved, a criterion of the answer that needs contexts
+    is unscored and the context criteria are 0, all "retrieval_empty". A reply is "unreadable" after
+    one attempt at repair; a request without a reply is "judge_failed". An unscored judgement has the
+    value None, never 0.
+
+    Args:
+        answers: from `generate_answers` or any system; several answers to one question are allowed.
+        criterion: one or several of the criteria above, or your own in any form that `Criterion` and
+            `load_criteria` describe.
+        llm: the judge: a name such as "anthropic:<model>", or an `LLM`. A JudgeWarning is issued if
+            it also wrote the answers, because models prefer their own. Criteria that are functions
+            need no judge.
+        dataset: the questions and reference answers.
+        chunks: the chunks that the answers' contexts name; not used by "correctness" and "relevance".
+        combine_criteria: ask about all criteria of an answer in one request. The three default
+            criteria then take about a sixth fewer tokens, but verdicts influence each other (halo),
+            and a reply that is cut loses all of them.
+        allow_same_model: issue no warning if the judge also wrote the answers.
+        concurrency, timeout_s: as in `generate_many`.
+
+    Returns:
+        One judgement per answer and criterion, by answer, then in the order of the criteria.
+
+    Raises:
+        ConfigError: a criterion or model is unknown, or a needed model is missing.
+        DataError: an answer belongs to an unknown question or chunk; a function fails, or returns
+            something else than a value from 0 to 1.
+    """
+    criteria = load_criteria(criterion)
+    if not criteria:
+        raise ConfigError(unknown("criterion", "", CRITERIA))
+    shows_contexts = any("contexts" in each.shows for each in criteria)
+    has_function = any(each.function is not None for each in criteria)
+    needs_contexts = shows_contexts or (has_function and bool(chunks))
+    materials = materials_of(answers, dataset, chunks, contexts=needs_contexts)
+    model = _judging_model(criteria, llm)
+    if model is not None and not allow_same_model:
+        warn_of_same_model(answers, model)
+
+    judgement_of: dict[tuple[int, str], Judgement] = {}  # by position of the answer and criterion
+    groups: list[tuple[int, tuple[Criterion, ...]]] = []  # criteria to ask about in one request
+    for i, (answer, material) in enumerate(zip(answers, materials, strict=True)):
+        open_criteria = []
+        for each in criteria:
+            judgement = _without_request(answer, material, each)
+            if judgement is None and each.function is not None:
+                case = dataset.case_of[answer.query_id]
+                judgement = _computed(each, case, answer, material)
+            if judgement is None:
+                open_criteria.append(each)
+            else:
+                judgement_of[i, each.name] = judgement
+        if combine_criteria and open_criteria:
+            groups.append((i, tuple(open_criteria)))
+        else:
+            groups += [(i, (each,)) for each in open_criteria]
+    if model is not None:
+        judged = ask(model, groups, materials, concurrency=concurrency, timeout_s=timeout_s)
+        for (i, name, _), judgement in judged.items():
+            judgement_of[i, name] = judgement
+    judgements = []
+    for i in range(len(answers)):
+        judgements += [judgement_of[i, each.name] for each in criteria]
+    _warn_of_unscored(judgements)
+    return judgements
+
+
+def _judging_model(criteria: Sequence[Criterion], llm: LLMLike | None) -> LLM | None:
+    """Load the judge; return None if all criteria are functions, which need no judge.
+
+    Raises:
+        ConfigError: a criterion needs a judge and none is named.
+    """
+    for criterion in criteria:
+        if criterion.function is None:
+            if llm is None or llm == "":
+                raise ConfigError(
+                    f"criterion {criterion.name!r} is judged by a language model; name one"
+                )
+            return llms.load_llm(llm)
+    return None
+
+
+def _warn_of_unscored(judgements: Sequence[Judgement]) -> None:
+    """Warn of requests without a reply and of unreadable replies, with the first of each kind."""
+    for state in ("judge_failed", "unreadable"):
+        unscored = [judgement for judgement in judgements if judgement.state == state]
+        if unscored:
+            first = unscored[0]
+            warn_user(
+                f"{len(unscored)} of {len(judgements)} judgements are unscored, {state}; the "
+                f"first, {first.criterion} of query {first.query_id!r}: {first.explanation}"
+            )
+
+
+def _computed(criterion: Criterion, case: Case, answer: Answer, material: Material) -> Judgement:
+    """Return the judgement of a criterion that is a function; one that fails is unscored, as that of a
+    judge that does not answer.
+    """
+    model = f"function {object_name(criterion.function)}"
+    state = "scored"
+    try:
+        value, reason = computed_value(criterion, case.query_id, case, answer, material.documents)
+    except DataError as exc:
+        value, reason = None, str(exc)
+        state = "unreadable" if exc.__cause__ is None else "judge_failed"
+        return Judgement(
+            case.query_id,
+            criterion.name,
+            value,
+            reason,
+            model=model,
+            state=state,
+            samples=(None,),
+        )
+    state = "excluded" if value is None else "scored"
+    return Judgement(case.query_id, criterion.name, value, reason, model=model, state=state)
+
+
+def computed_value(
+    criterion: Criterion, query_id: str, case: Case, answer: Answer, contexts: Sequence[str]
+) -> tuple[float | None, str]:
+    """Return the value of a criterion that is a function, and its reason.
+
+    Raises:
+        DataError: the function fails, or returns something else than a value from 0 to 1, None or
+            (value, reason).
+    """
+    where = f"criterion {criterion.name!r}, query {query_id!r}"
+    function = criterion.function
+    assert function is not None
+    try:
+        returned = function(case, answer, contexts)
+    except Exception as exc:  # a user's function may fail in any way
+        raise DataError(f"{where}: {type(exc).__name__}: {exc}") from exc
+    value = returned
+    reason: object = ""
+    if isinstance(returned, tuple) and len(returned) == 2:
+        value, reason = returned
+    if value is None:
+        return None, str(reason)
+    number = returned_number(value)
+    if not 0 <= number <= 1:
+        raise DataError(
+            f"{where}: the function returned {returned!r}; expected a value from 0 to 1, None, or "
+            "(value, reason)"
+        )
+    return number, str(reason)
+
+
+def judgeable(
+    answers: Sequence[Answer], criterion: Criterion, dataset: Dataset, chunks: Sequence[Chunk]
+) -> list[Material]:
+    """Return the materials of the answers that need a request, in the order of the answers.
+
+    Left out are answers without the reference answer, facts or contexts that the criterion needs,
+    and, by a criterion about the answer, failed and empty answers, abstentions and refusals.
+
+    Raises:
+        DataError: an answer belongs to an unknown question or chunk.
+    """
+    # No chunks are given for external systems, whose answers carry their passages: contexts are
+    # then looked up only for a criterion that shows them to the judge.
+    looks_up_contexts = bool(chunks) or "contexts" in criterion.shows
+    materials = materials_of(answers, dataset, chunks, contexts=looks_up_contexts)
+    return [
+        material
+        for answer, material in zip(answers, materials, strict=True)
+        if _without_request(answer, material, criterion) is None
+    ]
+
+
+def _without_request(answer: Answer, material: Material, criterion: Criterion) -> Judgement | None:
+    """Return the judgement that needs no judge; None if a request is needed."""
+
+    def unscored(state: str, explanation: str) -> Judgement:
+        return Judgement(answer.query_id, criterion.name, None, explanation, state=state)
+
+    is_of_answer = criterion.about == "answer"
+    if is_of_answer:
+        if answer.failed:
+            reason = answer.error or "no reason is given"
+            return unscored("generation_failed", f"the answer failed: {reason}")
+        if reason := no_answer(answer):
+            return unscored("abstained", reason)
+    if "reference" in criterion.needs and material.reference is None:
+        return unscored("no_reference", "the question has no reference answer")
+    if "facts" in criterion.needs and not material.facts:
+        return unscored("no_reference", "the question has no vital facts")
+    has_turns = criterion.form in SUPPORT_FORMS and bool(material.history)
+    if "contexts" in criterion.needs and not material.documents and not has_turns:
+        if is_of_answer:
+            explanation = "nothing was retrieved, so nothing can support the answer"
+            return unscored("retrieval_empty", explanation)
+        explanation = "nothing was retrieved"
+        return Judgement(answer.query_id, criterion.name, 0.0, explanation, state="retrieval_empty")
+    return None
+
+
+def no_answer(answer: Answer) -> str:
+    """Return why a text is not an answer; "" if it is one."""
+    if not answer.text.strip():
+        return "the answer is empty"
+    outcome = str(answer.outcome if answer.abstained else read_outcome(answer.text))
+    if outcome == "blocked" or GUARDRAIL_BLOCKED in answer.flags:
+        return "the answer is a refusal"
+    if outcome == "no_results":
+        return "the answer is an abstention"
+    return ""
+
+
+def _bare(name: str) -> str:
+    """Return a model's name without provider and date."""
+    short = re.sub(r"^(anthropic|ollama|openai|scripted):", "", name)
+    return re.sub(r"(-latest|[-@]\d{8}|:latest)$", "", short.casefold())
+
+
+def writer_among(answers: Sequence[Answer], judge: str) -> str:
+    """Return the model of the answers that is the judge of this name; "" if the judge wrote none."""
+    if judge.endswith("<lambda>"):  # the name that all functions without a name share
+        return ""
+    writers = {_bare(answer.usage.model): answer.usage.model for answer in answers if answer.usage}
+    return writers.get(_bare(judge), "")
+
+
+def warn_of_same_model(answers: Sequence[Answer], llm: LLM) -> None:
+    """Issue a JudgeWarning if the judge also wrote the answers."""
+    if writer := writer_among(answers, llm.name):
+        warn_user(
+            f"the judge {llm.name!r} is the model that wrote the answers "
+            f"({writer!r}), and models prefer their own answers; use another "
+            "judge, or pass allow_same_model=True to study this",
+            JudgeWarning,
+        )

@@ -1,0 +1,136 @@
+"""The text of a request to a judge: what is shown, the question of each criterion, the form of the reply."""
+
+from collections.abc import Mapping, Sequence
+
+from ragbench.judges.criterion import SUPPORT_FORMS, Criterion
+from ragbench.judges.material import Material
+from ragbench.judges.parser import VERDICT_FIELDS
+from ragbench.judges.prompts import (
+    CONVERSATION,
+    REPAIR,
+    REPLY_FORMS,
+    TURNS_AS_DOCUMENT,
+    name_language,
+)
+from ragbench.llms.fences import fence, fence_code, numbered
+
+MAX_ANSWER = 12_000
+"""Characters of an answer that a judge sees, some 2,000 words; the claims of more would not fit
+into a reply.
+"""
+
+MAX_CLAIMS = 30
+_MAX_SHOWN_REPLY = 4000
+
+
+def write_request(
+    criteria: Sequence[Criterion], material: Material, *, problem: str = "", reply: str = ""
+) -> str:
+    """Return the text of one request for these criteria; with `problem` it asks to repair an earlier
+    `reply` that could not be read.
+    """
+    shown = frozenset[str]().union(*(criterion.shows for criterion in criteria))
+    answer = material.answer[:MAX_ANSWER] if "answer" in shown else ""
+    reference = (material.reference or "") if "reference" in shown else ""
+    documents = material.documents if "contexts" in shown else ()
+    facts = material.facts if "facts" in shown else ()
+    reply = reply[-_MAX_SHOWN_REPLY:]
+    history = _latest(material.history)
+    earlier = [message["content"] for message in history]
+    examples: list[str] = []
+    for criterion in criteria:
+        for example in criterion.examples:
+            examples += example.values()
+    code = fence_code(
+        [material.question, answer, reference, reply, *documents, *facts, *earlier, *examples]
+    )
+
+    parts = []
+    if history:
+        parts.append(CONVERSATION)
+        parts += [fence(message["role"], message["content"], code) for message in history]
+        if any(criterion.form in SUPPORT_FORMS for criterion in criteria):
+            parts.append(TURNS_AS_DOCUMENT.replace("{number}", str(len(documents) + 1)))
+    parts.append(f"Question:\n{fence('question', material.question, code)}")
+    if "contexts" in shown:
+        parts.append(
+            f"Documents that were retrieved, best first, each after its "
+            f"number:\n{numbered(documents, code)}"
+        )
+    if facts:
+        parts.append(f"Facts, each after its number:\n{numbered(facts, code, 'fact')}")
+    if reference:
+        parts.append(f"Reference answer:\n{fence('reference', reference, code)}")
+    if "answer" in shown:
+        note = ""
+        if answer != material.answer:
+            note = f"\n(Only the first {MAX_ANSWER} characters of the answer.)"
+        parts.append(
+            f"Answer to judge; the numbers in brackets cite "
+            f"documents:\n{fence('answer', answer, code)}{note}"
+        )
+        parts += name_language(material.question, answer)
+    if len(criteria) == 1:
+        parts.append("Decide this:")
+    else:
+        parts.append(f"Decide these {len(criteria)} things, each by itself:")
+    for criterion in criteria:
+        parts.append(_task(criterion, len(documents), len(facts)))
+        parts += _examples(criterion, code)
+    form = ",\n".join(f'"{criterion.name}": {_reply_form(criterion)}' for criterion in criteria)
+    parts.append(f"Reply with one JSON object and nothing else, in this form:\n{{{form}}}")
+    if problem:
+        earlier_reply = fence("reply", reply, code) if reply else "(it was empty)"
+        parts.append(REPAIR.replace("{problem}", problem).replace("{reply}", earlier_reply))
+    return "\n\n".join(parts)
+
+
+def _task(criterion: Criterion, n_documents: int, n_facts: int) -> str:
+    """Return the question of a criterion, with the meaning of each level.
+
+    The questions of built-in criteria have the fields {limit} (the maximum number of claims),
+    {documents} and {facts}, which are replaced by these numbers.
+    """
+    question = criterion.question.strip()
+    # In a question of the form "level", as a user's own has it, braces are text: nothing is filled in.
+    if criterion.form != "level":
+        numbers = {"limit": MAX_CLAIMS, "documents": n_documents, "facts": n_facts}
+        for name, number in numbers.items():
+            question = question.replace(f"{{{name}}}", str(number))
+    lines = [f"{criterion.name}: {question}"]
+    lines += [f"{level} = {meaning}" for level, meaning in criterion.anchors.items()]
+    return "\n".join(lines)
+
+
+def _examples(criterion: Criterion, code: str) -> list[str]:
+    """Return the examples of a criterion, their texts between tags."""
+    shown = []
+    for number, example in enumerate(criterion.examples, 1):
+        lines = [f"Example {number} of {criterion.name}:"]
+        for name, text in example.items():
+            if name != "verdict":
+                lines.append(fence(f"example_{name}", text, code))
+        lines.append(f"The right {VERDICT_FIELDS[criterion.form]}: {example['verdict']}")
+        shown.append("\n".join(lines))
+    return shown
+
+
+def _reply_form(criterion: Criterion) -> str:
+    """Return the form of the reply to a criterion."""
+    *others, last = criterion.levels
+    levels = f"{', '.join(others)} or {last}"
+    return REPLY_FORMS[criterion.form].replace("{levels}", levels)
+
+
+def _latest(history: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    """Return the latest messages with at most MAX_ANSWER characters together, the oldest first; a
+    longer last message is cut.
+    """
+    messages: list[Mapping[str, str]] = []
+    left = MAX_ANSWER
+    for message in reversed(history):
+        if messages and len(message["content"]) > left:
+            break
+        messages.append({**message, "content": message["content"][:left]})
+        left -= len(message["content"])
+    return messages[::-1]
