@@ -32,7 +32,7 @@ from ragbench.evaluation.records import (
     Decisions,
     MeasureResult,
 )
-from ragbench.evaluation.rows import rows_of
+from ragbench.evaluation.rows import brief_names, is_shown, rows_of
 from ragbench.evaluation.spec import select_suite
 from ragbench.evaluation.wordings import judgements_by_meaning, wordings_in
 from ragbench.groups import grouped
@@ -43,7 +43,6 @@ from ragbench.metrics.safety.leakage import masked, masked_id
 from ragbench.metrics.system_outcomes import outcome_of
 from ragbench.metrics.tidy import TidyScores
 from ragbench.registry import (
-    BRIEF,
     higher_is_better,
     leaderboard_measures,
     named_among,
@@ -576,22 +575,14 @@ class Result(Decisions, metaclass=Suggesting):
         return iter(self.to_frame().to_dict("records"))
 
     def __repr__(self) -> str:
-        rows = self._shown[self._is_brief]
+        names = brief_names(self.settings)
+        chosen = self.settings.get("chosen", ())
+        rows = self._shown[[is_shown(row, names, chosen) for row in self.rows]]
         table = (rows if len(rows) else self._shown.head(20)).round(3)
         return (
             f"Result({self.name!r}, {len(self.queries)} questions)\n"
             f"{table.to_string(index=False, na_rep='')}"
         )
-
-    @property
-    def _is_brief(self) -> pd.Series[bool]:
-        """Return for each row of `measures` if it is shown without being asked for: it has a target, or
-        a value and is of a judge, of the user, chosen by the user, or a headline measure.
-        """
-        measures = self.measures
-        named = {*BRIEF, *self.settings.get("chosen", ())}
-        is_named = measures["measure"].isin(named) | measures["perspective"].isin(["own", "judge"])
-        return measures["target"].notna() | (is_named & (measures["n_scored"] > 0))
 
     @property
     def _shown(self) -> pd.DataFrame:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -18,7 +18,7 @@ from ragbench.metrics.system_outcomes import (
     is_latency_measure,
     percentile,
 )
-from ragbench.registry import find_measure, higher_is_better, perspective_of
+from ragbench.registry import BRIEF, find_measure, higher_is_better, perspective_of
 from ragbench.statistics.columns import known_number
 from ragbench.statistics.comparison import means
 
@@ -151,3 +151,49 @@ def _latency(kind: str, values: Sequence[float]) -> float | None:
     if kind == "mean":
         return math.fsum(values) / len(values)
     return percentile(values, float(kind[1:]) / 100)
+
+
+def is_shown(row: MeasureResult, names: Collection[str], chosen: Collection[str]) -> bool:
+    """Return True if a table of measures has this row: the measure has a target, or it has a score and
+    is one of `names`, was chosen by the user, or belongs in every table (measures of the user, of a
+    judge, and of robustness).
+
+    Args:
+        row: of `Result.rows`.
+        names: the headline measures of the table; Judged@k goes with nDCG@k.
+        chosen: the measures that the user named, `Result.settings["chosen"]`.
+    """
+    if row.target is not None:
+        return True
+    if not row.n_scored:
+        return False
+    is_named = row.measure in chosen or headline_name(row) in names
+    return is_named or _is_in_every_table(row.measure)
+
+
+def headline_name(row: MeasureResult) -> str:
+    """Return the measure that decides the place of a row: nDCG@k for Judged@k, which a result has if it
+    is below 1.
+    """
+    return row.measure.replace("Judged@", "nDCG@")
+
+
+def _is_in_every_table(name: str) -> bool:
+    """Return True for a measure of the user or a judge, or of robustness."""
+    measure = find_measure(name)
+    if measure is None:
+        return False
+    is_judged = measure.judged and measure.perspective == "judge"
+    return measure.perspective == "own" or is_judged or measure.name.startswith("robust:")
+
+
+def brief_names(settings: Mapping[str, Any]) -> set[str]:
+    """Return the headline measures of a brief table, at the depth of 5, or at the greatest depth if the
+    settings of an evaluation do not have this one.
+
+    >>> "nDCG@5" in brief_names({}), "nDCG@20" in brief_names({"k": [10, 20]})
+    (True, True)
+    """
+    depths = settings.get("k") or [5]
+    depth = 5 if 5 in depths else max(depths)
+    return {name.replace("@5", f"@{depth}") for name in BRIEF}

@@ -107,5 +107,6 @@ def test_judged_is_next_to_ndcg_in_leaderboards_and_reports(folder: Path) -> Non
     shown = [row.measure for row in shown_measures(bad)["retrieval"]]
     assert shown.index("Judged@5") == shown.index("nDCG@5") + 1
     assert "Judged@5" in [row.measure for row in brief_measures(bad)["retrieval"]]
+    assert "Judged@5" in repr(bad)
     assert "Judged@k" in [name for name, _ in depth_table(bad)[1]]
     assert "Judged" not in str(depth_table(good))

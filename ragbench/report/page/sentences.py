@@ -21,10 +21,11 @@ from ragbench.evaluation.records import (
     PassFail,
     total_cost,
 )
+from ragbench.evaluation.rows import brief_names, headline_name, is_shown
 from ragbench.groups import grouped
 from ragbench.judges.card import card_sentence, is_card
 from ragbench.judges.judgements import writer_among
-from ragbench.registry import BRIEF, HEADLINE, find_measure, is_ranking_measure
+from ragbench.registry import HEADLINE, is_ranking_measure
 from ragbench.statistics import p_text
 from ragbench.types import Judgement
 
@@ -93,26 +94,19 @@ def shown_measures(
     is below 1, is next to nDCG@k.
     """
     position_of = {name: position for position, name in enumerate(HEADLINE)}
+    chosen = result.settings.get("chosen", ())
     shown: dict[str, list[MeasureResult]] = {each.name: [] for each in result.perspectives}
     for row in sorted(
-        result.rows, key=lambda row: position_of.get(_headline_name(row), len(HEADLINE))
+        result.rows, key=lambda row: position_of.get(headline_name(row), len(HEADLINE))
     ):
-        is_chosen = row.measure in result.settings.get("chosen", ())
-        is_named = is_chosen or _headline_name(row) in names or _always_shown(row)
-        is_shown = row.target is not None or (row.n_scored and is_named)
-        if is_shown and row.perspective in shown:
+        if row.perspective in shown and is_shown(row, names, chosen):
             shown[row.perspective].append(row)
     return shown
 
 
 def brief_measures(result: Result) -> dict[str, list[MeasureResult]]:
-    """Return `shown_measures` of a few headline measures.
-
-    If rankings were not measured at the depth of 5, the greatest depth is used.
-    """
-    ks = result.settings.get("k") or [5]
-    depth = 5 if 5 in ks else max(ks)
-    return shown_measures(result, {name.replace("@5", f"@{depth}") for name in BRIEF})
+    """Return `shown_measures` of a few headline measures, which a printed `Result` shows, too."""
+    return shown_measures(result, brief_names(result.settings))
 
 
 def shown_changes(result: Result, *, every: bool = True) -> list[Change]:
@@ -135,20 +129,6 @@ def shown_changes(result: Result, *, every: bool = True) -> list[Change]:
         return len(verdicts)
 
     return sorted(changes, key=rank)
-
-
-def _headline_name(row: MeasureResult) -> str:
-    """Return the measure that decides the place of a row: nDCG@k for Judged@k."""
-    return row.measure.replace("Judged@", "nDCG@")
-
-
-def _always_shown(row: MeasureResult) -> bool:
-    """Return True for a measure of the user or a judge, or of robustness."""
-    measure = find_measure(row.measure)
-    if measure is None:
-        return False
-    is_judged = measure.judged and measure.perspective == "judge"
-    return measure.perspective == "own" or is_judged or measure.name.startswith("robust:")
 
 
 def depth_table(result: Result) -> tuple[list[int], list[tuple[str, list[str]]]]:
