@@ -16,8 +16,11 @@ import pandas as pd
 import papermill
 import pytest
 
+from ragbench import evaluation
+from ragbench.evaluation.spec import EvaluationSpec, spec_of
 from ragbench.statistics.thresholds import MARGIN
 from ragbench.sweep.notebooks import read_notebook
+from ragbench.systems.named_systems import pipeline_options
 from ragbench.testsets.loader import load_dataset
 from ragbench.testsets.writer import save_dataset
 from ragbench.types import Case, Dataset, Document
@@ -442,3 +445,47 @@ def test_notebooks_have_the_default_margin_of_everything_else() -> None:
         "compare.ipynb": MARGIN,
         "label.ipynb": MARGIN,
     }
+
+
+def test_the_parameters_of_evaluate_have_the_defaults_of_the_library() -> None:
+    cell = read_notebook(ROOT / "notebooks/evaluate.ipynb").defaults
+    written = spec_of(cell)  # with "" and "a,b" as the tuples that they mean
+    default = EvaluationSpec()
+    pipeline = pipeline_options().model_fields
+    differing = {}
+    for name, value in cell.items():
+        pair = ()
+        if name in EvaluationSpec.model_fields:
+            pair = (getattr(written, name), getattr(default, name))
+        elif name in pipeline:
+            pair = (value, pipeline[name].default)
+        if pair and pair[0] != pair[1]:
+            differing[name] = pair
+    assert differing == {
+        "retriever": ("hybrid:minilm", "bm25"),
+        "support_model": ("minilm", ""),  # "" is minilm, which the cell can name for its reader
+        "max_context_tokens": (0, None),  # both are no limit; a notebook's parameter has one type
+    }
+
+
+def test_the_types_in_the_call_are_those_of_the_parameters_cell(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`notebook_parameters` names each parameter that `evaluate.ipynb` does not have, so that a misspelt
+    one is refused; its types repeat the annotations.
+    """
+    calls = []
+
+    def record(**types: type) -> None:
+        calls.append(types)
+        raise EOFError  # nothing after the call is needed
+
+    monkeypatch.setattr(evaluation, "notebook_parameters", record)
+    code = "\n".join(map(python_of, code_cells(source)))
+    with pytest.raises(EOFError):
+        exec(code, {})
+    [types] = calls
+    if source.stem == "evaluate":
+        assert types == {}
+    else:
+        assert {name: [kind] for name, kind in types.items()} == read_notebook(source).types
