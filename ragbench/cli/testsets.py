@@ -194,8 +194,8 @@ def convert(
 
     IN may be of another tool: ragas, DeepEval, promptfoo, a
     spreadsheet (.csv) with question, answer, source. With --docs, expected sections and reference
-    contexts are located in the documents and become gold evidence. A .yaml or .jsonl names its
-    documents where IN or --docs name them, and holds them otherwise. Exit status: 0 all is well, 2
+    contexts are located in the documents and become gold evidence. A .yaml or .jsonl refers to
+    its documents by path if IN or --docs does, and contains them otherwise. Exit status: 0 all is well, 2
     nothing is written.
 
     Args:
@@ -218,18 +218,25 @@ def convert(
     if into is not None:
         if target is not None:
             raise ConfigError(f"both {target} and --into {into} are named; name one of them")
+        if to or with_documents or without_documents or force:
+            raise ConfigError(
+                "--to, --with-documents, --without-documents and --force are for a new file; leave "
+                f"them out with --into, which adds to {into} in its own form"
+            )
         _append(source, into, corpus, no_answer)
         return
     if target is None:
         raise ConfigError("nothing says where to write; name a file, or an existing one by --into")
+    if with_documents and without_documents:
+        raise ConfigError("--with-documents and --without-documents exclude each other; keep one")
     form = to or suffix_form(target)
     dataset = _with_outcomes(_load(source, corpus), no_answer)
-    named = ""
-    if without_documents and form != "beir":  # which cannot do without
+    corpus_path = ""  # the file contains its documents, or has none
+    if without_documents and form != "beir":  # a BEIR folder always has its documents
         dataset = replace(dataset, corpus={})
     elif not with_documents:
-        named = _documents_named(source, corpus, target)
-    saved = save_testset(dataset, target, form, corpus=named, force=force)
+        corpus_path = _corpus_path(source, corpus, target)
+    saved = save_testset(dataset, target, form, corpus=corpus_path, force=force)
     typer.echo(f"{plural(len(dataset.cases), 'case')} in {shown(saved)} ({form})")
 
 
@@ -265,8 +272,8 @@ def merge(
         check_known("kind of a question without an answer", _NO_ANSWER, no_answer)
     dataset = _with_outcomes(_load(sources[0], corpus), no_answer)
     counts = [f"{len(dataset.cases)} of {sources[0]}"]
-    named = _documents_named(sources[0], corpus, output)
-    named_documents = dataset.corpus
+    corpus_path = _corpus_path(sources[0], corpus, output)
+    documents_there = dataset.corpus
     twins: list[tuple[str, str]] = []
     for source in sources[1:]:
         other = _with_outcomes(_load(source, corpus), no_answer)
@@ -274,12 +281,12 @@ def merge(
         dataset = merged(dataset, other, addition)
         counts.append(f"{len(addition.cases)} of the {len(other.cases)} of {source}")
         twins += addition.twins
-        if not named:
-            named = _documents_named(source, corpus, output)
-            named_documents = other.corpus
-    if named_documents.keys() != dataset.corpus.keys():  # one set has other documents
-        named = ""
-    saved = save_testset(dataset, output, form, corpus=named, force=force)
+        if not corpus_path:
+            corpus_path = _corpus_path(source, corpus, output)
+            documents_there = other.corpus
+    if documents_there.keys() != dataset.corpus.keys():  # one set has other documents
+        corpus_path = ""
+    saved = save_testset(dataset, output, form, corpus=corpus_path, force=force)
     n_cases = plural(len(dataset.cases), "case")
     typer.echo(f"{n_cases} in {shown(saved)} ({form}): {', '.join(counts)}")
     _print_twins(twins)
@@ -297,8 +304,10 @@ def _load(source: str, corpus: str) -> Dataset:
     return load_dataset(source, corpus=corpus if takes_documents else "")
 
 
-def _documents_named(source: str, corpus: str, target: Path) -> str:
-    """Return how a file at `target` names the documents of a test set; "" where the set holds them."""
+def _corpus_path(source: str, corpus: str, target: Path) -> str:
+    """Return the path by which a file at `target` refers to the documents of the test set `source`; ""
+    if the set itself contains them.
+    """
     from ragbench.testsets.forms import form_of, is_testset, read
 
     path = expanded(source)

@@ -219,6 +219,10 @@ def test_ids_that_are_taken_are_changed_and_other_documents_are_refused(folder: 
         (("questions.csv", "x.yaml", "--into", "tests.yaml"), "name one of them"),
         (("questions.csv", "x.yaml", "--no-answer", "maybe"), "maybe"),
         (("questions.csv", "--into", "none.yaml"), "none.yaml"),
+        (("questions.csv", "--into", "tests.yaml", "--to", "jsonl"), "for a new file"),
+        (("questions.csv", "--into", "tests.yaml", "--force"), "for a new file"),
+        (("questions.csv", "--into", "tests.yaml", "--with-documents"), "for a new file"),
+        (("questions.csv", "x.yaml", "--with-documents", "--without-documents"), "keep one"),
     ],
 )
 def test_what_cannot_be_written_is_refused(
