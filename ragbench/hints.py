@@ -346,7 +346,8 @@ def compared_by(call: str) -> Callable[[type[Record]], type[Record]]:
 
 
 def made_by(call: str) -> Callable[[type[Record]], type[Record]]:
-    """Make a protocol that is called like a class name the call that makes such an object.
+    """Return a class decorator for a protocol: calling the protocol itself raises ConfigError, which
+    names `call`; subclasses make their objects as usual.
 
     >>> @made_by("rb.make_retriever('bm25', chunks)")
     ... class Retriever: ...

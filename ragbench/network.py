@@ -80,9 +80,11 @@ class Bounds:
             def send(self, request: Any, **options: Any) -> Any:
                 return exchange(super().send, request, options)
 
+        # redirects are followed where `_check` refuses those to another host
         client = Client(
             event_hooks={"response": [self._check]}, follow_redirects=self._same_host, **options
         )
+        # the one compression whose decompressed size is bounded
         client.headers["accept-encoding"] = "gzip"
         return client
 

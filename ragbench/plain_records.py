@@ -183,11 +183,11 @@ def grade(value: Any) -> int:
     return number
 
 
-def same_form(ids: Iterable[str], known: Collection[str]) -> dict[str, str]:
+def ids_in_known_form(ids: Iterable[str], known: Collection[str]) -> dict[str, str]:
     """Return id -> known id, for ids that differ from one known id in their Unicode form only: a file
     system and an editor may write the same name differently.
 
-    >>> same_form(["U\u0308.md", "a.md"], ["\u00dc.md"]) == {"U\u0308.md": "\u00dc.md"}
+    >>> ids_in_known_form(["U\u0308.md", "a.md"], ["\u00dc.md"]) == {"U\u0308.md": "\u00dc.md"}
     True
     """
     unknown_ids = [name for name in ids if not name.isascii() and name not in known]
@@ -209,7 +209,7 @@ def qrels_of_corpus(
     qrels: dict[str, dict[str, int]], corpus: Collection[str]
 ) -> dict[str, dict[str, int]]:
     """Return judgements with the ids of the corpus in place of ids that differ in their Unicode form."""
-    known_id = same_form((doc_id for grades in qrels.values() for doc_id in grades), corpus)
+    known_id = ids_in_known_form((doc_id for grades in qrels.values() for doc_id in grades), corpus)
     if not known_id:
         return qrels
     renamed: dict[str, dict[str, int]] = {}

@@ -305,17 +305,17 @@ def _loaded(item: Any) -> Measure:
         ConfigError: the item is none of these.
     """
     if isinstance(item, Measure):
-        return _computable(item)
+        return _with_values(item)
     name = str(item).strip()
     registered = find_measure(name)
     if registered is not None:
         return registered
     if isinstance(item, str):
         if ":" not in name:
-            return measure_of(name)  # raises, with a suggestion
+            return measure_of(name)  # unknown, as seen above: this raises, with a suggestion
         item = imported(name, "measure")
         if isinstance(item, Measure):
-            return _computable(item)
+            return _with_values(item)
     if callable(item):
         first_line = (item.__doc__ or "").strip().partition("\n")[0]
         return Measure(object_name(item), item, meaning=first_line, source="user")
@@ -325,11 +325,12 @@ def _loaded(item: Any) -> Measure:
     )
 
 
-def _computable(measure: Measure) -> Measure:
-    """Return a measure that ragbench knows, or that has a function.
+def _with_values(measure: Measure) -> Measure:
+    """Return the measure if something gives its values: its own function or, for a name that is built
+    in, ragbench.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: nothing does.
     """
     if measure.function is None and find_measure(measure.name) is None:
         raise ConfigError(

@@ -32,7 +32,7 @@ from pydantic import (
 from ragbench.datasets.jsonl import located, parsed, shown
 from ragbench.datasets.raw_records import repeated, warn
 from ragbench.errors import DataError
-from ragbench.plain_records import same_form
+from ragbench.plain_records import ids_in_known_form
 from ragbench.types import Case, Dataset, Document, Span
 
 
@@ -242,7 +242,8 @@ def _place(piece: Piece, default_doc_id: str | None, corpus: Mapping[str, Docume
             f"characters, {shown(content)}; end_index - start_index must be the length of "
             "content, in characters (not bytes)"
         )
-    doc_id = same_form([doc_id], corpus).get(doc_id, doc_id)
+    known_id = ids_in_known_form([doc_id], corpus)
+    doc_id = known_id.get(doc_id, doc_id)
     if doc_id not in corpus:
         raise DataError(
             f"evidence is quoted from document {doc_id!r}, which is not in the corpus; add it"

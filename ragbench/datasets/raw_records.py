@@ -15,7 +15,7 @@ from typing import Any
 from ragbench.datasets.jsonl import shown
 from ragbench.errors import DataError, warn_user
 from ragbench.files import read_json
-from ragbench.plain_records import as_id, qrels_of_corpus, same_form
+from ragbench.plain_records import as_id, ids_in_known_form, qrels_of_corpus
 from ragbench.types import Case, Dataset, Document, Qrels
 
 ABSENT_DOCUMENTS = (
@@ -173,9 +173,9 @@ def assemble(
         raise DataError(f"{source}: the corpus is empty; expected one document or more")
     if not cases:
         raise DataError(f"{source}: there are no queries; expected one or more")
-    same_query = same_form(qrels, cases)
-    qrels = {same_query.get(query_id, query_id): grades for query_id, grades in qrels.items()}
-    qrels = qrels_of_corpus(qrels, corpus)
+    known_id = ids_in_known_form(qrels, cases)
+    qrels = {known_id.get(query_id, query_id): grades for query_id, grades in qrels.items()}
+    qrels = qrels_of_corpus(qrels, corpus)  # the same for the ids of documents
     kept = tuple(case for query_id, case in cases.items() if query_id in qrels)
     if not kept:
         example = f"a judged one is {next(iter(qrels))!r}" if qrels else "nothing is judged"

@@ -155,15 +155,18 @@ def questions_of_all(results: Sequence[Result]) -> frozenset[str]:
     their digests; results without digests share none, as far as is known.
     """
     first = results[0]
-    shared = set(first.queries) or set(first.scores["query_id"].unique())
+    shared = set(first.queries)
+    if not shared:  # a result made of scores alone has no texts of questions
+        shared = set(first.scores["query_id"].unique())
     for result in results[1:]:
         if result.dataset["fingerprint"] == first.dataset["fingerprint"]:
             continue
         digests = first.config.get("question_digests", {})
         other_digests = result.config.get("question_digests", {})
         for query_id in list(shared):
-            other = other_digests.get(query_id)
-            if query_id not in other_digests or digests.get(query_id) != other:
+            digest = other_digests.get(query_id)
+            is_same = digest is not None and digest == digests.get(query_id)
+            if not is_same:
                 shared.remove(query_id)
     return frozenset(shared)
 

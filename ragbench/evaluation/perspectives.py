@@ -184,11 +184,11 @@ def levels_of(answered: SystemOutput) -> tuple[str, ...]:
     return retrieval_levels(answered.dataset, chunk_run=answered.ranking, chunks=answered.chunks)
 
 
-def not_attributable(system: Mapping[str, Any], kind: str = "not attributable") -> str:
-    """Return how many passages are not attributable to a document, or to `several`; "" where that is
-    2 % of them or fewer.
+def attribution_doubt(system: Mapping[str, Any], kind: str = "not attributable") -> str:
+    """Return a sentence on how many passages are not attributable to a document, or belong to
+    `several`; "" if they are 2 % or fewer.
 
-    >>> not_attributable({"matched_passages": {"exact": 6, "not attributable": 2, "several": 1}})
+    >>> attribution_doubt({"matched_passages": {"exact": 6, "not attributable": 2, "several": 1}})
     '2 of 8 passages (25%) are not attributable to a document and count as not relevant'
     """
     counts = system.get("matched_passages", {})
@@ -259,8 +259,11 @@ class Measurement(NamedTuple):
 
 
 def _retrieval(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
+    """Score the rankings at each level that the labels allow; warn about passages in doubt, and where
+    nothing was found at all.
+    """
     note = f"rankings judged by {', '.join(_JUDGED_BY[level] for level in levels_of(output))}"
-    doubts = [not_attributable(output.system, kind) for kind in _IN_DOUBT]
+    doubts = [attribution_doubt(output.system, kind) for kind in _IN_DOUBT]
     if found_nothing(output.documents, output.answers):
         doubts.append(f"nothing was found for any of {len(output.dataset.queries)} questions")
     return Measurement(

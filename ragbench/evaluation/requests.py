@@ -510,9 +510,10 @@ def _check_recorded(dataset: Dataset, system: RecordedSystem) -> None:
     this one.
     """
     unknown_ids = system.unasked({**_safety_queries(dataset), **dataset.queries})
-    if not unknown_ids or not dataset.cases:
+    if not unknown_ids or not dataset.cases:  # without questions, safety samples alone are asked
         return
-    if len(unknown_ids) == len(system.unasked({})):
+    all_ids = system.unasked({})
+    if len(unknown_ids) == len(all_ids):
         raise DataError(
             f"none of the {len(unknown_ids)} answers of {system.name!r} belongs to a question of "
             f"{dataset.name!r}: they have ids such as {unknown_ids[0]!r}, the test set "

@@ -70,14 +70,16 @@ def rows_of_trec_output(text: str, source: str) -> list[Scored]:
                 f"{abridged(printable(line), 80)!r}"
             )
         lines.append(parts)
-    # ids of queries are many, names of measures are known
-    is_ir_measures = _n_measures([line[1] for line in lines]) > _n_measures(
-        [line[0] for line in lines]
-    )
+    # the column of measures is the one with more names of known measures
+    n_measures_first = _n_measures([line[0] for line in lines])
+    n_measures_second = _n_measures([line[1] for line in lines])
+    is_ir_measures = n_measures_second > n_measures_first
     scores: dict[str, dict[str, float]] = {}
     for first, second, value in lines:
         measure, query_id = (second, first) if is_ir_measures else (first, second)
-        if query_id.casefold() in _ALL or measure.startswith("num_") or measure == "runid":
+        is_mean = query_id.casefold() in _ALL
+        is_count = measure.startswith("num_")
+        if is_mean or is_count:
             continue
         number = number_of(value)
         scores.setdefault(query_id, {})[printable(measure)] = math.nan if number is None else number

@@ -340,11 +340,14 @@ def prompts_name() -> str:
 
 
 def _read(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Draft]:
-    """Return the drafts in a reply about a chunk; one rejected draft if there are none."""
+    """Return the drafts in a reply about a chunk; without any, one draft without a question, whose
+    `state` says why: the request failed, the reply is unreadable, or the model found nothing.
+    """
     blank = Draft(chunk.chunk_id, chunk.doc_id, model=reply.model)
     if reply.failure is FailureKind.DRY_RUN:  # stand-ins, so that the cost of checks is counted
         evidence = Span(chunk.doc_id, chunk.start, chunk.end)
-        stand_in = replace(blank, answer=llms.STAND_IN * 2, evidence=evidence)
+        answer = llms.STAND_IN * 2  # an answer is about twice as long as a question
+        stand_in = replace(blank, answer=answer, evidence=evidence)
         return [
             replace(stand_in, question=f"{llms.STAND_IN}{number}?") for number in range(per_chunk)
         ]

@@ -117,7 +117,7 @@ def _prepare_passages(chunks: Mapping[str, Chunk], model: Embedder, stems: Words
     sentences_of = {}
     row_of: dict[str, int] = {}
     for chunk_id, chunk in chunks.items():
-        sentences_of[chunk_id] = _sentences(chunk.text, chunk.start == 0)
+        sentences_of[chunk_id] = _sentences(chunk.text, may_begin_with_title=chunk.start == 0)
         for sentence in sentences_of[chunk_id]:
             row_of.setdefault(sentence, len(row_of))
     sentences = list(row_of)
@@ -170,17 +170,17 @@ def _fit(question: _Question, passages: _Passages, chunk_id: str, uses_cosine: b
     return round((similarity + overlap) / 2, 6)
 
 
-def _sentences(text: str, is_first: bool) -> list[str]:
+def _sentences(text: str, *, may_begin_with_title: bool) -> list[str]:
     """Return the sentences of a text with white space folded, without headings and sentences of
     fewer than three words.
 
-    The first text of a document may begin with its title: a line without a full stop before a blank
-    one.
+    The first text of a document may begin with its title, which is left out like a heading: a line
+    without a full stop before a blank one.
     """
     lines = lines_of(text)
     headings = {(first, last) for first, last, _ in find_headings(lines)}
-    may_have_title = is_first and len(lines) > 1 and lines[1].after_blank
-    if may_have_title and not _ENDS_SENTENCE.search(lines[0].text):
+    has_blank_second = len(lines) > 1 and lines[1].after_blank
+    if may_begin_with_title and has_blank_second and not _ENDS_SENTENCE.search(lines[0].text):
         headings.add((0, 0))
     bodies = []  # the texts between headings
     body_start = 0

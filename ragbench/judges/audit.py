@@ -422,7 +422,9 @@ def audit_findings(audit: pd.DataFrame, agreement: Sequence[Mapping[str, Any]] =
 def _repeated(
     plain: Sequence[Material], criterion: Criterion, model: LLM, asking: Mapping[str, Any]
 ) -> list[float | None]:
-    """Return the mean distance of two verdicts on each answer, requested at temperature 0."""
+    """Return, for each answer, the mean distance between the verdicts of three equal requests at
+    temperature 0; None for fewer than two verdicts. `plain` are answers as they are, without a probe.
+    """
     samples = verdicts(plain, criterion, model, n_samples=_REPEATS, temperature=0.0, **asking)
     distances: list[float | None] = []
     for row in samples:

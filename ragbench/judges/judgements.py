@@ -153,24 +153,22 @@ def _warn_of_unscored(judgements: Sequence[Judgement]) -> None:
 
 
 def _computed(criterion: Criterion, case: Case, answer: Answer, material: Material) -> Judgement:
-    """Return the judgement of a criterion that is a function; one that fails is unscored, as that of a
-    judge that does not answer.
+    """Return the judgement of a criterion that is a function; a function that raises is unscored like a
+    judge that does not answer ("judge_failed"), a value of no use like an unreadable reply.
     """
     model = f"function {object_name(criterion.function)}"
-    state = "scored"
     try:
         value, reason = computed_value(criterion, case.query_id, case, answer, material.documents)
     except DataError as exc:
-        value, reason = None, str(exc)
-        state = "unreadable" if exc.__cause__ is None else "judge_failed"
+        has_raised = exc.__cause__ is not None  # the function itself
         return Judgement(
             case.query_id,
             criterion.name,
-            value,
-            reason,
+            None,
+            str(exc),
             model=model,
-            state=state,
-            samples=(None,),
+            state="judge_failed" if has_raised else "unreadable",
+            samples=(None,),  # one verdict was wanted, and is missing
         )
     state = "excluded" if value is None else "scored"
     return Judgement(case.query_id, criterion.name, value, reason, model=model, state=state)

@@ -373,19 +373,23 @@ def _validated(criterion: Criterion, candidate: object) -> BaseModel:
         raise UnreadableError(f"{where}: {error['msg']}") from None
 
 
-_LISTS = {"claims": "claim", "statements": "statement"}
+_TEXT_FIELDS = {"claims": "claim", "statements": "statement"}  # list -> field of its objects
 
 
 def _in_form(plain: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """Return an object with its claims and their checks in two lists; a model without a schema may
-    write both into one list of objects.
+    """Return an object with the list `key` as texts, and their checks in a second list; a model without
+    a schema may write both into one list of objects. Another object is returned as it is.
+
+    >>> _in_form({"claims": [{"claim": "It opened in 1889.", "supported": True}]}, "claims")["claims"]
+    ['It opened in 1889.']
     """
     parts = plain.get(key)
-    if key not in _LISTS or "checks" in plain or not isinstance(parts, list):
+    if key not in _TEXT_FIELDS or "checks" in plain or not isinstance(parts, list):
         return plain
     if not all(isinstance(part, Mapping) for part in parts):
         return plain
-    texts = [part.get(_LISTS[key]) for part in parts]
+    text_field = _TEXT_FIELDS[key]
+    texts = [part.get(text_field) for part in parts]
     checks = [{**part, "number": number} for number, part in enumerate(parts, 1)]
     return {**plain, key: texts, "checks": checks}
 

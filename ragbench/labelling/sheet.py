@@ -249,7 +249,8 @@ def _row(item: LabelItem, annotator: str) -> dict[str, str]:
 
 
 def _read(path: Path) -> pd.DataFrame:
-    """Return a sheet as texts without the apostrophes; its `attrs` hold the delimiter.
+    """Return a sheet as texts, without the apostrophe that keeps a spreadsheet from reading a text as a
+    formula; its `attrs` hold the delimiter.
 
     Raises:
         DataError: as `read_sheet`.

@@ -49,8 +49,9 @@ def answer_in_batches(requests: Sequence[Request], log: Callable[[str], None]) -
 
     Raises:
         ConfigError: a model has no such interface; nothing has been sent then.
-        ModelError: a provider cannot be reached or has lost a batch; a request that was asked
-            directly failed as all others would; requests were canceled, or have expired.
+        ModelError: a provider cannot be reached or has lost a batch; requests were canceled, or have
+            expired; the one request of each form that is asked directly, before its batch, failed for
+            a reason that all others share.
     """
     for request in requests:
         if request.system == EMBEDDING or request.provider not in ("anthropic", "openai"):

@@ -114,7 +114,7 @@ class Transport(Reader):
 
 
 class Server(Transport):
-    """JSON by HTTP from one provider: its address and key, hints for the statuses of its errors, and the
+    """JSON by HTTP from one provider: its address and key, hints by the HTTP status of an error, and the
     way out if it does not answer.
     """
 
@@ -122,9 +122,9 @@ class Server(Transport):
         self, name: str, base_url: str, key: str | None, hints: Mapping[int, str], way_out: str
     ) -> None:
         if key:
-            super().__init__(name, (key,), headers={"Authorization": f"Bearer {key}"})
+            super().__init__(name, secrets=(key,), headers={"Authorization": f"Bearer {key}"})
         else:
-            super().__init__(name, ())
+            super().__init__(name, secrets=())
         self.address = address(base_url)
         self._hints = hints
         self._way_out = way_out

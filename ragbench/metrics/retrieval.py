@@ -25,7 +25,7 @@ from ragbench.metrics.ranking_measures import (
 )
 from ragbench.metrics.tidy import TidyScores, tidy
 from ragbench.metrics.trec import refuse_duplicates, to_frame
-from ragbench.plain_records import same_form
+from ragbench.plain_records import ids_in_known_form
 from ragbench.registry import Measure, load_measures
 from ragbench.types import Dataset, Qrels, Run
 
@@ -191,7 +191,7 @@ def _score_named(qrels: Any, run: Any, parsed: Sequence[RankingMeasure]) -> pd.D
     judged, ranked = _judged_and_ranked(qrels, run)
     doc_ids = ranked["doc_id"].unique()
     if not all(map(str.isascii, doc_ids)):
-        same = same_form(doc_ids, set(judged["doc_id"]))
+        same = ids_in_known_form(doc_ids, set(judged["doc_id"]))
         ranked = ranked.assign(doc_id=ranked["doc_id"].replace(same))
     _warn_of_exchange(judged, ranked)
     data = _numbered(qrels, judged, ranked)

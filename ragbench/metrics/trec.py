@@ -39,7 +39,7 @@ _ALIASES = {
     "rel": "relevance",
     "grade": "relevance",
 }
-_PLACES = {6: [0, 2, 4], 4: [0, 2, 3], 3: [0, 1, 2]}
+_COLUMNS = {6: [0, 2, 4], 4: [0, 2, 3], 3: [0, 1, 2]}  # columns of a file -> those that are read
 _COUNTS: dict[type, tuple[int, ...]] = {float: (6,), int: (4, 3)}
 _FORM: dict[type, str] = {
     float: "6 columns: query Q0 document rank score tag",
@@ -177,6 +177,12 @@ def _listed_values(doc_ids: Collection[str], what: str) -> dict[str, float]:
 
 
 def _read_file(path: Path, kind: type, columns: list[str]) -> pd.DataFrame:
+    """Return the rows of a file of qrels (`kind` int) or of a run (float), with these names of columns:
+    query, document, number. A number that cannot be read stays a text, which the caller reports.
+
+    Raises:
+        DataError: the file cannot be read, or a line has another number of columns.
+    """
     try:
         table = pd.read_csv(
             path, sep=r"\s+", header=None, dtype=str, quoting=csv.QUOTE_NONE, na_filter=False
@@ -187,19 +193,19 @@ def _read_file(path: Path, kind: type, columns: list[str]) -> pd.DataFrame:
         raise DataError(f"{path} could not be read: {exc}; expected {_FORM[kind]}") from exc
     if table.iat[0, 0] in ("query_id", *_ALIASES):
         table = table.iloc[1:]
-    n = table.shape[1]
-    short = (table == "").any(axis=1).to_numpy()
-    if n not in _COUNTS[kind] or short.any():
+    n_columns = table.shape[1]
+    has_short_line = (table == "").to_numpy().any()
+    if n_columns not in _COUNTS[kind] or has_short_line:
         raise _wrong_line(path, kind)
-    frame = table[_PLACES[n]].set_axis(columns, axis=1)
-    if n == 6:
+    frame = table[_COLUMNS[n_columns]].set_axis(columns, axis=1)
+    if n_columns == 6:  # a run; one that ragbench wrote has its ids percent-encoded
         for name in columns[:2]:
             escaped = (table[5] == "ragbench") & frame[name].str.contains("%", regex=False)
             frame.loc[escaped, name] = frame.loc[escaped, name].map(unquoted)
     try:
         return frame.astype({columns[2]: float})
     except ValueError:
-        return frame  # its check names the row
+        return frame
 
 
 def _wrong_line(path: Path, kind: type) -> DataError:
@@ -245,25 +251,36 @@ def _is_whole(grade: Any) -> bool:
 
 
 def _with_numbers(frame: pd.DataFrame, kind: type) -> pd.DataFrame:
-    what, value = _NAMES[kind]
+    """Return the frame with its column of grades (`kind` int) or scores (float) as numbers.
+
+    Raises:
+        DataError: a grade is no whole number up to `MAX_GRADE`, a score no finite number.
+    """
+    _, value = _NAMES[kind]
     numbers = frame[value].infer_objects()  # whole numbers kept as objects are whole numbers
     is_kind = pd.api.types.is_integer_dtype if kind is int else pd.api.types.is_numeric_dtype
     limit = MAX_GRADE if kind is int else sys.float_info.max
     if kind is int and not is_kind(numbers):
         numbers = _whole(numbers)
     if not (is_kind(numbers) and (numbers.abs() <= limit).all()):
-        for row, (query_id, doc_id, number) in enumerate(frame.itertuples(index=False, name=None)):
-            if not isinstance(number, Integral if kind is int else Real) or not (
-                -limit <= number <= limit  # type: ignore[operator]
-            ):
-                expected = f"whole number up to {limit:,}" if kind is int else "finite number"
-                raise DataError(
-                    f"{what}: {value} {number!r} of document {doc_id!r} for query {query_id!r} "
-                    f"(row {row}) is not a {expected}; convert text with {kind.__name__}(), and "
-                    "leave out documents that were not judged or found"
-                )
+        _refuse_wrong_number(frame, kind, limit)  # truth values pass: they become 0 and 1
     checked: pd.DataFrame = frame.assign(**{value: numbers.astype(kind)})
     return checked
+
+
+def _refuse_wrong_number(frame: pd.DataFrame, kind: type, limit: float) -> None:
+    """Raise DataError for the first row whose number is of another type, or beyond the limit."""
+    what, value = _NAMES[kind]
+    number_type = Integral if kind is int else Real
+    expected = f"whole number up to {limit:,}" if kind is int else "finite number"
+    for row, (query_id, doc_id, number) in enumerate(frame.itertuples(index=False, name=None)):
+        if isinstance(number, number_type) and -limit <= number <= limit:  # type: ignore[operator]
+            continue
+        raise DataError(
+            f"{what}: {value} {number!r} of document {doc_id!r} for query {query_id!r} "
+            f"(row {row}) is not a {expected}; convert text with {kind.__name__}(), and "
+            "leave out documents that were not judged or found"
+        )
 
 
 @lru_cache(maxsize=100_000)  # results of one sweep share their ids

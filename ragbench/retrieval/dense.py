@@ -150,12 +150,15 @@ def _near_ties(rows: Ints, cosines: Floats) -> Ints:
     if not rows.size:
         return rows
     order = np.lexsort((-cosines, rows))
-    gaps = cosines[order][:-1] - cosines[order][1:]
-    is_other = rows[order][:-1] != rows[order][1:]
-    starts = np.flatnonzero(np.append(True, is_other | (gaps > _NEAR)))
-    sizes = np.diff(np.append(starts, len(rows)))
-    first, last = cosines[order][starts], cosines[order][starts + sizes - 1]
-    return order[np.repeat(first > last, sizes)]
+    falling = cosines[order]
+    gaps = falling[:-1] - falling[1:]
+    is_other_question = rows[order][:-1] != rows[order][1:]
+    # a group: neighbours of one question that are at most _NEAR apart
+    group_starts = np.flatnonzero(np.append(True, is_other_question | (gaps > _NEAR)))
+    group_sizes = np.diff(np.append(group_starts, len(rows)))
+    group_ends = group_starts + group_sizes - 1
+    has_different = falling[group_starts] > falling[group_ends]
+    return order[np.repeat(has_different, group_sizes)]
 
 
 @suggesting(**SEARCH_CALLS)

@@ -84,7 +84,9 @@ def best_of_sparse(scores: Any, k: int) -> Candidates:
 
 
 def best_of_products(asked: FloatArray, vectors: FloatArray, k: int) -> Candidates:
-    """Return the candidates among all products of queries and chunks, a block of chunks at a time."""
+    """Return the candidates among all products of queries and chunks: every pair that may be among the
+    best k of its query once products are rounded, in no order. Computed a block of chunks at a time.
+    """
     step = max(k, _BLOCK_SCORES // max(1, len(asked)))
     kth = np.full(len(asked), -np.inf, dtype=np.float32)  # of the blocks so far
     rows, columns = np.empty((2, 0), dtype=np.int64)
@@ -100,10 +102,11 @@ def best_of_products(asked: FloatArray, vectors: FloatArray, k: int) -> Candidat
         values = np.append(values, scores[new_rows, new_columns])
         if n == len(vectors):
             break
+        # a query with k candidates or more: the k-th best of them raises its bound
         order = np.lexsort((-values, rows))
-        first = np.searchsorted(rows[order], np.arange(len(asked) + 1))
-        full = np.flatnonzero(np.diff(first) >= k)
-        kth[full] = np.maximum(kth[full], values[order][first[full] + k - 1])
+        first_of_query = np.searchsorted(rows[order], np.arange(len(asked) + 1))
+        full = np.flatnonzero(np.diff(first_of_query) >= k)
+        kth[full] = np.maximum(kth[full], values[order][first_of_query[full] + k - 1])
         kept = values >= _floor(kth)[rows]
         rows, columns, values = rows[kept], columns[kept], values[kept]
     return rows, columns, values

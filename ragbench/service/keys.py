@@ -118,7 +118,8 @@ def open_session(key_id: str, *, database: str = "") -> str:
 def find_session(token: str, *, database: str = "") -> str:
     """Return the id of the key of a session that was used within 12 hours; "" without one.
 
-    Its last use is written once a minute, and when a clock that was set back left it in the future.
+    The time of its last use is written at most once a minute, and also where it lies in the future,
+    because a clock was set back.
     """
     if not _TOKEN.fullmatch(token):
         return ""
@@ -129,8 +130,8 @@ def find_session(token: str, *, database: str = "") -> str:
     if not rows:
         return ""
     [row] = rows
-    is_written = _ago(timedelta(minutes=1)) <= row.used_at <= now()
-    if not is_written:
+    is_up_to_date = _ago(timedelta(minutes=1)) <= row.used_at <= now()
+    if not is_up_to_date:
         write(database, update(session).where(is_session).values(used_at=now()))
     return str(row.key_id)
 

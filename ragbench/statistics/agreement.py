@@ -161,7 +161,8 @@ def judge_agreement(
 
     Intervals (1 - alpha) are percentile bootstrap over whole queries, so several labels of one
     question do not count as several questions. Resamples in which a statistic is undefined are left
-    out. Accuracy has the interval of Wilson (1927), over queries. With few labels and few errors the
+    out. Accuracy has the interval of Wilson (1927) for the mean of the queries' accuracies, with n the
+    number of queries. With few labels and few errors the
     other intervals are too short, or have no width, which is no certainty: simulated with 30 labels
     and an accuracy of 0.93, the interval of kappa covers 88 %.
 
@@ -173,8 +174,8 @@ def judge_agreement(
 
     Returns:
         criterion, between, scale, statistic, value, ci_low, ci_high, n (pairs of
-        values), n_queries, n_unscored (labels that the judge has no value for). Where a
-        statistic is undefined, as beyond chance where both sides always say the same, `value` is pd.NA.
+        values), n_queries, n_unscored (labels that the judge has no value for). `value` is pd.NA
+        where a statistic is undefined, as kappa is if both sides give every answer the same label.
 
     >>> import pandas as pd
     >>> from ragbench.types import Judgement

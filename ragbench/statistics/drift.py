@@ -562,10 +562,12 @@ def _notice(earlier: Floats, level: float, fall: float) -> int | None:
     n = len(earlier)
     if n < MIN_EARLIER:
         return None
-    (r,), (spread,) = _noise(night_effects(earlier), np.array([n]))
+    # the test of `_p_of_shift`, for a fall of all nights from the first of the last k on
+    (correlation,), (spread,) = _noise(night_effects(earlier), np.array([n]))
     limit = -float(stdtrit(n - 3, level / 2)) * spread
     for k in _WINDOWS:
-        mean_step = fall * (1 + (k - 1) * (1 - r)) / k
+        # of the steps x_t - r x_(t-1), the first falls by all, each later one by (1 - r) of it
+        mean_step = fall * (1 + (k - 1) * (1 - correlation)) / k
         if mean_step >= limit * math.sqrt(1 / k + 1 / (n - 1)):
             return k
     return None

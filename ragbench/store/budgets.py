@@ -53,11 +53,11 @@ def reserve(
     """
 
     def work(execute: Execute) -> int | None:
-        now = _sums(execute, budget)
-        # A thousandth of a cent of tolerance, because sums of floats are not exact.
-        if now.settled + now.lost + bound > maximum + 1e-5:
+        spending = _sums(execute, budget)
+        limit = maximum + 1e-5  # a thousandth of a cent more: sums of floats are not exact
+        if spending.settled + spending.lost + bound > limit:
             return None
-        if sum(now) + bound > maximum + 1e-5:
+        if sum(spending) + bound > limit:  # with what is still reserved
             return 0
         row = (budget, bound, time.time() + lasts_s, request)
         query = "INSERT INTO spending (budget, bound, expires, request) VALUES (?, ?, ?, ?)"

@@ -14,6 +14,7 @@ AT_K = "span_recall@5"
 """The measure whose significant differences are the claims."""
 
 _CLAIM_MEASURES = (AT_K, "span_iou@5")
+_ERRORS_DETECTABLE = 2.8  # standard errors: 1.96 for a level of 5 %, and 0.84 for a power of 80 %
 _OUTCOMES = [f"{outcome} {tokens}" for outcome in ("reversed", "holds") for tokens in BUDGETS]
 
 Tests = Mapping[tuple[str, str, str], PairTests]
@@ -147,14 +148,16 @@ def claims_by_document(counts: pd.DataFrame, tables: Tables) -> pd.DataFrame:
 
 
 def rank_chunkings(tests: Tests, counts: pd.DataFrame) -> pd.DataFrame:
-    """Compare the order of the chunkings at k = 5 with their order at each budget.
+    """Compare the order of the chunkings at k = 5 with their order at each budget; the claims
+    are those of `count_claims`.
 
     Returns:
         A row for each collection and retriever: chunkings; claims at k = 5; winner at k = 5; detectable,
         the median difference found with 80 % power, unadjusted; and for each budget the fractions of
         claims that hold and are reversed, Kendall's `tau` of both orders, and `its rank`: the winner's.
     """
-    chosen = counts[(counts["measure"] == AT_K) & (counts["sample"] == 0)]
+    of_the_data = counts["sample"] == 0  # the other samples are resamples of it
+    chosen = counts[(counts["measure"] == AT_K) & of_the_data]
     rows = []
     for count in chosen.to_dict("records"):
         collection, retriever = count["collection"], count["retriever"]
@@ -166,7 +169,7 @@ def rank_chunkings(tests: Tests, counts: pd.DataFrame) -> pd.DataFrame:
             "chunkings": len(at_k.means),
             "claims at k = 5": count["claims"],
             "winner at k = 5": " ".join(map(str, winner)),
-            "detectable": 2.8 * np.median(at_k.errors),
+            "detectable": _ERRORS_DETECTABLE * np.median(at_k.errors),
         }
         for tokens in BUDGETS:
             at_budget = tests[collection, retriever, f"span_recall@{tokens}tok"].means

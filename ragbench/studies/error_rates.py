@@ -52,7 +52,7 @@ class Experiment(NamedTuple):
 
 
 def draw_differences(generator: str, n: int, rng: np.random.Generator) -> Floats:
-    """Draw n paired differences of scores between 0 and 1.
+    """Draw n paired differences of scores between 0 and 1; `GENERATORS` has their true means.
 
     >>> draw_differences("hidden loss", 4, np.random.default_rng(0))
     array([ 0.04,  0.04, -1.  , -1.  ])

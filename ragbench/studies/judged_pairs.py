@@ -142,14 +142,17 @@ def label_curves(
 def _estimates(
     pair: pd.DataFrame, judge: str, chosen: np.ndarray
 ) -> list[tuple[str, float, float]]:
-    """Return name, value and half width of both estimates from the questions that were chosen."""
+    """Return name, value and half width of two estimates of people's mean, from the labels of the
+    questions that were chosen: "labels alone", and "corrected", the judge's mean on all questions
+    corrected by its errors on the labelled ones.
+    """
     by_judge = pair[judge].to_numpy()
     labels = pair["person"].to_numpy()[chosen]
     predictions = by_judge[chosen]
-    spread = np.cov(predictions, labels)
-    weight = 0.0
-    if spread[0, 0] > 0:
-        weight = min(max(spread[0, 1] / spread[0, 0], 0.0), 1.0)
+    (variance, covariance), _ = np.cov(predictions, labels)
+    weight = 0.0  # of the judge: the slope of people's labels on its values
+    if variance > 0:
+        weight = min(max(covariance / variance, 0.0), 1.0)
     residuals = labels - weight * predictions
     corrected = weight * by_judge.mean() + residuals.mean()
     n, n_all = len(chosen), len(pair)

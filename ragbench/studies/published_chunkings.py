@@ -47,7 +47,10 @@ def published_chunkings(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     published = pd.read_csv(io.StringIO(_PUBLISHED))
     parts = [published.assign(source="published")]
     for table in tables.values():
-        if not table["size"].eq(800).any():
+        has_published_sizes = (
+            table["size"].eq(800).any()
+        )  # of tokens, the largest in the publication
+        if not has_published_sizes:
             continue
         same = table.merge(published[CHUNKING], on=CHUNKING).rename(columns=_OUR_NAMES)
         for retriever, rows in same.groupby("retriever"):

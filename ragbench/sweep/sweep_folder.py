@@ -90,17 +90,19 @@ class SweepFolder:
             ) from exc
 
     def clear(self) -> None:
-        """Remove the staging folders that other processes left behind.
+        """Remove the staging folders that other processes left behind; with `only`, those of its
+        configurations.
 
         The caller holds the lock, and its runs have not begun or are over.
         """
         own_stems = {f"{STAGING}{name}" for name in self.only}
         for left in self.path.glob(f"{STAGING}*"):
             stem, _, process = left.name.rpartition("-")
-            is_own = not own_stems or (stem in own_stems and process.isdigit())
-            if is_own:
+            is_to_clear = not own_stems or (stem in own_stems and process.isdigit())
+            if is_to_clear:
                 self._move_journal(left)
-                # A worker of a killed sweep may live for another moment and still write there.
+                # A worker of a killed sweep may live for another moment and still write there. Lock
+                # files have such names, too, and stay.
                 if left.is_dir():
                     shutil.rmtree(left, ignore_errors=True)
 

@@ -151,8 +151,9 @@ def _stem(path: _Path) -> str:
 
 
 def _documents_of(path: _Path, documents: Iterable[tuple[_Path, str]]) -> list[tuple[int, str]]:
-    """Return the one document of this stem that a path names, with its level; [] if there is none
-    or more than one.
+    """Return the one document of this stem that a path names, with its level: by path (one of both
+    is the end of the other, and the longest end counts), by file name, or by stem. [] if there is
+    none, or more than one.
     """
     lengths: dict[str, int] = {}
     same_name, same_stem = set(), set()
@@ -161,16 +162,16 @@ def _documents_of(path: _Path, documents: Iterable[tuple[_Path, str]]) -> list[t
         if other[-1] == path[-1]:
             same_name.add(doc_id)
         n_shared = min(len(path), len(other))
-        is_end = _ends_in(path, other) or _ends_in(other, path)
+        is_end_of_other = _ends_in(path, other) or _ends_in(other, path)
         if other == path:
-            lengths[doc_id] = len(path) + 1
-        elif n_shared > 1 and is_end:
+            lengths[doc_id] = len(path) + 1  # more than any end
+        elif n_shared > 1 and is_end_of_other:
             lengths[doc_id] = max(lengths.get(doc_id, 0), n_shared)
     longest = max(lengths.values(), default=0)
     by_path = {doc_id for doc_id, length in lengths.items() if length == longest}
     if by_path:
         level, doc_ids = _PATH, by_path
-    elif path[-1].isdecimal():
+    elif path[-1].isdecimal():  # a number, such as that of a page, is no file name
         return []
     elif same_name:
         level, doc_ids = _FILE_NAME, same_name

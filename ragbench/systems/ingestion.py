@@ -62,8 +62,8 @@ def ingest(
         dataset: the dataset.
         add: sends a document, and returns the application's id of it.
         find: returns the application's id of a document that is there already, or None.
-        is_ready: whether the index has at least this number of documents and none is waiting; count
-            other documents before.
+        is_ready: whether the index has at least this number of documents and none is waiting. If
+            the index holds other documents, count them before the call, and add their number.
         at_once: how many documents are sent side by side.
         ready_timeout_s: how long the index is waited for, in seconds.
 

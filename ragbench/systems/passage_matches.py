@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ragbench.datasets.passages import NOWHERE, Place, Texts
-from ragbench.plain_records import same_form
+from ragbench.plain_records import ids_in_known_form
 from ragbench.systems.file_names import BY_FILE_NAME, BY_ID, BY_PATH, match_file_names
 from ragbench.systems.passage_ids import text_id
 from ragbench.types import Answer, Chunk, Dataset, Document, Passage, Run, Span
@@ -94,7 +94,7 @@ def match_passages(
     lists = [_passages(answer, names) for answer in answers]
     passages = [passage for each in lists for passage in each]
     names_sent = [name for passage in passages for name in _named(passage)]
-    for name_sent, name in same_form(names_sent, names).items():
+    for name_sent, name in ids_in_known_form(names_sent, names).items():
         names[name_sent] = names[name]
     places = _places(passages, corpus, names)
     place_of = _attributable(places, corpus)

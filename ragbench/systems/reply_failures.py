@@ -60,7 +60,10 @@ def _words_of(error: Any) -> str:
 
 
 def _failed_field(table: Mapping[str, Any], has_answer: bool) -> str:
-    """Return the first field that states a failure by its value ("ok is False"); "" if none does."""
+    """Return the first field that states a failure by its value ("ok is False"); "" if none does.
+
+    Next to an answer, only errors and a status count: success and HTTP codes may be about a part.
+    """
     for name in _ERRORS:
         value = table.get(name)
         if isinstance(value, Real) and not is_missing(value) and value:

@@ -275,7 +275,12 @@ def _answered(case: LabelledCase, results: Any, measure: str) -> Answer:
 
 
 def _as_answer(query_id: str, results: Any) -> Answer:
-    """Return the result of a system as an answer."""
+    """Return what a system returned as an answer: an Answer as it is, a mapping id -> score as a
+    ranking, another mapping as a reply, a list of ids or passages as the contexts of an answer.
+
+    Raises:
+        DataError: it is nothing of these.
+    """
     # Not at the top: this module is part of every pytest session.
     from ragbench.metrics.ranking_measures import ranking
 

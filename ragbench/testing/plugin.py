@@ -62,7 +62,7 @@ _OUTCOMES: pytest.StashKey[list[Outcome]] = pytest.StashKey()
 
 _NFCORPUS = ("PLAIN-2630", "PLAIN-2660", "PLAIN-2510", "PLAIN-2430", "PLAIN-2690")
 """Questions of BEIR's nfcorpus with 14 to 21 highly relevant documents."""
-_FOR_COROUTINES = {"nfcorpus_test_data", "evaluation_llm", "mcp_sampling_client"}
+_FIXTURES_OF_COROUTINES = {"nfcorpus_test_data", "evaluation_llm", "mcp_sampling_client"}
 
 
 @dataclass
@@ -166,12 +166,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine function and uses one of our fixtures; leave all others to pytest
+    and its plugins, such as pytest-asyncio.
+    """
     import asyncio
     import inspect
 
-    if not inspect.iscoroutinefunction(pyfuncitem.obj) or _FOR_COROUTINES.isdisjoint(
-        pyfuncitem.fixturenames
-    ):
+    uses_our_fixture = not _FIXTURES_OF_COROUTINES.isdisjoint(pyfuncitem.fixturenames)
+    if not (inspect.iscoroutinefunction(pyfuncitem.obj) and uses_our_fixture):
         return None
     names = inspect.signature(pyfuncitem.obj).parameters
     asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
@@ -427,8 +429,9 @@ def _has_gate(config: pytest.Config) -> bool:
 def _evaluated(config: pytest.Config, recorded: reports.Recorder) -> list[Outcome]:
     """Evaluate the answers of the tests, if a report is wanted or a gate is named."""
     report = config.getoption("--ragbench-report")
-    is_tested = bool(recorded.checks or config.stash.get(_SYSTEMS, {}))
-    is_gated = _has_gate(config) and is_tested  # other tests have nothing to gate
+    has_loaded_system = bool(config.stash.get(_SYSTEMS, {}))  # by a fixture
+    has_answers = bool(recorded.checks) or has_loaded_system
+    is_gated = _has_gate(config) and has_answers  # other tests have nothing to gate
     if not (report or is_gated):
         return []
     options = config.getoption("--ragbench-option")

@@ -561,11 +561,19 @@ def _unknown(record: Record, keys: Keys, names: Iterable[str]) -> Problem:
 
 
 def _problem(model: type[BaseModel], error: dict[str, Any], record: Record) -> Problem:
-    keys = tuple(part for part in error["loc"] if part != "[key]")
+    """Return an error of pydantic as the problem of a record: its field, what was found, what was
+    expected.
+    """
+    keys = tuple(part for part in error["loc"] if part != "[key]")  # pydantic's mark of a wrong key
     if error["type"] == "extra_forbidden":
-        inner = fields_of(Evidence if keys[0] == "evidence" else ExpectedChunk)
-        return _unknown(record, keys, inner if len(keys) > 1 else fields_of(model))
+        fields = fields_of(model)
+        if len(keys) > 1:  # a field within evidence or chunks, the only ones with fields
+            fields = fields_of(Evidence if keys[0] == "evidence" else ExpectedChunk)
+        return _unknown(record, keys, fields)
     if error["type"] == "missing":
         return record.problem(keys, "missing", "a value")
     expected = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    return record.problem(keys, shown(error["input"], 60), expected.partition(" or instance")[0])
+    expected = expected.partition(" or instance")[
+        0
+    ]  # "... or instance of Case" is of no help in a file
+    return record.problem(keys, shown(error["input"], 60), expected)

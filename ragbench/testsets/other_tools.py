@@ -340,7 +340,7 @@ def one_per_question(
     """Yield rows with one passage each as one record for each question, with all its passages.
 
     The rows of a question need not be neighbours; an empty field takes its value from a later row.
-    Rows without a passage are yielded unchanged.
+    Rows without a column of passages are yielded unchanged, before all others.
 
     >>> rows = [{"query": "Why?", "passage": "A."}, {"query": "Why?", "passage": "B."}]
     >>> list(one_per_question(enumerate(rows, 1)))
@@ -359,13 +359,15 @@ def one_per_question(
             continue
         context = {part: row[names[column]] for part, column in columns.items() if column}
         passage_id = context.get("id")
-        if isinstance(passage_id, list):  # "[1]", which is a list in JSON
+        if isinstance(passage_id, list):  # an id written as "[1]" was read as a list
             context["id"] = ", ".join(map(str, passage_id))
         passage_columns = [names[column] for column in columns.values() if column]
         rest = {name: value for name, value in row.items() if name not in passage_columns}
-        keys = (*IDS, *QUESTIONS, "query_run", "run", "run_id")
-        question = tuple(str(rest[names[key]]) for key in keys if names.get(key) in rest)
-        _, record = merged.setdefault(question, (number, rest))
+        question = []  # what rows of one question have in common
+        for key in (*IDS, *QUESTIONS, "query_run", "run", "run_id"):
+            if names.get(key) in rest:
+                question.append(str(rest[names[key]]))
+        _, record = merged.setdefault(tuple(question), (number, rest))
         for name, value in rest.items():
             record[name] = record.get(name) or value
         if context.get("text"):

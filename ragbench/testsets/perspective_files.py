@@ -82,7 +82,12 @@ def lines_of(folder: Path, file: str, content: Content) -> Iterator[Record]:
 def _add_labels(
     folder: Path, file: str, labels: dict[str, dict[str, Any]], content: Content
 ) -> None:
-    """Check the lines of a file of labels, and add their fields to `labels` (case_id -> fields)."""
+    """Check the lines of a file of labels, and add their fields to `labels` (case_id -> fields). The
+    field `query_id` of a line is the file's `case_id`.
+
+    Expected chunks that name a section become expected sections, which, unlike chunks, do not make
+    their document relevant.
+    """
     for line, record in content.unique(Labels, lines_of(folder, file, content), "query_id"):
         if line.query_id not in labels:
             expected = suggestion(line.query_id, labels, f"a case of {CASES}")
@@ -90,7 +95,7 @@ def _add_labels(
             continue
         fields = {name: value for name, value in record.value.items() if name != "case_id"}
         chunks = fields.pop("expected_chunks", [])
-        if chunks:  # sections do not make a document relevant
+        if chunks:
             sections = [part for part in chunks if isinstance(part, dict) and "section" in part]
             fields["expected_sections"] = sections
             fields["expected_chunks"] = [part for part in chunks if part not in sections]

@@ -294,11 +294,14 @@ def semantic_evidence(reading: Reading) -> dict[str, float]:
     """Return how the vectors of a page support the vectors of a sentence: SEMANTIC, cosines in [-1, 1],
     higher is better.
 
-    - alignment: the cosine of each word to the nearest word of a sentence of the page, mean by
-      weight, of the sentence that does best; lowest_quarter: the same over all sentences that are
-      looked at, for the quarter that does worst; least_aligned: the telling word that does worst;
-      no_stranger: 1 - the greatest weight times distance of a word;
-    - similarity: the cosine of the sentence to the best window.
+    Each word of the sentence has a cosine to its nearest word in a sentence of the page:
+
+    - alignment: the mean of these cosines by weight, in the sentence of the page where it is highest.
+    - lowest_quarter: the words' cosines in all sentences of the page, the highest of each; the mean
+      by weight over the words that do worst and together hold a quarter of the weight, at least one.
+    - least_aligned: the lowest of these highest cosines of a telling word.
+    - no_stranger: 1 - the greatest weight times distance (1 - cosine) of a word.
+    - similarity: the cosine of the whole sentence to the best window.
 
     All of it is 1 for a sentence that is copied (all its words are in the best window, and 0.9 of
     its `ngrams` are on the page): no vector is computed then.
@@ -306,22 +309,22 @@ def semantic_evidence(reading: Reading) -> dict[str, float]:
     if reading.copied:
         return dict.fromkeys(SEMANTIC, 1.0)
     weight = reading.weight
-    (sentence_vector, own_words), *others = vectors([reading.sentence, *reading.others])
-    best = np.full(len(weight), -1.0)
+    (sentence_vector, own_words), *page = vectors([reading.sentence, *reading.others])
+    nearest_of_all = np.full(len(weight), -1.0)
     alignment = -1.0
-    for _, other in others:
-        nearest = (own_words @ other.T).max(axis=1).astype(np.float64)
+    for _, page_words in page:
+        nearest = (own_words @ page_words.T).max(axis=1).astype(np.float64)
         alignment = max(alignment, weight @ nearest / weight.sum())
-        best = np.maximum(best, nearest)
-    worst_first = np.argsort(np.round(best, 5), kind="stable")
+        nearest_of_all = np.maximum(nearest_of_all, nearest)
+    worst_first = np.argsort(np.round(nearest_of_all, 5), kind="stable")
     mass = np.cumsum(weight[worst_first])
-    quarter = worst_first[mass <= max(0.25 * weight.sum(), mass[0])]
+    quarter = worst_first[mass <= max(0.25 * weight.sum(), mass[0])]  # at least the worst word
     telling = weight > _TELLING
     around = np.sum([vector for vector, _ in vectors(reading.window)], axis=0)
     return {
         "alignment": alignment,
-        "lowest_quarter": weight[quarter] @ best[quarter] / weight[quarter].sum(),
-        "least_aligned": best[telling].min() if telling.any() else alignment,
-        "no_stranger": 1 - (weight * (1 - best)).max(),
+        "lowest_quarter": weight[quarter] @ nearest_of_all[quarter] / weight[quarter].sum(),
+        "least_aligned": nearest_of_all[telling].min() if telling.any() else alignment,
+        "no_stranger": 1 - (weight * (1 - nearest_of_all)).max(),
         "similarity": float(sentence_vector @ around / max(1e-9, np.linalg.norm(around))),
     }

@@ -41,21 +41,24 @@ class Texts:
     def context(
         self, context_id: str, passage: Passage | None, changed: Collection[str] = ()
     ) -> dict[str, Any]:
-        """Return the id of a context and, where its text is known, its place; in the documents
-        `changed` it is not known.
+        """Return the id of a context and, if its text is known, its `place`.
+
+        A text that is not found word for word in a document, or is found in one of the documents
+        `changed`, has a place of its own, and `unplaced` is True: nothing is highlighted in the
+        document.
         """
         about: dict[str, Any] = {"id": masked_id(context_id)}
         located = locate(context_id, passage, self._full)
         if located and located[0] not in changed:
             return {**about, "place": self.place(*located)}
-        if passage is not None:  # not word for word in a document: nothing can be highlighted in it
+        if passage is not None:
             text = masked(passage.text)
             about["place"] = self._add(f"{context_id}\0{passage.text}", text, 0, len(text))
         return {**about, "unplaced": True}
 
     def pieces(self) -> list[dict[str, Any]]:
-        """Return for each document its [start, text], in order and without overlap: all that
-        `place` was asked for.
+        """Return for each document the pieces that a page shows, as [start, text] in order and
+        without overlap: every range that `place` was called with.
         """
         documents: list[dict[str, Any]] = []
         for key, text, ranges in self._shown:
@@ -66,7 +69,8 @@ class Texts:
                 else:
                     merged.append([start, end])
             pieces = [[start, text[start:end]] for start, end in merged]
-            documents.append({"id": masked_id(key.partition("\0")[0]), "pieces": pieces})
+            doc_id = key.partition("\0")[0]  # the key of an unplaced text is `id\0text`
+            documents.append({"id": masked_id(doc_id), "pieces": pieces})
         return documents
 
     def _add(self, key: str, text: str, start: int, end: int) -> list[int]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ragbench.errors import plural
 from ragbench.evaluation import Result, Results
-from ragbench.evaluation.perspectives import not_attributable
+from ragbench.evaluation.perspectives import attribution_doubt
 from ragbench.evaluation.records import CaseResult, MeasureResult
 from ragbench.report.page.sentences import aim, failed_cases, number, signed, templates
 
@@ -67,7 +67,7 @@ def _checks(result: Result) -> list[Check]:
         message = f"the judge failed on {failed} of {plural(n_judged, 'answer')}"
         checks.append(Check("judge", outcome, message))
     if "retrieval" in result.settings.get("perspectives", ()):
-        foreign = not_attributable(result.system)
+        foreign = attribution_doubt(result.system)
         outcome = "failed" if result.system.get("is_foreign") else "passed"
         checks.append(Check("passages are of the documents", outcome, foreign))
     return checks

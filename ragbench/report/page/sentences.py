@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ragbench.errors import plural, printable
 from ragbench.evaluation import Result, Results
-from ragbench.evaluation.perspectives import not_attributable
+from ragbench.evaluation.perspectives import attribution_doubt
 from ragbench.evaluation.records import (
     BUILT_IN,
     CaseResult,
@@ -67,7 +67,7 @@ def banner(result: Result) -> tuple[str, str]:
         clauses.append(f"the judge failed on {n_lost} of {judged}")
     if result.edited:
         clauses.append(f"edited by a person after it was made: {', '.join(result.edited)}")
-    unattributed = not_attributable(result.system)
+    unattributed = attribution_doubt(result.system)
     if unattributed:
         clauses.append(unattributed)
     word = "passed" if result.passed else "failed"

@@ -63,8 +63,8 @@ def cost_fronts(board: pd.DataFrame, costs: Sequence[str], measure: str) -> Figu
     Args:
         board: as from `Results.leaderboard`.
         costs: columns of the board, see `ragbench.report.COSTS`.
-        measure: the column of quality; next to dollars, which are paid for answers, the first
-            measure of answers that the board has.
+        measure: the column of quality. Dollars are paid for answers: their panel shows the first
+            measure of answers instead, if the board has one.
 
     Returns:
         None without a cost.
