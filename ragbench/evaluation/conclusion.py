@@ -43,13 +43,14 @@ from ragbench.statistics.thresholds import ALPHA, MIN_QUESTIONS
 from ragbench.testsets.composition import PEOPLES_EVIDENCE_WORDS, PEOPLES_OVERLAP
 
 _ACTIONS = {
-    "retrieval": "try another retriever, a reranker or a larger k",
-    "chunking": "try another chunking or a larger context budget",
-    "generation": "try another model or prompt",
-    "judge": "check the judge's verdicts on these questions by hand",
-    "label": "check the labels of these questions",
-    "unknown": "label the evidence of these questions",
+    "retrieval": "try another retriever, a reranker or a larger k: most failures are lost by retrieval",
+    "chunking": "try another chunking or a larger context budget: most failures are lost by chunking",
+    "generation": "try another model or prompt: most failures are lost by generation",
+    "judge": "check the judge's verdicts by hand: most failures may be right answers",
+    "label": "check the labels: most failures may be right answers",
+    "unknown": "label the evidence: no label says where most failures lost it",
 }
+"""Stage of most failures (`STAGE_OF`) -> what to do about it."""
 
 
 def conclusion_of(
@@ -269,7 +270,7 @@ def _next_step_of_one(result: Result) -> tuple[str, str]:
     stage = stages.mode().iloc[0]
     causes = failed[stages == stage].value_counts()
     listed = ", ".join(f"{count} {CAUSES[cause]}" for cause, count in causes.items())
-    return "improve", f"{_ACTIONS[stage]}: most failures are lost by {stage} ({listed})"
+    return "improve", f"{_ACTIONS[stage]} ({listed})"
 
 
 def _missing_verdicts(results: Sequence[Result], measure: str) -> list[str]:

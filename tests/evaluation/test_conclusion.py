@@ -23,6 +23,7 @@ from ragbench import report
 from ragbench.cli import app
 from ragbench.cli.compare import print_decision
 from ragbench.evaluation import Result, Results
+from ragbench.evaluation.causes import CAUSES, STAGE_OF
 from ragbench.evaluation.decision import Arm, Conclusion, DecidingQuestions, next_step_of
 from ragbench.evaluation.records import Latency, MeasureResult
 from ragbench.report.explorer import explore
@@ -127,6 +128,23 @@ def test_one_arm_without_any_value_has_a_conclusion() -> None:
     conclusion = concluded(result("base", [None] * N, measure="RR"))
     assert conclusion.decision == "not possible"
     assert conclusion.headline == f"base: 0 of {N} questions passed, {N} not decided"
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_each_cause_of_most_failures_has_an_instruction_for_its_stage(cause: str) -> None:
+    diagnosis = pd.DataFrame({"query_id": ["q00"], "failed": [True], "cause": [cause]})
+    conclusion = concluded(result("base", BASE, diagnosis=diagnosis))
+    instructions = {
+        "retrieval": "try another retriever",
+        "chunking": "try another chunking",
+        "generation": "try another model",
+        "judge": "check the judge's verdicts by hand: most failures may be right answers",
+        "label": "check the labels: most failures may be right answers",
+        "unknown": "label the evidence: no label says where most failures lost it",
+    }
+    assert conclusion.action == "improve"
+    assert conclusion.next_step.startswith(instructions[STAGE_OF[cause]])
+    assert conclusion.next_step.endswith(f" (1 {CAUSES[cause]})")
 
 
 def test_fewer_than_ten_questions_decide_nothing() -> None:
