@@ -1,7 +1,7 @@
 """Targets: thresholds for measures, and for single questions.
 
-The defaults are in targets.toml next to this file, the defaults of published designs in
-presets.toml.
+The defaults are in `ragbench/metrics/targets.toml`, the defaults of published designs in
+presets.toml next to this file.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ragbench.files import bundled, read_toml
 from ragbench.hints import suggesting
 from ragbench.metrics.overall import (
     DECIDABLE,
+    DEFAULTS,
     WEIGHTS,
     check_thresholds,
     check_weights,
@@ -122,7 +123,7 @@ def load_targets(path: Mapping[str, float] | str | Path | None = None) -> Target
         ConfigError: a missing file, invalid TOML, an unknown table or measure, a value that is not
             a number; every error of a file is named.
     """
-    tables = _tables(bundled(__file__, "targets.toml"), "targets.toml")
+    tables = _tables(DEFAULTS, "targets.toml")
     defaults = set(tables["targets"])
     preset = ""
     if path is not None:

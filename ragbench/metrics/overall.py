@@ -32,9 +32,21 @@ from ragbench.metrics.tidy import (
 )
 from ragbench.types import Answer, Case, Dataset
 
-_PARTS: dict[str, dict[str, Any]] = bundled(__file__, "overall.toml")
+_LABELS = {
+    "semantic": "semantic similarity",
+    "llm_correctness": "correctness by the judge",
+    "keyword": "required keywords",
+    "expected_document": "expected document retrieved",
+    "citation": "citation_content",
+    "hallucination": "hallucination",
+    "llm_hallucination": "hallucination by the judge",
+    "gold_facts": "gold facts",
+    "expected_claims": "expected claims",
+    "expected_citations": "expected citations",
+}
+"""Part -> its name in the reasons why an answer does not pass."""
 
-PARTS = tuple(_PARTS)
+PARTS = tuple(_LABELS)
 
 LOWER_PARTS = frozenset({"hallucination", "llm_hallucination"})
 """Parts that are better when lower."""
@@ -45,20 +57,17 @@ REPLACED_BY_JUDGE = {
 }
 """Part that a judge decides -> the parts that compare words, and give way to its verdict."""
 
-WEIGHTS: Mapping[str, float] = MappingProxyType(
-    {name: part["weight"] for name, part in _PARTS.items()}
-)
+DEFAULTS: dict[str, dict[str, Any]] = bundled(__file__, "targets.toml")
+"""The default targets of measures, thresholds of parts ("cases") and weights of parts."""
+
+WEIGHTS: Mapping[str, float] = MappingProxyType({name: DEFAULTS["weights"][name] for name in PARTS})
 """The weight of each part; only their ratios matter. A part of weight 0 only affects passing."""
 
 DECIDABLE = (*PARTS, "outcome", "latency")
 """What can have a threshold: every part, the outcome and the latency."""
 
 THRESHOLDS: Mapping[str, float] = MappingProxyType(
-    {
-        **{name: part["threshold"] for name, part in _PARTS.items() if "threshold" in part},
-        "outcome": 1.0,
-        "latency": 1.0,
-    }
+    {name: float(threshold) for name, threshold in DEFAULTS["cases"].items()}
 )
 """The default thresholds: the value that a part must reach for an answer to pass, or must not exceed
 if it is one of `LOWER_PARTS`. Only labels and a judge's verdicts have one. Heuristics (semantic,
@@ -110,12 +119,12 @@ def shortfalls(
     {'semantic': 'semantic similarity 0.62 < 0.70'}
     """
     texts = {}
-    for name, part in _PARTS.items():
+    for name, label in _LABELS.items():
         value, threshold = parts.get(name, math.nan), thresholds.get(name, math.nan)
         sign = ">" if name in LOWER_PARTS else "<"
         if value > threshold if sign == ">" else value < threshold:
             digits = 2 if round(value, 2) != round(threshold, 2) else 6
-            texts[name] = f"{part['label']} {value:.{digits}f} {sign} {threshold:.{digits}f}"
+            texts[name] = f"{label} {value:.{digits}f} {sign} {threshold:.{digits}f}"
     return texts
 
 
