@@ -454,7 +454,7 @@ def test_the_parameters_of_evaluate_have_the_defaults_of_the_library() -> None:
     pipeline = pipeline_options().model_fields
     differing = {}
     for name, value in cell.items():
-        pair = ()
+        pair: tuple[Any, ...] = ()
         if name in EvaluationSpec.model_fields:
             pair = (getattr(written, name), getattr(default, name))
         elif name in pipeline:

@@ -8,7 +8,8 @@ import ast
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
@@ -16,7 +17,8 @@ from ragbench import evaluation
 from ragbench.errors import ConfigError
 from ragbench.evaluation import EvaluationSpec, spec_of, spec_of_texts
 from ragbench.evaluation.parameters import OF_PIPELINE
-from ragbench.evaluation.spec import option_name, plain_text, plain_type
+from ragbench.evaluation.spec import Named, option_name, plain_text, plain_type
+from ragbench.systems.named_systems import pipeline_options
 
 # A field that is added to the spec before anything else is imported.
 WIDER = """
@@ -96,6 +98,24 @@ def test_type_checkers_know_every_field() -> None:
 
     assert names(options) == [*EvaluationSpec.model_fields]
     assert set(names(pipeline)) == set(OF_PIPELINE)
+
+
+def test_type_checkers_know_the_type_of_every_option() -> None:
+    """Each annotation has the plain type of the option, and `Any` only where the spec has it, too."""
+    stub = Path(evaluation.__file__).with_name("options.pyi").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    exec(compile(stub, "options.pyi", "exec", dont_inherit=True), names)
+    of_pipeline = pipeline_options().model_fields
+    for name, annotation in get_type_hints(names["PipelineOptions"]).items():
+        field = EvaluationSpec.model_fields.get(name) or of_pipeline[name]
+        alternatives = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+        plain_types = {str, int, float, bool}.intersection(alternatives)
+        if annotation is Any:
+            assert field.annotation in (Any, Named), name
+        elif name in EvaluationSpec.model_fields:
+            assert plain_types == {plain_type(field)}, name
+        else:
+            assert plain_types == {int if field.default is None else type(field.default)}, name
 
 
 def test_every_default_can_be_written_as_text() -> None:
