@@ -452,7 +452,7 @@ def test_the_parameters_of_evaluate_have_the_defaults_of_the_library() -> None:
     written = spec_of(cell)  # with "" and "a,b" as the tuples that they mean
     default = EvaluationSpec()
     pipeline = pipeline_options().model_fields
-    differing = {}
+    differing: dict[str, tuple[Any, ...]] = {}
     for name, value in cell.items():
         pair: tuple[Any, ...] = ()
         if name in EvaluationSpec.model_fields:
