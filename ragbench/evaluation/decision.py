@@ -278,10 +278,12 @@ def with_expected(arms: Sequence[Arm], expected: ExpectedGain | None, measure: s
     if expected is None:
         return list(arms)
     sign = 1 if higher_is_better(measure) else -1
-    return [
-        replace(arm, expected=sign * expected.expected) if arm.name == expected.name else arm
-        for arm in arms
-    ]
+    with_gain = []
+    for arm in arms:
+        if arm.name == expected.name:
+            arm = replace(arm, expected=sign * expected.expected)
+        with_gain.append(arm)
+    return with_gain
 
 
 def leading_arm(others: Sequence[Arm], measure: str) -> Arm | None:

@@ -208,14 +208,15 @@ def _is_run(system: Any) -> bool:
     """
     if not isinstance(system, Mapping) or not system:
         return False
-    if all(isinstance(ids, list) for ids in system.values()):
-        return all(isinstance(each, str) for ids in system.values() for each in ids)
-    return all(
-        isinstance(scores, Mapping)
-        and not scores.keys() & OF_PIPELINE
-        and all(isinstance(score, int | float) for score in scores.values())
-        for scores in system.values()
-    )
+    rankings = list(system.values())
+    if all(isinstance(ids, list) for ids in rankings):
+        return all(isinstance(doc_id, str) for ids in rankings for doc_id in ids)
+    for scores in rankings:
+        if not isinstance(scores, Mapping) or scores.keys() & OF_PIPELINE:
+            return False
+        if not all(isinstance(score, int | float) for score in scores.values()):
+            return False
+    return True
 
 
 def _refuse_options_as_systems(systems: Mapping[str, Any]) -> None:

@@ -555,13 +555,12 @@ def compared_folders(folder: Path) -> list[Path]:
 
 def result_folders(folder: Path) -> list[Path]:
     """Return the folders in a sweep's folder that hold a result, whole or damaged, by name."""
-    return sorted(
-        path
-        for path in folder.iterdir()
-        if path.is_dir()
-        and not path.name.startswith(".")
-        and any((path / name).exists() for name in FILES)
-    )
+    found = []
+    for path in folder.iterdir():
+        is_visible_folder = path.is_dir() and not path.name.startswith(".")
+        if is_visible_folder and any((path / name).exists() for name in FILES):
+            found.append(path)
+    return sorted(found)
 
 
 def _read(

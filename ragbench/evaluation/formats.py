@@ -128,10 +128,10 @@ def short(value: Any) -> str:
 
 def shortened(values: Mapping[Any, Any]) -> dict[str, Any]:
     """Return the same with `short` numbers."""
-    return {
-        key: float(short(value)) if isinstance(value, float) else value
-        for key, value in values.items()
-    }
+    shorter = {}
+    for key, value in values.items():
+        shorter[key] = float(short(value)) if isinstance(value, float) else value
+    return shorter
 
 
 @lru_cache(maxsize=10_000)  # a measure of many questions, a question of many measures
@@ -198,8 +198,14 @@ def records_of(text: str, kind: type[_Record]) -> tuple[_Record, ...]:
 def diagnosis_lines(diagnosis: pd.DataFrame) -> str:
     names = ["query_id", "cause", "evidence", "measure", "value", "held"]
     rows = diagnosis[diagnosis["failed"]].reindex(columns=names).to_dict("records")
-    filled = ({n: v for n, v in row.items() if not pd.isna(v) and v != ""} for row in rows)
-    return "".join(json.dumps(shortened(row), allow_nan=False) + "\n" for row in filled)
+    lines = []
+    for row in rows:
+        filled = {}
+        for name, value in row.items():
+            if not pd.isna(value) and value != "":
+                filled[name] = value
+        lines.append(json.dumps(shortened(filled), allow_nan=False) + "\n")
+    return "".join(lines)
 
 
 def lines_to_diagnosis(text: str, questions: Mapping[str, str], count: int) -> pd.DataFrame:

@@ -103,10 +103,12 @@ class SystemOutput:
     def chunk_run(self) -> Run:
         """Return the ranking of the passages whose texts are in `chunks`."""
         ids = {chunk.chunk_id for chunk in self.chunks}
-        return {
-            query_id: {chunk_id: value for chunk_id, value in ranked.items() if chunk_id in ids}
-            for query_id, ranked in self.ranking.items()
-        }
+        run: Run = {}
+        for query_id, ranked in self.ranking.items():
+            run[query_id] = {
+                chunk_id: value for chunk_id, value in ranked.items() if chunk_id in ids
+            }
+        return run
 
     @cached_property
     def context_scores(self) -> pd.DataFrame:

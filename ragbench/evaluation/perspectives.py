@@ -204,10 +204,15 @@ def ceilings_of(
     """Return measure -> the mean of the best values that any system could reach, over the judged
     questions; before a system `answered`, only for measures of documents.
     """
-    levels = levels_of(answered) if answered else retrieval_levels(dataset)
-    if not (measures := ranking_measures(levels, named)):
+    if answered:
+        levels = levels_of(answered)
+        chunks = _ranked_chunks(answered)
+    else:
+        levels = retrieval_levels(dataset)
+        chunks = {}
+    measures = ranking_measures(levels, named)
+    if not measures:
         return {}
-    chunks = _ranked_chunks(answered) if answered else {}
     best = retrieval_ceilings(dataset, measures=measures, **chunks)
     means = best.groupby("measure", sort=False)["value"].mean().dropna()
     return {str(name): float(value) for name, value in means.items()}
@@ -218,21 +223,24 @@ def score_answer(answered: SystemOutput, embedder: str | Embedder) -> pd.DataFra
     that has one, else 0.
     """
     attempted = {answer.query_id for answer in answered.answers if answer.attempted}
-    rows = [
-        (case.query_id, "answered", float(case.query_id in attempted) if case.answerable else None)
-        for case in answered.dataset.cases
-        if _has_label(case, _ANSWER_LABELS) or not case.answerable
-    ]
+    rows: list[tuple[str, str, float | None]] = []
+    for case in answered.dataset.cases:
+        if not case.answerable:
+            rows.append((case.query_id, "answered", None))
+        elif _has_label(case, _ANSWER_LABELS):
+            rows.append((case.query_id, "answered", float(case.query_id in attempted)))
     scores = score_answers(answered.dataset, answered.answers, embedder=embedder)
     return pd.concat([scores, score_frame(rows)])
 
 
 def _has_label(case: Case, names: Iterable[str]) -> bool:
     """Return True if a case has one of these labels; 0 is one, and a blank text none."""
-    values = (getattr(case, name) for name in names)
-    return any(
-        value == 0 or bool(value.strip() if isinstance(value, str) else value) for value in values
-    )
+    for name in names:
+        value = getattr(case, name)
+        is_blank = isinstance(value, str) and not value.strip()
+        if value == 0 or (value and not is_blank):
+            return True
+    return False
 
 
 class Measurement(NamedTuple):

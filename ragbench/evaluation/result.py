@@ -379,15 +379,18 @@ class Result(Decisions, metaclass=Suggesting):
         verdicts = [self.verdicts.get(query_id, {}) for query_id in self.queries]
         passed = Counter(verdict.get("passed") for verdict in verdicts)
         counts = {"passed": passed[True], "failed": passed[False], "undecided": passed[None]}
-        claims = {name: sum(len(each.get(name, ())) for each in verdicts) for name in _DOUBTS}
-        failures, by_judge = self.judge_failures, claims.pop("invented_claims")
+        claims = {}
+        for name in _DOUBTS:
+            claims[name] = sum(len(verdict.get(name, ())) for verdict in verdicts)
+        n_invented = claims.pop("invented_claims")  # which the judge found
         if any(state.name == "groundedness" and state.measured for state in self.perspectives):
             counts |= claims
         if any(each.criterion == "faithfulness" and each.samples for each in self.judgements):
-            counts["invented_claims"] = by_judge
-            quotes = sum(len(each.invented_quotes) for each in self.judgements)
-            if quotes:
-                counts["invented_quotes"] = quotes
+            counts["invented_claims"] = n_invented
+            n_quotes = sum(len(each.invented_quotes) for each in self.judgements)
+            if n_quotes:
+                counts["invented_quotes"] = n_quotes
+        failures = self.judge_failures
         if failures.requested:
             counts |= {"judgements": failures.requested, "failed_judgements": failures.failed}
         return counts
@@ -405,17 +408,21 @@ class Result(Decisions, metaclass=Suggesting):
 
     @cached_property
     def categories(self) -> Sequence[CategoryResult]:
-        """Return the fraction of passed questions by category; () where questions have none."""
+        """Return the fraction of passed questions by category; [] if no question has a category."""
         verdicts = [self.verdicts.get(query_id, {}) for query_id in self.queries]
         groups = grouped(verdicts, lambda verdict: str(verdict.get("category", "")))
+        if not any(groups):  # no question has a category
+            return []
         rows = []
-        for name, members in groups.items() if any(groups) else ():
+        for name, members in groups.items():
             decisions = [verdict.get("passed") for verdict in members]
-            passed = [decision for decision in decisions if decision is not None]
-            n, k = len(passed), sum(passed)
-            low, high = wilson_interval(k, n) if n else (None, None)
-            rate = k / n if n else None
-            rows.append(CategoryResult(name, len(members), n, rate, low, high))
+            n_passed = decisions.count(True)
+            n_decided = n_passed + decisions.count(False)
+            rate = low = high = None
+            if n_decided:
+                rate = n_passed / n_decided
+                low, high = wilson_interval(n_passed, n_decided)
+            rows.append(CategoryResult(name, len(members), n_decided, rate, low, high))
         return rows
 
     def shown_name(self, perspective: str) -> str:
@@ -441,10 +448,10 @@ class Result(Decisions, metaclass=Suggesting):
         """
         missing = missing_verdicts(self.judgements)
         groups = grouped(missing, lambda judgement: f"llm_{judgement.criterion}")
-        return {
-            measure: frozenset(judgement.query_id for judgement in judgements)
-            for measure, judgements in groups.items()
-        }
+        unread = {}
+        for measure, judgements in groups.items():
+            unread[measure] = frozenset(judgement.query_id for judgement in judgements)
+        return unread
 
     @cached_property
     def judged_bounds(self) -> Mapping[str, tuple[float, float]]:

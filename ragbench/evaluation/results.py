@@ -288,19 +288,20 @@ class Results(Sequence[Result], metaclass=Suggesting):
         """Return the best observed gain over the baseline with its expected value on new
         questions; None if it cannot be estimated.
         """
-        sign = 1 if higher_is_better(deciding.measure) else -1
-        gains = {}
         values = {each.name: values_of(each, deciding.measure) for each in self._results}
-        shared = [
-            query_id
-            for query_id in values[baseline]
-            if query_id in deciding.ids and all(query_id in each for each in values.values())
-        ]
-        for name, column in values.items():
-            if name != baseline:
-                gains[name] = [sign * (column[i] - values[baseline][i]) for i in shared]
+        base_values = values[baseline]
+        shared = []  # questions that decide and that every configuration has scored
+        for query_id in base_values:
+            is_scored_by_all = all(query_id in column for column in values.values())
+            if query_id in deciding.ids and is_scored_by_all:
+                shared.append(query_id)
         if len(shared) < MIN_QUESTIONS:
             return None
+        sign = 1 if higher_is_better(deciding.measure) else -1
+        gains = {}
+        for name, column in values.items():
+            if name != baseline:
+                gains[name] = [sign * (column[i] - base_values[i]) for i in shared]
         return expected_gain(pd.DataFrame(gains, index=shared).T)
 
 

@@ -141,14 +141,24 @@ def _check_interventions(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _check_depths(value: Any) -> Any:
-    words = split_words(value)
-    depths = [int(k) if isinstance(k, str) and k.isdecimal() else k for k in words]
-    if not depths or any(type(k) is not int or k < 1 for k in depths):
+def _check_depths(value: Any) -> tuple[int, ...]:
+    """Return depths as numbers: the depths in a text sorted and each once, others as they are.
+
+    Raises:
+        ConfigError: there is no depth, or something is not a whole number from 1.
+    """
+    depths = []
+    for depth in split_words(value):
+        is_text = isinstance(depth, str) and depth.isdecimal()
+        depths.append(int(depth) if is_text else depth)
+    are_valid = all(type(depth) is int and depth >= 1 for depth in depths)
+    if not depths or not are_valid:
         raise ConfigError(
             f"ks is {value!r}; expected one or several whole numbers from 1, such as 1,3,5,10"
         )
-    return tuple(sorted(set(depths)) if isinstance(value, str) else depths)
+    if isinstance(value, str):
+        return tuple(sorted(set(depths)))
+    return tuple(depths)
 
 
 def _check_suite(name: str) -> str:
@@ -521,15 +531,15 @@ def select_categories(dataset: Dataset, names: Sequence[str]) -> Dataset:
     """
     if not names:
         return dataset
-    samples = (dataset.safety_inputs, dataset.safety_outputs)
-    categories = dict.fromkeys(each.category for part in samples for each in part)
-    categories |= dict.fromkeys(case.category for case in dataset.cases)
+    labelled = (*dataset.safety_inputs, *dataset.safety_outputs, *dataset.cases)
+    categories = dict.fromkeys(each.category for each in labelled)
     categories.pop("", None)
     if not categories:
         raise ConfigError(f"{dataset.name!r} has no categories")
     check_known("category", categories, *names)
     chosen = dataset.select([case.query_id for case in dataset.cases if case.category in names])
-    inputs, outputs = (tuple(each for each in part if each.category in names) for part in samples)
+    inputs = tuple(sample for sample in dataset.safety_inputs if sample.category in names)
+    outputs = tuple(sample for sample in dataset.safety_outputs if sample.category in names)
     return replace(chosen, safety_inputs=inputs, safety_outputs=outputs)
 
 

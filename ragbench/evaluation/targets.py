@@ -234,12 +234,13 @@ def check_reachable(targets: Targets, ceilings: Mapping[str, float]) -> None:
     Raises:
         ConfigError: naming the measures and their ceilings.
     """
-    beyond = [
-        f"{name}={targets.measures[name]:g} "
-        f"(at {'least' if low else 'most'} {ceilings[name]:.3f} can be reached)"
-        for name in sorted(targets.gates & set(ceilings))
-        if not reaches(ceilings[name], targets.measures[name], low := not higher_is_better(name))
-    ]
+    beyond = []
+    for name in sorted(targets.gates & set(ceilings)):
+        target = targets.measures[name]
+        lower_is_better = not higher_is_better(name)
+        if not reaches(ceilings[name], target, lower_is_better):
+            bound = "least" if lower_is_better else "most"
+            beyond.append(f"{name}={target:g} (at {bound} {ceilings[name]:.3f} can be reached)")
     if beyond:
         raise ConfigError(
             f"--fail-under could never pass on this test set: {', '.join(beyond)}; name a "
