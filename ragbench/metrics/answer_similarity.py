@@ -438,12 +438,16 @@ def abstention_table(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFram
     unanswerable         0          1       0
     """
     by_query = answers_by_query(dataset, answers)
-    columns = ["answered", "abstained", "failed"]
-    counts = Counter(
-        (case.answerable, state_of(by_query.get(case.query_id))) for case in dataset.cases
+    states = ["answered", "abstained", "failed"]
+    counts: Counter[tuple[bool, str]] = Counter()
+    for case in dataset.cases:
+        state = state_of(by_query.get(case.query_id))
+        counts[case.answerable, state] += 1
+    answerable = [counts[True, state] for state in states]
+    unanswerable = [counts[False, state] for state in states]
+    return pd.DataFrame(
+        [answerable, unanswerable], index=["answerable", "unanswerable"], columns=states
     )
-    rows = [[counts[answerable, state] for state in columns] for answerable in (True, False)]
-    return pd.DataFrame(rows, index=["answerable", "unanswerable"], columns=columns)
 
 
 def score_judgements(judgements: Sequence[Judgement]) -> pd.DataFrame:

@@ -92,17 +92,15 @@ def weighted_overall(
     0.8333
 
     """
-    good = {
-        name: 1 - value if name in LOWER_PARTS else value
-        for name, value in parts.items()
-        if not math.isnan(value) and weights.get(name, 0) > 0
-    }
-    total = sum(weights[name] for name in good)
-    return (
-        round(sum(weights[name] * value for name, value in good.items()) / total, 9)
-        if good
-        else math.nan
-    )
+    good: dict[str, float] = {}  # part -> its value, turned so that higher is better
+    for name, value in parts.items():
+        if not math.isnan(value) and weights.get(name, 0) > 0:
+            good[name] = 1 - value if name in LOWER_PARTS else value
+    if not good:
+        return math.nan
+    weighted_sum = sum(weights[name] * value for name, value in good.items())
+    total_weight = sum(weights[name] for name in good)
+    return round(weighted_sum / total_weight, 9)
 
 
 def shortfalls(
@@ -120,9 +118,15 @@ def shortfalls(
     """
     texts = {}
     for name, label in _LABELS.items():
-        value, threshold = parts.get(name, math.nan), thresholds.get(name, math.nan)
-        sign = ">" if name in LOWER_PARTS else "<"
-        if value > threshold if sign == ">" else value < threshold:
+        value = parts.get(name, math.nan)
+        threshold = thresholds.get(name, math.nan)
+        if name in LOWER_PARTS:
+            sign = ">"
+            falls_short = value > threshold
+        else:
+            sign = "<"
+            falls_short = value < threshold
+        if falls_short:
             digits = 2 if round(value, 2) != round(threshold, 2) else 6
             texts[name] = f"{label} {value:.{digits}f} {sign} {threshold:.{digits}f}"
     return texts

@@ -68,12 +68,17 @@ class RankingMeasure(NamedTuple):
     option: float = 0.0
 
     def __str__(self) -> str:
-        names = [f"rel={self.rel}"] if self.rel != 1 else []
+        settings = []
+        if self.rel != 1:
+            settings.append(f"rel={self.rel}")
         for key in _OPTIONS.get(self.name, ()):
             if key == "rel" or self.option == _DEFAULTS[key]:
                 continue
-            names.append("dcg='exp-log2'" if key == "dcg" else f"{key}={self.option:g}")
-        options = f"({','.join(names)})" if names else ""
+            if key == "dcg":
+                settings.append("dcg='exp-log2'")
+            else:
+                settings.append(f"{key}={self.option:g}")
+        options = f"({','.join(settings)})" if settings else ""
         depth = "" if self.cutoff is None else f"@{self.cutoff}"
         return f"{self.name}{options}{depth}"
 

@@ -116,14 +116,16 @@ def retrieval_levels(
     >>> retrieval_levels(dataset, chunk_run={"q": {"d#1": 1.0}}), retrieval_levels(dataset)
     (('document', 'chunk'), ('document',))
     """
-    named = {chunk.chunk_id for chunk in chunks}.union(*(chunk_run or {}).values())
-    of_chunks, cases = chunk_run is not None, dataset.cases
-    allowed = {
-        "document": any(map(bool, dataset.qrels.values())),
-        "span": of_chunks and bool(chunks) and any(case.evidence for case in cases),
-        "chunk": of_chunks and any(i in named for case in cases for i in case.relevant_chunks),
-    }
-    return tuple(level for level, is_allowed in allowed.items() if is_allowed)
+    levels = []
+    if any(dataset.qrels.values()):
+        levels.append("document")
+    if chunk_run is not None:
+        if chunks and any(case.evidence for case in dataset.cases):
+            levels.append("span")
+        chunk_ids = {chunk.chunk_id for chunk in chunks}.union(*chunk_run.values())
+        if any(not chunk_ids.isdisjoint(case.relevant_chunks) for case in dataset.cases):
+            levels.append("chunk")
+    return tuple(levels)
 
 
 def _judgements(

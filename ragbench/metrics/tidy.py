@@ -128,14 +128,19 @@ def context_texts(answers: Sequence[Answer], chunks: Sequence[Chunk] = ()) -> di
     texts: dict[str, list[str]] = {}
     for answer in answers:
         passages = {passage.passage_id: passage.text for passage in answer.passages}
-        ids = context_ids(answer)
-        if missing := [i for i in ids if i not in passages and i not in by_id]:
-            raise DataError(
-                f"the answer to {answer.query_id!r} had the context {missing[0]!r}, whose text "
-                f"is not there ({len(passages)} passages of its own, {len(by_id) or 'no'} chunks "
-                "given); was it made from another chunking? Pass the chunks that it was made from"
-            )
-        texts[answer.query_id] = [passages[i] if i in passages else by_id[i].text for i in ids]
+        texts_of_answer = []
+        for context_id in context_ids(answer):
+            if context_id in passages:
+                texts_of_answer.append(passages[context_id])
+            elif context_id in by_id:
+                texts_of_answer.append(by_id[context_id].text)
+            else:
+                raise DataError(
+                    f"the answer to {answer.query_id!r} had the context {context_id!r}, whose text "
+                    f"is not there ({len(passages)} passages of its own, {len(by_id) or 'no'} chunks "
+                    "given); was it made from another chunking? Pass the chunks that it was made from"
+                )
+        texts[answer.query_id] = texts_of_answer
     return texts
 
 

@@ -213,9 +213,11 @@ def _wrong_line(path: Path, kind: type) -> DataError:
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rt", encoding="utf-8", errors="replace") as file:
         rows = [(number, line.split()) for number, line in enumerate(file, 1) if line.strip()]
-    sizes = Counter(len(row) for _, row in rows if len(row) in _COUNTS[kind])
-    usual = sizes.most_common(1)[0][0] if sizes else 0
-    number, first = next((number, row) for number, row in rows if len(row) != usual)
+    possible_sizes = Counter(len(row) for _, row in rows if len(row) in _COUNTS[kind])
+    usual_size = 0
+    if possible_sizes:
+        [(usual_size, _)] = possible_sizes.most_common(1)
+    number, first = next((number, row) for number, row in rows if len(row) != usual_size)
     return DataError(
         f"{path}, line {number}: expected {_FORM[kind]}, not {' '.join(first)!r} with "
         f"{len(first)} columns; white space separates the columns, so an id has none"

@@ -519,13 +519,13 @@ def short_comparison(frame: pd.DataFrame) -> pd.DataFrame:
 
     p is adjusted where the measure decides, and Student's where the decision is a likely one.
     """
-    bounds = zip(frame["difference"], frame["ci_low"], frame["ci_high"], strict=True)
+    intervals = zip(frame["difference"], frame["ci_low"], frame["ci_high"], strict=True)
     is_likely = frame["decision"].isin(["likely better", "likely worse"])
     adjusted = frame["p_likely_adjusted"].where(is_likely, frame["p_adjusted"])
     texts: dict[str, Any] = {
         "baseline": [with_interval(value) for value in frame["baseline"]],
         "contender": [with_interval(value) for value in frame["contender"]],
-        "difference": [with_interval(*row, "{:+.3f}") for row in bounds],
+        "difference": [with_interval(*interval, "{:+.3f}") for interval in intervals],
         "p": [p_text(p) for p in adjusted.fillna(frame["p_value"])],
         "decision": frame["decision"],
     }

@@ -331,10 +331,13 @@ def text_of(content: Content, form: str) -> str:
 
 
 def _nuggets(case: Case) -> list[dict[str, str]]:
-    return [
-        {"text": fact[0], "importance": "vital" if fact in case.vital_facts else "okay"}
-        for fact in case.gold_facts
-    ]
+    """Return the gold facts of a case in the form of TREC's nuggets."""
+    vital_facts = case.vital_facts
+    nuggets = []
+    for fact in case.gold_facts:
+        importance = "vital" if fact in vital_facts else "okay"
+        nuggets.append({"text": fact[0], "importance": importance})
+    return nuggets
 
 
 def yaml_case(line: Mapping[str, object]) -> dict[str, object]:

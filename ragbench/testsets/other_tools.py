@@ -549,15 +549,19 @@ def _with_documents(
         "alternatives": [[ids.full(name) for name in group] for group in labels.alternatives],
     }
     case = entry.case
-    reference = assertions["reference"][0] if assertions["reference"] else case.reference_answer
+    reference = case.reference_answer
+    if assertions["reference"]:
+        reference = assertions["reference"][0]
+    nuggets = [(text,) for text in importances]
+    filled = {name: value for name, value in metadata.items() if value}
     case = replace(
         case,
         evidence=tuple(dict.fromkeys((*case.evidence, *spans))),
         reference_answer=reference,
-        gold_facts=(*case.gold_facts, *((text,) for text in importances)),
+        gold_facts=(*case.gold_facts, *nuggets),
         required_keywords=(*case.required_keywords, *assertions["required"]),
         forbidden_claims=(*case.forbidden_claims, *assertions["forbidden"]),
-        metadata={**case.metadata, **{name: value for name, value in metadata.items() if value}},
+        metadata={**case.metadata, **filled},
     )
     if unmatched:
         flaws[_WITHOUT_DOCUMENTS if ids.is_empty else _UNMATCHED].append(query_id)

@@ -67,10 +67,10 @@ def _case_id(record: Record) -> str:
 
 def safety_texts(inputs: Iterable[SafetySample], outputs: Iterable[SafetySample]) -> dict[str, str]:
     """Return file name -> content for the files of safety samples; "" for a file without samples."""
-    return {
-        file: "".join(json_line(sample_line(sample, kind)) for sample in samples)
-        for (file, kind), samples in zip(SAFETY_FILES.items(), (inputs, outputs), strict=True)
-    }
+    texts = {}
+    for (file, kind), samples in zip(SAFETY_FILES.items(), (inputs, outputs), strict=True):
+        texts[file] = "".join(json_line(sample_line(sample, kind)) for sample in samples)
+    return texts
 
 
 def lines_of(folder: Path, file: str, content: Content) -> Iterator[Record]:

@@ -198,12 +198,22 @@ def _musique(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[str,
 
 
 def _kilt(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[str, Any]]:
-    outputs = row["output"]
-    answers = [output["answer"] for output in outputs if output.get("answer")]
-    provenance = [each for output in outputs for each in output.get("provenance") or ()]
-    names = [each.get("wikipedia_id") or each.get("title") for each in provenance]
-    expanded = {"id": row.get("id"), "input": row["input"], "answers": answers}
-    yield {**expanded, "provenance": list(dict.fromkeys(map(str, filter(None, names))))}
+    """Yield a record with all answers to a question of KILT, and the Wikipedia pages that hold them."""
+    answers = []
+    pages: dict[str, None] = {}  # each page once, in the order of the outputs
+    for output in row["output"]:
+        if output.get("answer"):
+            answers.append(output["answer"])
+        for page in output.get("provenance") or ():
+            name = page.get("wikipedia_id") or page.get("title")
+            if name:
+                pages[str(name)] = None
+    yield {
+        "id": row.get("id"),
+        "input": row["input"],
+        "answers": answers,
+        "provenance": list(pages),
+    }
 
 
 def _legalbench(row: Mapping[str, Any], documents: Documents) -> Iterator[dict[str, Any]]:

@@ -109,9 +109,13 @@ def _longest_list(value: Any) -> int:
     """Return the number of items of a list, or of the longest list in a field that may hold cases."""
     if isinstance(value, list):
         return len(value)
-    fields = value if isinstance(value, dict) else {}
-    lists = [each for name, each in fields.items() if name != "documents"]
-    return max((len(each) for each in lists if isinstance(each, list)), default=0)
+    if not isinstance(value, dict):
+        return 0
+    longest = 0
+    for name, field in value.items():
+        if isinstance(field, list) and name != "documents":
+            longest = max(longest, len(field))
+    return longest
 
 
 def _check_number(n_cases: int) -> None:

@@ -82,12 +82,16 @@ def load_support_model(model: str) -> tuple[Any, int | None]:
 
 
 def _windows(sentence: str, page: Page) -> list[str]:
-    weight = {word.stem: word.weight for word in words(sentence)}
+    """Return the texts of the windows of a page that share most words with a sentence, best first; a
+    window lies in one context, and a word counts by its weight.
+    """
+    weight_of = {word.stem: word.weight for word in words(sentence)}
     scored = []
     for start, context in enumerate(page.context_of):
-        n = page.context_of[start : start + _WINDOW].count(context)
-        window = page.sentences[start : start + n]
+        n_sentences = page.context_of[start : start + _WINDOW].count(context)
+        window = page.sentences[start : start + n_sentences]
         stems = frozenset().union(*(each.stems for each in window))
-        value = sum(value for stem, value in weight.items() if stem in stems)
-        scored.append((-value, start, " ".join(each.text for each in window)))
-    return [text for _, _, text in sorted(scored)[:_WINDOWS]]
+        shared_weight = sum(weight for stem, weight in weight_of.items() if stem in stems)
+        scored.append((-shared_weight, start, " ".join(each.text for each in window)))
+    best = sorted(scored)[:_WINDOWS]
+    return [text for _, _, text in best]

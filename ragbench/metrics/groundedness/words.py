@@ -211,12 +211,15 @@ def polarity_differs(claim: str, text: str) -> bool:
     """
     sentence = Sentence(claim)
     others = [Sentence(text[start:end]) for start, end in sentence_spans(text)]
-    about = [
-        (sentence.fraction_in(other.stems), sentence.contradicts(other.stems, other.denied))
-        for other in others
-    ]
-    best = max((share for share, _ in about), default=0.0)
-    return best >= 0.5 and all(differs for share, differs in about if share >= 0.8 * best)
+    shares = [sentence.fraction_in(other.stems) for other in others]
+    best = max(shares, default=0.0)
+    if best < 0.5:  # no sentence is about the claim
+        return False
+    for other, share in zip(others, shares, strict=True):
+        is_about_claim = share >= 0.8 * best
+        if is_about_claim and not sentence.contradicts(other.stems, other.denied):
+            return False
+    return True
 
 
 def text_states(text: str, claim: str) -> bool:

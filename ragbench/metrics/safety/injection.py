@@ -124,16 +124,19 @@ def _head() -> _Head:
 
 def read_signs(texts: Sequence[str]) -> list[Read]:
     """Return the sentences of each text that are scored, with their signs, which are kept on disk."""
-    sentences = [windows(text[:_MOST_CHARACTERS])[:_MOST_READ] for text in texts]
-    bare = [plain(sentence) for each in sentences for sentence in each]
+    sentences_of_texts = [windows(text[:_MOST_CHARACTERS])[:_MOST_READ] for text in texts]
+    bare = [plain(sentence) for sentences in sentences_of_texts for sentence in sentences]
     with store.arrays("signs", store.digest(DEFINITION, *bare)) as entry:
         if not entry:
             row_of = {sentence: features(signs(sentence)) for sentence in dict.fromkeys(bare)}
-            entry["rows"] = np.array([row_of[sentence] for sentence in bare], dtype=bool).reshape(
-                len(bare), len(FEATURE_NAMES)
-            )
-    parts = np.split(entry["rows"], np.cumsum([*map(len, sentences)])[:-1])
-    return [_most_suspicious(each, rows) for each, rows in zip(sentences, parts, strict=True)]
+            rows = np.array([row_of[sentence] for sentence in bare], dtype=bool)
+            entry["rows"] = rows.reshape(len(bare), len(FEATURE_NAMES))
+    ends = np.cumsum([len(sentences) for sentences in sentences_of_texts])
+    rows_of_texts = np.split(entry["rows"], ends[:-1])
+    return [
+        _most_suspicious(sentences, rows)
+        for sentences, rows in zip(sentences_of_texts, rows_of_texts, strict=True)
+    ]
 
 
 def _most_suspicious(sentences: list[str], rows: Bools) -> Read:
