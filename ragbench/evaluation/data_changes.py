@@ -68,21 +68,24 @@ def data_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     Args:
         before, after: their `config`, or of data without a result `config_of`.
     """
-    parts = []
-    corpora = [each.get("dataset", {}).get("corpus") for each in (before, after)]
-    documents = [each.get("document_digests") for each in (before, after)]
-    if documents[0] is not None and documents[1] is not None:
-        parts.append(edits_between(documents[0], documents[1]).in_words("document"))
-    elif corpora[0] != corpora[1]:
-        which = "the earlier result" if documents[0] is None else "the later result"
-        parts.append(_NOT_KNOWN.format(which))
-    questions = [each.get("question_digests") for each in (before, after)]
-    if questions[0] is not None and questions[1] is not None:
-        parts.append(edits_between(questions[0], questions[1]).in_words("question"))
-    elif before.get("questions") != after.get("questions"):
-        texts = [each.get("questions") or {} for each in (before, after)]
-        parts.append(edits_between(texts[0], texts[1]).in_words("question"))
-    return "; ".join(filter(None, parts))
+    documents = ""
+    old_documents = before.get("document_digests")
+    new_documents = after.get("document_digests")
+    old_corpus = before.get("dataset", {}).get("corpus")
+    new_corpus = after.get("dataset", {}).get("corpus")
+    if old_documents is not None and new_documents is not None:
+        documents = edits_between(old_documents, new_documents).in_words("document")
+    elif old_corpus != new_corpus:
+        without_digests = "the earlier result" if old_documents is None else "the later result"
+        documents = _NOT_KNOWN.format(without_digests)
+
+    old_questions = before.get("question_digests")
+    new_questions = after.get("question_digests")
+    if old_questions is None or new_questions is None:  # then the texts alone are compared
+        old_questions = before.get("questions") or {}
+        new_questions = after.get("questions") or {}
+    questions = edits_between(old_questions, new_questions).in_words("question")
+    return "; ".join(part for part in (documents, questions) if part)
 
 
 def config_of(dataset: Dataset) -> dict[str, Any]:

@@ -53,7 +53,10 @@ def run_to_trec(run: Run) -> str:
 
 
 def trec_to_run(text: str) -> dict[str, dict[str, float]]:
-    """Return what `run_to_trec` wrote; ValueError where a line is none of its lines.
+    """Return query_id -> chunk_id -> score, from a text that `run_to_trec` wrote.
+
+    Raises:
+        ValueError: a line has other columns.
 
     >>> trec_to_run("q1 Q0 c 1 2.0 ragbench\\nq1 Q0 a%20b 2 1.5 ragbench\\n")
     {'q1': {'c': 2.0, 'a b': 1.5}}
@@ -61,9 +64,11 @@ def trec_to_run(text: str) -> dict[str, dict[str, float]]:
     run: dict[str, dict[str, float]] = {}
     for line in text.splitlines():
         columns = line.split()
-        if len(columns) != 6 or not math.isfinite(score := float(columns[4])):
+        if len(columns) != 6 or not math.isfinite(float(columns[4])):
             raise ValueError(f"expected query Q0 document rank score tag, not {line!r}")
-        run.setdefault(unquoted(columns[0]), {})[unquoted(columns[2])] = score
+        query_id = unquoted(columns[0])
+        ranked_id = unquoted(columns[2])
+        run.setdefault(query_id, {})[ranked_id] = float(columns[4])
     return run
 
 

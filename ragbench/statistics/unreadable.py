@@ -127,15 +127,15 @@ def _weakest(tables: Sequence[pd.DataFrame], measures: Sequence[str]) -> pd.Data
     """
     result = pd.DataFrame(tables[0])
     for label in result.index:
-        cases = [table.loc[label] for table in tables]
-        result.loc[label, "ci_low"] = min(case["ci_low"] for case in cases)
-        result.loc[label, "ci_high"] = max(case["ci_high"] for case in cases)
-        signs = {case["difference"] > 0 for case in cases}
+        rows = [table.loc[label] for table in tables]
+        result.loc[label, "ci_low"] = min(row["ci_low"] for row in rows)
+        result.loc[label, "ci_high"] = max(row["ci_high"] for row in rows)
+        have_same_sign = len({row["difference"] > 0 for row in rows}) == 1
         for column in ("p_value", "p_adjusted", "p_likely", "p_likely_adjusted"):
-            known = [case[column] for case in cases if not pd.isna(case[column])]
+            known = [row[column] for row in rows if not pd.isna(row[column])]
             if known:
-                result.loc[label, column] = max(known) if len(signs) == 1 else 1.0
-        decision = weakest_decision([case["decision"] for case in cases])
+                result.loc[label, column] = max(known) if have_same_sign else 1.0
+        decision = weakest_decision([row["decision"] for row in rows])
         result.loc[label, "decision"] = decision
         if not decision.startswith("likely"):
             result.loc[label, "loss_rate_to_overturn"] = pd.NA

@@ -243,19 +243,21 @@ def _lexical(
     if heavier:
         neighbours = np.dot(is_next_word_adjacent, heavier) / sum(heavier)
     telling = [i for i, word in enumerate(own_words) if word.weight > _TELLING]
-    together = [bool((hits[a] & hits[b]).any()) for a, b in itertools.pairwise(telling)]
-    names = np.array([word.name for word in own_words])
-    read = [page.sentences[i] for i in window]
-    their_stems: frozenset[str] = frozenset().union(*(other.stems for other in read))
-    their_denials: frozenset[str] = frozenset().union(*(other.denied for other in read))
-    is_denied = Sentence(sentence).contradicts(their_stems, their_denials)
-    is_opposed = opposed(sentence, *(other.text for other in read))
+    share_a_sentence = [bool((hits[a] & hits[b]).any()) for a, b in itertools.pairwise(telling)]
+    word_pairs = np.mean(share_a_sentence) if share_a_sentence else words_on_page
+    is_name = np.array([word.name for word in own_words])
+    n_names = is_name.sum()
+    window_sentences = [page.sentences[i] for i in window]
+    stems: frozenset[str] = frozenset().union(*(other.stems for other in window_sentences))
+    denials: frozenset[str] = frozenset().union(*(other.denied for other in window_sentences))
+    is_denied = Sentence(sentence).contradicts(stems, denials)
+    is_opposed = opposed(sentence, *(other.text for other in window_sentences))
     return {
         "words_on_page": words_on_page,
         "neighbours": neighbours,
-        "word_pairs": np.mean(together) if together else words_on_page,
-        "names_in_window": (in_window[names].sum() + 1) / (names.sum() + 1),
-        "names_on_page": (on_page[names].sum() + 1) / (names.sum() + 1),
+        "word_pairs": word_pairs,
+        "names_in_window": (in_window[is_name].sum() + 1) / (n_names + 1),
+        "names_on_page": (on_page[is_name].sum() + 1) / (n_names + 1),
         "not_denied": float(not is_denied),
         "not_opposed": float(not is_opposed),
         **_copying(lengths, weight, hits, in_window),

@@ -95,14 +95,25 @@ def _is_varied(value: str) -> bool:
 
 
 def _is_like_a_password(value: str) -> bool:
-    if _SECRETS["template"].search(value) or re.search(r"://|[=:(]$|\(\)|\.\w+\(", value):
+    """Return True if a value could be a password or a PIN, and is not a word, a template, an address or
+    code.
+    """
+    is_template = _SECRETS["template"].search(value) is not None
+    is_code = re.search(r"://|[=:(]$|\(\)|\.\w+\(", value) is not None
+    if is_template or is_code:
         return False
-    if value.isdecimal():
-        return len(value) >= 4 and len(set(value)) > 1  # a PIN
-    words_only = re.fullmatch(r"[A-Za-z]+(?:[-_./'’][A-Za-z]+)*", value)
-    symbols = re.search(r"[\W_].", value) and not words_only
-    mixed = value.lower() != value != value.upper() and not value.istitle() and len(value) >= 10
-    return len(value) >= 6 and bool(symbols or mixed or re.match(r"(?=.*\d).*[^\W\d_]", value))
+    if value.isdecimal():  # a PIN, but not 0000
+        return len(value) >= 4 and len(set(value)) > 1
+    if len(value) < 6:
+        return False
+    is_words = re.fullmatch(r"[A-Za-z]+(?:[-_./'’][A-Za-z]+)*", value) is not None
+    has_symbols = re.search(r"[\W_].", value) is not None
+    if has_symbols and not is_words:
+        return True
+    has_both_cases = value.lower() != value != value.upper()
+    if len(value) >= 10 and has_both_cases and not value.istitle():
+        return True
+    return re.match(r"(?=.*\d).*[^\W\d_]", value) is not None  # digits and letters
 
 
 _MAX_WORDS = 5
