@@ -30,7 +30,7 @@ from ragbench.judges.criterion import CRITERIA as ALL_CRITERIA
 from ragbench.judges.criterion import Criterion, find_criterion, load_criteria
 from ragbench.llms.environment import TIMEOUT_S
 from ragbench.registry import KS, PERSPECTIVES
-from ragbench.types import Dataset, SafetySample
+from ragbench.types import Case, Dataset, SafetySample
 
 if TYPE_CHECKING:
     from ragbench.evaluation.options import EvaluationOptions
@@ -531,7 +531,8 @@ def select_categories(dataset: Dataset, names: Sequence[str]) -> Dataset:
     """
     if not names:
         return dataset
-    labelled = (*dataset.safety_inputs, *dataset.safety_outputs, *dataset.cases)
+    samples = (*dataset.safety_inputs, *dataset.safety_outputs)
+    labelled: tuple[Case | SafetySample, ...] = (*samples, *dataset.cases)
     categories = dict.fromkeys(each.category for each in labelled)
     categories.pop("", None)
     if not categories:
