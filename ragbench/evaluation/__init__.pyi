@@ -8,8 +8,8 @@ from .decision import (
     Arm,
     Conclusion,
 )
+from .evaluation_plan import EvaluationPlan
 from .evaluator import (
-    check_evaluation,
     decide,
     evaluate,
     score,
@@ -34,7 +34,7 @@ from .parameters import (
     pipeline_settings,
     typed,
 )
-from .prepared import EvaluationPlan
+from .preparation import check_evaluation
 from .records import (
     cost_facts,
     costs_of,

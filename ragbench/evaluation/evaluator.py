@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import pandas as pd
 
-from ragbench.errors import ConfigError, DataError, MissingExtraError, check_known
+from ragbench.errors import ConfigError, DataError
 from ragbench.evaluation import case_verdicts, diagnose
 from ragbench.evaluation import perspectives as views
-from ragbench.evaluation.folder import load_result
+from ragbench.evaluation.evaluation_plan import EvaluationPlan
 from ragbench.evaluation.output import SystemOutput
 from ragbench.evaluation.parameters import OF_PIPELINE
-from ragbench.evaluation.prepared import EvaluationPlan
-from ragbench.evaluation.records import BUILT_IN, Cost, MeasureResult, Perspective, cost_facts
-from ragbench.evaluation.regressions import check_comparable, compare_results
+from ragbench.evaluation.preparation import check_evaluation, settings_of
+from ragbench.evaluation.records import Cost, MeasureResult, Perspective, cost_facts
+from ragbench.evaluation.regressions import compare_results
 from ragbench.evaluation.requests import ask_all
 from ragbench.evaluation.result import (
     FAILED_SAMPLES,
@@ -29,10 +29,9 @@ from ragbench.evaluation.result import (
     new_result,
 )
 from ragbench.evaluation.results import Results
-from ragbench.evaluation.rows import bound_of, compare_with_target, latency_of, rows_of
-from ragbench.evaluation.spec import MEASURED, EvaluationSpec, select_questions, unknown_option
-from ragbench.evaluation.targets import Targets, check_reachable, load_targets
-from ragbench.evaluation.trial import try_functions
+from ragbench.evaluation.rows import compare_with_target, latency_of, rows_of
+from ragbench.evaluation.spec import EvaluationSpec, unknown_option
+from ragbench.evaluation.targets import Targets, check_reachable
 from ragbench.evaluation.wordings import (
     judgements_by_meaning,
     measures_of,
@@ -41,27 +40,18 @@ from ragbench.evaluation.wordings import (
 )
 from ragbench.hints import explaining_calls
 from ragbench.judges.card import find_card
-from ragbench.judges.criterion import Criterion, load_criteria
-from ragbench.llms import check_servers, load_llm
+from ragbench.llms import load_llm
 from ragbench.metrics import score_interventions
-from ragbench.metrics.groundedness import SUPPORT_MODELS, load_support_model
-from ragbench.metrics.safety import load_detector
-from ragbench.metrics.safety.secrets import missing_extra
-from ragbench.metrics.system_outcomes import OUTCOMES
 from ragbench.progress import progress_bar
-from ragbench.registry import declaration, load_measures, perspective_of
-from ragbench.retrieval.embedders import load_embedder
+from ragbench.registry import perspective_of
 from ragbench.retrieval.retrievers import is_beir_model, is_retriever_class
 from ragbench.systems import FunctionSystem, Pipeline, RecordedSystem
 from ragbench.testsets.fields import outputs_of
 from ragbench.testsets.loader import load_dataset
 from ragbench.testsets.plain_data import dataset_of, rows_of_data
 from ragbench.types import (
-    LATENCY_BUDGETS,
     Answer,
-    Case,
     Dataset,
-    Document,
     Judgement,
     Retriever,
     System,
@@ -276,193 +266,6 @@ def _system_of(system: Any, dataset: Dataset, of_pipeline: Mapping[str, Any]) ->
     return FunctionSystem(system)
 
 
-def check_evaluation(dataset: Dataset, spec: EvaluationSpec) -> EvaluationPlan:
-    """Check all inputs before the system is asked, and load everything that the spec names.
-
-    Raises:
-        DataError: nothing to ask.
-        ConfigError: a gate that could never pass, or of a perspective that is left out or has no
-            labels.
-        MissingExtraError: the extra `safety` is not installed, and the perspective is named, or
-            there is nothing but safety samples.
-        ModelError: the support model could not be loaded, or the judge's server takes no
-            connections.
-        ComparisonError: a baseline of other data.
-    """
-    if not isinstance(spec.judge, str):
-        spec = spec.replaced(judge=load_llm(spec.judge))
-    measures = load_measures(spec.measures)
-    criteria = spec.loaded_criteria()
-    chosen = tuple(measure.name for measure in measures if measure.function is None)
-    _check_judge(chosen, spec)
-    perspectives = {perspective_of(name) for name in chosen}
-    if chosen and not spec.perspectives and perspectives <= set(MEASURED):
-        spec = spec.replaced(perspectives=perspectives)
-    targets = _load_targets(spec)
-    dataset = select_questions(dataset, spec)
-    _check_dataset(dataset, spec)
-    if spec.judge:
-        criteria += _criteria_of_targets(targets, criteria)
-    targets = targets.for_wordings(measures_of(wordings_of(criteria)))
-    plan = EvaluationPlan(
-        spec,
-        dataset,
-        targets,
-        deciding=_deciding(targets, dataset, spec),
-        criteria=criteria,
-        depths=tuple(views.at_depths(spec.ks)),
-        embedder=spec.embedder if isinstance(spec.embedder, str) else load_embedder(spec.embedder),
-        detector=load_detector(spec.detector) if isinstance(spec.detector, str) else spec.detector,
-        measures=tuple(measure for measure in measures if measure.function),
-        chosen=chosen,
-        baseline=_load_baseline(spec.baseline),
-    )
-    if plan.support_model not in SUPPORT_MODELS and "groundedness" in spec.perspective_names:
-        load_support_model(plan.support_model)
-    _check_gates(plan)
-    if plan.baseline is not None:
-        settings = _settings(plan, targets)
-        check_comparable(plan.baseline, dataset.queries, dataset.question_digests, settings)
-    check_servers(spec.judge)
-    try_functions(plan.measures, plan.criteria, dataset)
-    return plan
-
-
-def _check_judge(chosen: Sequence[str], spec: EvaluationSpec) -> None:
-    """Refuse measures of a judge without a judge, of which no question would have a value."""
-    judged = [name for name in chosen if name.startswith("llm_")]
-    if judged and not spec.judge:
-        raise ConfigError(
-            f"{judged[0]} is measured by a judge, and none is named; name one, such as judge='openai:MODEL'"
-        )
-
-
-def _load_targets(spec: EvaluationSpec) -> Targets:
-    """Return the targets of a spec, with the measures that `fail_under` names as gates."""
-    targets = spec.targets
-    if not isinstance(targets, Targets):
-        targets = load_targets(targets)
-    return targets.gated(spec.fail_under)
-
-
-def _load_baseline(baseline: Any) -> Result | None:
-    """Return a result by its folder; a result and None as they are."""
-    if isinstance(baseline, str | Path):
-        return load_result(baseline)
-    loaded: Result | None = baseline
-    return loaded
-
-
-def _check_dataset(dataset: Dataset, spec: EvaluationSpec) -> None:
-    """Refuse wrong questions, an empty test set, and safety samples without the extra `safety`."""
-    _check_cases(dataset)
-    has_samples = bool(dataset.safety_inputs or dataset.safety_outputs)
-    if not dataset.cases and not has_samples:
-        raise DataError(
-            f"test set {dataset.name!r} is empty: it has neither questions nor safety samples"
-        )
-    is_safety_alone = not dataset.cases and not spec.perspectives
-    if "safety" in spec.perspectives or is_safety_alone:
-        problem = missing_extra()
-        if problem:
-            raise MissingExtraError(problem)
-
-
-def _criteria_of_targets(targets: Targets, criteria: Sequence[Criterion]) -> tuple[Criterion, ...]:
-    """Return the criteria whose judged measures have a target and that are not asked already."""
-    asked = {criterion.measure.name for criterion in criteria}
-    further: tuple[Criterion, ...] = ()
-    for name in targets.named:
-        if name.startswith("llm_") and name not in asked:
-            further += load_criteria(name.removeprefix("llm_"))
-    return further
-
-
-def _check_cases(dataset: Dataset) -> None:
-    """Refuse questions whose ids, turns, outcomes or evidence would cause wrong numbers. (Questions
-    from files are checked when they are read.)
-    """
-    ids = [case.query_id for case in dataset.cases]
-    if len(set(ids)) < len(ids):
-        twice = next(query_id for query_id in ids if ids.count(query_id) > 1)
-        raise DataError(f"two questions have the id {twice!r}; give each a different id")
-    for case in dataset.cases:
-        if case.expected_outcome is not None:
-            check_known(f"{case.query_id}: expected_outcome", OUTCOMES, case.expected_outcome)
-        check_known(f"{case.query_id}: latency budget", LATENCY_BUDGETS, *case.latency_budget_ms)
-        if any(isinstance(turn, str) or len(turn) != 2 for turn in case.turns):
-            raise DataError(
-                f"question {case.query_id!r} has the turns {case.turns!r}; expected pairs of a "
-                "question and its answer"
-            )
-        if dataset.corpus:
-            _check_evidence(case, dataset.corpus)
-
-
-def _check_evidence(case: Case, corpus: Mapping[str, Document]) -> None:
-    """Refuse evidence that is not characters of a document in the corpus."""
-    for span in case.evidence:
-        document = corpus.get(span.doc_id)
-        if document is None:
-            where = "not in the corpus"
-        elif not 0 <= span.start < span.end <= len(document.full_text):
-            where = f"one of {len(document.full_text)} characters"
-        else:
-            continue
-        raise DataError(
-            f"evidence of question {case.query_id!r}: {span} is in a document that is "
-            f"{where}; expected characters of the document, start < end"
-        )
-
-
-def _deciding(targets: Targets, dataset: Dataset, spec: EvaluationSpec) -> Targets:
-    """Return the targets without the default ones that decide nothing about the system under test.
-
-    With a baseline, what got worse decides, next to the targets that the user named.
-    """
-    if spec.baseline is not None:
-        return targets.without(targets.defaults)
-    if dataset.name == BUILT_IN:  # its questions avoid the words of the documents: none is reached
-        return targets.without(targets.defaults)
-    if spec.detector:
-        return targets
-    # the figures of the built-in detector are about ragbench and not about the system
-    attacks = [name for name in targets.defaults if name.startswith("attack_")]
-    return targets.without(attacks)
-
-
-def _check_gates(plan: EvaluationPlan) -> None:
-    """Refuse a gate of a measure that is not evaluated, or that no result could pass."""
-    targets = plan.targets
-    for gate in sorted(targets.gates):
-        problem = _problem_of_gate(gate, plan)
-        if problem:
-            raise ConfigError(f"--fail-under names {gate}, {problem}")
-    best = {}
-    for name in targets.gates:
-        bound = bound_of(name)
-        if bound is not None and perspective_of(name) != "retrieval":
-            best[name] = bound
-    check_reachable(targets, best | views.ceilings_of(plan.dataset, targets.named))
-
-
-def _problem_of_gate(gate: str, plan: EvaluationPlan) -> str:
-    """Return why a gate cannot be measured, as a clause; "" if it can."""
-    prefix, _, intervention = gate.partition(":")
-    if prefix == "robust" and intervention not in plan.spec.interventions:
-        return f"and nothing is asked after {intervention!r}; add --intervention {intervention}"
-    perspective = perspective_of(gate)
-    evaluated = {kind.name for kind in views.kinds_of(plan)}
-    if perspective not in (*evaluated, "own", "overall"):
-        return f"of the perspective {perspective!r}, which is not evaluated here"
-    kind = views.KINDS.get(perspective)
-    if kind is not None:
-        reason = kind.unlabelled(plan.dataset, plan.targets.named)
-        if reason:
-            return f"which this test set cannot show: {reason}"
-    return ""
-
-
 class PerspectiveScores(NamedTuple):
     """The scores of a system's output: perspective -> measurement; `states` tells for each whether it
     was measured or why not, and `seconds` how long it took.
@@ -538,7 +341,7 @@ def decide(
         facts=_facts(output, costs),
         diagnosis=diagnosis,
         system=output.system,
-        settings=_settings(plan, deciding),
+        settings=settings_of(plan, deciding),
         perspectives=tuple(states),
         rows=tuple(rows),
         verdicts=case_verdicts.plain_verdicts(output, passed, reasons, claims),
@@ -690,52 +493,6 @@ def _result_name(plan: EvaluationPlan, output: SystemOutput) -> str:
     if spec.limit > 0:
         parts.append(f"{spec.limit} questions")
     return f"{name} ({', '.join(parts)})" if parts else name
-
-
-_OPTIONAL_SETTINGS = (
-    "categories",
-    "limit",
-    "preset",
-    "shown_names",
-    "criteria",
-    "own_criteria",
-    "measures",
-    "chosen",
-)
-
-
-def _settings(plan: EvaluationPlan, targets: Targets) -> dict[str, Any]:
-    """Return how the system is evaluated, without the options that are not used."""
-    spec = plan.spec
-    settings = {
-        "suite": spec.suite,
-        "categories": list(spec.categories),
-        "limit": spec.limit,
-        "seed": spec.seed,
-        "perspectives": list(spec.perspective_names),
-        "shown_names": spec.shown_names,
-        "embedder": getattr(plan.embedder, "name", plan.embedder),
-        "support_model": plan.support_model,
-        "judge": getattr(spec.judge, "name", spec.judge),
-        "preset": targets.preset,
-        "targets": dict(targets.measures),
-        "cases": dict(targets.cases),
-        "weights": {name: weight for name, weight in targets.weights.items() if weight},
-        "gates": sorted(targets.gates),
-        "named": list(targets.named),
-        "detector": getattr(plan.detector, "name", "given") if plan.detector else "built-in",
-        "k": list(spec.ks),
-        "criteria": [criterion.name for criterion in plan.criteria],
-        "own_criteria": [each.declaration for each in plan.criteria if each.is_own],
-        "measures": [declaration(measure) for measure in plan.measures],
-        "chosen": list(plan.chosen),
-    }
-    if not spec.limit:
-        del settings["seed"]  # it draws the limited questions
-    for name in _OPTIONAL_SETTINGS:
-        if not settings[name]:
-            del settings[name]
-    return settings
 
 
 def _nothing_scored(output: SystemOutput) -> str:

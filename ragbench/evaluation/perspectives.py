@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from ragbench.errors import DataError, plural, warn_user
+from ragbench.evaluation.evaluation_plan import EvaluationPlan
 from ragbench.evaluation.output import SystemOutput
-from ragbench.evaluation.prepared import EvaluationPlan
 from ragbench.evaluation.records import (
     MeasureResult,
     SafetyFigure,
