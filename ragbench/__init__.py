@@ -15,8 +15,18 @@ from ragbench.lazy import attach
 __version__ = "0.1.0"
 
 _CALLS = {
-    "hybrid": "rb.make_retriever('hybrid:minilm', chunks)",
-    "similarity": "rb.evaluate(data, system), which measures semantic_similarity",
+    **dict.fromkeys(
+        ["hybrid", "fuse", "fusion", "rrf"],
+        "rb.make_retriever('hybrid:minilm', chunks), which fuses BM25 and embeddings",
+    ),
+    **dict.fromkeys(
+        ["GEval", "AspectCritic", "rubric", "rubrics", "custom_metric"],
+        "rb.Criterion(name, question), which a judge answers, or rb.Measure(name, function)",
+    ),
+    **dict.fromkeys(
+        "list_metrics list_measures get_metrics get_measures metric_names parse_measure".split(),
+        "rb.measures(), a table, or names such as measures=['nDCG@10']",
+    ),
     "OpenAI": "rb.load_llm('openai:model')",
     "Anthropic": "rb.load_llm('anthropic:model')",
     "FAISS": "rb.make_retriever('dense:minilm', chunks)",
@@ -51,6 +61,11 @@ _CALLS = {
     **dict.fromkeys(
         ["calibrate", "calibration"], "rb.trust(results), which compares the judge with people"
     ),
+    "GenericDataLoader": "rb.load_dataset('beir/scifact'), or a folder's path",
+    **dict.fromkeys(
+        ["reader", "loader"],
+        "rb.load_dataset(tests, corpus=folder), or rb.testsets.load_corpus(folder)",
+    ),
     "corpus": "rb.load_dataset(tests, corpus=folder), or rb.testsets.load_corpus(folder)",
     "runs": "rb.score_run(qrels, run) of each run, and rb.compare of these scores",
     "testset": "the commands `ragbench testset draft` and `generate`, or rb.load_testset(path)",
@@ -83,20 +98,10 @@ _CALLS = {
     "is_better": "rb.compare(a, b).decision of files or tables",
     "load": "rb.load_dataset(name), rb.load_results(folder) or rb.load_system(file)",
     "bm25": "rb.make_retriever('bm25', chunks), or rb.evaluate(data, 'bm25')",
-    "ndcg": "rb.score_run(qrels, run, 'nDCG@10')",
-    "mrr": "rb.score_run(qrels, run, 'RR')",
-    "map": "rb.score_run(qrels, run, 'AP')",
-    "recall": "rb.score_run(qrels, run, 'R@10')",
-    "precision": "rb.score_run(qrels, run, 'P@10')",
-    "f1": "rb.score_run(qrels, run, 'F1@10'), or rb.evaluate(data, system), which measures token_f1",
-    "reciprocal": "rb.score_run(qrels, run, 'RR')",
     "evaluate": "rb.evaluate(data, system), or rb.score_run(qrels, run)",
-    "relevancy": "rb.evaluate(data, system, judge='provider:model')",
-    "correctness": "rb.evaluate(data, system, judge='provider:model')",
     "rank": "rb.Results([a, b]).leaderboard(), or rb.load_results(folder).leaderboard()",
     "mcnemar": "rb.compare(a, b), whose interval of 0/1 scores is Tango's",
     "confidence": "rb.compare(a, b), or rb.summarise(scores)",
-    "hit": "rb.score_run(qrels, run, 'Success@10')",
     **dict.fromkeys(
         ["csv", "json", "jsonl", "parquet", "excel"],
         "rb.load_dataset(path) for questions, or rb.compare('a.csv', 'b.csv') for scores",
@@ -133,7 +138,6 @@ _CALLS = {
         "rb.score_run(qrels, run, measures), of files or dicts",
     ),
     "dashboard": "the command `ragbench serve`, or rb.write_report(result, 'report.html')",
-    "faithfulness": "rb.evaluate(data, system, judge='provider:model'), which measures llm_faithfulness",
     "splitter": "rb.chunk(corpus, chunker)",
     "Chunker": "rb.chunk(corpus, chunker)",
     "embed": "rb.retrieval.load_embedder('minilm').encode(texts)",
@@ -141,4 +145,13 @@ _CALLS = {
 }
 """What people expect at the root -> the call that does it."""
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__, _CALLS)
+
+def _call_of_measure(name: str) -> str:
+    """Return the call that computes the measure that a name means; "" if it means none."""
+    from ragbench.registry import call_of_measure, expected_measure
+
+    measure = expected_measure(name)
+    return "" if measure is None else call_of_measure(measure)
+
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__, _CALLS, _call_of_measure)

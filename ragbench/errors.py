@@ -240,15 +240,15 @@ def nearest(value: object, known: Iterable[str], cutoff: float = 0.6) -> str:
     return names[near[0]] if near else ""
 
 
-def unknown(what: str, value: object, known: Iterable[str], shown: str = "") -> str:
-    """Return the text of an error about an unknown name, with the nearest known name, and `shown` or the
-    first 30 known names.
+def unknown(what: str, value: object, known: Iterable[str], shown: str = "", near: str = "") -> str:
+    """Return the text of an error about an unknown name, with the known name that it means (`near`, or
+    the most similar one), and `shown` or the first 30 known names.
 
     >>> unknown("chunker", "recursiv", ["fixed", "recursive"])
     "unknown chunker 'recursiv'; did you mean 'recursive'? Known: fixed, recursive"
     """
     names = [name for name in known if name]
-    near = nearest(value, names)
+    near = near or nearest(value, names)
     hint = f"; did you mean '{near}'?" if near else "."
     listed = ", ".join(names[:30])
     if len(names) > 30:

@@ -16,13 +16,21 @@ _ROOT = "ragbench"
 _IMPORT_FROM = opmap["IMPORT_FROM"]
 
 _calls_of: dict[str, dict[str, str]] = {}
+_further_call_of: dict[str, Callable[[str], str]] = {}
 _names_of: dict[str, list[str]] = {}
 _named_like_modules: dict[str, set[str]] = {}
 _public_names_of: dict[str, set[str]] = {}  # of a module, in the packages that list them
 
 
+def _no_call(name: str) -> str:
+    return ""
+
+
 def attach(
-    package: str, file: str, calls: Mapping[str, str] = _NO_CALLS
+    package: str,
+    file: str,
+    calls: Mapping[str, str] = _NO_CALLS,
+    further_call: Callable[[str], str] = _no_call,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` of a package, as its `__init__.pyi` lists its names.
 
@@ -35,10 +43,12 @@ def attach(
         calls: names that people expect in the package, in any case, also as a word of a longer name
             -> the call with this meaning. For any other name that does not exist the error names
             the nearest one.
+        further_call: returns the call that a name outside of `calls` means, "" if it means none.
     """
     modules = _modules_in(Path(file).with_suffix(".pyi"))
     names = sorted(modules)
     _calls_of[package] = {name.casefold(): call for name, call in calls.items()}
+    _further_call_of[package] = further_call
     _names_of[package] = names
     _named_like_modules[package] = {name for name in names if modules[name].split(".")[0] == name}
     for name, module in modules.items():
@@ -131,14 +141,21 @@ def _explain_calls(module: ModuleType) -> None:
 
 def _hint(package: str, name: str) -> str:
     """Return what to use in place of a name that does not exist in a package, as the end of a sentence."""
-    module = Path(__file__).with_name(name)
-    if package == _ROOT and (module.is_dir() or module.with_suffix(".py").is_file()):
+    module = Path(*sys.modules[package].__path__) / name
+    if module.is_dir() or module.with_suffix(".py").is_file():
         return ""  # an import asks for it before it loads the module
     from ragbench.hints import hint_of  # only for the message: the first import is light
 
     calls = {**_calls_of.get(_ROOT, {}), **_calls_of[package]}
     if package != _ROOT and name in _names_of.get(_ROOT, ()):
         return f"; use rb.{name}"
+    if name.casefold() not in calls and not name.startswith("_"):
+        for inner, names in _names_of_submodules().items():
+            if name in names:
+                return f"; use rb.{inner}.{name}"
+        call = _further_call_of[_ROOT](name)
+        if call:
+            return f"; use {call}"
     hint = hint_of(name, _names_of[package], calls)
     if package != _ROOT or name.startswith("_") or name.casefold() in calls:  # "_": by an import
         return hint
@@ -152,9 +169,6 @@ def _hint_of_submodules(name: str, calls: Mapping[str, str]) -> str:
     from ragbench.hints import last_word, same_words
 
     submodules = _names_of_submodules()
-    for inner, names in submodules.items():
-        if name in names:
-            return f"; use rb.{inner}.{name}"
     noun = last_word(name)
     at_root = same_words(name, _names_of[_ROOT])
     if last_word(at_root) == noun:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from ragbench.errors import ConfigError, check_known, nearest, unknown
 from ragbench.extension import check_call, imported, object_name
 from ragbench.files import bundled
-from ragbench.hints import Suggesting, suggesting
+from ragbench.hints import Suggesting, suggesting, words_of
 from ragbench.types import Answer, Case
 
 if TYPE_CHECKING:
@@ -41,6 +41,11 @@ PERSPECTIVES: dict[str, str] = _DATA["perspectives"]
 
 ALIASES: dict[str, str] = _DATA["aliases"]
 """Name of a ranking measure in other tools -> its name here. The mean of RR over queries is MRR."""
+
+_EXPECTED: dict[str, str] = {
+    word: measure for measure, words in _DATA["expected"].items() for word in words.split()
+}
+"""Word of other tools and of users -> the measure that comes nearest to what they mean."""
 
 DESIGN_NAMES: dict[str, str] = _DATA["design_names"]
 """Name in the design of a pipeline -> measure."""
@@ -526,11 +531,52 @@ def _nearest_name(name: str) -> str:
     member = find_measure(f"{name}@{k}")
     if member is not None:  # only the depth is missing
         return member.name
+    expected = expected_measure(name)
+    if expected is not None:
+        return expected.name
     names = [f"{alias}@{k}" for alias in ALIASES]
     names += [re.sub(r"\{\w+\}", k, measure.name) for measure in _BUILT_IN]
     names += _own
     folded = {candidate.casefold(): candidate for candidate in names}
-    return folded.get(nearest(name.casefold(), folded, 0.5), "")
+    return folded.get(nearest(name.casefold(), folded), "")
+
+
+_ENDING = re.compile(r"_?(metrics?|measure|scorer?s?|evaluator)$", re.IGNORECASE)
+_EMPTY_WORDS = frozenset("llm at k n get compute".split())
+"""Words in the name of a measure that do not tell which measure it is."""
+
+
+def expected_measure(name: str) -> Measure | None:
+    """Return the measure that comes nearest to what a name of another tool means, at the depth in the
+    name, else the usual depth; None if the name has no known word.
+
+    >>> names = ["AnswerRelevancyMetric", "recall_at_3", "hit_rate", "mean_reciprocal_rank", "colour"]
+    >>> [measure and measure.name for measure in map(expected_measure, names)]
+    ['llm_relevance', 'R@3', 'Success@10', 'RR', None]
+    """
+    words = [word for word in words_of(_ENDING.sub("", name)) if word not in _EMPTY_WORDS]
+    depths = [word for word in words if word.isdecimal() and word[0] != "0"]
+    meant = _EXPECTED.get("_".join(word for word in words if not word.isdecimal()), "")
+    if not meant:
+        return find_measure(f"{name}@10")  # such as "P"
+    family = meant.partition("@")[0]
+    at_depth = find_measure(f"{family}@{depths[0]}") if depths else None
+    return at_depth or find_measure(meant)
+
+
+def call_of_measure(measure: Measure) -> str:
+    """Return the call that computes a measure.
+
+    >>> call_of_measure(measure_of("nDCG@10")), call_of_measure(measure_of("token_f1"))
+    ("rb.score_run(qrels, run, 'nDCG@10')", 'rb.evaluate(data, system), which measures token_f1')
+    """
+    if measure.name.partition("@")[0] in _OF_RANKINGS:
+        return f"rb.score_run(qrels, run, {measure.name!r})"
+    options = ""
+    if measure.judged:
+        criterion = measure.name.removeprefix("llm_")
+        options = f", judge='provider:model', criteria=[{criterion!r}]"
+    return f"rb.evaluate(data, system{options}), which measures {measure.name}"
 
 
 def named_among(name: str, known: Iterable[str]) -> str:
@@ -557,11 +603,41 @@ def named_among(name: str, known: Iterable[str]) -> str:
             other = _registered(candidate)  # a declared one has the name in its file
             if other is not None and other.name == measure.name:
                 return candidate
-    problem = unknown("measure", name, names)
-    if measure is not None:
-        hint = problem.partition(repr(name))[2].replace("Known:", "Measured:")
-        problem = f"{measure.name} was not measured here{hint}"
-    raise ConfigError(problem)
+    raise ConfigError(_not_among(name, measure, names))
+
+
+def _not_among(name: object, measure: Measure | None, names: list[str]) -> str:
+    """Return the text of an error about a name that refers to no known one; `measure` is the measure
+    that it names, None without one.
+    """
+    meant = measure or expected_measure(str(name))
+    near = "" if measure else measured_as(str(name), names)
+    problem = unknown("measure", name, names, near=near)
+    if meant is None or near:
+        return problem
+    missing = meant.name if measure else f"unknown measure {name!r}: {meant.name}"
+    way_out = problem.partition(repr(name))[2].replace("Known:", "Measured:")
+    if meant.judged:
+        call = call_of_measure(meant).partition(", which")[0]
+        way_out = f"; it needs a judge, {call}.{way_out.partition('.')[2]}"
+    return f"{missing} was not measured here{way_out}"
+
+
+def measured_as(name: str, known: Iterable[str]) -> str:
+    """Return the known name of the measure that a name of another tool means, at another depth if need
+    be; "" without one.
+
+    >>> measured_as("recall", ["nDCG@5", "R@5"]), measured_as("recall", ["AP"])
+    ('R@5', '')
+    """
+    meant = expected_measure(name)
+    if meant is None:
+        return ""
+    names = list(known)
+    if meant.name in names:
+        return meant.name
+    family = meant.name.partition("@")[0]
+    return next((each for each in names if each.partition("@")[0] == family), "")
 
 
 def higher_is_better(name: str) -> bool:
