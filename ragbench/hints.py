@@ -7,7 +7,7 @@ from __future__ import annotations
 import inspect
 import re
 from abc import ABCMeta
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import is_dataclass
 from functools import wraps
 from types import UnionType
@@ -111,7 +111,7 @@ def similar(name: str, known: Iterable[str]) -> str:
     near = same_words(name, names.values()) or nearest(name, names.values(), cutoff=0.8)
     if near:
         return near
-    nouns_first = sorted(_words(name), key=_VERBS.__contains__)
+    nouns_first = sorted(words_of(name), key=_VERBS.__contains__)
     for part in nouns_first:
         if part in names and part != "get":
             return names[part]
@@ -136,12 +136,12 @@ def same_words(name: str, known: Iterable[str]) -> str:
     >>> same_words("create_judge", ["load_dataset", "load_llm", "judge"]), same_words("judge", ["llm"])
     ('load_llm', '')
     """
-    words = _words(name)
+    words = words_of(name)
     if len(words) < 2:
         return ""
     near = ""
     for each in known:
-        others = _words(each)
+        others = words_of(each)
         if len(others) == len(words) and all(map(_are_synonyms, words, others)):
             if others[-1] == words[-1]:  # the same noun: load_retriever means make_retriever
                 return each
@@ -155,11 +155,16 @@ def last_word(name: str) -> str:
     >>> last_word("load_run"), last_word("RecallMetric")
     ('run', 'metric')
     """
-    words = _words(name)
+    words = words_of(name)
     return words[-1] if words else ""
 
 
-def _words(name: str) -> list[str]:
+def words_of(name: str) -> list[str]:
+    """Return the words of a name, in lower case.
+
+    >>> words_of("AnswerRelevancyMetric"), words_of("recall_at_k")
+    (['answer', 'relevancy', 'metric'], ['recall', 'at', 'k'])
+    """
     return [part.casefold() for part in _WORD.findall(name)]
 
 
@@ -169,7 +174,9 @@ def _are_synonyms(word: str, other: str) -> bool:
     return any(word in group and other in group for group in SYNONYMS)
 
 
-def hint_of(name: str, known: Iterable[str], calls: Mapping[str, str]) -> str:
+def hint_of(
+    name: str, known: Iterable[str], calls: Mapping[str, str], methods: Container[str] = ()
+) -> str:
     """Return the end of a sentence about a name that does not exist: the right name or call, else the
     known names.
 
@@ -177,9 +184,12 @@ def hint_of(name: str, known: Iterable[str], calls: Mapping[str, str]) -> str:
         name: the name that does not exist.
         known: the names that exist.
         calls: a name that people expect, in lower case -> what to write instead.
+        methods: the known names that are called.
 
     >>> hint_of("delta", ["name", "mean"], {"difference": "arm.difference"})
     '; use arm.difference'
+    >>> hint_of("means", ["name", "mean"], {}, methods=["mean"])
+    "; did you mean 'mean()'?"
     >>> hint_of("colour", ["name", "mean"], {})
     '; it has name, mean'
     """
@@ -194,6 +204,8 @@ def hint_of(name: str, known: Iterable[str], calls: Mapping[str, str]) -> str:
         near = similar(name, [*names, *calls])
     if near in calls:
         return f"; use {calls[near]}"
+    if near in methods:
+        near += "()"
     if near:
         return f"; did you mean {near!r}?"
     listed = ", ".join(names[:_MAX_NAMES])
@@ -210,7 +222,7 @@ def hint_of_members(records: Mapping[str, type[Any]], name: str) -> str:
         records: the name of a variable -> the class of its value, decorated by `suggesting`.
         name: the name that does not exist.
     """
-    words = [name.casefold(), *(word for word in _words(name) if word not in _VERBS)]
+    words = [name.casefold(), *(word for word in words_of(name) if word not in _VERBS)]
     for variable, cls in records.items():
         calls = getattr(cls, "_expected_names", {})
         members = {each.casefold(): f"{variable}.{each}" for each in dir(cls) if each[0] != "_"}
@@ -233,8 +245,17 @@ class Suggesting(ABCMeta):
             return cls._refuse(cls, name)
 
 
+def no_call(name: str) -> str:
+    """Return "": the name means no further call."""
+    return ""
+
+
 def suggesting(
-    as_frame: str = "", instead: str = "", /, **calls: str
+    as_frame: str = "",
+    instead: str = "",
+    further_call: Callable[[str], str] = no_call,
+    /,
+    **calls: str,
 ) -> Callable[[type[Record]], type[Record]]:
     """Return a class decorator that explains two mistakes: reading an attribute that objects of the class
     lack, and calling the class or a method with arguments that do not fit.
@@ -245,6 +266,7 @@ def suggesting(
         as_frame: the call that returns such an object as a DataFrame, on which methods of pandas
             work.
         instead: the call that makes such an object, if users do not call the class.
+        further_call: returns the call that a name outside of `calls` means, "" if it means none.
         calls: an attribute that people expect, in upper or lower case -> the call to write instead;
             for dataclasses `to_dict` is in it.
 
@@ -277,11 +299,16 @@ def suggesting(
 
         def refuse(owner: Any, name: str) -> Any:
             public = [attribute for attribute in dir(owner) if not attribute.startswith("_")]
+            methods = [attribute for attribute in public if callable(getattr(cls, attribute, None))]
             is_object = owner is not cls
-            if as_frame and is_object and name.casefold() not in calls and _is_of_frames(name):
+            is_expected = name.casefold() in calls
+            further = "" if is_expected else further_call(name)
+            if further:
+                hint = f"; use {further}"
+            elif as_frame and is_object and not is_expected and _is_of_frames(name):
                 hint = f"; use {as_frame}.{name}"
             else:
-                hint = hint_of(name, public, calls)
+                hint = hint_of(name, public, calls, methods)
             raise AttributeError(
                 f"{cls.__name__} has no attribute {name!r}{hint}", name=name, obj=None
             )

@@ -37,12 +37,13 @@ from ragbench.evaluation.spec import select_suite
 from ragbench.evaluation.wordings import judgements_by_meaning, wordings_in
 from ragbench.groups import grouped
 from ragbench.hints import Suggesting, compared_by, suggesting
-from ragbench.metrics.named_rows import NamedRows
+from ragbench.metrics.named_rows import NamedRows, PropertyTable
 from ragbench.metrics.rates import wilson_interval
 from ragbench.metrics.safety.leakage import masked, masked_id
 from ragbench.metrics.system_outcomes import outcome_of
 from ragbench.metrics.tidy import TidyScores
 from ragbench.registry import (
+    expected_measure,
     higher_is_better,
     leaderboard_measures,
     named_among,
@@ -118,9 +119,20 @@ def found_nothing(run: Run, answers: Sequence[Answer]) -> bool:
     return not answers or not all(answer.failed for answer in answers)
 
 
+def _values_of_measure(name: str) -> str:
+    """Return how the values of the measure that a name means are read; "" if it means none."""
+    measure = expected_measure(name)
+    if measure is None:
+        return ""
+    if measure.judged:
+        return f"result[{measure.name!r}] where a judge was asked, or result.measures"
+    return f"result[{measure.name!r}], or result.measures"
+
+
 @suggesting(
     "result.to_frame()",
     "rb.evaluate(data, system), or rb.load_result(folder)",
+    _values_of_measure,
     plot="rb.write_report(result, 'report.html'), or rb.explore(result)",
     summary="result.measures, or print(result)",
     **dict.fromkeys(
@@ -147,7 +159,7 @@ def found_nothing(run: Run, answers: Sequence[Answer]) -> bool:
     **dict.fromkeys(["n", "size", "n_questions"], "len(result)"),
     **dict.fromkeys(["by_category", "breakdown", "groups", "slices"], "result.categories"),
     **dict.fromkeys(["time", "duration", "runtime"], "result.timings, or result.latency"),
-    **dict.fromkeys(["total_cost", "price", "tokens", "usage"], "result.costs"),
+    **dict.fromkeys(["cost", "total_cost", "price", "tokens", "usage"], "result.costs"),
     **dict.fromkeys(["ranking", "top_k", "top", "hits"], "result.run[query_id]"),
     **dict.fromkeys(["contexts", "chunks", "passages"], "result.answer_of[query_id].contexts"),
     **dict.fromkeys(["metadata", "params", "options"], "result.config"),
@@ -160,13 +172,8 @@ def found_nothing(run: Run, answers: Sequence[Answer]) -> bool:
     **dict.fromkeys(["aggregate", "agg", "average"], "result.mean()"),
     to_dict="result.to_frame().to_dict('records'), or rb.write_report(result, 'report.json')",
     df="result.to_frame()",
-    loc="result.to_frame().set_index('query_id').loc",
+    loc="result[query_id], or result.to_frame().loc",
     describe="result.to_frame().describe(), or result.measures",
-    ndcg="result['nDCG@10']",
-    recall="result['R@5']",
-    accuracy="result.measures",
-    precision="result['P@5']",
-    faithfulness="result['llm_faithfulness'] where a judge was asked, or result.measures",
     get="result['nDCG@10']",
     **dict.fromkeys(["per_query", "per_question"], "result.to_frame(), or result.scores"),
     **dict.fromkeys(["results", "table"], "result.measures, or result.to_frame()"),
@@ -290,7 +297,7 @@ class Result(Decisions, metaclass=Suggesting):
         """
         columns = [column.name for column in fields(MeasureResult)]
         numbers = dict.fromkeys(("value", "ci_low", "ci_high", "ceiling", "target"), "float64")
-        return NamedRows(pd.DataFrame(list(self.rows), columns=columns).astype(numbers))
+        return PropertyTable(pd.DataFrame(list(self.rows), columns=columns).astype(numbers))
 
     @cached_property
     def cases(self) -> Sequence[CaseResult]:
@@ -350,7 +357,9 @@ class Result(Decisions, metaclass=Suggesting):
             self.cause_of.get(query_id, {}).get("cause", "") for query_id in self.queries
         ]
         measures = [name for name in leaderboard_measures() if name in self.wide]
-        return frame.astype({"passed": "boolean"}).join(self.wide[measures], on="query_id")
+        return PropertyTable(
+            frame.astype({"passed": "boolean"}).join(self.wide[measures], on="query_id")
+        )
 
     @property
     def claims(self) -> pd.DataFrame:
@@ -359,7 +368,7 @@ class Result(Decisions, metaclass=Suggesting):
         `problem` is "unsupported" or "fabricated number"; `by` is "wording" (a heuristic) or
         "judge".
         """
-        return pd.DataFrame(
+        return PropertyTable(
             [
                 (query_id, claim, *doubt)
                 for query_id in self.queries
@@ -512,7 +521,7 @@ class Result(Decisions, metaclass=Suggesting):
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per question: what `questions` has, and every measure."""
-        return self.questions[_QUESTION].join(self.wide, on="query_id")
+        return NamedRows(self.questions[_QUESTION].join(self.wide, on="query_id"))
 
     to_pandas = to_frame
 
@@ -546,7 +555,7 @@ class Result(Decisions, metaclass=Suggesting):
     def failures(self) -> pd.DataFrame:
         """Return the rows of `questions` that did not pass, with the reasons why and the first cause."""
         questions = self.questions
-        return questions[questions["passed"].eq(False).fillna(False).astype(bool)]
+        return PropertyTable(questions[questions["passed"].eq(False).fillna(False).astype(bool)])
 
     def worst(self, n: int = 10, measure: str = "") -> pd.DataFrame:
         """Return the questions with the worst values of a measure, the worst first.

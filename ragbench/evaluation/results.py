@@ -23,6 +23,7 @@ from ragbench.evaluation.deciding import deciding_questions, values_of
 from ragbench.evaluation.decision import Conclusion, DecidingQuestions
 from ragbench.evaluation.result import Result
 from ragbench.hints import Suggesting, explaining_calls, suggesting
+from ragbench.metrics.named_rows import PropertyTable
 from ragbench.metrics.tidy import score_frame
 from ragbench.registry import higher_is_better, leaderboard_measures, named_among
 from ragbench.statistics.comparison import (
@@ -317,7 +318,8 @@ def _names(measures: str | Sequence[str]) -> list[str]:
 
 
 def _together(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    return pd.concat(frames, names=["name"]).reset_index("name").reset_index(drop=True)
+    together = pd.concat(frames, names=["name"]).reset_index("name").reset_index(drop=True)
+    return PropertyTable(together)
 
 
 def _of_questions(scores: pd.DataFrame, ids: Collection[str]) -> pd.DataFrame:

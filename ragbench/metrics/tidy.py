@@ -9,12 +9,12 @@ import pandas as pd
 
 from ragbench.errors import DataError
 from ragbench.language import Language, detect_language
-from ragbench.metrics.named_rows import ExplainedFrame
+from ragbench.metrics.named_rows import PropertyTable
 from ragbench.registry import find_measure, named_among
 from ragbench.types import Answer, Case, Chunk, Dataset, chunks_by_id
 
 
-class TidyScores(ExplainedFrame):
+class TidyScores(PropertyTable):
     """The columns query_id, measure, value, where `scores.mean()` is the mean by measure, and
     `scores["nDCG@10"]` are the values of a measure by question.
 
