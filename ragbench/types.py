@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
-from ragbench.errors import DataError, FailureKind, check_known
+from ragbench.errors import ConfigError, DataError, FailureKind, check_known
 from ragbench.groups import evenly
 from ragbench.hints import Suggesting, made_by, suggesting
 from ragbench.plain_records import (
@@ -118,6 +118,9 @@ LATENCY_BUDGETS = (*LATENCY_STAGES, "search", *LATENCY_FIGURES)
 """All names of latency budgets."""
 
 
+_ASKING = ("?", "？", "؟")  # the ends of questions
+
+
 @suggesting(
     question="case.text",
     query="case.text",
@@ -177,6 +180,15 @@ class Case(metaclass=Suggesting):
             for role, text in zip(("user", "assistant"), turn, strict=True)
             if text
         )
+
+    def __post_init__(self) -> None:
+        query_id, text = str(self.query_id).strip(), str(self.text).strip()
+        is_id_a_question = query_id.endswith(_ASKING) and query_id not in text
+        if is_id_a_question and not text.endswith(_ASKING):
+            raise ConfigError(
+                f"the id of a case is {self.query_id!r}, and its text {self.text!r:.80}; write "
+                f"rb.Case('q1', {self.query_id!r}, reference_answer=...)"
+            )
 
     @property
     def answerable(self) -> bool:

@@ -100,6 +100,8 @@ def test_odd_environment_variables_are_one_line_before_anything_runs(
         ("sweep pydoc --timeout-s 900", "write --set timeout_s=900"),
         ("audit openai:x --judge openai:y", "write openai:y without --judge"),
         ("eval --lmit 3", "--limit"),
+        ("sweep --data pydoc", "write --set dataset=pydoc"),
+        ("sweep --retrievers bm25", "write --set retriever=bm25"),
     ],
 )
 def test_an_unknown_option_names_the_way_to_set_what_it_means(command: str, way_out: str) -> None:
@@ -111,8 +113,23 @@ def test_an_unknown_option_names_the_way_to_set_what_it_means(command: str, way_
 
 
 @pytest.mark.parametrize(
+    ("command", "way_out"),
+    [
+        ("score qrels.txt a.run -m RR", "No such option: -m; write --measure RR"),
+        ("score -q qrels.txt a.run", "No such option: -q; write qrels.txt without -q"),
+        ("score -h", "No such option: -h; write --help"),
+    ],
+)
+def test_a_short_option_names_the_long_ones_with_this_letter(command: str, way_out: str) -> None:
+    done = runner.invoke(app, command.split())
+    assert done.exit_code == 2
+    assert way_out in " ".join(done.output.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
     ("command", "meant"),
     [
+        ("trec_eval qrels.txt a.run", "Did you mean 'score'?"),
         ("leaderboard results", "Did you mean 'compare'?"),
         ("evaluate x", "Did you mean 'eval'?"),
         ("dashboard", "Did you mean 'serve'?"),

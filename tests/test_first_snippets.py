@@ -397,6 +397,15 @@ WORKS: dict[str, Callable[[], Any]] = {
     ),
     "some questions of a dataset": lambda: data()[["q2"]].queries == {"q2": QUERIES["q2"]},
     "a row of a result's measures": lambda: retrieved().measures["ndcg@5"]["value"] == 1.0,
+    "locations of rows by name": lambda: (
+        retrieved().measures.loc["ndcg@5", "value"] == 1.0
+        and retrieved().questions.loc["q1", "question"] == QUERIES["q1"]
+        and len(retrieved().scores.loc["RR"]) == 2
+        and retrieved({"a": "bm25"}).leaderboard().loc["a", "rank"] == 1
+    ),
+    "scores of several results by measure": lambda: (
+        list(retrieved({"a": "bm25", "b": "bm25"}).scores["RR"]["name"]) == ["a", "a", "b", "b"]
+    ),
     "a measure in a result": lambda: (
         "ndcg@10" in retrieved() and "q1" in retrieved() and "nope" not in retrieved()
     ),
@@ -409,6 +418,40 @@ WORKS: dict[str, Callable[[], Any]] = {
 }
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "documents of an evaluation": (
+        lambda: rb.evaluate(data(), "bm25", documents="docs"),  # type: ignore[call-arg]
+        "unknown option 'documents'; use rb.load_dataset(tests, corpus=folder)",
+    ),
+    "a function of a question and a depth": (
+        lambda: rb.evaluate(data(), lambda query, k: ["cats"]),
+        "cannot be called with a question alone: missing a required argument: 'k'; pass a function",
+    ),
+    "a question as the id of a case": (
+        lambda: rb.Case("What is a list?", "A sequence."),
+        "write rb.Case('q1', 'What is a list?', reference_answer=...)",
+    ),
+    "a vector store": (lambda: rb.evaluate(data(), "faiss"), "did you mean 'dense:minilm'?"),
+    "an axis outside of the axes": (
+        lambda: rb.sweep({"retriever": ["bm25"]}),
+        "a parameter of the configurations is in [axes]",
+    ),
+    "a class as a system": (
+        lambda: rb.evaluate(data(), LangChainDocument),
+        "LangChainDocument is a class; pass an object of it",
+    ),
+    "a measure without its depth": (
+        lambda: retrieved()["recall"],
+        "unknown measure 'recall'; did you mean 'R@10'?",
+    ),
+    "a judged measure of another tool": (
+        lambda: retrieved().mean("answer_relevancy"),
+        "'answer_relevancy': llm_relevance was not measured here; it needs a judge, rb.evaluate(",
+    ),
+    "a column without its depth": (
+        lambda: retrieved({"a": "bm25"}).leaderboard()["recall"],
+        "unknown column or row 'recall'; did you mean 'R@10'?",
+    ),
+    "an unknown location": (lambda: retrieved().questions.loc["q9"], "unknown column or row 'q9'"),
     "parts of a dataset": (
         lambda: rb.load_dataset(corpus={}, queries={}, qrels={}),  # type: ignore[call-arg,arg-type]
         "load_dataset has no option 'queries'; use rb.Dataset.from_dicts(corpus, queries, qrels)",
@@ -765,6 +808,17 @@ def test_it_is_refused_with_one_sentence(name: str) -> None:
 
 
 MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
+    "fusion of rankings": (lambda: rb.rrf, "use rb.make_retriever('hybrid:minilm', chunks)"),  # type: ignore[attr-defined]
+    "a criterion of DeepEval": (lambda: rb.GEval, "use rb.Criterion(name, question)"),  # type: ignore[attr-defined]
+    "a list of measures": (lambda: rb.available_metrics, "use rb.measures()"),  # type: ignore[attr-defined]
+    "a method as an attribute": (lambda: retrieved().means, "did you mean 'mean()'?"),
+    "a measure of a result by a usual word": (lambda: retrieved().hit_rate, "result['Success@10']"),
+    "a measure as a class": (
+        lambda: rb.metrics.AnswerRelevancyMetric,  # type: ignore[attr-defined]
+        "judge='provider:model', criteria=['relevance']), which measures llm_relevance",
+    ),
+    "a measure at a depth": (lambda: rb.recall_at_3, "use rb.score_run(qrels, run, 'R@3')"),  # type: ignore[attr-defined]
+    "a loader of documents": (lambda: rb.DirectoryLoader, "or rb.testsets.load_corpus(folder)"),  # type: ignore[attr-defined]
     "a collection of beir": (lambda: rb.from_beir, "use rb.load_dataset('beir/scifact')"),  # type: ignore[attr-defined]
     "a run to load": (lambda: rb.load_run, "use rb.metrics.read_run"),  # type: ignore[attr-defined]
     "judgements to read": (lambda: rb.load_qrels, "use rb.metrics.read_qrels"),  # type: ignore[attr-defined]
@@ -775,7 +829,7 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.plot_leaderboard,  # type: ignore[attr-defined]
         "use rb.Results([a, b]).leaderboard()",
     ),
-    "a part of the questions": (lambda: data().subset(["q1"]), "did you mean 'select'?"),  # type: ignore[attr-defined]
+    "a part of the questions": (lambda: data().subset(["q1"]), "did you mean 'select()'?"),  # type: ignore[attr-defined]
     "a leaderboard": (
         lambda: rb.leaderboard,  # type: ignore[attr-defined]
         "module 'ragbench' has no attribute 'leaderboard'; use rb.Results([a, b]).leaderboard()",
@@ -902,7 +956,7 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a misspelt constructor": (
         lambda: rb.Dataset.from_dict(CORPUS),  # type: ignore[attr-defined]
-        "Dataset has no attribute 'from_dict'; did you mean 'from_dicts'?",
+        "Dataset has no attribute 'from_dict'; did you mean 'from_dicts()'?",
     ),
     "a measure in other case": (lambda: retrieved().NDCG, "use result['nDCG@10']"),
     "a word of a longer name": (
@@ -1002,6 +1056,15 @@ def test_a_saved_result_is_no_dataset_and_says_how_to_read_it(tmp_path: Path) ->
     rb.save(retrieved(), tmp_path / "result")
     with pytest.raises(rb.RagbenchError, match=re.escape("which rb.load_result(")):
         rb.evaluate(str(tmp_path / "result"))
+
+
+def test_a_table_that_is_called_says_to_leave_out_the_parentheses() -> None:
+    result = retrieved()
+    for table in (result.scores, result.measures, result.questions, result.failures):
+        with pytest.raises(TypeError, match="a table, not a function: leave out the parentheses"):
+            table()
+    leaderboard = retrieved({"a": "bm25"}).leaderboard()
+    assert not callable(leaderboard[leaderboard["rank"] == 1])  # pandas calls callable keys
 
 
 def test_a_module_that_is_called_names_what_to_call() -> None:

@@ -135,11 +135,22 @@ def _way_to_set(command: Command, option: str, args: list[str]) -> str:
         return f"--set {name}={value}"
     if f"--{value}" in flags:  # such as --format json
         return f"--{value}"
+    if name == "h":
+        return "--help"
+    if len(name) == 1:
+        long_flags = sorted(flag for flag in flags if flag.startswith(f"--{name}"))
+        if not long_flags and any(argument.startswith(name) for argument in arguments):
+            return f"{value} without {option}"
+        return " or ".join(f"{flag} {value}" for flag in long_flags[:_MAX_FLAGS])
     flag_of = {flag.lstrip("-").replace("-", "_"): flag for flag in flags if flag.startswith("--")}
     near = similar(name, [*arguments, *flag_of])
     if near in arguments:
         return f"{value} without {option}"
-    return f"{flag_of[near]} {value}" if near else ""
+    if near:
+        return f"{flag_of[near]} {value}"
+    settable = ["dataset", *parameters.OF_PIPELINE, *spec.EvaluationSpec.model_fields]
+    near = similar(name, settable)
+    return f"--set {near}={value}" if near and "--set" in flags else ""
 
 
 def _value_of(option: str, args: list[str]) -> str:
@@ -160,12 +171,13 @@ _OTHER_COMMANDS = {
     **dict.fromkeys("dashboard ui server web".split(), "serve"),
     **dict.fromkeys("report export html".split(), "explore"),
     **dict.fromkeys("metrics measures models retrievers chunkers".split(), "list"),
-    **dict.fromkeys("retrieve search trec".split(), "score"),
+    **dict.fromkeys("retrieve search trec trec_eval ir_measures pytrec_eval".split(), "score"),
     **dict.fromkeys("annotate review".split(), "label"),
     **dict.fromkeys("calibrate judge".split(), "audit"),
 }
 """Commands that people expect -> the command with this meaning."""
 
+_MAX_FLAGS = 3  # in a message
 _MANY_COMMANDS = 12  # more are not listed in a line
 
 

@@ -12,8 +12,9 @@ import typer
 from ragbench import metrics, statistics
 from ragbench.cli.console import print_json
 from ragbench.cli.options import Json
-from ragbench.errors import check_known
+from ragbench.errors import DataError, check_known
 from ragbench.registry import load_measures
+from ragbench.types import Run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +64,7 @@ def score_command(
         fraction_judged = re.sub(r"nDCG(\([^()]*\))?", "Judged", name)
         if name.startswith("nDCG") and fraction_judged not in named_measures:
             added_measures.append(fraction_judged)
-    rankings = {name: metrics.read_run(path) for name, path in zip(names, runs, strict=True)}
+    rankings = {name: _read_run(path) for name, path in zip(names, runs, strict=True)}
     if Path(qrels).is_file():
         labels = metrics.read_qrels(qrels)
     else:
@@ -87,6 +88,23 @@ def score_command(
         typer.echo(f"\nDifferences from {first}, paired by query; {named_measures[0]} decides:")
         columns = "name measure difference ci_low ci_high p_value p_adjusted decision n".split()
         typer.echo(comparison[columns].round(4).to_string(index=False))
+
+
+def _read_run(path: Path) -> Run:
+    """Return the run of a file.
+
+    Raises DataError if it is none; the message says so if it holds judgements.
+    """
+    try:
+        return metrics.read_run(path)
+    except DataError as exc:
+        try:
+            metrics.read_qrels(path)
+        except DataError:
+            raise exc from None
+        raise DataError(
+            f"{path} holds judgements, not a run; `ragbench score QRELS RUN` takes the judgements first"
+        ) from exc
 
 
 def _names_of_runs(paths: list[Path]) -> list[str]:

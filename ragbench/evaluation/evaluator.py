@@ -30,7 +30,7 @@ from ragbench.evaluation.result import (
 )
 from ragbench.evaluation.results import Results
 from ragbench.evaluation.rows import compare_with_target, latency_of, rows_of
-from ragbench.evaluation.spec import EvaluationSpec, unknown_option
+from ragbench.evaluation.spec import ELSEWHERE, EvaluationSpec, unknown_option
 from ragbench.evaluation.targets import Targets, check_reachable
 from ragbench.evaluation.wordings import (
     judgements_by_meaning,
@@ -71,16 +71,7 @@ if TYPE_CHECKING:
     from ragbench.evaluation.options import PipelineOptions
 
 
-@explaining_calls(
-    corpus="rb.load_dataset(tests, corpus=folder), or rb.evaluate((corpus, queries, qrels), system)",
-    queries="rb.evaluate((corpus, queries, qrels), system)",
-    qrels="rb.score_run(qrels, run, measures), or rb.evaluate((corpus, queries, qrels), system)",
-    run="rb.score_run(qrels, run, measures)",
-    **dict.fromkeys(
-        "questions answers contexts references ground_truth ground_truths predictions".split(),
-        "rb.evaluate(rows), of dicts such as {'question': ..., 'answer': ..., 'contexts': [...]}",
-    ),
-)
+@explaining_calls(**ELSEWHERE)
 def evaluate(
     dataset: Any,
     system: SystemLike | list[str] | Mapping[str, SystemLike] = "",

@@ -44,7 +44,19 @@ SUITES = ("full", "smoke")
 MEASURED = tuple(name for name in PERSPECTIVES if name not in ("judge", "own", "overall"))
 """The perspectives that an evaluation can be limited to."""
 
-_ELSEWHERE = {
+ELSEWHERE = {
+    **dict.fromkeys(
+        "corpus documents docs docs_dir docs_folder docs_path corpus_path passages".split(),
+        "rb.load_dataset(tests, corpus=folder), or rb.evaluate((corpus, queries, qrels), system)",
+    ),
+    "queries": "rb.evaluate((corpus, queries, qrels), system)",
+    "qrels": "rb.score_run(qrels, run, measures), or rb.evaluate((corpus, queries, qrels), system)",
+    "run": "rb.score_run(qrels, run, measures)",
+    **dict.fromkeys(
+        "questions answers contexts references ground_truth ground_truths predictions".split(),
+        "rb.evaluate(rows), of dicts such as {'question': ..., 'answer': ..., 'contexts': [...]}",
+    ),
+    **dict.fromkeys("llm_judge judge_llm judge_model evaluator_llm critic_llm".split(), "judge"),
     "n": "limit",
     "sample": "limit",
     **dict.fromkeys(["tags", "metadata", "run_name", "description"], "name"),
@@ -67,6 +79,7 @@ _ELSEWHERE = {
     **dict.fromkeys(["threshold", "thresholds", "pass_threshold"], "targets"),
     **dict.fromkeys(["output_dir", "out", "folder", "save_to"], "rb.save(result, folder)"),
 }
+"""Options that people expect of an evaluation -> the option with this meaning, or the call."""
 _ALIASES = {"context_quality": "context"}  # as published designs of such evaluations name it
 REQUESTS = ("concurrency", "timeout_s")
 """The options that state how requests are sent; they change no number."""
@@ -78,7 +91,7 @@ _MEASURES, _TARGETS = "System and measures", "Targets and baseline"
 def unknown_option(name: str, known: Iterable[str]) -> str:
     """Return the text of an error about an unknown option of an evaluation."""
     names = list(known)
-    near = _ELSEWHERE.get(name) or similar(name, names)
+    near = ELSEWHERE.get(name) or similar(name, names)
     hint = f"; did you mean {near!r}?" if near else "."
     if near and not near.isidentifier():
         hint = f"; use {near}."

@@ -288,6 +288,21 @@ def is_retriever_class(candidate: Any) -> bool:
     return callable(getattr(candidate, "search", None)) and takes(candidate, "chunks")
 
 
+_EXPECTED = {
+    **dict.fromkeys(
+        "faiss chroma chromadb qdrant milvus weaviate pinecone pgvector hnsw vector embedding embeddings "
+        "semantic knn".split(),
+        "dense:minilm",
+    ),
+    **dict.fromkeys(
+        "keyword keywords lexical tfidf tf-idf elasticsearch opensearch lucene okapi".split(),
+        "bm25",
+    ),
+    **dict.fromkeys("ensemble fusion rrf".split(), "hybrid:minilm"),
+}
+"""Words for retrievers, and names of search engines -> the retriever of this kind."""
+
+
 def _parse(name: Any) -> tuple[str, str]:
     kind, colon, model = name.partition(":") if isinstance(name, str) else ("", "", "")
     if kind in ("bm25", "bm25@disk"):
@@ -305,8 +320,9 @@ def _parse(name: Any) -> tuple[str, str]:
             )
         return kind, model
     if kind not in ("dense", "hybrid"):
+        near = _EXPECTED.get(kind.casefold(), "")
         raise ConfigError(
-            unknown("retriever", kind or name, RETRIEVERS, f"{', '.join(FORMS)}, {FORM}")
+            unknown("retriever", kind or name, RETRIEVERS, f"{', '.join(FORMS)}, {FORM}", near)
         )
     if not model.strip():
         raise ConfigError(

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ragbench.errors import ConfigError, DataError, unknown
+from ragbench.errors import ConfigError, DataError, nearest, unknown
 from ragbench.evaluation import WHERE, check_parameters, config_name, configuration
 from ragbench.evaluation.identity import criteria_digest
 from ragbench.evaluation.parameters import OMITTED, assignments
@@ -147,6 +147,9 @@ def _checked(path: Path, table: _Table) -> GridFile:
         if error["type"] == "extra_forbidden":
             names = GridFile.model_fields if len(keys) == 1 else _Sweep.model_fields
             problem = unknown("key", keys[-1], names)
+            if len(keys) == 1 and not nearest(keys[0], names):
+                section = "axes" if isinstance(error["input"], list) else "fixed"
+                problem += f"; a parameter of the configurations is in [{section}]"
         if path.is_file():
             line = toml_line(path.read_text(encoding="utf-8-sig"), keys)
             problem = f"{path}, line {line}: {problem}"

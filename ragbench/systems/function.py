@@ -73,6 +73,11 @@ class FunctionSystem:
     """
 
     def __init__(self, function: object, *, name: str = "") -> None:
+        if isinstance(function, type):
+            raise ConfigError(
+                f"FunctionSystem: {function.__name__} is a class; pass an object of it, such as "
+                f"{function.__name__}()"
+            )
         called = to_callable(function)
         if called is None:
             raise ConfigError(
@@ -81,6 +86,7 @@ class FunctionSystem:
             )
         self._function = called
         self.name = name or getattr(function, "__name__", type(function).__name__)
+        _check_arguments(called, self.name)
         self._lock = threading.Lock()
         self._loop: EventLoop | None = None
 
@@ -167,6 +173,21 @@ def _inputs_of(value: Any) -> list[str]:
         names = names or value.get_input_jsonschema()["properties"]
         return [name for name in (*QUESTIONS, "messages", "chat_history") if name in names]
     return []
+
+
+def _check_arguments(function: Callable[..., Any], name: str) -> None:
+    """Raise ConfigError for a function that cannot be called with a question alone."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some built-in functions have no signature
+        return
+    try:
+        signature.bind("question", **keywords(function, **_NO_ONE))
+    except TypeError as exc:
+        raise ConfigError(
+            f"{name}{signature} cannot be called with a question alone: {exc}; pass a function of the "
+            f"question, such as lambda question: {name}(...)"
+        ) from None
 
 
 def keywords(function: Callable[..., Any], **options: Any) -> dict[str, Any]:

@@ -66,6 +66,8 @@ def test_complete_judgements_are_not_mentioned_and_errors_are_one_line(folder: P
         folder / "qrels.txt", folder / "good.run", "--measure", "nDGC@6", code=2
     )
     assert "could not be read" in score(folder / "qrels.txt", folder / "gone.run", code=2)
+    exchanged = score(folder / "good.run", folder / "qrels.txt", code=2)
+    assert "qrels.txt holds judgements, not a run" in exchanged
 
 
 def test_a_run_is_a_recorded_system_that_retrieves_only(folder: Path) -> None:
