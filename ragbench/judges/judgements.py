@@ -10,6 +10,7 @@ from ragbench.extension import object_name, returned_number
 from ragbench.judges.criterion import CRITERIA, SUPPORT_FORMS, Criterion, load_criteria
 from ragbench.judges.judge_requests import ask
 from ragbench.judges.material import Material, materials_of
+from ragbench.llms.providers import OWN_PREFIXES
 from ragbench.llms.reply_text import read_outcome
 from ragbench.types import GUARDRAIL_BLOCKED, LLM, Answer, Case, Chunk, Dataset, Judgement, LLMLike
 
@@ -268,7 +269,8 @@ def no_answer(answer: Answer) -> str:
 
 def _bare(name: str) -> str:
     """Return a model's name without provider and date."""
-    short = re.sub(r"^(anthropic|ollama|openai|scripted):", "", name)
+    provider, _, model = name.partition(":")
+    short = model if provider in OWN_PREFIXES else name
     return re.sub(r"(-latest|[-@]\d{8}|:latest)$", "", short.casefold())
 
 
