@@ -436,10 +436,12 @@ def _decision_by_race(race: Race, name: str) -> str:
 def _environments(results: Sequence[Result]) -> list[str]:
     """Warn where latencies come from more than one machine or Python."""
     keys = ("platform", "machine", "cores", "python")
-    seen = {tuple(str(result.environment.get(key)) for key in keys) for result in results}
-    if len(seen) < 2:
+    environments = set()
+    for result in results:
+        environments.add(tuple(str(result.environment.get(key)) for key in keys))
+    if len(environments) < 2:
         return []
     return [
-        f"These results were made in {len(seen)} different environments: compare their quality, "
+        f"These results were made in {len(environments)} different environments: compare their quality, "
         "not their latency."
     ]

@@ -251,8 +251,12 @@ def _types_of_configuration() -> dict[str, Sequence[type]]:
     fields = pipeline_options().model_fields
     types: dict[str, Sequence[type]] = {name: [str] for name in _OF_DATA_AND_FILES}
     for name in OF_PIPELINE:
-        default = fields[name].default if name in fields else ""
-        types[name] = [int if default is None else type(default)]
+        if name not in fields:
+            types[name] = [str]
+        elif fields[name].default is None:  # no limit
+            types[name] = [int]
+        else:
+            types[name] = [type(fields[name].default)]
     return types
 
 

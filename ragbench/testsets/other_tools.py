@@ -531,7 +531,6 @@ def _with_documents(
     """Return an entry with its texts found in the documents, and with nuggets and assertions; add its
     flaws to `flaws`.
     """
-    query_id = entry.case.query_id
     sources = [ids.full(source) for source in labels.sources]
     spans, unmatched = _evidence(labels.quotes, sources, texts)
     matched = dict.fromkeys(span.doc_id for span in spans)
@@ -542,11 +541,15 @@ def _with_documents(
     relevant = [doc_id for doc_id in (*sources, *matched) if doc_id not in absent]
     importances = _nuggets(record.value.get("nuggets"))
     assertions = _asserted(record.value.get("assert"))
+    okay_facts = [text for text, importance in importances.items() if importance == "okay"]
+    alternatives = []
+    for group in labels.alternatives:
+        alternatives.append([ids.full(name) for name in group])
     metadata = {
         "reference_contexts": unmatched,
         "sources": absent,
-        "okay_facts": [text for text, importance in importances.items() if importance == "okay"],
-        "alternatives": [[ids.full(name) for name in group] for group in labels.alternatives],
+        "okay_facts": okay_facts,
+        "alternatives": alternatives,
     }
     case = entry.case
     reference = case.reference_answer
@@ -563,17 +566,20 @@ def _with_documents(
         forbidden_claims=(*case.forbidden_claims, *assertions["forbidden"]),
         metadata={**case.metadata, **filled},
     )
+    kinds = []
     if unmatched:
-        flaws[_WITHOUT_DOCUMENTS if ids.is_empty else _UNMATCHED].append(query_id)
+        kinds.append(_WITHOUT_DOCUMENTS if ids.is_empty else _UNMATCHED)
     if "other_references" in case.metadata:
-        flaws[_SEVERAL].append(query_id)
+        kinds.append(_SEVERAL)
     if labels.alternatives:
-        flaws[_ALTERNATIVES].append(query_id)
-    for kind in assertions["unread"]:
-        flaws[f"assertions {kind!r} are not read"].append(query_id)
+        kinds.append(_ALTERNATIVES)
+    kinds += [f"assertions {kind!r} are not read" for kind in assertions["unread"]]
     if labels.doubtful:
-        flaws[_DOUBTFUL].append(query_id)
-    return entry._replace(case=case, relevant={**dict.fromkeys(relevant, 1), **entry.relevant})
+        kinds.append(_DOUBTFUL)
+    for kind in kinds:
+        flaws[kind].append(case.query_id)
+    grades = dict.fromkeys(relevant, 1)
+    return entry._replace(case=case, relevant={**grades, **entry.relevant})
 
 
 def _evidence(

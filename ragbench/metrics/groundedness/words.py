@@ -230,14 +230,19 @@ def text_states(text: str, claim: str) -> bool:
     (True, False)
     """
     claim_stems = [word.stem for word in words(claim)]
+    if not claim_stems:
+        return False
     text_words = words(text)
     stems = [word.stem for word in text_words]
-    for i in range(len(stems) - len(claim_stems) + 1) if claim_stems else ():
-        is_denied = any(
-            word.stem in _NEGATIONS and not _STOP.search(text[word.end : text_words[i].start])
-            for word in text_words[max(0, i - 4) : i]
-        )
-        if stems[i : i + len(claim_stems)] == claim_stems and not is_denied:
+    for first in range(len(stems) - len(claim_stems) + 1):
+        if stems[first : first + len(claim_stems)] != claim_stems:
+            continue
+        is_denied = False
+        for word in text_words[max(0, first - 4) : first]:
+            between = text[word.end : text_words[first].start]
+            if word.stem in _NEGATIONS and not _STOP.search(between):
+                is_denied = True
+        if not is_denied:
             return True
     return False
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -182,18 +182,15 @@ def logits_of(reads: Sequence[Read], vectors: Floats, head: _Head) -> Floats:
     ones in its text.
     """
     by_signs = np.vstack([read.rows for read in reads]) @ head.signs
-    different = [len(set(read.windows)) for read in reads for _ in read.windows]
-    correction = np.where(
-        by_signs < _CLEAR_SIGNS,
-        _PER_LOG_SENTENCE * np.log(np.maximum(different, _FEW_SENTENCES) / _FEW_SENTENCES),
-        0.0,
-    )
-    by_words = np.array(
-        [
-            head.words[places] @ values
-            for read in reads
-            for places, values in map(word_features, map(plain, read.windows))
-        ]
-    )
+    n_different: list[int] = []  # of the text of each sentence
+    word_scores: list[Any] = []
+    for read in reads:
+        n_different += [len(set(read.windows))] * len(read.windows)
+        for sentence in read.windows:
+            places, values = word_features(plain(sentence))
+            word_scores.append(head.words[places] @ values)
+    by_words = np.array(word_scores)
+    log_sentences = np.log(np.maximum(n_different, _FEW_SENTENCES) / _FEW_SENTENCES)
+    correction = np.where(by_signs < _CLEAR_SIGNS, _PER_LOG_SENTENCE * log_sentences, 0.0)
     logits: Floats = vectors @ head.embedding + by_signs + by_words + head.bias - correction
     return logits
