@@ -63,13 +63,10 @@ STAGE_OF = {cause: stage for cause, (_, stage) in _CAUSES.items()}
 DISPUTED = ("judge_suspected", "label_in_doubt")
 """Causes of questions whose answers may be right."""
 
-_RIGHT = {
-    "llm_correctness": THRESHOLDS["llm_correctness"],
-    "gold_fact_coverage": THRESHOLDS["gold_facts"],
-}
-"""Measure that decides whether an answer is right -> smallest value of a right answer."""
+_DECISIVE = {"llm_correctness": "llm_correctness", "gold_fact_coverage": "gold_facts"}
+"""Measure that decides whether an answer is right -> the part whose threshold a right answer reaches."""
 
-CORRECTNESS = (*_RIGHT, "semantic_similarity", "token_f1")
+CORRECTNESS = (*_DECISIVE, "semantic_similarity", "token_f1")
 """Measures of correctness, the most reliable first. Similarity and token F1 alone decide nothing."""
 
 SUPPORTED = 0.5
@@ -101,6 +98,7 @@ class _Question(NamedTuple):
         measure: the measure that decides whether the answer is right; "" if none does.
         reach: how much of the evidence each stage holds; None if no label names the evidence.
         depth: the depth of the ranking that counts in `reach`.
+        thresholds: as of `diagnose`.
     """
 
     dataset: Dataset
@@ -111,14 +109,21 @@ class _Question(NamedTuple):
     reach: EvidenceReach | None
     depth: int
     is_english: bool
+    thresholds: Mapping[str, float]
 
     @property
     def is_wrong(self) -> bool:
-        return bool(self.measure) and self.scores[self.measure] < _RIGHT[self.measure]
+        if not self.measure:
+            return False
+        return self.scores[self.measure] < self.threshold(_DECISIVE[self.measure])
 
     @property
     def is_right(self) -> bool:
         return bool(self.measure) and not self.is_wrong
+
+    def threshold(self, part: str) -> float:
+        """Return the value that the part must reach; of a part that decides nothing, its default."""
+        return self.thresholds.get(part, 0.0) or THRESHOLDS[part]
 
 
 class Diagnosed(Protocol):
@@ -142,6 +147,7 @@ def diagnose(
     depth: int = 100,
     stages: Mapping[str, Run] = ...,
     filtered: Mapping[str, Sequence[str]] = ...,
+    thresholds: Mapping[str, float] = ...,
 ) -> pd.DataFrame: ...
 def diagnose(
     dataset: Dataset | Diagnosed,
@@ -154,12 +160,13 @@ def diagnose(
     depth: int = 100,
     stages: Mapping[str, Run] = MappingProxyType({}),
     filtered: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    thresholds: Mapping[str, float] = THRESHOLDS,
 ) -> pd.DataFrame:
     """Return the first cause of each failed question, with its evidence: one row per question, in
     the order of the dataset. Given a result, return its `diagnosis`, which the evaluation has made.
 
     A question has failed if its pass_rate in `scores` is 0. Without pass_rate, it has failed if
-    `ragbench.metrics.overall.failure_reasons` finds a reason by the default thresholds. Other questions
+    `ragbench.metrics.overall.failure_reasons` finds a reason by the thresholds. Other questions
     have the cause "", or "label_in_doubt" if the judge lets an answer pass whose gold facts are not
     stated.
 
@@ -207,6 +214,8 @@ def diagnose(
         depth: the number of chunks of the ranking that count as retrieved.
         stages: the runs after each step of a search, in their order; the last is `run`.
         filtered: query_id -> relevant documents that the filter keeps from the question.
+        thresholds: part -> the value from which an answer passes, as of `decide_overall`: an answer is
+            right from the same value on.
 
     Returns:
         Columns query_id, category, question, failed (bool), cause, evidence (a sentence), measure
@@ -246,7 +255,7 @@ def diagnose(
         missing = Answer(query_id, "", outcome="failed", error="no answer came back")
         answer = answer_of.get(query_id, missing)
         measures = values.get(query_id, {})
-        decisive = next((name for name in _RIGHT if name in measures), "")
+        decisive = next((name for name in _DECISIVE if name in measures), "")
         reach = evidence_meter.reach(
             case,
             answer,
@@ -254,7 +263,9 @@ def diagnose(
             {step: ranking(of_step.get(query_id, {})) for step, of_step in stages.items()},
             filtered.get(query_id, ()),
         )
-        question = _Question(dataset, case, answer, measures, decisive, reach, depth, is_english)
+        question = _Question(
+            dataset, case, answer, measures, decisive, reach, depth, is_english, thresholds
+        )
         has_failed = _failed(question)
         if has_failed:
             cause, evidence = _cause(question)
@@ -312,7 +323,10 @@ def _failed(question: _Question) -> bool:
     """Return True if the question did not pass, by its pass_rate or else by its labels."""
     if "pass_rate" in question.scores:
         return question.scores["pass_rate"] == 0
-    return bool(failure_reasons(question.case, question.answer, question.scores))
+    reasons = failure_reasons(
+        question.case, question.answer, question.scores, thresholds=question.thresholds
+    )
+    return bool(reasons)
 
 
 def _doubt_about_label(question: _Question) -> tuple[str, str]:
@@ -388,7 +402,8 @@ def _misses_requirement(question: _Question) -> bool:
     wrongly, is late, or misses a requirement.
     """
     scores = question.scores
-    is_cited_wrongly = scores.get("expected_citations", 1.0) < THRESHOLDS["expected_citations"]
+    least_cited = question.threshold("expected_citations")
+    is_cited_wrongly = scores.get("expected_citations", 1.0) < least_cited
     is_late = scores.get("latency_in_budget", 1.0) == 0
     if question.is_right or is_cited_wrongly or is_late:
         return True

@@ -470,6 +470,7 @@ def _diagnosed(
         depth=output.depth,
         stages=output.stages,
         filtered=output.filtered,
+        thresholds=plan.targets.cases,
     )
     reported = {meant: measure for measure, meant in measures_of(meanings).items()}
     return table.assign(measure=table["measure"].replace(reported))

@@ -534,3 +534,23 @@ def test_four_fifths_of_the_evidence_or_any_document_is_enough(
 ) -> None:
     reach = EvidenceReach(1.0, 1.0, 1.0, 1.0, 1.0, documents=documents)
     assert reach.holds(fraction) is holds
+
+
+@pytest.mark.parametrize(("threshold", "cause"), [(0.5, "requirement_missed"), (0.8, "not_used")])
+def test_an_answer_is_right_from_the_value_from_which_it_passes(
+    threshold: float, cause: str
+) -> None:
+    """A judge that was asked several times gives 0.6, and the user wants 0.8."""
+    data = Dataset("tiny", "test", CORPUS, (case(),), {"q": {"rail": 1}})
+    values = scores(llm_correctness=0.6, llm_faithfulness=1.0, pass_rate=0.0)
+    answer = Answer("q", "It opened.", contexts=("rail#0",))
+    table = diagnose(
+        data,
+        {"q": {"rail#0": 1.0}},
+        [answer],
+        [],
+        values,
+        CHUNKS,
+        thresholds={"llm_correctness": threshold},
+    )
+    assert table["cause"].tolist() == [cause]
