@@ -77,8 +77,13 @@ class _ShortTypes:
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for param in params:
+            kind = param.type_descriptor.annotation
             if param.param_type_name == "option" and param.metavar is None:
-                param.metavar = _TYPES.get(param.type_descriptor.annotation)
+                param.metavar = _TYPES.get(kind)
+            if kind is bool and param.default is None:
+                # typer imports pydantic to validate a switch that is None (--install-completion,
+                # where it is not given), but not one that is False: a fifth of every help
+                param.default = False
         return params
 
 
@@ -213,30 +218,28 @@ class Commands(typer.Typer):
 
         def add(function: Function) -> Function:
             doc = inspect.getdoc(function) or ""
-            signature = inspect.signature(function)
 
             def with_all() -> Callable[..., Any]:
                 options = with_options(function)
                 return with_json(options) if ends else options
 
-            takes_spec = any(
-                each.kind is each.VAR_KEYWORD for each in signature.parameters.values()
-            )
             command = self.command(
                 name or function.__name__.removesuffix("_command").replace("_", "-"),
-                cls=_late(with_all) if takes_spec else Command,
+                cls=_late(with_all),
                 help=joined(doc),
                 epilog=doc[doc.rfind("Example: ") :],
             )
-            command(_no_options if takes_spec else with_all())
+            command(_no_options)
             return function
 
         return add
 
 
 def _late(with_all: Callable[[], Callable[..., Any]]) -> type[Command]:
-    """Return the class of a command whose options are made when they are first asked for: the fields of
-    `EvaluationSpec`, which takes pydantic, are not needed by other commands and their help.
+    """Return the class of a command whose options are made when they are first asked for.
+
+    One of 40 commands runs: to make the options of the others, some of which are the fields of
+    `EvaluationSpec`, takes a third of the time of a command's help.
     """
 
     class LateCommand(Command):
