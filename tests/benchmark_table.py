@@ -118,8 +118,15 @@ def as_text(lines: list[list[str]]) -> str:
 
 
 @pytest.fixture
-def benchmark(record_property: Callable[[str, object], None]) -> Benchmark:
-    """Take what a benchmark measured into the table at the end."""
+def benchmark(
+    record_property: Callable[[str, object], None], monkeypatch: pytest.MonkeyPatch
+) -> Benchmark:
+    """Take what a benchmark measured into the table at the end.
+
+    The processes that it starts keep their bytecode, as those of an installed ragbench do: without
+    it each of them would compile our modules again, and none of the peer's.
+    """
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     return Benchmark(record_property)
 
 

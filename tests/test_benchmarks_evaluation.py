@@ -20,7 +20,6 @@ from tests.benchmark_table import Benchmark
 def cpu_seconds(command: list[str], folder: Path, cache: Path) -> float:
     """Run a command and return its CPU seconds, those of its children included."""
     environment = {**os.environ, "RAGBENCH_CACHE_DIR": str(cache), "OMP_NUM_THREADS": "1"}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     before = os.times()
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     after = os.times()

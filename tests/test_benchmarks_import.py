@@ -97,14 +97,14 @@ def test_first_scores_and_a_first_evaluation_against_importing_pandas(
 @pytest.mark.benchmark
 def test_help_against_importing_what_draws_it(tmp_path: Path, benchmark: Benchmark) -> None:
     plain = "import typer.rich_utils"
-    lines = {"--help": 2.5, "list": 2.5, "sweep --help": 3.5}
-    for line, bound in lines.items():
+    for line in ("--help", "list", "sweep --help"):
         command = (
             f"import sys; sys.argv = ['ragbench', *{line.split()!r}]\n"
             "from ragbench.cli import app; app()"
         )
+        cpu_seconds(command, tmp_path)  # the bytecode is kept from here on
         rounds = [(cpu_seconds(plain, tmp_path), cpu_seconds(command, tmp_path)) for _ in range(5)]
         theirs, ours = (min(times) for times in zip(*rounds, strict=True))
         work = f"CPU of ragbench {line}"
         peer = f"importing {benchmark.peer(work, 'typer', 'rich')}"
-        benchmark.record(work, peer, ours / theirs, at_most=2, bound=bound)
+        benchmark.record(work, peer, ours / theirs, at_most=2)
