@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import insert
 
@@ -58,20 +59,32 @@ def fill(database: str, count: int) -> None:
         connection.execute(insert(tables.score), scores)
 
 
-@pytest.mark.parametrize(("count", "goal", "bound"), [(600, 20, 40), (10_000, 30, 60)])
-def test_pages_do_not_wait_for_runs(
-    count: int, goal: float, bound: float, tmp_path: Path, benchmark: Benchmark
-) -> None:
-    """Before: 234 and 325 CPU ms at 600 runs."""
+@pytest.mark.parametrize("count", [600, 10_000])
+def test_pages_do_not_wait_for_runs(count: int, tmp_path: Path, benchmark: Benchmark) -> None:
+    """Before: 234 and 325 CPU ms at 600 runs.
+
+    A millisecond is not the same on every machine, so each page is also compared with a handler of
+    FastAPI that returns a constant, in turns.
+    """
     database = str(tmp_path / "runs.sqlite")
     fill(database, count)
     key = add_key("reader", client="acme", role="reader", database=database)
     client = TestClient(create_app(tmp_path, database), headers={"X-API-Key": key})
-    pages = "/", "/evaluation/metrics", "/pages.css"
-    for path in pages:
-        spent = cpu_ms(partial(client.get, path))
+    minimal = FastAPI()
+    minimal.get("/")(lambda: {"status": "ok"})
+    plain = TestClient(minimal)
+    goals = {"/": None, "/evaluation/runs": 3, "/evaluation/metrics": None, "/pages.css": None}
+    for path, goal in goals.items():
+        pairs = []
+        for _ in range(5):
+            pairs.append((cpu_ms(partial(client.get, path)), cpu_ms(partial(plain.get, "/"))))
+        ours, theirs = (min(times) for times in zip(*pairs, strict=True))
         work = f"the page {path}, {count:,} runs"
-        benchmark.record(work, "-", spent, at_most=goal, bound=bound, unit="CPU ms")
+        peer = f"a minimal handler, {benchmark.peer(work, 'fastapi')}"
+        benchmark.record(work, peer, ours / theirs, at_most=goal)
+        benchmark.record(
+            work, "-", ours, at_most=15 if path == "/" else 30, bound=60, unit="CPU ms"
+        )
 
 
 def test_drift_is_linear_in_runs(benchmark: Benchmark) -> None:

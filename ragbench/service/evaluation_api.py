@@ -27,7 +27,7 @@ from ragbench.service.api import Limit, Wait, run_job
 from ragbench.service.bodies import Body, RunBody, Text, Word
 from ragbench.service.folders import CASES
 from ragbench.service.history_database import Json, timestamp
-from ragbench.service.recorded_runs import newest_means
+from ragbench.service.recorded_runs import newest_decided, newest_means
 from ragbench.service.responses import (
     cases_of,
     decided_of,
@@ -232,8 +232,7 @@ def _job_summary(session: Session, job: Json) -> Json:
     """Return a job in the fields of the interface: its run, or its state if it recorded none."""
     if job["run"]:
         row, _ = run_row(session, job["run"])
-        [summary] = _summaries(session, [row])
-        return summary
+        return _summary_of_run(session, row)
     return {
         "id": job["id"],
         "name": job["series"],
@@ -247,10 +246,10 @@ def _job_summary(session: Session, job: Json) -> Json:
     }
 
 
-def _summaries(session: Session, rows: list[Json]) -> list[Json]:
-    """Return runs in the fields of the interface."""
-    decided = decided_of([row["id"] for row in rows], session.database)
-    return [_summary(session, row, decided.get(row["id"], 0)) for row in rows]
+def _summary_of_run(session: Session, row: Json) -> Json:
+    """Return a single run in the fields of the interface."""
+    decided = decided_of([row["id"]], session.database)
+    return _summary(session, row, decided.get(row["id"], 0))
 
 
 def _summary(session: Session, row: Json, decided: int) -> Json:
@@ -279,8 +278,8 @@ def _summary(session: Session, row: Json, decided: int) -> Json:
 @router.get("/evaluation/runs")
 def list_runs(session: Reader, limit: Limit = 50) -> list[Json]:
     """List the newest runs."""
-    runs = [row for row, _ in newest_means([], limit=limit, **session.scope)]
-    return _summaries(session, runs)
+    newest = newest_decided(limit=limit, **session.scope)
+    return [_summary(session, row, decided) for row, decided in newest]
 
 
 @router.get(
@@ -308,8 +307,7 @@ def read_run(session: Reader, run_id: str) -> Json:
         results.append(case_result)
     means = {score["measure"]: score["mean"] for score in records(scores)}
     metrics = _metrics(row, means, _mean(times))
-    [summary] = _summaries(session, [row])
-    return {**summary, "metrics": metrics, "results": results}
+    return {**_summary_of_run(session, row), "metrics": metrics, "results": results}
 
 
 def _expected_answers(session: Session, row: Json) -> dict[str, str | None]:

@@ -129,6 +129,18 @@ def newest_means(
     return [(row, means[row["id"]]) for row in rows]
 
 
+def newest_decided(
+    *, limit: int, client: str | None = None, database: str = ""
+) -> list[tuple[Json, int]]:
+    """Return the newest runs, the newest first, each with the number of its questions that passed or
+    failed.
+    """
+    with connected(database) as connection:
+        rows = _newest_rows(connection, "", client, limit)
+        n_decided = count_decided(connection, [row["id"] for row in rows])
+    return [(row, n_decided.get(row["id"], 0)) for row in rows]
+
+
 def newest_runs(connection: Connection, client: str | None, series: str = "") -> list[Json]:
     """Return the newest run of each configuration, the newest first.
 

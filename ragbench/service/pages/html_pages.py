@@ -20,6 +20,7 @@ from ragbench.service.responses import without_folders
 
 if TYPE_CHECKING:
     from jinja2 import Template
+    from markupsafe import Markup
 
 
 @lru_cache(maxsize=32)
@@ -40,6 +41,12 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
     visitor = getattr(request.state, "key", None)
     text = _template(template).render(visitor=visitor, path=request.url.path, **values)
     return HTMLResponse(text, status)
+
+
+def drawn(macro: str, *values: Any) -> Markup:
+    """Return what a macro of `parts.html.j2` makes of these values, for a page to include."""
+    text: Markup = getattr(_template("parts").module, macro)(*values)
+    return text
 
 
 async def form_of(request: Request) -> dict[str, str]:

@@ -79,7 +79,7 @@ def runs(who: Visitor, measure: str = "") -> HTMLResponse:
     """Show every series and configuration with its newest run, and whether it moved."""
     rows, count = measure_trends.overview(who.client, measure, database=who.database)
     names = views.measures_of([row["id"] for row in rows], who.database)
-    due = {(row["client_id"], row["name"]): row["next_due"] for row in api.list_schedules(who)}
+    due = scheduler.due_times(**who.scope)
     for row in rows:
         row["next"] = due.get((row["client_id"], row["series"]), "")
     newest = max(rows, key=lambda row: str(row["made_at"]), default=None)

@@ -17,6 +17,7 @@ from ragbench.service.access import Session
 from ragbench.service.history_database import Json, connected, read_rows
 from ragbench.service.measure_trends import State
 from ragbench.service.pages.charts import line_chart
+from ragbench.service.pages.html_pages import drawn
 from ragbench.service.recorded_runs import (
     CONFIGURATION,
     configuration_of,
@@ -67,7 +68,7 @@ def _first_of(names: Collection[str]) -> list[str]:
 
 
 def panels(session: Session, series: str, configuration: str, measures: list[str]) -> list[Json]:
-    """Return the chart and the state of each of these measures."""
+    """Return the panel of each of these measures, with its `state`."""
     charts: list[Json] = []
     runs = pd.DataFrame()
     for measure in measures:
@@ -76,13 +77,7 @@ def panels(session: Session, series: str, configuration: str, measures: list[str
         )
         runs = runs[runs["configuration"] == configuration].tail(_RUNS)
         charts.append(
-            {
-                "measure": measure,
-                "meaning": meaning_of(measure),
-                "chart": line_chart(runs, measure),
-                "state": state_of(runs),
-                "newest": records(runs.tail(1))[0],
-            }
+            {**_panel(measure, meaning_of(measure), runs), "state": state_of(runs)},
         )
     if len(measures) > 1 and (runs["cost_usd"] > 0).any():
         charts.append(_cost_panel(runs))
@@ -96,14 +91,10 @@ def newest_panels(row: Json, database: str) -> list[Json]:
     Args:
         row: the newest run of the configuration, as `measure_trends.overview` returns it.
     """
-    names = measures_of([row["id"]], database)
-    first = _first_of(names) or names[:1]
-    if not first:
-        return []
     return _newest_panels(
         database,
         configuration_of(row),
-        tuple(first),
+        row["id"],
         n_runs=row["runs"],
         last_recorded=row["recorded"],
     )
@@ -113,28 +104,26 @@ def newest_panels(row: Json, database: str) -> list[Json]:
 def _newest_panels(
     database: str,
     configuration: tuple[str, ...],
-    measures: tuple[str, ...],
+    newest_id: str,
     *,
     n_runs: int,
     last_recorded: str,
 ) -> list[Json]:
-    """Return the charts of a configuration.
+    """Return the charts of a configuration, for measures of its newest run.
 
+    They are cached as they are drawn: the points of four charts take a quarter of the page's time.
     `n_runs` and `last_recorded` only renew the cached charts once there is another run.
     """
+    names = measures_of([newest_id], database)
+    measures = _first_of(names) or names[:1]
+    if not measures:
+        return []
     columns = dict(zip(CONFIGURATION, configuration, strict=True))
     values = values_over_time(columns, measures, limit=_FIRST_RUNS, database=database)
     charts: list[Json] = []
     for measure in measures:
         rows = values[values["measure"] == measure]
-        charts.append(
-            {
-                "measure": measure,
-                "meaning": meaning_of(measure),
-                "chart": line_chart(rows, measure),
-                "newest": records(rows.tail(1))[0],
-            }
-        )
+        charts.append(_panel(measure, meaning_of(measure), rows))
     costs = values[values["measure"] == measures[0]]
     if (costs["cost_usd"] > 0).any():
         charts.append(_cost_panel(costs))
@@ -145,13 +134,18 @@ def _cost_panel(runs: pd.DataFrame) -> Json:
     """Return the chart of the costs of runs; whether they moved is not tested."""
     costs = runs.assign(mean=runs["cost_usd"], ci_low=math.nan, ci_high=math.nan)
     costs = costs.dropna(subset=["mean"])
-    return {
-        "measure": COST,
-        "meaning": "US dollars of the answers and of the judge, where their prices are known",
-        "chart": line_chart(costs, "cost_usd"),
-        "state": State("steady", "a cost is not tested for a change"),
-        "newest": records(costs.tail(1))[0],
-    }
+    meaning = "US dollars of the answers and of the judge, where their prices are known"
+    state = State("steady", "a cost is not tested for a change")
+    return {**_panel(COST, meaning, costs), "state": state}
+
+
+def _panel(measure: str, meaning: str, runs: pd.DataFrame) -> Json:
+    """Return a measure with its meaning, its `newest` run, and the `drawing` of it over time."""
+    panel: Json = {"measure": measure, "meaning": meaning, "newest": records(runs.tail(1))[0]}
+    is_cost = measure == COST
+    chart = line_chart(runs, "cost_usd" if is_cost else measure)
+    panel["drawing"] = drawn("line_chart", panel, chart, is_cost)
+    return panel
 
 
 OF_CLIENTS = {
