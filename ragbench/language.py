@@ -66,11 +66,14 @@ def terms(text: str) -> list[str]:
     >>> terms("東京都2024"), terms("서울은")
     (['東京', '京都', '2024'], ['서울', '울은'])
     """
-    if text.isascii():
-        return re.findall(r"\w{2,}", text.lower())
+    text = folded(text)
+    if text.isascii():  # also most texts with typographic spaces and dashes, once they are folded
+        return re.findall(r"\w{2,}", text)
     pieces: list[str] = []
-    for run in _RUN.findall(folded(text)):
-        if signs := _SIGNS.findall(run):
+    for run in _RUN.findall(text):
+        # No letter of these scripts is ASCII: most runs need no second search.
+        signs = [] if run.isascii() else _SIGNS.findall(run)
+        if signs:
             pieces += [a + b for a, b in pairwise(signs)] or signs
         elif len(run) > 1:
             pieces.append(run)
