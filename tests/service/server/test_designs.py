@@ -145,7 +145,7 @@ def test_questions_that_no_label_decides_are_neither_passed_nor_failed(
     row = {"id": "a", "series": "s", "made_at": "2026-01-01T00:00:00+00:00", "seconds": 1.0}
     row |= {"questions": 22, "questions_passed": passed, "cost_usd": None}
     session: Any = SimpleNamespace(database="")
-    [run] = evaluation_api._summaries(session, [row])
+    run = evaluation_api._summary_of_run(session, row)
     assert (run["failedTestCases"], run["undecidedTestCases"]) == (failed, 22 - decided)
     assert run["passRate"] == rate
     assert run["message"] == f"Evaluation completed: {message}"
