@@ -83,7 +83,7 @@ class Clustered(NamedTuple):
     @property
     def is_even(self) -> bool:
         """Return True if all clusters have as many questions."""
-        return len(np.unique(self.lengths)) < 2
+        return bool((self.lengths == self.lengths[:1]).all())
 
     @property
     def n_independent(self) -> float:

@@ -135,7 +135,10 @@ class _Layout(NamedTuple):
             DataError: a value is not a finite number, or out of bounds.
         """
         try:
-            values = frame["value"].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
+            column = frame["value"]
+            if column.dtype != np.float64:
+                column = column.astype("Float64")
+            values = column.to_numpy(dtype=np.float64, na_value=np.nan)
         except (TypeError, ValueError) as exc:
             raise DataError(f"{what}: a value is not a number: {exc}") from exc
         _check_rows(np.isinf(values), frame, f"{what}: a value is not finite")

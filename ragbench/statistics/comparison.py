@@ -444,14 +444,15 @@ def difference_intervals(
     columns = [part.sums for part in parts]
     low, high, p, method = safe_intervals(columns, [pilot.width for pilot in pilots], alpha)
     for row, (part, pilot) in enumerate(zip(parts, pilots, strict=True)):
-        wins = int((part.sums > 0).sum())
-        losses = int((part.sums < 0).sum())
         is_binary = pilot.differing is not None
-        is_independent = part.n_independent == len(part.sums)
-        if is_binary and is_independent and wins and losses:
-            low[row], high[row], p[row] = score_interval(wins, losses, pilot.n, alpha)
-            method[row] = "score"
-        elif not part.is_even and len(part.sums) > 1:
+        if is_binary and part.n_independent == len(part.sums):
+            wins = int((part.sums > 0).sum())
+            losses = int((part.sums < 0).sum())
+            if wins and losses:
+                low[row], high[row], p[row] = score_interval(wins, losses, pilot.n, alpha)
+                method[row] = "score"
+                continue
+        if not part.is_even and len(part.sums) > 1:
             interval = cluster_interval(part.sums, part.lengths, pilot.width, alpha)
             low[row], high[row], p[row] = interval
     return Intervals(low, high, p, method)

@@ -158,10 +158,12 @@ def safe_intervals(columns: Sequence[Floats], widths: Sequence[float], alpha: fl
     mirrored = [-column for column in columns]  # their lower limits are upper limits
     losses = np.array(widths, dtype=float)
     means = np.array([mean(column) for column in columns])
-    reach = _students_reach(columns, alpha)
+    errors = _errors_of_means(columns)
+    reach = _students_reach(errors, alpha)
     low = _safe_lower_limits(columns, means, losses, means - reach, alpha)
     high = -_safe_lower_limits(mirrored, -means, losses, -means - reach, alpha)
-    p = _safe_p_values(columns, means, losses, has_interval=~np.isnan(low))
+    by_student = _students_p_values(columns, errors)
+    p = _safe_p_values(columns, means, losses, by_student, has_interval=~np.isnan(low))
     return Intervals(low, high, p, _methods(low, np.isfinite(losses)))
 
 
@@ -235,26 +237,37 @@ def _error_of_mean(values: Floats) -> tuple[float, float]:
     return deviation(values) / math.sqrt(n), n - 1
 
 
-def _students_reach(columns: Sequence[Floats], alpha: float) -> Floats:
-    """Compute the half width of Student's 1 - alpha interval of the mean of each column; NaN for equal
-    values, and for fewer than two.
+def _errors_of_means(columns: Sequence[Floats]) -> list[tuple[float, float]]:
+    """Return `_error_of_mean` of each column; (NaN, NaN) for fewer than two values."""
+    errors = []
+    for column in columns:
+        errors.append(_error_of_mean(column) if len(column) > 1 else (math.nan, math.nan))
+    return errors
+
+
+def _students_reach(errors: Sequence[tuple[float, float]], alpha: float) -> Floats:
+    """Compute the half width of Student's 1 - alpha interval of the mean of each column, from their
+    `_errors_of_means`; NaN for equal values, and for fewer than two.
     """
     from scipy.special import stdtrit
 
-    reach = np.full(len(columns), math.nan)
-    for row, column in enumerate(columns):
-        if len(column) < 2:
-            continue
-        error, df = _error_of_mean(column)
+    reach = np.full(len(errors), math.nan)
+    for row, (error, df) in enumerate(errors):
         if error > TIE:
             reach[row] = -stdtrit(df, alpha / 2) * error
     return reach
 
 
 def _safe_p_values(
-    columns: Sequence[Floats], means: Floats, widths: Floats, *, has_interval: Bools
+    columns: Sequence[Floats],
+    means: Floats,
+    widths: Floats,
+    by_student: Floats,
+    *,
+    has_interval: Bools,
 ) -> Floats:
-    """Compute the p of the mean 0 that agrees with `safe_intervals`, for each column.
+    """Compute the p of the mean 0 that agrees with `safe_intervals`, for each column, whose p by
+    Student's t is `by_student`.
 
     - With a finite width: Student's p or the p of losses, whichever is larger; at most 1.
     - Without a finite width: Student's p.
@@ -265,7 +278,6 @@ def _safe_p_values(
     gains = []  # a p takes a search, so only the side on which the mean lies is searched
     for column, own_mean in zip(columns, means, strict=True):
         gains.append(-column if own_mean < 0 else column)
-    by_student = students_p_values(columns)
     with_losses = _p_with_losses(gains, np.abs(means), widths, by_student)
     p = np.where(np.isfinite(widths) & (means != 0), with_losses, by_student)
     is_tested = ~np.isnan(p)
@@ -420,13 +432,17 @@ def students_p_values(columns: Sequence[Floats]) -> Floats:
     >>> students_p_values([np.array([0.1, 0.3, 0.2]), np.full(3, 0.1), np.zeros(3)]).round(3)
     array([0.074, 0.   , 1.   ])
     """
+    return _students_p_values(columns, _errors_of_means(columns))
+
+
+def _students_p_values(columns: Sequence[Floats], errors: Sequence[tuple[float, float]]) -> Floats:
+    """Compute `students_p_values` of columns from their `_errors_of_means`."""
     from scipy.special import stdtr
 
     p_values = np.full(len(columns), math.nan)
-    for row, column in enumerate(columns):
+    for row, (column, (error, df)) in enumerate(zip(columns, errors, strict=True)):
         if len(column) < 2:
             continue
-        error, df = _error_of_mean(column)
         if error > TIE:
             p_values[row] = 2 * stdtr(df, -abs(mean(column)) / error)
         else:
