@@ -215,8 +215,10 @@ def hint_of(
 
 
 def hint_of_members(records: Mapping[str, type[Any]], name: str) -> str:
-    """Return the end of a sentence about a function that does not exist: the attribute of a record with
-    its meaning, or what to write instead of it; "" without one.
+    """Return "; use ...", the end of a sentence about a function that does not exist; "" if nothing fits.
+
+    What fits is an attribute of a record (or a call that its class expects) of this name, or of a word
+    in it. Verbs are no such words: "load_scores" is about scores.
 
     Args:
         records: the name of a variable -> the class of its value, decorated by `suggesting`.

@@ -182,6 +182,9 @@ class Case(metaclass=Suggesting):
         )
 
     def __post_init__(self) -> None:
+        """Raise ConfigError for `Case(question, answer)`: an id that ends like a question, next to a text
+        that does not and does not contain the id.
+        """
         query_id, text = str(self.query_id).strip(), str(self.text).strip()
         is_id_a_question = query_id.endswith(_ASKING) and query_id not in text
         if is_id_a_question and not text.endswith(_ASKING):

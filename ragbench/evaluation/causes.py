@@ -341,14 +341,15 @@ def _doubt_about_label(question: _Question) -> tuple[str, str]:
 
 
 def _cause(question: _Question) -> tuple[str, str]:
-    """Return the cause of a failed question, and its evidence."""
+    """Return the cause of a failed question, and its evidence: a sentence that says how it is known."""
     if not question.case.answerable:
         return _cause_of_unanswerable(question)
     cause, evidence = _disputed(question)
     if cause:
         return cause, evidence
     reach = question.reach
-    if reach is not None and not reach.holds(reach.context):
+    is_lost = reach is not None and not reach.holds(reach.context)  # on the way to the context
+    if reach is not None and is_lost:
         return _lost(question, reach)
     return _cause_in_generation(question)
 

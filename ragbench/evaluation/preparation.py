@@ -182,7 +182,9 @@ def _check_evidence(case: Case, corpus: Mapping[str, Document]) -> None:
 def _deciding(targets: Targets, dataset: Dataset, spec: EvaluationSpec) -> Targets:
     """Return the targets without the default ones that decide nothing about the system under test.
 
-    With a baseline, what got worse decides, next to the targets that the user named.
+    With a baseline, what got worse decides, next to the targets that the user named. Default targets
+    of attacks count only for a detector that the user named: without one they measure the detector
+    that is built in.
     """
     if spec.baseline is not None:
         return targets.without(targets.defaults)
@@ -190,7 +192,6 @@ def _deciding(targets: Targets, dataset: Dataset, spec: EvaluationSpec) -> Targe
         return targets.without(targets.defaults)
     if spec.detector:
         return targets
-    # the figures of the built-in detector are about ragbench and not about the system
     attacks = [name for name in targets.defaults if name.startswith("attack_")]
     return targets.without(attacks)
 

@@ -105,7 +105,9 @@ def rows_of_json(value: Any, source: str) -> list[Scored]:
 
 
 def _unwrapped(value: Any) -> Any:
-    """Return the value inside mappings of one field each, if it has a list of records; else the value."""
+    """Return the first mapping with a list of records that is found by going down through mappings of
+    one field each; the value itself if there is none.
+    """
     inner = value
     while isinstance(inner, Mapping) and len(inner) == 1:
         inner = next(iter(inner.values()))

@@ -124,12 +124,12 @@ class PairedTables:
 
 
 def paired_tables(tables: Sequence[ScoreTable]) -> PairedTables:
-    """Pair the questions of tables: by id where most pairs agree on it, else by text.
+    """Pair the questions of tables by id or by text, whichever pairs more questions.
 
-    Ids that number the rows of a file do not survive another order: ids decide only if the texts
-    of the questions, if both tables have them, agree too. If the words under an id differ, the
-    question changed, and is not compared. If no two texts agree (prompts that differ by system), ids
-    decide alone.
+    Ids that number the rows of a file do not survive another order: an id counts as a pair only if
+    the texts under it agree, or one table has no text. With as many pairs by id as by text, ids pair
+    the questions, and a question with other words under its id is not compared. If no two texts agree
+    (prompts that differ by system), ids decide alone.
 
     Raises:
         ComparisonError: the tables have no question in common.

@@ -335,7 +335,9 @@ def _long_rows(
 def _wide_rows(
     records: Sequence[Record], columns: _Columns, decimal_comma: bool, source: str
 ) -> list[Scored]:
-    """Return the scores of a table with a row per question and a column per measure."""
+    """Return the scores of a table with a row per question and a column per measure; a record of a
+    question that failed has NaN for each measure.
+    """
     numbers: dict[str, list[float]] = {}
     for name in dict.fromkeys([*columns.known_measures, *columns.names]):
         if columns.is_measure(name) and name not in columns.systems:

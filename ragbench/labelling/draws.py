@@ -219,10 +219,14 @@ def proxy_differences(
     dataset: Dataset | None = None,
     grades: Qrels | None = None,
 ) -> tuple[pd.DataFrame, list[float]]:
-    """Return the proxies of the questions that need a label, and the differences of the others.
+    """Return what is known without a label: the proxies of the questions that need one, and the
+    differences of the others.
 
-    The frame has a row per question and a column per proxy: second result minus first, or the
-    values of the only result.
+    A proxy is a measure that is computed without people and tells something of what they would say,
+    such as token F1. The frame has a row per question and a column per proxy: second result minus
+    first, or the values of the only result. The list has the difference of each question that needs
+    no label, because both results have the same answer (or the same documents, with `dataset`); a
+    criterion that is a measure of the results has none.
 
     Raises:
         ConfigError: there are more than two results, or the criterion is unknown.

@@ -133,12 +133,15 @@ def load_labels(
 ) -> pd.DataFrame:
     """Return the labels of one or several sheets, for `trust` and `judge_agreement`.
 
+    A sheet names configurations by codes, so that annotators do not know them. A cell of its column
+    `source` has the codes of all configurations with this answer: one label becomes a row for each.
+
     Args:
         paths: sheets, such as one for each annotator.
-        answers: configuration -> its answers. Their names replace the codes in the column `source`;
-            labels of other configurations are left out, and so are, with a warning, labels of texts
-            that are no longer the answer. None keeps the codes, which is enough if the judgements
-            are of one system.
+        answers: configuration -> its answers. Names of configurations replace the codes; labels of
+            other configurations are left out, and so are, with a warning, labels of texts that are
+            no longer the answer. None keeps the codes, which is enough if the judgements are of one
+            system.
 
     Returns:
         configuration, query_id, criterion, value, annotator, category, picked, note; one row per

@@ -93,8 +93,9 @@ def current_settings(
     """Return settings with the given values, and the others from the environment.
 
     The variables are RAGBENCH_REPLIES, RAGBENCH_MAX_COST, RAGBENCH_BUDGET and
-    RAGBENCH_ALLOW_UNPRICED. `account` is the budget where the environment names none; without it,
-    this process has its own.
+    RAGBENCH_ALLOW_UNPRICED. Inside `settings_in_force` a call without values returns the settings in
+    force, whatever the environment holds. `account` names the budget if the environment does not;
+    without either, the budget is one of this process alone.
 
     >>> current_settings("off", max_cost=5).replies
     'off'

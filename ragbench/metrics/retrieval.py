@@ -129,8 +129,8 @@ def _named_and_own(measures: Any) -> tuple[Any, list[Measure]]:
 
 
 def _score_own(qrels: Any, run: Any, measures: Sequence[Measure]) -> pd.DataFrame:
-    """Score a ranking by measures of the user, as `score_run`; NaN for a query without judgements and
-    where a measure returns None.
+    """Score a ranking by measures of the user: rows as of `score_run`; NaN for a query without
+    judgements (no function is called for it) and where a measure returns None.
     """
     judged, ranked = _judged_and_ranked(qrels, run)
     query_ids = _numbered(qrels, judged, ranked).query_ids

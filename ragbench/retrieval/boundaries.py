@@ -146,19 +146,30 @@ def extend(
 ) -> list[Window]:
     """Let each window continue into the next one by up to `overlap` tokens, itself staying within
     `size`.
+
+    It ends at the limit, if this is the next heading or the end of the text; else at the last end of a
+    sentence before the limit, or at the last cut between tokens. A window that ends no later than the
+    one before is dropped.
     """
-    stops = sorted(cut for kind in borders.headings for cut in borders.cuts(kind))
+    headings = sorted(cut for kind in borders.headings for cut in borders.cuts(kind))
     kinds = ("tokens",) if name == "fixed" else ("sentences", "tokens")
     extended: list[Window] = []
     for first, last in windows:
         limit = min(last + overlap, first + size, borders.n_tokens)
-        if (stop := bisect_left(stops, last)) < len(stops):
-            limit = min(limit, stops[stop])
-        reach = limit if limit == borders.n_tokens or limit in stops[stop : stop + 1] else last
-        for cuts in map(borders.cuts, kinds):
-            if reach <= last and (n := bisect_right(cuts, limit)):
-                reach = cuts[n - 1]
-        reach = max(reach, last)
-        if not extended or reach > extended[-1][1]:
-            extended.append((first, reach))
+        next_heading = bisect_left(headings, last)
+        is_at_heading = False
+        if next_heading < len(headings):
+            limit = min(limit, headings[next_heading])
+            is_at_heading = limit == headings[next_heading]
+        end = last
+        if is_at_heading or limit == borders.n_tokens:
+            end = limit
+        for kind in kinds:
+            cuts = borders.cuts(kind)
+            n_cuts = bisect_right(cuts, limit)  # up to the limit
+            if end <= last and n_cuts:
+                end = cuts[n_cuts - 1]
+        end = max(end, last)
+        if not extended or end > extended[-1][1]:
+            extended.append((first, end))
     return extended

@@ -42,7 +42,8 @@ class Queue:
 
     def __post_init__(self) -> None:
         program = (sys.executable, "-m", "ragbench.service.child", str(self.memory_mb))
-        self._stopping, self._returning = threading.Event(), threading.Event()
+        self._stopping = threading.Event()  # no job is taken any more
+        self._returning = threading.Event()  # jobs at work are stopped, and go back to the queue
         self._work = self.work or partial(
             run_command, stop=self._returning, timeout_s=self.timeout_s, program=program
         )

@@ -269,10 +269,14 @@ def _safe_p_values(
     """Compute the p of the mean 0 that agrees with `safe_intervals`, for each column, whose p by
     Student's t is `by_student`.
 
+    The p of losses is the level at which the safe limit on the side of 0 reaches 0 (`_p_with_losses`):
+    losses that the sample does not show could explain the mean. A width is the range that the
+    differences of a column can have.
+
     - With a finite width: Student's p or the p of losses, whichever is larger; at most 1.
-    - Without a finite width: Student's p.
-    - Mean of exactly 0: Student's p, which is 1; there is no side for the p of losses.
-    - Equal values without a finite width, which have no interval: 1, so that they show nothing.
+    - With an infinite width: Student's p.
+    - Mean of exactly 0: Student's p, which is 1; the p of losses needs a sign.
+    - Equal values with an infinite width, which have no interval: 1, so that they show nothing.
     - Fewer than two values: NaN.
     """
     gains = []  # a p takes a search, so only the side on which the mean lies is searched

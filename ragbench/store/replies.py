@@ -160,7 +160,11 @@ def store(request: Request, reply: Reply) -> Reply:
 
 
 def _stored_together(request: Request, reply: Reply) -> Reply | None:
-    """Write a reply with those of other threads; None if the shared database did not take it."""
+    """Write a reply, and return the one that the database then holds for its request; None if the
+    shared database did not take it.
+
+    Replies of several threads wait in a list; the thread that comes next writes all of them at once.
+    """
     waiting, joining, writing = _batch(os.getpid())
     outcome = Future[Reply | None]()
     with joining:
@@ -240,11 +244,11 @@ def _spool(batch: Sequence[tuple[Request, Reply]]) -> list[Reply]:
 
 
 def _move_spooled() -> None:
-    """Move replies from the file of this machine to the shared database: the replies that it did not
-    take when they came.
+    """Move replies from the file of this machine to the shared database: the replies that could not be
+    written to it when they came.
 
     Raises:
-        StoreError: it does not take them now, either; they stay in the file.
+        StoreError: they cannot be written to it now, either, and stay in the file.
     """
     if not database.path().exists():
         return

@@ -178,7 +178,7 @@ class SharedDatabase:
                 raise InterruptedError(_STOPPED)
 
     def _release(self, key: str) -> None:
-        """Release the claim of a key."""
+        """Release the claim of a key, also of one that was lost and could not be claimed again."""
         with self._lock:
             self._held.discard(key)
             self._not_retaken.discard(key)

@@ -121,8 +121,8 @@ def _plot_differences(
 
 
 def plot_drafts(rankings: dict[str, pd.DataFrame], kinds: tuple[str, ...]) -> Figure:
-    """Draw the mean of each configuration by drafts against its mean by the collection's own questions:
-    a panel for each collection, a colour for each kind of draft.
+    """Draw, for each configuration, its mean over drafted questions (y) against its mean over the
+    collection's own questions (x): a panel for each collection, a colour for each kind of drafts.
     """
     figure, panels = new_figure(13, 3.1, columns=len(rankings))
     colours = (VERMILLION, BLUE, GREEN)

@@ -50,22 +50,22 @@ class SweepFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep every other sweep out, or those with the configurations `only`, and clear away what
-        dead ones left.
+        """Keep other sweeps out during the block, and clear away what dead ones left.
+
+        A whole sweep holds the lock of the folder and the locks of all configurations. A sweep of the
+        configurations `only` holds their locks; the lock of the folder only while it takes them.
 
         Raises:
-            SweepError: if another sweep is at work here.
+            SweepError: another sweep is at work here.
         """
         with ExitStack() as locks:
-            # Those with `only` hold the lock of the folder for the moment in which they begin.
-            with ExitStack() as beginning:
+            with ExitStack() as beginning:  # releases the lock of the folder at its end
                 self._lock(beginning, "lock", _BEGIN_S if self.only else 0)
-                for name in self.only or [
-                    path.name[len(_ONE) :] for path in self.path.glob(f"{_ONE}*")
-                ]:
+                names = self.only or [path.name[len(_ONE) :] for path in self.path.glob(f"{_ONE}*")]
+                for name in names:
                     self._lock(locks, f"lock-{name}", 0)
                 if not self.only:
-                    locks.push(beginning.pop_all())
+                    locks.push(beginning.pop_all())  # the lock of the folder is kept, too
             self.clear()
             yield
 

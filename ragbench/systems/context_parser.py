@@ -96,8 +96,8 @@ def _results_of_searches(output: Any) -> list[Any] | None:
 def are_contexts(parts: Sequence[Any]) -> bool:
     """Return True if the values of a generator are contexts, False if they are pieces of an answer.
 
-    Contexts are documents, hits, pairs with a score, and tables of a text with its id, score or
-    source. Several parts with one id are the pieces of one message.
+    Contexts are documents, hits, (text, score) pairs, and mappings of a text with its id, score or
+    source. Several parts that share one id are the pieces of one message: False.
     """
     if not parts:
         return False

@@ -233,6 +233,12 @@ class HttpSystem(RemoteSystem):
         return self._retry.run(lambda: self._send(values), self._stop, max_tries=tries)
 
     def _send(self, values: Mapping[str, Any]) -> tuple[Reply, dict[str, float]]:
+        """Send one request, and return its reply (JSON, or the events of a stream) and its times.
+
+        Raises:
+            RequestError: there was no answer in time, the status is not that of a finished success
+                (202 accepts a request and answers later), or the body cannot be read.
+        """
         texts = {name: quote(as_text(value), safe="") for name, value in values.items()}
         headers = fill(self._templates["headers"], values)
         try:
@@ -250,7 +256,7 @@ class HttpSystem(RemoteSystem):
             )
         except RequestError as exc:
             if exc.failure is FailureKind.TIMEOUT:
-                exc.tries = 1  # late once is late again
+                exc.tries = 1  # it is not tried again: it would take as long
             raise
         if not 200 <= response.status < 300 or response.status == 202:
             raise self._transport.refused(response.status, response.text, response.headers, _HINTS)

@@ -108,10 +108,19 @@ class Pool:
                     self._idle.append(connection)
 
     def _connect(self) -> _Connection:
+        """Return an open connection, by the older protocol or, where the server does not support its
+        version, by the one that the client chooses.
+
+        A failure is remembered for `_SAME_REASON_S` seconds, and raised again without another try.
+
+        Raises:
+            SystemsError: the server cannot be reached.
+        """
         since, reason = self._unreached
         if time.monotonic() - since < _SAME_REASON_S:  # a try may take long: not for each question
             raise SystemsError(reason, FailureKind.UNREACHABLE)
-        for protocol in ("legacy", "auto"):  # in the first, a tool can ask for samples at any time
+        # by the older one a server's tool can ask us for a model's reply ("sampling") at any time
+        for protocol in ("legacy", "auto"):
             connection = _Connection(self)
             try:
                 connection.open(protocol)

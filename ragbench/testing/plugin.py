@@ -448,8 +448,10 @@ def _outcomes(
     *,
     is_gated: bool,
 ) -> Iterator[Outcome]:
-    """Yield the path of the report of each dataset whose questions were tested, or why there is
-    none; and the verdict if there is a gate.
+    """Yield an outcome (a sentence, and whether all is well) for each dataset whose questions were
+    tested: the path of its report, or why there is none; and the verdict if there is a gate.
+
+    Without any question of a dataset nothing can be gated: with a gate, that is not well.
     """
     from ragbench.report.page import banner, write_report
 
@@ -463,7 +465,7 @@ def _outcomes(
         )
     for number, (source, part) in enumerate(by_source.items(), 1):
         path = place
-        if path is not None and len(by_source) > 1:  # folders of the same name
+        if path is not None and len(by_source) > 1:  # test sets of two folders may have one name
             path = path.with_name(
                 f"{path.stem}-{number}-{Path(source.name).stem}-{source.split}{path.suffix}"
             )

@@ -65,7 +65,7 @@ def wording_overlaps(dataset: Dataset) -> Mapping[str, float]:
     >>> from ragbench.types import Document, Span
     >>> corpus = {"d": Document("d", "Cats sleep most of the day.")}
     >>> case = Case("q", "How long does a cat sleep at night?", evidence=(Span("d", 0, 26),))
-    >>> wording_overlaps(Dataset("pets", "test", corpus, [case], {"q": {"d": 1}}))
+    >>> wording_overlaps(Dataset("pets", "test", corpus, [case], {"q": {"d": 1}}))  # cat, sleep of six
     {'q': 0.3333}
     """
     # kept on disk: each configuration of a sweep asks the same questions

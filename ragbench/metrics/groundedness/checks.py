@@ -197,7 +197,8 @@ def score_groundedness(
 
     Measures, each in [0, 1], higher is better, as defined in `ragbench.metrics.groundedness`:
 
-    - claim_support: how well the contexts support the answer as a whole, a ranking (see there);
+    - claim_support: how well the contexts support the answer as a whole; only the order of answers
+      by it has a meaning;
     - numeric_support: 1 - the fraction of numbers and dates that no context contains;
     - expected_claims, forbidden_claims_absent: the fraction of the case's claims that the answer
       states, or does not;
@@ -213,11 +214,11 @@ def score_groundedness(
 
     A claim cites the contexts that are marked in it. If a system returns `citations` but no marks
     in the text, each claim cites all of them. Every case has a row for each measure, by measure,
-    then in the order of the cases. Unscored (NaN) is a case without an answer given, exactly as in
-    `score_answers`; one without the label that the measure needs; one whose answer has no claim,
-    number or citation where these are counted. An answer without context has a claim_support of 0.
-    For claim_support and numeric_support the earlier turns of a conversation (`Case.turns`) are
-    contexts, too.
+    then in the order of the cases. A value is NaN (unscored) for a case that got no answer, as in
+    `score_answers`, for a case without the label that the measure needs, and for an answer without a
+    claim, number or citation where these are counted. An answer without context has a claim_support
+    of 0. For claim_support and numeric_support the earlier turns of a conversation (`Case.turns`)
+    are contexts, too.
 
     Args:
         dataset: its cases may hold `expected_claims`, `forbidden_claims` and `expected_citations`.
