@@ -61,6 +61,14 @@ _CALLS = {
     **dict.fromkeys(
         ["calibrate", "calibration"], "rb.trust(results), which compares the judge with people"
     ),
+    **dict.fromkeys(
+        ["LLMJudge", "LLMAsJudge", "JudgeLLM"],
+        "rb.evaluate(data, system, judge='provider:model'), or rb.judge(answers, criterion, llm)",
+    ),
+    **dict.fromkeys(
+        ["pandas", "dataframe", "dicts", "records", "rows"],
+        "rb.evaluate(rows, system), of dicts or a DataFrame, or rb.Dataset.from_frames(corpus, queries, qrels)",
+    ),
     "GenericDataLoader": "rb.load_dataset('beir/scifact'), or a folder's path",
     **dict.fromkeys(
         ["reader", "loader"],
@@ -140,6 +148,7 @@ _CALLS = {
     "dashboard": "the command `ragbench serve`, or rb.write_report(result, 'report.html')",
     "splitter": "rb.chunk(corpus, chunker)",
     "Chunker": "rb.chunk(corpus, chunker)",
+    "embeddings": "rb.retrieval.load_embedder('minilm').encode(texts)",
     "embed": "rb.retrieval.load_embedder('minilm').encode(texts)",
     "EmbeddingRetriever": "rb.make_retriever('dense:minilm', chunks)",
 }

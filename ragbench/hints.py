@@ -50,7 +50,7 @@ SYNONYMS = tuple(
         "choice winner best top selected",
         "contexts sources passages context retrieved_contexts documents",
         "text content question query body page_content string",
-        "n n_questions n_queries n_samples size count total",
+        "n n_questions n_queries n_samples size count total questions",
         "plot chart figure draw visualize visualise",
         "print show display summary text",
         "decision verdict outcome conclusion status passed",
@@ -83,7 +83,7 @@ _VERBS = frozenset(
     "view find run from to as is write save export import fetch".split()
 )
 """Words at the start of a name that tell less about its meaning than the others."""
-_WORD = re.compile(r"[A-Z]*[a-z0-9]+|[A-Z]+")
+_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]*[a-z0-9]+|[A-Z]+")
 _TWICE = re.compile(r"multiple values for argument '(\w+)'")
 _MAX_NAMES = 20  # in a message
 
@@ -162,8 +162,8 @@ def last_word(name: str) -> str:
 def words_of(name: str) -> list[str]:
     """Return the words of a name, in lower case.
 
-    >>> words_of("AnswerRelevancyMetric"), words_of("recall_at_k")
-    (['answer', 'relevancy', 'metric'], ['recall', 'at', 'k'])
+    >>> words_of("AnswerRelevancyMetric"), words_of("recall_at_k"), words_of("LLMJudge")
+    (['answer', 'relevancy', 'metric'], ['recall', 'at', 'k'], ['llm', 'judge'])
     """
     return [part.casefold() for part in _WORD.findall(name)]
 
@@ -320,9 +320,18 @@ def suggesting(
                 return object.__getattribute__(record, name)
             return refuse(record, name)
 
+        def subscript(record: Record, key: Any) -> Any:
+            hint = ""
+            if isinstance(key, str) and not key.startswith("_"):
+                is_attribute = key in dir(cls)
+                hint = f"; use .{key}" if is_attribute else hint_of(key, [], calls)
+            raise TypeError(f"{cls.__name__} is a record, not a dict{hint}")
+
         cls._expected_names = calls  # type: ignore[attr-defined]
         cls.__getattr__ = missing  # type: ignore[attr-defined]
         owner: Any = cls
+        if is_dataclass(cls) and not hasattr(cls, "__getitem__"):
+            owner.__getitem__ = subscript
         if isinstance(owner, Suggesting):
             owner._refuse = staticmethod(refuse)
         _explain_methods(cls, instead)

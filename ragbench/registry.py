@@ -531,7 +531,7 @@ def _nearest_name(name: str) -> str:
     member = find_measure(f"{name}@{k}")
     if member is not None:  # only the depth is missing
         return member.name
-    expected = expected_measure(name)
+    expected = expected_measure(f"{name.partition('@')[0]}@{k}")
     if expected is not None:
         return expected.name
     names = [f"{alias}@{k}" for alias in ALIASES]

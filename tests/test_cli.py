@@ -117,6 +117,7 @@ def test_an_unknown_option_names_the_way_to_set_what_it_means(command: str, way_
     [
         ("score qrels.txt a.run -m RR", "No such option: -m; write --measure RR"),
         ("score -q qrels.txt a.run", "No such option: -q; write qrels.txt without -q"),
+        ("testset generate docs -n 9", "No such option: -n; write --questions 9"),
         ("score -h", "No such option: -h; write --help"),
     ],
 )

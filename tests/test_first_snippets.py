@@ -52,6 +52,17 @@ class SentenceModel:
         return np.array([[len(text), text.count("e"), 1.0] for text in texts])
 
 
+class ChatEngine:
+    """As a chat engine of LlamaIndex."""
+
+    def chat(self, message: str) -> str:
+        return "Most of it."
+
+
+def chat_engine() -> Any:
+    return ChatEngine()
+
+
 class LangChainEmbeddings:
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         return [self.embed_query(text) for text in texts]
@@ -403,6 +414,11 @@ WORKS: dict[str, Callable[[], Any]] = {
         and len(retrieved().scores.loc["RR"]) == 2
         and retrieved({"a": "bm25"}).leaderboard().loc["a", "rank"] == 1
     ),
+    "columns of a result": lambda: list(retrieved()[["ndcg@10", "R@5"]]) == ["nDCG@10", "R@5"],
+    "a result as a run": lambda: set(rb.score_run(QRELS, retrieved(), "RR")["value"]) == {1.0},
+    "an engine that chats": lambda: (
+        rb.evaluate(data(), chat_engine(), perspectives=["answer"]).answers[0].text == "Most of it."
+    ),
     "scores of several results by measure": lambda: (
         list(retrieved({"a": "bm25", "b": "bm25"}).scores["RR"]["name"]) == ["a", "a", "b", "b"]
     ),
@@ -434,6 +450,18 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "an axis outside of the axes": (
         lambda: rb.sweep({"retriever": ["bm25"]}),
         "a parameter of the configurations is in [axes]",
+    ),
+    "options in place of a system": (
+        lambda: rb.evaluate(data(), {"retriever": "bm25", "chunk_size": 256}),  # type: ignore[dict-item]
+        "the system is a dict of options; call rb.evaluate(data, retriever='bm25', chunk_size=256)",
+    ),
+    "several runs at once": (
+        lambda: rb.score_run(QRELS, ["a.run", "b.run"], "RR"),  # type: ignore[arg-type]
+        "run is a list of 2 texts; score one run at a time, such as 'a.run'",
+    ),
+    "a text of JSON": (
+        lambda: rb.evaluate('[{"question": "Who?"}]'),
+        "the dataset is a text of JSON; call rb.evaluate(json.loads(text), system)",
     ),
     "a class as a system": (
         lambda: rb.evaluate(data(), LangChainDocument),
@@ -811,6 +839,12 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
     "fusion of rankings": (lambda: rb.rrf, "use rb.make_retriever('hybrid:minilm', chunks)"),  # type: ignore[attr-defined]
     "a criterion of DeepEval": (lambda: rb.GEval, "use rb.Criterion(name, question)"),  # type: ignore[attr-defined]
     "a list of measures": (lambda: rb.available_metrics, "use rb.measures()"),  # type: ignore[attr-defined]
+    "a judge as a class": (lambda: rb.LLMJudge, "or rb.judge(answers, criterion, llm)"),  # type: ignore[attr-defined]
+    "embeddings of a framework": (
+        lambda: rb.HuggingFaceEmbeddings,  # type: ignore[attr-defined]
+        "use rb.retrieval.load_embedder('minilm').encode(texts)",
+    ),
+    "a dataset of a frame": (lambda: rb.from_dataframe, "rb.Dataset.from_frames("),  # type: ignore[attr-defined]
     "a method as an attribute": (lambda: retrieved().means, "did you mean 'mean()'?"),
     "a measure of a result by a usual word": (lambda: retrieved().hit_rate, "result['Success@10']"),
     "a measure as a class": (
@@ -1056,6 +1090,14 @@ def test_a_saved_result_is_no_dataset_and_says_how_to_read_it(tmp_path: Path) ->
     rb.save(retrieved(), tmp_path / "result")
     with pytest.raises(rb.RagbenchError, match=re.escape("which rb.load_result(")):
         rb.evaluate(str(tmp_path / "result"))
+
+
+def test_a_record_that_is_read_like_a_dict_names_its_attribute() -> None:
+    case: Any = data()[0]
+    with pytest.raises(TypeError, match=r"Case is a record, not a dict; use \.text"):
+        case["text"]
+    with pytest.raises(TypeError, match=r"Case is a record, not a dict; use case\.text"):
+        case["question"]
 
 
 def test_a_table_that_is_called_says_to_leave_out_the_parentheses() -> None:

@@ -143,7 +143,13 @@ def _way_to_set(command: Command, option: str, args: list[str]) -> str:
     if name == "h":
         return "--help"
     if len(name) == 1:
-        long_flags = sorted(flag for flag in flags if flag.startswith(f"--{name}"))
+        with_value = [param for param in command.params if not getattr(param, "is_flag", False)]
+        meant = similar(name, [param.name for param in with_value])
+        long_flags = [param.opts[0] for param in with_value if param.name == meant]
+        if not meant:
+            long_flags = sorted(
+                param.opts[0] for param in with_value if param.opts[0].startswith(f"--{name}")
+            )
         if not long_flags and any(argument.startswith(name) for argument in arguments):
             return f"{value} without {option}"
         return " or ".join(f"{flag} {value}" for flag in long_flags[:_MAX_FLAGS])

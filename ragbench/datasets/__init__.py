@@ -59,6 +59,10 @@ def load_collection(name: str | Path, split: str = "test") -> Dataset:
         from ragbench.datasets.pydoc import load_pydoc
 
         return load_pydoc(split)
+    if str(name).lstrip().startswith(("[", "{")):
+        raise ConfigError(
+            "the dataset is a text of JSON; call rb.evaluate(json.loads(text), system)"
+        )
     path = expanded(name)
     is_path = isinstance(name, os.PathLike) or path.is_absolute() or path.suffix != ""
     if is_path or str(name).startswith((".", "~")):

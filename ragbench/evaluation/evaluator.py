@@ -201,7 +201,10 @@ def _is_run(system: Any) -> bool:
 
 
 def _refuse_options_as_systems(systems: Mapping[str, Any]) -> None:
-    """Raise ConfigError if a system is a dict of options of the pipeline."""
+    """Raise ConfigError if the systems, or one of them, are a dict of options of the pipeline."""
+    if systems and set(systems) <= set(OF_PIPELINE):
+        options = ", ".join(f"{option}={value!r}" for option, value in systems.items())
+        raise ConfigError(f"the system is a dict of options; call rb.evaluate(data, {options})")
     for name, system in systems.items():
         if isinstance(system, Mapping) and system.keys() & OF_PIPELINE:
             options = ", ".join(f"{option}={value!r}" for option, value in system.items())

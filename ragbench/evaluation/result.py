@@ -525,14 +525,20 @@ class Result(Decisions, metaclass=Suggesting):
 
     to_pandas = to_frame
 
-    def __getitem__(self, name: str) -> pd.Series[Any]:
+    @overload
+    def __getitem__(self, name: str) -> pd.Series[Any]: ...
+    @overload
+    def __getitem__(self, name: list[str]) -> pd.DataFrame: ...
+    def __getitem__(self, name: str | list[str]) -> pd.Series[Any] | pd.DataFrame:
         """Return a measure of each question, in any case, or another column of `to_frame`; or the row of
-        the question of this id.
+        the question of this id. A list of names returns these columns.
 
         Raises:
             ConfigError: none of them.
         """
         frame = self.to_frame().set_index("query_id")
+        if isinstance(name, list):
+            return frame[[named_among(each, map(str, frame)) for each in name]]
         if name in frame.index:
             return frame.T[name]
         return frame[named_among(name, map(str, frame))]

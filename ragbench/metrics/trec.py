@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import numpy as np
 import pandas as pd
 
-from ragbench.errors import DataError
+from ragbench.errors import DataError, plural
 from ragbench.files import COMPRESSED_ERRORS, expanded
 from ragbench.types import Qrels, Run
 
@@ -140,6 +140,14 @@ def to_frame(source: Any, kind: type) -> pd.DataFrame:
 
 def _from_records(source: Any, columns: list[str], what: str) -> pd.DataFrame:
     value = columns[2]
+    if isinstance(source, list | tuple) and source and isinstance(source[0], str | Path):
+        raise DataError(
+            f"{what} is a list of {plural(len(source), 'text')}; score one {what} at a time, such as "
+            f"{str(source[0])!r}"
+        )
+    run_of_result = getattr(source, "run", None)
+    if what == "run" and isinstance(run_of_result, dict):
+        source = run_of_result
     nested = source.to_dict() if hasattr(source, "to_dict") else source
     try:
         if isinstance(nested, Mapping):

@@ -128,9 +128,14 @@ async def _awaited(returned: Any) -> Any:
     return await returned
 
 
+_METHODS = ("invoke", "query", "retrieve", "run", "get_relevant_documents", "chat", "ask")
+"""Methods of frameworks that answer a question, or search for it."""
+
+
 def to_callable(value: Any) -> Callable[..., Any] | None:
     """Return the function of a question that an object is or has: itself, or its method `invoke`
-    (LangChain, LangGraph), `query`, `retrieve` (LlamaIndex) or `run` (Haystack).
+    (LangChain, LangGraph), `query`, `retrieve` (LlamaIndex), `run` (Haystack),
+    `get_relevant_documents` (older LangChain), `chat` or `ask`.
 
     >>> class Engine:
     ...     def query(self, question: str) -> str:
@@ -140,7 +145,7 @@ def to_callable(value: Any) -> Callable[..., Any] | None:
     """
     if isinstance(value, type):
         return None
-    methods = (getattr(value, name, None) for name in ("invoke", "query", "retrieve", "run"))
+    methods = (getattr(value, name, None) for name in _METHODS)
     called = next(filter(callable, (value, *methods)), None)
     if called is value or called is None:
         return called
