@@ -177,12 +177,8 @@ def schedule_rows(*, client: str | None = None, database: str = "") -> list[Json
     return rows
 
 
-def due_times(*, client: str | None = None, database: str = "") -> dict[tuple[str, str], str]:
-    """Return when each enabled schedule of a client (None: of all) is due, by its client and name.
-
-    Raises:
-        DataError: the database cannot be used.
-    """
+def due_times(connection: Connection, client: str | None) -> dict[tuple[str, str], str]:
+    """Return when each enabled schedule of a client (None: of all) is due, by its client and name."""
     column = schedule.c
     query = select(column.client_id, column.name, column.cron, column.zone)
     query = query.where(column.cron != "", column.enabled)
@@ -190,7 +186,7 @@ def due_times(*, client: str | None = None, database: str = "") -> dict[tuple[st
         query = query.where(column.client_id == client)
     now = datetime.now(UTC)
     times = {}
-    for row in read_rows(database, query):
+    for row in connection.execute(query):
         times[row.client_id, row.name] = next_due(row.cron, row.zone, now)
     return times
 

@@ -43,6 +43,8 @@ from ragbench.service.automatic import record_finished
 from ragbench.service.datasets import iso_time
 from ragbench.service.history_database import connected, database_url
 from ragbench.service.measure_trends import overview
+from ragbench.service.pages import series as page_series
+from ragbench.service.pages.html_pages import drawn
 from ragbench.service.recorded_runs import scores_of
 from ragbench.statistics import Drift, drift
 from ragbench.store.engines import engine_of
@@ -541,6 +543,32 @@ def test_the_first_page_has_the_state_of_the_trend(database: str) -> None:
         notes = trend("nDCG@10", series=row["series"], database=database)["note"]
         assert row["state"].text in "; ".join(notes)
         assert row["runs"] == len(notes)
+
+
+def test_the_first_page_draws_its_charts_again_only_for_another_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = str(tmp_path / "runs.sqlite")
+    runs = nights(4)
+    record(runs[:3], database=database)
+    macros: list[str] = []
+
+    def counting(macro: str, *values: Any) -> Any:
+        macros.append(macro)
+        return drawn(macro, *values)
+
+    monkeypatch.setattr(page_series, "drawn", counting)
+
+    def charts() -> list[str]:
+        [row], _ = overview("", database=database)
+        return [str(panel["drawing"]) for panel in page_series.newest_panels(row, database)]
+
+    assert charts() == charts()
+    assert macros == ["line_chart"]
+    assert charts()[0].count('class="dot"') == 3
+    record(runs[3:], database=database)
+    assert charts()[0].count('class="dot"') == 4
+    assert macros == ["line_chart"] * 2
 
 
 def test_false_alarms_are_counted_over_all_that_is_watched_in_a_series_of_a_client(

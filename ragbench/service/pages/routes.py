@@ -78,8 +78,9 @@ def log_out(request: Request) -> Response:
 def runs(who: Visitor, measure: str = "") -> HTMLResponse:
     """Show every series and configuration with its newest run, and whether it moved."""
     rows, count = measure_trends.overview(who.client, measure, database=who.database)
-    names = views.measures_of([row["id"] for row in rows], who.database)
-    due = scheduler.due_times(**who.scope)
+    with connected(who.database) as connection:
+        names = views.measures_of(connection, [row["id"] for row in rows])
+        due = scheduler.due_times(connection, who.client)
     for row in rows:
         row["next"] = due.get((row["client_id"], row["series"]), "")
     newest = max(rows, key=lambda row: str(row["made_at"]), default=None)
@@ -102,10 +103,10 @@ def read_series(who: Visitor, series: str, configuration: str, measure: str = ""
     """Show the measures of a configuration over time."""
     with connected(who.database) as connection:
         lines = recorded_runs.newest_runs(connection, who.owner, series)
-    newest = {row["configuration"]: row["id"] for row in lines}
-    if configuration not in newest:
-        raise HTTPException(404, "there is no such series")
-    names = views.measures_of([newest[configuration]], who.database)
+        newest = {row["configuration"]: row["id"] for row in lines}
+        if configuration not in newest:
+            raise HTTPException(404, "there is no such series")
+        names = views.measures_of(connection, [newest[configuration]])
     charts = views.panels(who, series, configuration, [measure] if measure else names[:_CHARTS])
     recent = recorded_runs.history(series=series, limit=_NEWEST * len(newest), **who.ownership)
     recent = recent[recent["configuration"] == configuration].head(_NEWEST)

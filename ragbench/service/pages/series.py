@@ -8,7 +8,7 @@ from collections.abc import Collection
 from functools import lru_cache
 
 import pandas as pd
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from ragbench.groups import grouped
 from ragbench.registry import meaning_of
@@ -45,12 +45,12 @@ def state_of(runs: pd.DataFrame) -> State:
     return State(kind, text)
 
 
-def measures_of(ids: list[str], database: str) -> list[str]:
+def measures_of(connection: Connection, ids: list[str]) -> list[str]:
     """Return the measures that any of these runs has: the rate of passed questions, precision,
     recall and MRR first, then the measures of `MAIN`.
     """
     query = select(score.c.measure).where(score.c.run_id.in_(ids)).distinct()
-    names = {row.measure for row in read_rows(database, query)}
+    names = set(connection.execute(query).scalars())
     order = dict.fromkeys((*_first_of(names), *MAIN, *sorted(names)))
     return [name for name in order if name in names]
 
@@ -114,7 +114,8 @@ def _newest_panels(
     They are cached as they are drawn: the points of four charts take a quarter of the page's time.
     `n_runs` and `last_recorded` only renew the cached charts once there is another run.
     """
-    names = measures_of([newest_id], database)
+    with connected(database) as connection:
+        names = measures_of(connection, [newest_id])
     measures = _first_of(names) or names[:1]
     if not measures:
         return []
