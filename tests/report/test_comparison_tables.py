@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.patches import Rectangle
+from scipy.stats import kendalltau
 
 from ragbench import report
 from ragbench.evaluation import Results
 from ragbench.report import plots
+from ragbench.report.comparison_tables import _kendall_tau
 from ragbench.statistics.race import Race
 from ragbench.types import Judgement
 from tests.report.test_leaderboard_of_results import QUESTIONS, result
@@ -112,6 +116,31 @@ def test_orders_at_k_and_at_a_budget() -> None:
     assert "tau" not in report.budget_orders(board.head(2)), "two orders are the same or reversed"
     assert report.budget_orders(board.head(1)) == ""
     assert report.budget_orders(board.drop(columns="span_recall@5")) == ""
+
+
+@pytest.mark.parametrize("n_values", [2, 5, 1_000])
+def test_tau_is_scipys_to_the_last_digit(n_values: int) -> None:
+    draw = np.random.default_rng(n_values)
+    for n in (3, 6, 25, 200):
+        first, second = draw.integers(n_values, size=(2, n)) / 7
+        board = pd.DataFrame({"label": [str(i) for i in range(n)]})
+        board = board.assign(**{"span_recall@5": first, "span_recall@500tok": second})
+        expected = kendalltau(first, second).statistic
+        np.testing.assert_equal(_kendall_tau(first, second), expected)
+        assert f"tau of the two orders is {expected:.2f} (" in report.budget_orders(board)
+
+
+def test_a_comparison_loads_no_distributions() -> None:
+    """scipy.stats would take a sixth of the time of a comparison notebook."""
+    code = (
+        "import sys; import pandas as pd; from ragbench import report; "
+        "columns = dict.fromkeys(['span_recall@5', 'span_recall@500tok'], [0.1, 0.2, 0.3]); "
+        "print(report.budget_orders(pd.DataFrame({'label': list('abc'), **columns}))); "
+        "print('scipy.stats' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "two orders is 1.00" in done.stdout
+    assert done.stdout.endswith("False\n")
 
 
 def test_costs_decide_among_those_that_are_scored() -> None:
