@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from typer.testing import CliRunner
 
 from ragbench.cli import app
 from ragbench.errors import ConfigError, DataWarning
-from ragbench.evaluation import Result, evaluate, load_result, load_targets
+from ragbench.evaluation import Result, evaluate, load_result, load_targets, perspectives
+from ragbench.evaluation.perspectives import ceilings_of
 from ragbench.llms import ScriptedLLM
 from ragbench.report.page import banner
 from ragbench.types import Answer, Case, Dataset, Document, Passage, Span
@@ -154,3 +156,10 @@ def test_the_command_refuses_to_pass_what_it_did_not_measure(
     assert (
         "--fail-under names expected_claims, of which nothing could be measured here" in done.output
     )
+
+
+def test_ceilings_are_computed_before_the_system_is_asked_for_gates_alone() -> None:
+    for gates, n_computed in (({}, 1), ({"R@5": 0.1}, 2)):
+        with mock.patch.object(perspectives, "ceilings_of", wraps=ceilings_of) as ceilings:
+            evaluate(BY_DOCUMENT, "bm25", perspectives=["retrieval"], fail_under=gates)
+        assert ceilings.call_count == n_computed
