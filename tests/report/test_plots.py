@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import itertools
 from io import BytesIO
+from unittest import mock
 
 import numpy as np
 import pandas as pd
 import pytest
 from IPython.core.formatters import DisplayFormatter
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -36,6 +38,16 @@ def labels(figure: Figure) -> tuple[str, str]:
 def drawn(figure: Figure) -> Figure:
     figure.canvas.draw()
     return figure
+
+
+def test_the_parts_of_a_figure_are_collected_once() -> None:
+    """Each time, all axes would make all of their ticks."""
+    figure, axes = plots.figure.new_axes(3, 2)
+    axes.plot([1, 2], label="line")
+    axes.legend()
+    with mock.patch.object(figure, "findobj", wraps=figure.findobj) as collected:
+        FigureCanvasAgg(figure).draw()
+    assert collected.call_count == 1
 
 
 def test_a_retriever_has_one_colour_and_a_chunking_one_marker() -> None:

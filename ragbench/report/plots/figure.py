@@ -108,7 +108,8 @@ class NotebookFigure(Figure):
     """
 
     def draw(self, renderer: RendererBase) -> None:
-        texts = self.findobj(Text)
+        artists = self.findobj()  # once: each walk asks all axes for all of their ticks
+        texts = [artist for artist in artists if isinstance(artist, Text)]
         families, missing = _fonts_for(frozenset("".join(text.get_text() for text in texts)))
         self.patch.set_alpha(0.0)
         for axes in self.axes:
@@ -116,14 +117,17 @@ class NotebookFigure(Figure):
             axes.tick_params(which="both", color=INK, labelcolor=INK)
             for spine in axes.spines.values():
                 spine.set_edgecolor(INK)
-        for legend in self.findobj(Legend):
-            legend.get_frame().set_facecolor("none")
+        for artist in artists:
+            if isinstance(artist, Legend):
+                artist.get_frame().set_facecolor("none")
         for text in texts:
             if text.get_color() in ("black", "k"):
                 text.set_color(INK)
             written = text.get_text().translate(missing)
             text.set(fontfamily=families, parse_math=False, text=written)
-        for axis in self.findobj(Axis) if missing else ():
+        for axis in artists if missing else ():
+            if not isinstance(axis, Axis):
+                continue
             labels = axis.get_major_formatter()
             if isinstance(labels, FuncFormatter):
                 axis.set_major_formatter(
