@@ -20,7 +20,7 @@ editions.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -73,10 +73,11 @@ def load_pydoc(split: str = "test") -> Dataset:
     missing_quotes = []
     without_evidence = []
     lines = Path(__file__).with_name("pydoc_cases.jsonl").read_bytes().splitlines()
+    places = _places_in(tuple((name, document.text) for name, document in corpus.items()))
     for record in map(json.loads, lines):
         query_id = record["query_id"]
         quotes = record["evidence"]
-        spans_of_quotes = [_places(quote["quote"], corpus) for quote in quotes]
+        spans_of_quotes = [places(quote["quote"]) for quote in quotes]
         for quote, spans in zip(quotes, spans_of_quotes, strict=True):
             if not spans:
                 missing_quotes.append(f"{query_id} {quote['doc_id']}")
@@ -117,23 +118,30 @@ def _squeezed(text: str) -> tuple[str, Ints]:
     return "".join(text.split()), origins
 
 
-def _places(quote: str, corpus: Mapping[str, Document]) -> list[Span]:
-    """Return every place of a quote, in the order of the corpus.
+@cache
+def _places_in(topics: tuple[tuple[str, str], ...]) -> Callable[[str], tuple[Span, ...]]:
+    """Return a function from a quote to every place of it in topics (name, text), in their order.
 
     Lines break differently in each topic that repeats a passage (also after a hyphen, and in a table
     or list with other indentation), so the search ignores white space and the shape of quotation
-    marks and dashes.
+    marks and dashes. Places are kept: the runs of a sweep inherit them from the process that they
+    are forked from, where searching took most of the time to load the questions.
     """
-    spans = []
-    pattern, _ = _squeezed(quote)
-    for document in corpus.values():
-        text, origins = _squeezed(document.text)
-        start = text.find(pattern)
-        while start >= 0:
-            end = start + len(pattern)
-            spans.append(Span(document.doc_id, int(origins[start]), int(origins[end - 1]) + 1))
-            start = text.find(pattern, end)
-    return spans
+
+    @cache
+    def places(quote: str) -> tuple[Span, ...]:
+        spans = []
+        pattern, _ = _squeezed(quote)
+        for name, topic in topics:
+            text, origins = _squeezed(topic)
+            start = text.find(pattern)
+            while start >= 0:
+                end = start + len(pattern)
+                spans.append(Span(name, int(origins[start]), int(origins[end - 1]) + 1))
+                start = text.find(pattern, end)
+        return tuple(spans)
+
+    return places
 
 
 def _case(record: Mapping[str, Any], spans_of_quotes: Sequence[Sequence[Span]]) -> Case:

@@ -74,6 +74,14 @@ def edition(topics: Mapping[str, str]) -> Dataset:
         return load_pydoc()
 
 
+def test_quotes_are_searched_once(dataset: Dataset) -> None:
+    """The runs of a sweep load the questions from what they inherit."""
+    with mock.patch("ragbench.datasets.pydoc._squeezed", side_effect=AssertionError):
+        again = load_pydoc()
+    assert again is not dataset
+    assert (again.cases, again.qrels) == (dataset.cases, dataset.qrels)
+
+
 def plain(text: str) -> str:
     """Casefolded, one space between words, straight quotation marks: how a fact is looked for in an
     answer.
