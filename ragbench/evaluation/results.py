@@ -86,6 +86,8 @@ class Results(Sequence[Result], metaclass=Suggesting):
                 )
         self.baseline, self.race = baseline, race
         self._deciding: dict[str, DecidingQuestions] = {}  # by the measure that was asked for
+        # a conclusion, a leaderboard and a table of differences need the same comparison
+        self._comparisons: dict[tuple[Any, ...], pd.DataFrame] = {}  # by their options
         names = [result.name for result in self._results]
         if twice := [name for name in names if names.count(name) > 1]:
             raise ConfigError(f"two results are named {twice[0]!r}; give each a different name")
@@ -229,21 +231,27 @@ class Results(Sequence[Result], metaclass=Suggesting):
     ) -> pd.DataFrame:
         """Compare by the measure that decides, and show the `others`, over the questions that decide."""
         chosen = [deciding.measure, *others]
-        scores = {}
-        for result in self._results:
-            rows = _of_measures(result.scores, chosen)
-            scores[result.name] = _of_questions(rows, deciding.ids)
-        dropped = self.race.scores.keys() - scores.keys() if self.race else ()
-        return compare_readable(
-            scores,
-            baseline,
-            {each.name: each.unreadable for each in self._results if any(map(is_by_judge, chosen))},
-            measures=chosen,
-            margin=margin,
-            n_dropped=len(dropped),
-            not_possible=not_possible or deciding.not_possible,
-            questions=self[0].queries,
-        )
+        not_possible = not_possible or deciding.not_possible
+        options = (baseline, *chosen, deciding.ids, margin, not_possible)
+        if options not in self._comparisons:
+            scores = {}
+            for result in self._results:
+                rows = _of_measures(result.scores, chosen)
+                scores[result.name] = _of_questions(rows, deciding.ids)
+            dropped = self.race.scores.keys() - scores.keys() if self.race else ()
+            by_judge = any(map(is_by_judge, chosen))
+            unreadable = {each.name: each.unreadable for each in self._results if by_judge}
+            self._comparisons[options] = compare_readable(
+                scores,
+                baseline,
+                unreadable,
+                measures=chosen,
+                margin=margin,
+                n_dropped=len(dropped),
+                not_possible=not_possible,
+                questions=self[0].queries,
+            )
+        return self._comparisons[options].copy()  # which the caller may change
 
     def deciding(self, measure: str = "") -> DecidingQuestions:
         """Return the questions that decide, and the measure that they decide by ("" chooses it)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from ragbench.evaluation.decision import Conclusion, DecidingQuestions
 from ragbench.evaluation.records import Cost, Latency
 from ragbench.report.explorer import explore
 from ragbench.statistics.race import Race
+from ragbench.statistics.unreadable import compare_readable
 from ragbench.testsets.known_items import KNOWN_ITEM
 
 N = 40
@@ -432,3 +434,20 @@ def test_the_overlap_with_documents_is_not_compared_with_figures_of_passages(
     arms = [ranked(name, BASE, verdicts=labels) for name in ("base", "other")]
     [line] = [line for line in concluded(*arms).evidence if " repeat " in line]
     assert line.startswith(sentence)
+
+
+def test_a_comparison_is_computed_once() -> None:
+    results = Results([ranked("a", BASE), ranked("b", BASE + MAYBE)])
+    compare = "ragbench.evaluation.results.compare_readable"
+    with mock.patch(compare, wraps=compare_readable) as comparisons:
+        first = results.compare("a")
+        first["decision"] = "changed by the caller"
+        again = results.compare("a")
+        conclusion = results.conclude("a")
+        assert comparisons.call_count == 1
+        assert results.compare("b")["name"].tolist() == ["a"]
+        results.compare("a", margin=0.5)
+        results.compare("a", not_possible="these questions decide nothing")
+        assert comparisons.call_count == 4
+    assert again["decision"].tolist() == [conclusion.arms["b"].decision] == ["undecided"]
+    assert repr(again) == repr(Results(list(results)).compare("a")), "printed short, too"
