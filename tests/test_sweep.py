@@ -551,6 +551,8 @@ def test_a_sweep_runs_compares_and_is_skipped_the_next_time(
     expected += ["comparison.ipynb", "leaderboard.csv", "leaderboard.md", "sweep.json"]
     assert visible(folder) == sorted(expected)
     conclusion = load_results(folder).conclude()
+    assert result.results is not None, "which the command shows without reading them again"
+    assert result.results.conclude() == conclusion
     board_text = (folder / "leaderboard.md").read_text(encoding="utf-8")
     assert board_text.startswith(conclusion_markdown(conclusion))
     for name in result.finished:

@@ -80,7 +80,6 @@ def sweep_command(
 
     Example: ragbench sweep pydoc --jobs 2 --race
     """
-    from ragbench.evaluation import load_results
     from ragbench.service import record_finished
     from ragbench.sweep import plan, sweep
 
@@ -108,8 +107,8 @@ def sweep_command(
         compare_all=compare_all,
         **options,
     )
-    if result.leaderboard:
-        results = load_results(result.folder)
+    results = result.results
+    if results is not None:
         record_finished(lambda: [(run, result.folder / run.name) for run in results])
         print_decision(results)
     _print_result(result)

@@ -59,6 +59,8 @@ class SweepResult:
         left, stopped: if the maximum cost ended the sweep, the configurations that were not begun,
             and a sentence that says so; else () and "".
         notes: sentences for the user.
+        results: the results that the leaderboard and the comparison are about; None without a
+            leaderboard.
     """
 
     folder: Path
@@ -71,6 +73,7 @@ class SweepResult:
     stopped: str = ""
     notes: tuple[str, ...] = field(default_factory=tuple)
     seconds: float = 0.0
+    results: Results | None = field(default=None, repr=False, compare=False)
 
 
 @explaining_calls(
@@ -470,7 +473,7 @@ def _compare(
             baseline = grid.baseline
         board = folder.path / "leaderboard.csv"
         notes = (*result.notes, *_notes_on_comparison(results, grid.baseline))
-        result = replace(result, leaderboard=board, notes=notes)
+        result = replace(result, leaderboard=board, notes=notes, results=results)
         board_texts = leaderboard_texts(board, results, table, baseline)
     if grid.compare is None or n_results < 2:
         write_changed(board_texts)
