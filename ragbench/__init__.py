@@ -69,6 +69,14 @@ _CALLS = {
         ["pandas", "dataframe", "dicts", "records", "rows"],
         "rb.evaluate(rows, system), of dicts or a DataFrame, or rb.Dataset.from_frames(corpus, queries, qrels)",
     ),
+    **dict.fromkeys(
+        ["write_run", "save_run", "export_run"],
+        "rb.save(result, folder), which writes its run.trec",
+    ),
+    **dict.fromkeys(
+        ["concat", "combine", "merge"], "rb.Results([a, b]), whose scores are one table"
+    ),
+    **dict.fromkeys(["VectorStore", "store"], "rb.make_retriever('dense:minilm', chunks)"),
     "GenericDataLoader": "rb.load_dataset('beir/scifact'), or a folder's path",
     **dict.fromkeys(
         ["reader", "loader"],

@@ -128,6 +128,7 @@ _ASKING = ("?", "？", "؟")  # the ends of questions
     answer="case.reference_answer",
     reference="case.reference_answer",
     **dict.fromkeys(["relevant_docs", "relevant", "qrels"], "dataset.qrels[case.query_id]"),
+    **dict.fromkeys(["contexts", "context", "passages"], "case.evidence, spans of dataset.corpus"),
 )
 @dataclass(frozen=True, slots=True)
 class Case(metaclass=Suggesting):

@@ -451,6 +451,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.sweep({"retriever": ["bm25"]}),
         "a parameter of the configurations is in [axes]",
     ),
+    "documents of a test set": (
+        lambda: rb.load_dataset("tests.csv", docs="docs"),  # type: ignore[call-arg]
+        "load_dataset has no option 'docs'; did you mean 'corpus'?",
+    ),
     "options in place of a system": (
         lambda: rb.evaluate(data(), {"retriever": "bm25", "chunk_size": 256}),  # type: ignore[dict-item]
         "the system is a dict of options; call rb.evaluate(data, retriever='bm25', chunk_size=256)",
@@ -839,6 +843,10 @@ MISNAMED: dict[str, tuple[Callable[[], Any], str]] = {
     "fusion of rankings": (lambda: rb.rrf, "use rb.make_retriever('hybrid:minilm', chunks)"),  # type: ignore[attr-defined]
     "a criterion of DeepEval": (lambda: rb.GEval, "use rb.Criterion(name, question)"),  # type: ignore[attr-defined]
     "a list of measures": (lambda: rb.available_metrics, "use rb.measures()"),  # type: ignore[attr-defined]
+    "contexts of a question": (lambda: data()[0].contexts, "use case.evidence"),
+    "a run to write": (lambda: rb.write_run, "use rb.save(result, folder), which writes its run"),  # type: ignore[attr-defined]
+    "results in one table": (lambda: rb.concat, "use rb.Results([a, b])"),  # type: ignore[attr-defined]
+    "a vector store to make": (lambda: rb.VectorStore, "use rb.make_retriever('dense:minilm'"),  # type: ignore[attr-defined]
     "a judge as a class": (lambda: rb.LLMJudge, "or rb.judge(answers, criterion, llm)"),  # type: ignore[attr-defined]
     "embeddings of a framework": (
         lambda: rb.HuggingFaceEmbeddings,  # type: ignore[attr-defined]

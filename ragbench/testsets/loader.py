@@ -16,7 +16,8 @@ _ROWS = "rb.evaluate(rows, system), which takes dicts or a DataFrame with answer
 
 
 @explaining_calls(
-    **dict.fromkeys(["queries", "qrels", "documents", "docs"], _IN_HAND),
+    **dict.fromkeys(["queries", "qrels"], _IN_HAND),
+    **dict.fromkeys(["documents", "docs", "docs_dir", "docs_folder"], "corpus"),
     **dict.fromkeys(["data", "rows", "df", "records", "questions"], _ROWS),
 )
 def load_dataset(name: str | Path, split: str = "test", *, corpus: str | Path = "") -> Dataset:
