@@ -119,7 +119,15 @@ class MarginProof:
     width: float
 
     def cheapest(self, costs: Mapping[str, float], word: str = "cheapest") -> WithinMargin:
-        """Choose the cheapest of the proven configurations, with the arguments of `within_margin`."""
+        """Choose the cheapest of the configurations that are proven to be within the margin.
+
+        Args:
+            costs: name -> cost; a configuration with the cost None is not chosen.
+            word: what "cheapest" is called in the sentence, such as "fastest".
+
+        Raises:
+            ConfigError: a configuration has no entry in `costs`.
+        """
         names = self.table["name"]
         if missing := [name for name in names if name not in costs]:
             raise ConfigError(
@@ -142,7 +150,9 @@ class MarginProof:
         return WithinMargin(table, self.best, None, self._none_is_proven())
 
     def _none_is_proven(self) -> str:
-        """State that no configuration with a known cost is proven, and whether one could be."""
+        """Return a sentence for a table without a proven configuration; it adds how many queries a
+        proof takes if there are too few.
+        """
         n = int(self.table["n"].iloc[0])
         best_mean = self.table.set_index("name")["mean"][self.best]
         min_n = 2
@@ -245,8 +255,8 @@ def _p_of_worse(values: Floats, margin: float, width: float) -> Floats:
 
 
 def _largest_possible_p(mean: Floats, variance: Floats, loss: float, n: int) -> Floats:
-    """Bound the p of "the mean is at most 0" of `n` values from their mean and variance alone, if none
-    of them is below -`loss`; 1 where the mean is not above 0.
+    """Return an upper bound of the p of "the mean is at most 0" of `n` values, from their mean and
+    variance alone; no value is below -`loss`. The bound is 1 where the mean is not above 0.
 
     By Chernoff p is at most exp(-sum(log(1 + s x))) over the values and the unseen one, -`loss`,
     for every s. With this mean and variance the sum is smallest where values are either -`loss` or
@@ -256,12 +266,13 @@ def _largest_possible_p(mean: Floats, variance: Floats, loss: float, n: int) -> 
         return np.zeros_like(mean)
     variance = variance * (n - 1) / n
     above = np.maximum(mean, 0) + loss
-    lost = variance / (variance + above**2)
-    other = above + variance / above - loss
-    n_lost, n_other = n * lost + 1, n * (1 - lost)
+    fraction_lost = variance / (variance + above**2)
+    other = above + variance / above - loss  # the value that is not -`loss`
+    n_lost = n * fraction_lost + 1  # with the unseen value
+    n_other = n * (1 - fraction_lost)
     with np.errstate(divide="ignore", invalid="ignore"):
-        exponent = n_lost * np.log(n_lost * (loss + other) / (other * (n + 1))) + n_other * np.log(
-            n_other * (loss + other) / (loss * (n + 1))
-        )
+        of_lost = n_lost * np.log(n_lost * (loss + other) / (other * (n + 1)))
+        of_other = n_other * np.log(n_other * (loss + other) / (loss * (n + 1)))
+        exponent = of_lost + of_other
     is_ahead = (mean > 0) & (n_other * other > n_lost * loss)
     return np.where(is_ahead, np.exp(-exponent), 1.0)

@@ -210,8 +210,9 @@ def _autocovariance(residuals: Floats, lag: int) -> float:
 
 
 def _inflation(residuals: Floats) -> float:
-    """Return how many times as large as for independent values the variance of the mean is, at least
-    1, by Geyer's initial monotone sequence.
+    """Return the variance of the mean divided by the variance that it would have if the values were
+    independent; at least 1. By Geyer's initial monotone sequence: autocorrelations are added in pairs
+    that never rise, up to the first pair that is not positive.
     """
     n = len(residuals)
     variance = _autocovariance(residuals, 0)
@@ -339,9 +340,9 @@ def _surely_above(
     """Return True for each column whose Gaffke's limit, at its level, is known to be at or above its
     limit of `limits`; False where a search has to tell.
 
-    One mean at or above the limit whose lower tail has at most the probability `level` shows it. Tried
-    is a mean barely above the limit. It saves the search for most columns of 300 or more values,
-    whose Student's limit at alpha / 2 is farther than Gaffke's at alpha.
+    It is known if some mean at or above the limit has a lower tail with at most the probability
+    `level`; one mean is tried, barely above the limit. This saves the search for most columns of 300 or
+    more values, whose Student's limit at alpha / 2 is farther than Gaffke's at alpha.
     """
     is_above = np.zeros(len(columns), dtype=bool)
     for block, points in _blocks(columns, -widths):
@@ -424,8 +425,11 @@ def cluster_interval(
             return sign * middle
         return float(brentq(lambda m: p_at_most(m, sign) - alpha, -width, sign * middle, xtol=1e-9))
 
-    sign = 1.0 if middle > 0 else -1.0
-    p = max(p, p_at_most(0.0, sign)) if abs(middle) > TIE else 1.0
+    if abs(middle) > TIE:
+        sign = 1.0 if middle > 0 else -1.0
+        p = max(p, p_at_most(0.0, sign))
+    else:
+        p = 1.0
     return min(low, lower_limit(1.0)), max(high, -lower_limit(-1.0)), min(p, 1.0)
 
 
@@ -508,7 +512,10 @@ def p_above(
 
 def probability_below(points: Floats, bound: float, times: Floats | float = 1.0) -> Floats:
     """Compute the probability that the weighted mean of each column of `points` is at most `bound`,
-    with weights uniform over all that add up to 1; each point occurs `times`.
+    with weights uniform over all that add up to 1.
+
+    `times` is the number of occurrences of each point: a number, or an array (points, 1). The result
+    is 0 or 1 for a bound beyond all points.
     """
     times = times * np.ones_like(points[:, :1])
     means = (times * points).sum(axis=0) / times.sum()
@@ -518,7 +525,8 @@ def probability_below(points: Floats, bound: float, times: Floats | float = 1.0)
     most = mirrored.max(axis=0)
     aim = np.where(is_lower_tail, bound, -bound)
     is_possible = (least < aim) & (aim < most)
-    aim = np.where(is_possible, aim, (least + np.where(is_lower_tail, means, -means)) / 2)
+    mirrored_means = np.where(is_lower_tail, means, -means)
+    aim = np.where(is_possible, aim, (least + mirrored_means) / 2)  # a dummy: p is then set to 0
     _, p = _by_pole(mirrored, times, aim=aim)
     p = np.where(is_possible, p, 0.0)
     return np.where(is_lower_tail, p, 1 - p)
@@ -578,7 +586,7 @@ def _by_pole(
     u = -sqrt(sum((N w - 1)^2)). `times` is the number of occurrences of each point (a number, or an
     array (points, 1)).
 
-    A column is left as soon as it is found: most take 9 steps, the slowest of 50 takes 36.
+    A column drops out as soon as its pole is found: most take 9 steps, the slowest of 50 takes 36.
     """
     from scipy.special import ndtri
 
@@ -630,9 +638,10 @@ def _by_pole(
             xi = (newest - other) / (replaced - other)
             phi = (f - f_other) / (f_replaced - f_other)
             distance = (replaced - newest) / (other - newest)
-            share = f / (f_other - f) * f_replaced / (f_other - f_replaced) + distance * f / (
-                f_replaced - f
-            ) * f_other / (f_replaced - f_other)
+            # inverse quadratic interpolation through the last three poles
+            by_other = f / (f_other - f) * f_replaced / (f_other - f_replaced)
+            by_replaced = distance * f / (f_replaced - f) * f_other / (f_replaced - f_other)
+            share = by_other + by_replaced
             is_quadratic = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi) & np.isfinite(share)
             least_share = np.minimum(_NEAR / 2 / np.abs(other - newest), 0.5)
         share = np.clip(np.where(is_quadratic, share, 0.5), least_share, 1 - least_share)

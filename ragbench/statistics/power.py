@@ -90,17 +90,19 @@ class Pilot(NamedTuple):
 
         if self.n < 2:
             return math.nan
-        largest = 1.0
-        if self.differing is None:
-            if self.deviation <= TIE:
-                return math.nan
+        is_binary = self.differing is not None
+        if is_binary:
+            largest = 1.0
+        elif self.deviation <= TIE:
+            return math.nan
+        else:
             largest = min(self.width, 100 * self.deviation)
-
-        if self.differing is None:
+            # the critical means are the same for all effects
             deviations, critical = _critical(self.deviation, self.n, self.n, alpha, self.width)
 
         def excess(effect: float) -> float:
-            if self.differing is None:  # the critical means are the same for all effects
+            """Compute how far the power of an effect exceeds the wanted power."""
+            if not is_binary:
                 return _mean_power(effect, self.n, deviations, critical) - POWER
             return self.power(effect, self.n, alpha) - POWER
 
@@ -109,9 +111,11 @@ class Pilot(NamedTuple):
         return float(brentq(excess, 0.0, largest, xtol=1e-6 * largest))
 
     def n_to_decide(self, difference: float, reach: float, alpha: float) -> int:
-        """Compute the number of pairs that decide if difference and deviation stay as they are: that
-        show the difference by Student's t with a probability of `POWER`, or that show by the safe
-        interval that it is below `reach`, whichever is fewer. At most `MAX_PAIRS`.
+        """Compute the number of pairs that decide if difference and deviation stay as they are.
+
+        Either Student's t shows the difference with a probability of `POWER`, or the safe interval
+        shows that it is below `reach` (the largest difference that does not matter); the smaller
+        number counts. `MAX_PAIRS` stands for more.
 
         >>> Pilot(30, 0.2, 1.0).n_to_decide(0.05, 0.02, 0.05), Pilot(30, 0.0, 1.0).n_to_decide(0.0, 0.02, 0.05)
         (128, 149)
@@ -142,22 +146,22 @@ class Pilot(NamedTuple):
             half = float(critical_means_of(ranges, n, alpha / 2, 0.5)[0]) * self.deviation
             return max(min(whole, half), smallest)
 
-        def may_show_tie(n: int) -> bool:
+        def may_be_within_reach(n: int) -> bool:
             return abs(difference) + smallest_half_width(n) < reach
 
-        def shows_tie(n: int) -> bool:
+        def is_within_reach(n: int) -> bool:
             return abs(difference) + half_width(n) < reach
 
         n = _smallest(shows_difference, MAX_PAIRS)
         if abs(difference) < reach < math.inf and math.isfinite(self.width):
-            first = _smallest(may_show_tie, n)
-            if first == n or shows_tie(first):
+            first = _smallest(may_be_within_reach, n)
+            if first == n or is_within_reach(first):
                 return first
-            room = reach - abs(difference)
+            room = reach - abs(difference)  # for the half width
             guess = float(first)
             for _ in range(4):  # a half width falls about as 1 / sqrt(n)
                 guess = min(max(guess * (half_width(int(guess)) / room) ** 2, 2.0), n)
-            n = _smallest(shows_tie, n, int(guess))
+            n = _smallest(is_within_reach, n, int(guess))
         return n
 
 
