@@ -55,6 +55,7 @@ _WINDOWS = (3, 5, 7, 14, 21, 28)
 _MAX_CORRELATION = 0.98
 _BLOCK = 64  # nights that are tested at once after a change; twice as many each time
 _ROUNDS = 15  # of the least-squares fit where question sets differ
+_MEAN, _P, _STATE = range(3)  # columns of `Drift.path`
 _RECENT = 10  # different runs, of which one was repeated where runs repeat exactly
 _TIGHT = 3.1787  # 1 / (4 P(N > sqrt(2))), the smallest constant for which the bound holds
 
@@ -214,9 +215,9 @@ def drift(values: pd.DataFrame, *, streams: int = 1, fall: float = 0.05) -> Drif
     scored_runs = np.flatnonzero(~np.isnan(table).all(axis=1))
     repeated = _repeated(table, scored_runs)
     path = pd.DataFrame({"mean": math.nan, "p": math.nan, "state": "nothing shown"}, values.index)
-    path.iloc[:1, 2] = "first"
-    path.iloc[np.flatnonzero(repeated), 2] = "unchanged"
-    path.iloc[scored_runs, 0] = np.nanmean(table[scored_runs], axis=1)
+    path.iloc[:1, _STATE] = "first"
+    path.iloc[np.flatnonzero(repeated), _STATE] = "unchanged"
+    path.iloc[scored_runs, _MEAN] = np.nanmean(table[scored_runs], axis=1)
     different = scored_runs[~repeated[scored_runs]]
     paired_level = 1 / (PAIRED_RUN_LENGTH * streams)
     level = 1 / (4 * RUN_LENGTH * streams)
@@ -225,7 +226,7 @@ def drift(values: pd.DataFrame, *, streams: int = 1, fall: float = 0.05) -> Drif
     quiet_move: QuietMove | None = None
     for pair in _pairs_to_compare(different, np.flatnonzero(repeated)):
         p, size = _p_of_pair(values.iloc[pair.before], values.iloc[pair.run])
-        path.iloc[pair.noticed, 1] = p
+        path.iloc[pair.noticed, _P] = p
         if p >= paired_level or abs(size) < fall / 2:
             before, after = values.iloc[pair.before], values.iloc[pair.run]
             quiet_move = _quiet_move(before, after, paired_level, fall / 2)
@@ -235,7 +236,7 @@ def drift(values: pd.DataFrame, *, streams: int = 1, fall: float = 0.05) -> Drif
         earlier, _ = _changes_in_noise(values, different[begin:end], level, fall, path)
         change = _paired_change(values, pair)
         changes += [*earlier, change]
-        path.iloc[pair.noticed, 2] = change.direction
+        path.iloc[pair.noticed, _STATE] = change.direction
         begin = end
     latest, kept = _changes_in_noise(values, different[begin:], level, fall, path)
     changes += latest
@@ -278,15 +279,18 @@ def _repeated(table: Floats, scored_runs: Ints) -> Bools:
 
 
 def _pairs_to_compare(different: Ints, repeated: Ints) -> list[_Pair]:
-    """Return the pairs of neighbouring different runs between which there is no noise.
+    """Return the neighbouring different runs that can be compared directly: a run that was repeated
+    exactly shows that runs have no noise, so that every difference is a change.
 
-    `different` and `repeated` are ascending positions of runs.
+    Args:
+        different: ascending positions of the runs that differ from the run before them.
+        repeated: ascending positions of the runs that equal the run before them.
     """
     pairs = []
     for position in range(1, len(different)):
         before = int(different[position - 1])
         run = int(different[position])
-        repetitions = repeated[repeated > run]
+        repetitions = repeated[repeated > run]  # of this run: those before the next different one
         if position + 1 < len(different):
             repetitions = repetitions[repetitions < different[position + 1]]
         if _is_repeated_recently(different[:position], repeated, run):
@@ -337,7 +341,9 @@ def _n_alike(level: float) -> int:
 def _quiet_move(
     before: pd.Series, after: pd.Series, level: float, smallest: float
 ) -> QuietMove | None:
-    """Return the move between two runs that raised no alarm; None if no question moved."""
+    """Return the move between two runs that raised no alarm, and the smallest mean difference that
+    would have: at the level of p, and not below `smallest`. None if no question moved.
+    """
     differences = (after - before).astype(float).dropna()
     if not differences.any():
         return None
@@ -357,7 +363,7 @@ def _changes_in_noise(
     of alarms into `path`.
 
     Returns:
-        the changes, and the positions of the runs since the last change.
+        The changes, and the positions of the runs since the last change.
     """
     table = np.ascontiguousarray(values.to_numpy(dtype=float))
     changes: list[Change] = []
@@ -370,13 +376,13 @@ def _changes_in_noise(
         new = runs[:n_new]
         runs = runs[n_new:]
         is_tested = ~np.isnan(p[:n_new])
-        path.iloc[new[is_tested], 1] = p[:n_new][is_tested]
+        path.iloc[new[is_tested], _P] = p[:n_new][is_tested]
         kept = tried[: len(kept) + n_new]
         block *= 2
         if alarms.any():
             change, first_after = _change(values, kept, night_effects(table[kept]))
             changes.append(change)
-            path.iloc[new[-1:], 2] = change.direction
+            path.iloc[new[-1:], _STATE] = change.direction
             kept = kept[first_after:]
             block = _BLOCK
     return changes, kept
@@ -507,7 +513,9 @@ def _change(values: pd.DataFrame, kept: Ints, effects: Floats) -> tuple[Change, 
     (r,), (spread,) = _noise(effects, np.array([n - _WINDOWS[0]]))
     sums = np.cumsum(effects)[:-1]
     moves = -sums / (n - splits) - sums / splits  # the effects add up to 0
-    gains = moves**2 * (splits * (n - splits) / n) * (1 - r) ** 2 / (2 * spread**2 or 1e-300)
+    weights = splits * (n - splits) / n
+    noise = 2 * spread**2 or 1e-300  # runs that are all equal have none
+    gains = moves**2 * weights * (1 - r) ** 2 / noise  # logarithms of the likelihood ratios
     best = int(np.argmax(gains))
     inside = np.flatnonzero(gains >= gains[best] + math.log(1 - math.sqrt(0.95)))
     labels = values.index[kept]

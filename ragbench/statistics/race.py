@@ -71,7 +71,12 @@ def round_ends(n: int) -> list[int]:
 def run_race(
     values: Floats, costs: Floats, *, drawn: int, margin: float = MARGIN, alpha: float = ALPHA
 ) -> Drops:
-    """Run a race; higher is better.
+    """Drop configurations that are not better than the leader, while the questions are asked; higher
+    is better.
+
+    A bettor bets against each configuration that it is better than the leader; after each round the
+    configurations against which the largest capital so far is 1 / alpha or more stop. Two always
+    stay. The leader changes if another configuration is ahead of it by more than the margin.
 
     Args:
         values: (draws, questions of a draw, configurations), from 0 to 1; NaN if a configuration is
@@ -90,15 +95,15 @@ def run_race(
     steps = np.zeros(n_arms, dtype=int)
     leaders = np.zeros(n_arms, dtype=int)
     capital = np.zeros(n_arms)  # logarithms
-    peak = np.zeros(n_arms)
-    led: list[int] = []
+    peak = np.zeros(n_arms)  # the largest capital so far
+    led: list[int] = []  # the leaders so far
     start = 0
     for end in round_ends(len(values)):
         if end > drawn:
             break
         if led:
             leader = led[-1]
-            tolerance = np.where(costs[leader] <= costs, margin, 0)
+            tolerance = np.where(costs[leader] <= costs, margin, 0)  # none for a cheaper rival
             change = values[:end, :, leader, None] - values[:end] + tolerance
             control = np.nansum(values[:, :, leader], axis=1)
             growth = _growth(change, tolerance - 1, control)[start:]
@@ -113,7 +118,8 @@ def run_race(
             steps[stopped] = end
             leaders[stopped] = leader
         n_scored = np.maximum((~np.isnan(values[:end])).sum(axis=(0, 1)), 1)
-        means = np.where(steps == 0, np.nansum(values[:end], axis=(0, 1)) / n_scored, -1)
+        means = np.nansum(values[:end], axis=(0, 1)) / n_scored
+        means = np.where(steps == 0, means, -1)  # a stopped configuration cannot lead
         near_best = np.flatnonzero(means >= means.max() - margin / 2)
         best = min(near_best, key=lambda i: (costs[i], -means[i]))
         if not led or means[best] > means[led[-1]] + margin:
@@ -215,6 +221,7 @@ class Race:
             )
         sizes = np.diff(self.sizes, prepend=0)
         values = np.full((len(sizes), max(sizes), len(self.scores)), np.nan)
+        # the draw, and the place in it, of each question in the order of asking
         rows, places = np.nonzero(np.arange(max(sizes)) < sizes[:, None])
         for arm, column in enumerate(self.scores.values()):
             values[rows[: len(column)], places[: len(column)], arm] = np.array(column, dtype=float)
@@ -259,11 +266,14 @@ class Race:
 
     @property
     def summary(self) -> str:
-        """Return the decisions so far in a sentence."""
+        """Return a sentence: how many configurations were dropped, the fraction of evaluations that
+        this takes, with their price if it is known, and what is guaranteed.
+        """
         n = int(self.sizes[-1])
         n_arms = len(self.scores)
         n_asked = {name: self.stopped.get(name, n) for name in self.scores}
         n_answers = sum(n_asked.values())
+        fraction_asked = n_answers / n / n_arms
         dollars = sum(self.costs.get(name, 0) * count for name, count in n_asked.items())
         n_unpriced = len(self.scores.keys() - self.costs.keys())
         paid = f" and about ${dollars:.2f}" if dollars > 0 else ""
@@ -271,7 +281,7 @@ class Race:
             paid += f" without {plural(n_unpriced, 'configuration')} of unknown price"
         return (
             f"race by {self.measure}: {len(self.stopped)} of {n_arms} configurations were dropped "
-            f"before all {n} questions, which takes {n_answers / n / n_arms:.0%} of the evaluations{paid}; "
+            f"before all {n} questions, which takes {fraction_asked:.0%} of the evaluations{paid}; "
             f"the best, or one within {self.margin:g} of it, is among the others with a probability of "
             f"{1 - ALPHA:.0%} or more"
         )

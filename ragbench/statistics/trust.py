@@ -67,7 +67,9 @@ class Trust:
 
     @property
     def sentence(self) -> str:
-        """Return the conclusion in words."""
+        """Return the decision in words, with the difference, its interval, and the number of labels
+        that are likely to be missing.
+        """
         if self.difference is None or self.ci_low is None or self.ci_high is None:
             text = f"Undecided: {self.n_labelled} of {self.n} questions are labelled by people"
             text += f", and an interval takes {min(FIRST, self.n)}."
@@ -229,10 +231,12 @@ def _looks_taken(
     share_open: float,
     settled_part: float,
 ) -> list[_LookTaken]:
-    """Return the looks that so many labels allow, each by the labels until then.
+    """Return the looks at the test that were due by now, in order; each uses the labels until then.
 
-    `share_open` is the fraction of all questions that need a label, `settled_part` what the others
-    add to the mean.
+    Args:
+        labels: question -> people's value, in the order of labelling.
+        share_open: the fraction of all questions that need a label.
+        settled_part: what the other questions add to the mean over all questions.
     """
     x = _standardised(proxies)
     strata = _strata(x)
@@ -342,7 +346,8 @@ class _Looks(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _looks(size: int, alpha: float) -> _Looks:
-    """Return the looks of a sequential test at labels drawn from `size` questions.
+    """Return the looks of a sequential test at labels drawn from `size` questions: for each the number
+    of labels, the information, and the limit of the score (in standard errors) beyond which it decides.
 
     Over all looks a false decision has probability `alpha`, which is spent as the information grows.
     The limits are found by numerical integration (Armitage, McPherson & Rowe 1969): the score is a
