@@ -76,8 +76,12 @@ def human_frame(human: Human) -> pd.DataFrame:
 
 
 def _checked(frame: pd.DataFrame, keys: list[str], column: str, what: str) -> pd.DataFrame:
-    """Return the frame; DataError for a value beyond [0, 1], or two values of one answer (`keys`)."""
-    outside = ~frame[column].between(0, 1).fillna(True)
+    """Return the frame unchanged; `what` names its rows in messages.
+
+    Raises:
+        DataError: a value of `column` is outside [0, 1], or two rows have the same `keys`.
+    """
+    outside = ~frame[column].between(0, 1).fillna(True)  # a missing value is allowed
     repeated = frame.duplicated(keys)
     if outside.any():
         row = frame[outside].iloc[0].to_dict()
@@ -262,7 +266,7 @@ def _table(values: npt.NDArray[np.object_], scale: str, alpha: float, seed: int)
 def _statistics(
     first: Floats, second: Floats, query: npt.NDArray[np.int64], draws: Floats, scale: str
 ) -> dict[str, Floats]:
-    """Compute each statistic in each draw: name -> (draws,).
+    """Compute each statistic of two raters in each draw: name -> (draws,), NaN where it is undefined.
 
     Args:
         first, second: values of each pair (pairs,).
@@ -271,6 +275,7 @@ def _statistics(
     """
     values = np.unique(np.concatenate([first, second]))
     k = len(values)
+    # each pair is in a cell of a k x k table: the first value is its row, the second its column
     cell = np.searchsorted(values, first) * k + np.searchsorted(values, second)
     per_query = np.zeros((draws.shape[1], k * k))
     np.add.at(per_query, (query, cell), 1.0)

@@ -39,7 +39,7 @@ def clusters_of(query_ids: Iterable[object], texts: Mapping[str, str]) -> dict[o
     clusters: dict[object, str] = {}
     for name, turns in conversations.items():
         words = [folded_words(texts.get(str(turn), "")) for turn in turns]
-        key = tuple(words) if all(words) else ("", name)
+        key = tuple(words) if all(words) else ("", name)  # a turn of unknown words equals no other
         cluster = first_of.setdefault(key, name)
         clusters |= dict.fromkeys(turns, cluster)
     n_clusters = len({*clusters.values()})

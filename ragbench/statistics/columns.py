@@ -59,20 +59,27 @@ def by_measure(scores: Scores, what: str) -> dict[str, pd.Series[float]]:
 
 
 def _tidy(scores: Scores, what: str) -> pd.DataFrame:
-    """Return the frame of scores that have the columns query_id, measure and value."""
+    """Return the frame of scores, which are a frame or an object with one as `scores` (a result).
+
+    Raises:
+        DataError: there is no frame, it lacks query_id, measure or value, or it is empty; `what` names
+            the scores in the message.
+    """
     columns = ["query_id", "measure", "value"]
-    scores = scores if isinstance(scores, pd.DataFrame) else getattr(scores, "scores", scores)
+    frame = scores
     if not isinstance(scores, pd.DataFrame):
+        frame = getattr(scores, "scores", scores)
+    if not isinstance(frame, pd.DataFrame):
         raise DataError(
-            f"{what} must be a DataFrame with the columns {columns}, not {type(scores).__name__}"
+            f"{what} must be a DataFrame with the columns {columns}, not {type(frame).__name__}"
         )
-    if missing := [name for name in columns if name not in scores]:
+    if missing := [name for name in columns if name not in frame]:
         raise DataError(
-            f"{what}: no column {', '.join(missing)}; expected {columns}, got {list(scores)}"
+            f"{what}: no column {', '.join(missing)}; expected {columns}, got {list(frame)}"
         )
-    if scores.empty:
+    if frame.empty:
         raise DataError(f"{what} are empty: there is nothing to summarise or compare")
-    return scores
+    return frame
 
 
 class _Layout(NamedTuple):
@@ -283,10 +290,11 @@ def chosen_measures(tables: Tables, measures: Sequence[str] | None) -> list[str]
 
 
 def _shared_measures(tables: Tables) -> list[str]:
-    """Return the measures that every configuration has; warn of the others.
+    """Return the measures that every configuration has, in the order of the tables, and warn of the
+    measures that only some have.
 
     Raises:
-        ComparisonError: there is none.
+        ComparisonError: the configurations have no measure in common.
     """
     all_measures = dict.fromkeys(chain.from_iterable(tables.values()))
     shared = []
@@ -305,7 +313,8 @@ def _shared_measures(tables: Tables) -> list[str]:
 
 
 def paired(tables: Tables, baseline: str, name: str, measure: str) -> Pairs:
-    """Return the values of two configurations on the queries that both scored.
+    """Return the values of two configurations on the queries that both scored, and the number of
+    queries that either left unscored.
 
     Raises:
         ComparisonError: the two do not have the same queries.
@@ -353,7 +362,7 @@ def matrix_of(scores_by_name: Mapping[str, pd.DataFrame], measure: str) -> tuple
     first = next(iter(tables))
     [measure] = chosen_measures(tables, [measure])
     for name in tables:
-        paired(tables, first, name, measure)
+        paired(tables, first, name, measure)  # raises if the queries differ
     order = tables[first][measure].index
     columns = {name: table[measure].reindex(order) for name, table in tables.items()}
     matrix = pd.DataFrame(columns).dropna()

@@ -103,10 +103,11 @@ def means(scores: Scores, *, alpha: float = ALPHA) -> list[Mean]:
     low, high, *_ = mean_intervals(columns, bounds, alpha, tested=False)
     rows = []
     for i, (measure, column) in enumerate(zip(table, columns, strict=True)):
-        if len(column) > 1 and np.isin(column, (0.0, 1.0)).all():
+        is_rate = bool(np.isin(column, (0.0, 1.0)).all())
+        if len(column) > 1 and is_rate:
             low[i], high[i] = wilson_interval(column.sum(), len(column), alpha)
-        n = len(table[measure])
-        rows.append(Mean(measure, mean(column), low[i], high[i], len(column), n))
+        n_queries = len(table[measure])  # with the unscored ones
+        rows.append(Mean(measure, mean(column), low[i], high[i], len(column), n_queries))
     return rows
 
 
@@ -404,10 +405,10 @@ _NUMBERS = (
 
 
 def _row(pair: Pairs, measure: str) -> dict[str, object]:
-    """Return the columns of a pair of configurations that do not depend on the decision."""
+    """Return the columns of `compare` that do not depend on the decision, for two configurations."""
     difference = pair.difference
     gain = difference if higher_is_better(measure) else -difference
-    effect = math.nan
+    effect = math.nan  # every query gains the same, or there is no query
     if len(difference) and np.abs(difference).max() <= TIE:
         effect = 0.0
     spread = deviation(difference)
@@ -433,9 +434,9 @@ def difference_intervals(
 ) -> Intervals:
     """Compute the safe interval of each mean difference, and the p of the difference 0.
 
-    It is Tango's interval (method "score") if all values are 0 or 1, the questions are independent,
-    and each side won one; `cluster_interval` if clusters are of uneven length; else
-    `safe_intervals`.
+    The interval is Tango's (method "score") if all values are 0 or 1, the questions are independent,
+    and each configuration won at least one question; `cluster_interval` if clusters are of uneven
+    length; else `safe_intervals`.
 
     Args:
         parts: the differences of each comparison, by cluster.

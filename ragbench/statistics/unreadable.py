@@ -122,8 +122,10 @@ def _filled(
 
 
 def _weakest(tables: Sequence[pd.DataFrame], measures: Sequence[str]) -> pd.DataFrame:
-    """Return the first of several comparisons (with the same rows) with the intervals, p-values and
-    decisions that hold in all of them; the means stay. `measures` are decided by the worse bound.
+    """Return the first comparison, with intervals, p-values and decisions that hold in all `tables`.
+
+    The tables have the same rows. Means and differences are the first table's; `measures` are the
+    ones that are decided by the worse bound, and marked so in `interval`.
     """
     result = pd.DataFrame(tables[0])
     for label in result.index:

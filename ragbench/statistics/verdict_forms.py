@@ -43,9 +43,10 @@ def row_of_faithbench(sample: Record, criterion: str) -> Row:
     """Return the verdicts on a summary: whether people found it consistent with its source, and the
     scores of the detectors, which are the numbers in its fields and in its metadata, without ids.
 
-    The verdict of an annotator is the worst of the labels; people's is the mean of all annotators who
-    labelled a span, 1 if the list of annotations is empty, and missing if no annotation has a label. The
-    question is a digest of the source, so that summaries of one source by several systems are paired.
+    The verdict of an annotator is the worst of the annotator's labels. `person` is the mean of all
+    annotators who labelled a span; 1 if the list of annotations is empty; NaN if no annotation has a
+    label. The question is a digest of the source, so that summaries of one source by several systems are
+    paired.
     """
     by_annotator: dict[str, list[float]] = {}
     for annotation in _records(sample, "annotations"):
@@ -164,12 +165,15 @@ def rows_of_json(value: Any, source: str, criterion: str) -> list[Row]:
     """Return the rows in the value of a JSON file, or in the records of JSON Lines.
 
     Raises:
-        DataError: it has none of the forms, with the fields that it has; or a record cannot be read,
-            with its number.
-        ConfigError: a criterion with a form that has none.
+        DataError: the value has none of the known forms (the message lists its fields), or a record
+            cannot be read (the message has its number).
+        ConfigError: a criterion is given, but the file has a form without criteria.
     """
     if isinstance(value, Mapping):
-        lists = (value.get("samples"), value.get("results"))
+        lists = (
+            value.get("samples"),
+            value.get("results"),
+        )  # where FaithBench and RAGChecker have them
         value = next((part for part in lists if isinstance(part, list)), [value])
     first = value[0] if isinstance(value, list) and value else None
     fields = first.keys() if isinstance(first, Mapping) else ()
@@ -210,9 +214,11 @@ def is_qrels(text: str) -> bool:
 
 
 def rows_of_qrels(people: Path, judges: Mapping[str, str | Path]) -> list[Row]:
-    """Return the grades of passages by people and by judges as LLMJudge publishes them, a file each; the
-    passage stands in the column `system`. A passage that only some have graded is missing in the
-    others.
+    """Return a row per query and passage with the grades of people and judges, from files as LLMJudge
+    publishes them, one for each; the passage is in the column `system`.
+
+    `person` is NaN for a passage that people did not grade; a judge that did not grade a passage has
+    no entry in its row.
 
     Raises:
         DataError: a file is not of this form, a grade is out of range, or a judge graded none of
@@ -235,6 +241,11 @@ def rows_of_qrels(people: Path, judges: Mapping[str, str | Path]) -> list[Row]:
 
 
 def _graded(path: Path) -> Mapping[str, Mapping[str, int]]:
+    """Read a file of TREC's qrels: query -> passage -> grade.
+
+    Raises:
+        DataError: the file cannot be read, or does not begin with four fields.
+    """
     try:
         first = path.read_text(encoding="utf-8-sig").lstrip().partition("\n")[0]
     except (OSError, ValueError) as exc:
