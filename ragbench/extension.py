@@ -60,8 +60,8 @@ def is_import(name: object, own: Collection[str] = ()) -> bool:
 
 
 def source_file(name: str, folder: str | Path = "") -> Path | None:
-    """Return the file of the module in "package.module:attribute"; None if it has none. Nothing is
-    imported; the module is looked for as in `imported`.
+    """Return the file of the module in "package.module:attribute"; None if the module has no file or
+    is not found. Nothing is imported; the module is looked for as in `imported`.
 
     >>> source_file("json.decoder:JSONDecoder").name, source_file("no_such_module:answer")
     ('decoder.py', None)

@@ -77,7 +77,7 @@ def toml_line(text: str, keys: Sequence[int | str]) -> int:
     [2, 3, 1]
     """
     lines = text.splitlines(keepends=True)
-    n_complete = 0  # the lines of a beginning that is TOML and lacks the value
+    n_complete = 0  # lines of the longest beginning that is valid TOML and does not hold the value
     for number in range(1, len(lines) + 1):
         with suppress(tomllib.TOMLDecodeError):  # within a value of several lines
             value: Any = tomllib.loads("".join(lines[:number]))
@@ -188,7 +188,14 @@ def _parsed(
     error: type[RagbenchError],
     missing: str = "",
 ) -> Any:
-    """Return `parse(text)` of a file in UTF-8; raise `error` if it cannot be read or is not of the form."""
+    """Return `parse(text)` of a file in UTF-8.
+
+    Args:
+        form: the name of the format in messages, such as "JSON".
+        hint: the end of every message: what to do.
+        error: the class of the exception for a file that cannot be read or parsed.
+        missing: the whole message for a file that does not exist; "" makes one with the hint.
+    """
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as exc:
@@ -360,7 +367,7 @@ def locked(
                     "it (the locks of a network file system may outlive their holders)"
                 ) from None
             continue
-        except NotImplementedError:
+        except NotImplementedError:  # a file system without locks
             pass
         break
     try:

@@ -26,10 +26,11 @@ def evenly(
     id_of: Callable[[Item], str],
     group_of: Callable[[Item], Hashable],
 ) -> list[Item]:
-    """Return at most `size` items, in their own order.
+    """Return at most `size` items, as evenly from all groups as possible, in the order of `items`.
 
-    One item of each group is chosen in turn; groups, and items of a group by their ids, are in the
-    order of their SHA-256, as in a draw.
+    In each round one more item of each group is chosen, until `size` items are. Which items and groups
+    come first is as good as random, but always the same: by the SHA-256 of the item's id and of the
+    group.
     """
     groups = grouped(range(len(items)), lambda i: group_of(items[i]))
     turns: list[tuple[int, str, int]] = []  # (round, hash of the group, number of the item)
@@ -37,7 +38,8 @@ def evenly(
         members.sort(key=lambda i: _sha256(id_of(items[i])))
         for turn, i in enumerate(members):
             turns.append((turn, _sha256(str(group)), i))
-    chosen = sorted(i for *_, i in sorted(turns)[:size])
+    first_turns = sorted(turns)[:size]
+    chosen = sorted(i for _, _, i in first_turns)
     return [items[i] for i in chosen]
 
 

@@ -193,8 +193,8 @@ def detect_language(texts: Iterable[str], default: Language | None = None) -> La
     """Return the language of most of the texts, by the script of their letters and by py3langid; the
     first 1,000 characters of the first 400 texts are read.
 
-    Texts that are too short to tell have the language `default`, which is English for ASCII; texts
-    with many words have no known language.
+    If no text has a recognised language: texts with few words have the language `default` (None means
+    English for ASCII, else `NO_LANGUAGE`), and texts with many words have `NO_LANGUAGE`.
 
     >>> detect_language(["Der Turm ist seit 1889 offen und wird von der Stadt betrieben."]).name
     'German'
@@ -225,7 +225,10 @@ def detect_language(texts: Iterable[str], default: Language | None = None) -> La
 
 @lru_cache(maxsize=10_000)  # chunks are asked about at several stages
 def _detect(text: str) -> Language | None:
-    """Return the language of a text; None if it is too short to tell, or in an unknown language."""
+    """Return the language of a text; None if it is too short to tell, or in an unknown language.
+
+    A script that one language alone uses decides; else py3langid chooses among the script's languages.
+    """
     candidates = _SCRIPTS[_main_script(text)]
     if len(candidates) == 1:
         return candidates[0]

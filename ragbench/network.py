@@ -162,6 +162,7 @@ class Bounds:
         bytes_left = int(MAX_REPLY_MB * 1e6)
 
         def decoded(piece: bytes) -> bytes:
+            """Return a piece of the reply, unzipped; refuse a reply that is damaged, too long or late."""
             nonlocal bytes_left
             extensions.setdefault("first_byte_at", time.perf_counter())
             try:
@@ -185,7 +186,12 @@ class Bounds:
         response.stream = _stream_class(library)(response.stream, decoded, check_end)
 
     def _check_redirect(self, response: Any, library: Any) -> None:
-        """Raise OutOfBoundsError unless redirects within the host are followed, and this is one."""
+        """Allow a redirect within the host if such redirects are followed.
+
+        Raises:
+            OutOfBoundsError: redirects are not followed, or it leads to another host or from https
+                to http.
+        """
         source = response.request.url
         location = response.headers["location"]
         is_same_host = False
@@ -204,8 +210,8 @@ class Bounds:
 
 
 def _arrives(arrived: threading.Event, wait_s: float) -> bool:
-    """Wait for the headers of a reply; return False if they do not come in time, or the request is
-    lost.
+    """Wait for the headers of a reply; return True once they are there, False if they do not come in
+    time or if no one needs the reply any more (`_is_lost`, checked every `_CHECK_S`).
     """
     is_lost = _is_lost.get()
     if is_lost is None:

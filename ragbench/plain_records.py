@@ -33,11 +33,13 @@ def read_records(
     texts: Sequence[str],
     make: Callable[[str, str, Any], Record],
 ) -> dict[str, Record]:
-    """Return id -> record, from records of a kind, texts, or mappings and objects with fields.
+    """Return id -> record from a collection, whose items are records of `kind`, texts, or mappings and
+    objects with fields.
 
     Args:
+        given: a list, a mapping by id or a frame.
         what: the name of the collection in messages.
-        ids, texts: names of the fields for the id and for the text, the first existing one counts.
+        ids, texts: names of the fields for the id and for the text; the first that an item has counts.
         make: makes a record of an id, a text and the whole item.
 
     Raises:
@@ -119,7 +121,8 @@ def field_of(record: Any, names: Sequence[str], what: str, default: Any = _REQUI
     """Return the first of these fields that a mapping or an object has, else `default`.
 
     Raises:
-        DataError: it has none, and there is no default; `what` names the record in the message.
+        DataError: the record has none of the fields, and there is no default; `what` names it in the
+            message.
     """
     for name in names:
         if isinstance(record, Mapping):
@@ -184,8 +187,8 @@ def grade(value: Any) -> int:
 
 
 def ids_in_known_form(ids: Iterable[str], known: Collection[str]) -> dict[str, str]:
-    """Return id -> known id, for ids that differ from one known id in their Unicode form only: a file
-    system and an editor may write the same name differently.
+    """Return id -> known id for the ids that are not known, but differ from exactly one known id in
+    their Unicode form only: a file system and an editor may write the same name differently.
 
     >>> ids_in_known_form(["U\u0308.md", "a.md"], ["\u00dc.md"]) == {"U\u0308.md": "\u00dc.md"}
     True

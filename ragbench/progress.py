@@ -49,6 +49,9 @@ class ThreadedCalls(Generic[T, R]):
         self._outcomes: queue.SimpleQueue[tuple[T, R | BaseException]] = queue.SimpleQueue()
 
     def __iter__(self) -> Iterator[tuple[T, R | BaseException]]:
+        """Yield each item with the result of its call, or the exception that it raised, in the order
+        in which calls end.
+        """
         while self._waiting or self._n_running:
             while self._waiting and self._n_running < self._at_once:
                 self._n_running += 1
@@ -103,8 +106,8 @@ class Progress:
             self._show(self._line(now - self._begun, width))
 
     def _line(self, seconds: float, width: int) -> str:
-        """Return the line to show: the units done, the time, the rate, and the time left; of a line
-        that is wider than `width` without the time that has passed.
+        """Return the line to show: the units done, the time that has passed (unless the line would be
+        wider than `width`), the rate, and the time left.
         """
         counts = [f"{count:,}" for count in (self.n, self._total) if count is not None]
         parts = [f"{' of '.join(counts)} {self._unit}", _clock(seconds)]
@@ -124,6 +127,9 @@ class Progress:
             self._show("")
 
     def _show(self, line: str) -> None:
+        """Show a line of progress in the place of the previous one: in a notebook or a terminal, and
+        in the file that RAGBENCH_PROGRESS names. Without any of them nothing is shown.
+        """
         self._is_shown = True
         file = os.environ.get("RAGBENCH_PROGRESS")
         if file:
@@ -153,8 +159,8 @@ def progress_bar(
     removes it at the end; logs and notebooks that papermill runs show none.
 
     The line is shown on a terminal and in Jupyter, and written to the file that RAGBENCH_PROGRESS
-    names (the file of a job, which a server shows). `total` None means that it is not known. One unit
-    within other work shows no line: the line of the other work says more.
+    names (the file of a job, which a server shows). `total` is None if it is not known. A bar of one
+    unit inside another bar shows no line: the outer bar's line says more.
 
     >>> with progress_bar(10, "searching", "queries") as bar:
     ...     bar.update(10)

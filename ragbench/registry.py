@@ -160,7 +160,9 @@ _OF_RANKINGS: set[str] = set()
 
 
 def _read() -> Iterator[Measure]:
-    """Yield the measures of measures.toml, in its order."""
+    """Yield the measures of measures.toml, in its order. The fields of a group hold for each measure
+    in it; a measure is written as its fields, or as its meaning alone.
+    """
     for group in _DATA["group"]:
         rows = group.pop("measures")
         if group.pop("of_rankings", False):
@@ -523,8 +525,8 @@ def measure_of(name: str) -> Measure:
 
 
 def _nearest_name(name: str) -> str:
-    """Return the measure that an unknown name probably means; "" if no name is near. A family is
-    suggested at the depth in the name, else at 5.
+    """Return the name that an unknown name probably means; "" if no name is near. A measure with a
+    depth, such as P@{k}, is suggested at the depth in the unknown name, else at 5.
     """
     depth = re.search(r"@([1-9]\d{0,8})", name)
     k = depth[1] if depth else "5"
@@ -589,8 +591,8 @@ def named_among(name: str, known: Iterable[str]) -> str:
     'ndcg_cut_10'
 
     Raises:
-        ConfigError: it refers to none of them. A measure that ragbench knows is called missing, not
-            unknown.
+        ConfigError: the name refers to no known one. A measure that ragbench has is then reported as
+            missing, not as unknown.
     """
     names = list(known)
     measure = find_measure(name) if isinstance(name, str) else None
@@ -607,8 +609,8 @@ def named_among(name: str, known: Iterable[str]) -> str:
 
 
 def _not_among(name: object, measure: Measure | None, names: list[str]) -> str:
-    """Return the text of an error about a name that refers to no known one; `measure` is the measure
-    that it names, None without one.
+    """Return the message that `name` is not among the measured `names`; `measure` is the measure of
+    ragbench with this name, None if there is none.
     """
     meant = measure or expected_measure(str(name))
     near = "" if measure else measured_as(str(name), names)

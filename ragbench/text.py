@@ -132,10 +132,11 @@ def load_tokenizer(name: str = "minilm") -> Tokenizer:
 
 
 def _tokenizer_file(name: str) -> Path | None:
-    """Return the file of a tokenizer; None if it has to come from the hub.
+    """Return the file of a tokenizer; None if the name can only be a repository of the hub.
 
     Raises:
-        ConfigError: nothing of this name can be found, or it looks like a misspelt one.
+        ConfigError: the name is empty, a path without a file, or a misspelt name of a bundled
+            tokenizer; or a bundled tokenizer's package is not installed.
     """
     if name in _BUNDLED:
         package, inner = _BUNDLED[name]
@@ -153,7 +154,8 @@ def _tokenizer_file(name: str) -> Path | None:
     if path.is_file():
         return path
     looks_like_a_path = path.suffix == ".json" or path.is_absolute()
-    if not name.strip() or looks_like_a_path or ("/" not in name and nearest(name, _BUNDLED)):
+    is_misspelt = "/" not in name and bool(nearest(name, _BUNDLED))
+    if not name.strip() or looks_like_a_path or is_misspelt:
         message = unknown("tokenizer", name, _BUNDLED)
         raise ConfigError(f"{message}, a tokenizer.json, a folder with one, or a hub repository")
     return None
@@ -211,8 +213,8 @@ def in_groups(documents: Iterable[Document]) -> Iterator[list[Document]]:
 def in_batches(
     items: Iterable[_Item], n_characters: Callable[[_Item], int], enough: int = _BATCH_CHARACTERS
 ) -> Iterator[list[_Item]]:
-    """Yield the items in their order, in groups; a group ends with the item with which it has `enough`
-    characters (each item counts 100 more).
+    """Yield the items in their order, in groups; the item with which a group reaches `enough`
+    characters is its last (each item counts 100 characters more than it has).
 
     >>> list(in_batches(["a" * 100, "b" * 200, "c"], len, 450))
     [['aaa...', 'bbb...'], ['c']]
@@ -335,9 +337,11 @@ def _encode(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
 
 
 def _encode_new(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
-    """Return the offsets of valid texts; offsets of a corpus are kept on disk, until the code changes."""
+    """Return the offsets of the tokens of each text (valid Unicode). The offsets of many texts, as of
+    a corpus, are kept on disk until the code, the tokenizer or a text changes.
+    """
     model = load_tokenizer(tokenizer)
-    kind = ""
+    kind = ""  # with an empty kind and key nothing is kept
     key = ""
     if sum(map(len, texts)) >= _KEPT_CHARACTERS:
         kind = "tokens"
