@@ -51,13 +51,11 @@ def decide(
     weights: Mapping[str, float],
     lost: Collection[str],
 ) -> tuple[pd.DataFrame, Mapping[str, tuple[str, ...]]]:
-    """Decide every case by its scores: return the scores of the overall with pass_rate (1 or 0
-    for each question that passed or not, NaN with nothing to decide by), and query_id -> the reasons
-    why a question did not pass.
+    """Decide whether each question passes.
 
     If answers were evaluated, `failure_reasons` decides, and the scores come from `decide_overall`;
-    labels of a perspective that was not measured are left out. Where only retrieval was, a question
-    passes if something relevant is among the first 5.
+    labels of a perspective that was not measured are left out. If only retrieval was evaluated, a
+    question passes if something relevant is among the first 5.
 
     Args:
         answered: the answers.
@@ -66,6 +64,10 @@ def decide(
         weights: part -> how much it counts in the overall.
         lost: the questions on whose answers the judge was asked and failed. They are not decided, and
             have no overall: a heuristic does not take the place of a verdict.
+
+    Returns:
+        The scores of the overall, among them pass_rate (1: passed, 0: not, NaN: nothing decides); and
+        query_id -> the reasons why a question did not pass.
     """
     if not any(name in frames for name in OF_ANSWERS):
         return _by_retrieval(answered, frames.get("retrieval", score_frame(())), lost)
@@ -73,7 +75,7 @@ def decide(
     scores = pd.concat(deciding_frames, ignore_index=True)
     is_heuristic = scores["measure"].isin(_JUDGED_TOO)
     scores = scores[~(scores["query_id"].isin(lost) & is_heuristic)]
-    left_out: dict[str, Any] = {}
+    left_out: dict[str, Any] = {}  # labels that are emptied, so that they decide nothing
     if "pipeline" not in frames:
         left_out |= _UNLABELLED
     if "answer" not in frames:
@@ -94,9 +96,14 @@ def decide(
 def _by_retrieval(
     answered: SystemOutput, scores: pd.DataFrame, lost: Collection[str]
 ) -> tuple[pd.DataFrame, Mapping[str, tuple[str, ...]]]:
-    """Decide every case by whether something relevant is among the first 5; returns as `decide`."""
-    measures = set(scores["measure"])
-    finest = [name for name in _SUCCESS if name in measures][:1]
+    """Decide every question by whether something relevant is among the first 5. A question without a
+    score, or whose judge failed (`lost`), has the pass_rate NaN.
+
+    Returns:
+        The scores, with pass_rate alone; and query_id -> the reason why a question did not pass.
+    """
+    measured = set(scores["measure"])
+    finest = [name for name in _SUCCESS if name in measured][:1]
     rates = scores[scores["measure"].isin(finest)].set_index("query_id")["value"]
     rates = rates.reindex([case.query_id for case in answered.dataset.cases])
     rates = rates.mask(rates.index.isin(lost))
@@ -192,7 +199,9 @@ def evaluation_costs(answered: SystemOutput) -> tuple[Cost, ...]:
 
 
 def _costs_by_case(answered: SystemOutput) -> dict[str, dict[str, float | None]]:
-    """Return query_id -> part -> US dollars, for each part that was asked."""
+    """Return query_id -> part ("generator", "judge") -> US dollars, for each part that was asked; None
+    where the price is not known.
+    """
     costs: dict[str, dict[str, float | None]] = {}
     is_known = _has_known_cost(answered)
     for answer in answered.answers:

@@ -51,7 +51,8 @@ def write_config(folder: Path, config: Mapping[str, Any]) -> None:
 def replace_files(folder: Path, texts: Mapping[str, str]) -> None:
     """Write files for readers into a folder, with their checksums if it is the folder of a result.
 
-    Meanwhile they have none, so that whoever loads the result does not find them damaged.
+    Their checksums are removed before the files are written and added afterwards, so that a result
+    that is loaded in between is not found damaged.
     """
     times = _record(folder / TIMINGS) if (folder / TIMINGS).is_file() else {}
     if not times.get(CHECKSUMS):
@@ -129,10 +130,14 @@ def check_others(folder: Path, checksums: Mapping[str, str], read: Collection[st
 
 
 def accept_changes(folder: Path) -> list[str]:
-    """Take the files of a result as they are now: write their checksums, and record in config.json
-    which of them a person changed. Return these names; [] if none was.
+    """Accept the files of a result as they are now: write their checksums, and record in config.json
+    which of them a person changed.
+
+    Returns:
+        The names of the files that differ from their checksums; [] if none does.
     """
-    config, changed = _record(folder / CONFIG), set[str]()
+    config = _record(folder / CONFIG)
+    changed = set[str]()
     for name in (TIMINGS, CONFIG):
         if not (folder / name).is_file():
             continue
@@ -183,7 +188,9 @@ def _record(path: Path) -> dict[str, Any]:
 
 
 def _checksums_now(folder: Path, holder: str) -> dict[str, str]:
-    """Return the checksums of the files in a folder, and in folders of it, that this file holds."""
+    """Return file name -> checksum, for the files in a folder and its subfolders whose checksums belong
+    into the file `holder`: `TIMINGS` for the files for readers, `CONFIG` for all others.
+    """
     paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
     for path in paths.values():
         check_inside(path, folder)

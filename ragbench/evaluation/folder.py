@@ -233,6 +233,11 @@ def save(
 
 
 def _checksums(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the checksum of each file from its text (both by name of the file).
+
+    Raises:
+        ConfigError: a text cannot be written as UTF-8.
+    """
     checksums = {}
     for name, text in texts.items():
         try:
@@ -258,7 +263,11 @@ def _counts(result: Result) -> dict[str, int]:
 
 
 def _check_replaceable(folder: Path) -> None:
-    """Refuse to replace a folder that holds files of something else than a result."""
+    """Refuse to replace a folder that holds files of something else than a result.
+
+    Raises:
+        ConfigError: the path is a file, or the folder holds other files; the message names three.
+    """
     if not folder.exists():
         return
     names = ["a file"]
@@ -336,7 +345,11 @@ def load_result(path: str | Path, *, check: bool = True) -> Result:
 
 
 def _check_is_result(path: Path) -> None:
-    """Refuse a path that is not the folder of a result."""
+    """Refuse a path that is not the folder of a result.
+
+    Raises:
+        DataError: the path is a file, does not exist, or holds none of the files of a result.
+    """
     if any((path / name).is_file() for name in FILES):
         return
     if path.is_file():
@@ -352,7 +365,11 @@ def _check_is_result(path: Path) -> None:
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    """Return the content of config.json in the folder of a result."""
+    """Return the content of config.json in the folder of a result.
+
+    Raises:
+        DataError: it is missing, is not JSON, or lacks a field or has one of another type.
+    """
     config: dict[str, Any] = _read(path / "config.json", parse_json)
     needed = {"parameters", "dataset", "counts", "questions"}
     if not isinstance(config, dict) or not needed <= config.keys():
@@ -435,9 +452,10 @@ def _decisions_of(text: str) -> Decisions:
 
 @explaining_calls(baseline="load_results(folder).compare('name of the baseline')")
 def load_results(folder: str | Path) -> Results:
-    """Read every result in a folder, by name; all on the same data and the same questions. Those that
-    a race dropped before the last are in `Results.race`. Results that a sweep left out, because they
-    are no longer in its grid, are not among them (`ragbench sweep --all` takes them in).
+    """Read every result in a folder, by name; all on the same data and the same questions.
+
+    Configurations that a race dropped before its end are in `Results.race`. Results that are no longer
+    in the grid of their sweep are left out (`ragbench sweep --all` takes them in).
 
     The folder is of a sweep, of evaluations (results/eval), or any other with folders of results,
     or the folder of one result. Every file is read and checked here, and changing the folder
@@ -566,6 +584,12 @@ def result_folders(folder: Path) -> list[Path]:
 def _read(
     path: Path, parse: Callable[[str], _Parsed], checksums: Mapping[str, str] | None = None
 ) -> _Parsed:
+    """Return what `parse` makes of a file's text; with `checksums` the file is checked first.
+
+    Raises:
+        DataError: the file is missing, outside of its folder, changed since it was written, or
+            cannot be parsed.
+    """
     check_inside(path, path.parent)
     try:
         content = path.read_bytes()

@@ -147,6 +147,11 @@ def _field(text: str) -> str:
 
 
 def csv_to_scores(text: str) -> pd.DataFrame:
+    """Return scores from CSV with the columns query_id, measure and value; an empty value is NaN.
+
+    Raises:
+        ValueError: the text is not CSV, or has other columns.
+    """
     import pyarrow as pa  # parses in half the time that pandas takes
     from pyarrow import csv
 
@@ -158,8 +163,9 @@ def csv_to_scores(text: str) -> pd.DataFrame:
     ).to_pandas()
     if [*frame] != [*types]:
         raise ValueError(f"header {[*frame]}")
-    for name in ("query_id", "measure") if "'" in text else ():
-        frame[name] = frame[name].map(unescape_formula)
+    if "'" in text:  # `'` is written before a text that a spreadsheet would run as a formula
+        for name in ("query_id", "measure"):
+            frame[name] = frame[name].map(unescape_formula)
     return frame
 
 
@@ -174,22 +180,21 @@ def json_text(value: Mapping[str, Any]) -> str:
 
 
 def json_lines(records: Iterable[Answer | Judgement]) -> str:
-    # One line is one record: JSON escapes the line ends in a text. A field that a record lacks is
-    # left out: reading fills it in, and an answer has many fields that few systems use.
-    kept = (
-        {
-            key: value
-            for key, value in asdict(record).items()
-            if key == "value" or value not in (None, (), {})
-        }
-        for record in records
-    )
+    """Return one line of JSON per record: JSON escapes the line ends in a text.
+
+    A field that is None, () or {} is left out: reading fills it in, and an answer has many fields
+    that few systems use. `value` is always written; None means unscored.
+    """
     lines = []
-    for record in kept:
-        for passage in record.get("passages", ()):
+    for record in records:
+        fields = {}
+        for name, value in asdict(record).items():
+            if name == "value" or value not in (None, (), {}):
+                fields[name] = value
+        for passage in fields.get("passages", ()):
             if not passage["sources"]:
                 del passage["sources"]
-        lines.append(json.dumps(record) + "\n")
+        lines.append(json.dumps(fields) + "\n")
     return "".join(lines)
 
 
@@ -214,9 +219,15 @@ def diagnosis_lines(diagnosis: pd.DataFrame) -> str:
 
 
 def lines_to_diagnosis(text: str, questions: Mapping[str, str], count: int) -> pd.DataFrame:
-    """Return a row per question, as from `diagnose` but without the category; the lines are the
-    rows of the failed questions. Raises ValueError if the lines are of another number or of other
-    questions.
+    """Return a row per question, as from `diagnose` but without the category.
+
+    Args:
+        text: a line of JSON for each failed question.
+        questions: query_id -> question, for all questions.
+        count: the number of failed questions.
+
+    Raises:
+        ValueError: there are not `count` lines, or a line is about a question not in `questions`.
     """
     failed = {row["query_id"]: row for row in map(parse_json, text.splitlines())}
     if len(failed) != count or not failed.keys() <= questions.keys():

@@ -61,8 +61,8 @@ def difference(before: Mapping[str, str], now: Mapping[str, str]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value of an option in JSON; a name has the digest of the object or file that it
-    names.
+    """Return the value of an option as plain data, equal for equal options: a text is replaced by
+    `_digest`, which follows the file or object that it names; mappings and sets are sorted.
     """
     if isinstance(value, str | Path):
         return _digest(str(value))
