@@ -198,7 +198,9 @@ def _arms(
     comparison: pd.DataFrame | None,
     deciding: DecidingQuestions,
 ) -> list[Arm]:
-    """Return all configurations, best first by their mean over the questions that decide."""
+    """Return all configurations, best first by their mean over the questions that decide. The baseline,
+    and a single result, have no row in `comparison` and no decision.
+    """
     labels = configurations(results).set_index("name")["label"]
     rows: dict[str, Mapping[Any, Any]] = {}
     if comparison is not None:
@@ -246,7 +248,12 @@ def _advice_on_one(result: Result, arm: Arm) -> _Advice:
 
 
 def _next_step_of_one(result: Result) -> tuple[str, str]:
-    """Return the action for a single configuration, and the next step in words."""
+    """Return the next step after the evaluation of a single configuration: its kind ("improve",
+    "label" or "add"), and the instruction.
+
+    The first of these that there is decides: a regression against the baseline, an advice, questions
+    that nothing decides, the stage in which most failures have their cause.
+    """
     worse = result.comparison.regressions if result.comparison else ()
     if "questions" in worse:
         return "improve", "read the questions that newly fail"
@@ -384,11 +391,13 @@ def _known(field: str, result: Result, deciding: DecidingQuestions) -> dict[str,
 def _by_wording(
     baseline: Result, contender: Result, overlaps: Mapping[str, float], deciding: DecidingQuestions
 ) -> list[str]:
-    """State the difference on the half of the questions that repeat least of their evidence, and that
-    the decision depends on the wording if its sign is another one.
+    """State the difference on the half of the questions that repeat least of their evidence; if its sign
+    is not the sign on all questions, add that the decision depends on the wording.
+
+    The list is empty if this half has too few questions, or is not scored.
     """
-    half = sorted(overlaps, key=lambda query_id: (overlaps[query_id], query_id))
-    half = half[: len(half) // 2]
+    by_overlap = sorted(overlaps, key=lambda query_id: (overlaps[query_id], query_id))
+    half = by_overlap[: len(by_overlap) // 2]
     if len(half) < MIN_QUESTIONS:
         return []
     frames = [
@@ -400,14 +409,15 @@ def _by_wording(
     row = compare(*frames, measures=[deciding.measure]).iloc[0]
     if pd.isna(row["difference"]):
         return []
-    all_of_them = compare(
+    row_of_all = compare(
         baseline.scores[baseline.scores["query_id"].isin(overlaps)],
         contender.scores[contender.scores["query_id"].isin(overlaps)],
         measures=[deciding.measure],
     ).iloc[0]
     interval = with_interval(row["difference"], row["ci_low"], row["ci_high"], "{:+.3f}")
     line = f"On the {row['n']} questions that repeat least of their evidence: {interval}"
-    if row["difference"] * all_of_them["difference"] < 0:
+    have_opposite_signs = row["difference"] * row_of_all["difference"] < 0
+    if have_opposite_signs:
         line += "; the sign changes, so the decision depends on how questions are worded"
     return [f"{line}."]
 
@@ -417,8 +427,8 @@ def _race_sentence(race: Race | None) -> list[str]:
 
 
 def _decision_by_race(race: Race, name: str) -> str:
-    """Return the decision about the configuration that led when a race dropped another, compared with
-    the dropped one.
+    """Return how the configuration that led when the race dropped `name` compares with it: "better",
+    "likely better" or "within the margin".
     """
     row = race.table.to_dict("index")[name]
     n = int(row["n"])

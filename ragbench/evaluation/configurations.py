@@ -96,7 +96,9 @@ def baseline_name(results: Sequence[Result], baseline: str = "") -> str:
 
 
 def per_question(result: Result) -> dict[str, float | None]:
-    """Return the time that a user waits and the price of 1,000 questions; None if not known."""
+    """Return the median and the 95th percentile of the time that a user waits, and the price of 1,000
+    questions; None where a number is not known.
+    """
     usd = questions_cost(result.facts)
     reports_cost = any(cost.part == "generator" for cost in result.costs)
     usd_per_1000 = None
@@ -122,7 +124,7 @@ def check_shared_questions(results: Sequence[Result]) -> None:
     """
     if not results:
         raise ComparisonError("the sweep has no finished configuration to compare; run it first")
-    # fingerprint -> the first result with it, since later ones are overwritten
+    # fingerprint -> the first result with it: in reversed order, the first is written last
     first_of = {result.dataset["fingerprint"][:12]: result.name for result in reversed(results)}
     has_one_dataset = len(first_of) == 1
     if not has_one_dataset and not questions_of_all(results):

@@ -59,6 +59,7 @@ def deciding_questions(results: Sequence[Result], measure: str = "") -> Deciding
     ids = frozenset(query_id for query_id, origin in origins.items() if origin == deciding_origin)
     unanswerable = {query_id for query_id in ids if _is_unanswerable(first, query_id)}
     n_answerable = len(ids - unanswerable)
+    # the measure of a criterion in the user's words -> the built-in measure in whose place it decides
     wordings = measures_of(wordings_in(first.settings))
     n_scored = {wordings.get(name, name): count for name, count in _n_scored(results, ids).items()}
     retrieval = main_measure_of(n_scored, n_answerable)

@@ -356,8 +356,10 @@ def headline_of(leading: Arm, base: Arm, others: Sequence[Arm]) -> str:
 def next_step_of(
     leading: Arm, base: Arm, deciding: DecidingQuestions, doubtful: str = ""
 ) -> tuple[str, str]:
-    """Return the kind of the next step, and the instruction; `doubtful` names questions whose labels are
-    in doubt.
+    """Return the kind of the next step ("switch", "choose by cost", "label", "ask", "keep" or "write"),
+    and the instruction.
+
+    `doubtful` names questions whose labels are in doubt; "" if there are none.
     """
     decision = leading.decision
     if decision == "not possible":
@@ -378,7 +380,9 @@ def next_step_of(
 
 
 def _to_make_it_possible(deciding: DecidingQuestions) -> tuple[str, str]:
-    """Return the next step where nothing can be decided."""
+    """Return the kind of the next step ("ask", "write" or "label") and the instruction, for questions
+    that cannot decide: it states what they lack.
+    """
     if not deciding.composition:  # tables of another tool, which tell nothing about their questions
         return (
             "ask",
@@ -437,7 +441,9 @@ def _price(arm: Arm) -> str:
 
 
 def difference_sentences(leading: Arm | None, base: Arm, deciding: DecidingQuestions) -> list[str]:
-    """State the difference that decides, with its interval and its expected value."""
+    """State the difference that decides, with its interval and its expected value; the mean of the
+    baseline if there is no difference, and [] if nothing is scored.
+    """
     meaning = meaning_of(deciding.measure)
     measure = f"{deciding.measure} ({meaning})" if meaning else deciding.measure
     if leading is None or leading.difference is None or base.mean is None:

@@ -35,9 +35,10 @@ def recommend(
     Args:
         rows: the measures, compared with their targets.
         abstentions: as from `abstention_table`.
-        failing: how many questions failed, and of what; the last resort where nothing else is
-            advised.
-        never_retrieved: of which type no document is retrieved, and how many questions failed on it.
+        failing: texts with the number of failed questions and their causes, for the advice that is
+            given if there is no other.
+        never_retrieved: texts that name a type of files of which no document is retrieved, with the
+            number of questions that failed on it.
 
     >>> support = MeasureResult("claim_support", "groundedness", 0.6, 0.5, 0.7, 40, 50, target=0.85,
     ...                         verdict="missed")
@@ -53,10 +54,13 @@ def recommend(
     for row in rows:
         if row.target is None or row.value is None:
             continue
-        name, text = row.measure.partition("@")[0], figure(row)
+        name = row.measure.partition("@")[0]
+        text = figure(row)
         if row.verdict == "unreachable":
-            name, text = "out_of_reach", f"{text}, ceiling {row.ceiling:.3f}"
-        (met if row.verdict == "passed" else missed).setdefault(name, []).append(text)
+            name = "out_of_reach"
+            text = f"{text}, ceiling {row.ceiling:.3f}"
+        group = met if row.verdict == "passed" else missed
+        group.setdefault(name, []).append(text)
     advice: dict[str, Advice] = {}
     if never_retrieved:
         entry = _table()["never_retrieved"]
@@ -65,7 +69,8 @@ def recommend(
         )
     for name, entry in _table()["advice"].items():
         evidence = _figures(missed, entry["missed"])
-        if not evidence or not advice.keys().isdisjoint(entry.get("unless", ())):
+        is_explained = not advice.keys().isdisjoint(entry.get("unless", ()))  # by earlier advice
+        if not evidence or is_explained:
             continue
         for key, figures in (("also_missed", missed), ("also_met", met)):
             if key in entry:
@@ -91,21 +96,25 @@ def _figures(figures: Mapping[str, Sequence[str]], names: Sequence[str]) -> list
 
 
 def _of_abstentions(abstentions: pd.DataFrame) -> dict[str, list[str]]:
-    """Return the faults that a table of abstentions shows, by the names of the rules."""
+    """Return the faults that a table of abstentions shows: the name of a fault in the table of advice ->
+    its figures; {} if there is no fault.
+    """
     counts = abstentions.astype(int).to_dict("index")
-    n = {kind: sum(row.values()) for kind, row in counts.items()}
+    n_questions = {kind: sum(row.values()) for kind, row in counts.items()}
     figures = {}
-    if failed := sum(row["failed"] for row in counts.values()):
-        figures["failed"] = [f"{failed} of {sum(n.values())} questions failed"]
+    n_failed = sum(row["failed"] for row in counts.values())
+    if n_failed:
+        figures["failed"] = [f"{n_failed} of {sum(n_questions.values())} questions failed"]
     for name, kind, column, text in (
         ("abstained", "answerable", "abstained", "answerable questions abstained from"),
         ("answered_anyway", "unanswerable", "answered", "unanswerable questions answered"),
     ):
-        k, of = counts[kind][column], n[kind]
-        if k > _MAX_ABSTAINED * of:
-            low, high = wilson_interval(k, of)
-            rate = f"{k / of:.3f} [{low:.3f}, {high:.3f}] > {_MAX_ABSTAINED:g}"
-            figures[name] = [f"{k} of {of} {text}: {rate}"]
+        count = counts[kind][column]
+        n = n_questions[kind]
+        if count > _MAX_ABSTAINED * n:
+            low, high = wilson_interval(count, n)
+            rate = f"{count / n:.3f} [{low:.3f}, {high:.3f}] > {_MAX_ABSTAINED:g}"
+            figures[name] = [f"{count} of {n} {text}: {rate}"]
     return figures
 
 

@@ -234,7 +234,9 @@ def _changes(
 def _measures_to_compare(
     baseline: Result, result: Result, left_out: Mapping[str, str]
 ) -> list[str]:
-    """Return the measures that are compared, in the order of the baseline."""
+    """Return the measures that both results have scored and that are compared, in the order of the
+    baseline: the headline measures, the measures with a target and the user's own.
+    """
     scored = set(result.scores.dropna(subset=["value"])["measure"])
     targets = {row.measure for row in result.rows if row.target is not None}
     measures = []
@@ -278,7 +280,10 @@ _Outcomes = Callable[[Result], dict[str, tuple[bool, Flip]]]
 def _pass_fail(
     baseline: Result, result: Result, left_out: Mapping[str, str], questions: Collection[str]
 ) -> tuple[PassFail, ...]:
-    """Return which questions and safety samples newly fail or are fixed, by what passes or fails."""
+    """Return a record for each group that passes or fails (questions, answers to attacks, safety
+    inputs): which of its members newly fail, which are fixed, and whether that is a regression. A group
+    without common members is left out.
+    """
     groups: dict[str, _Outcomes] = {
         "questions": partial(_questions, among=questions),
         "answers to attacks": partial(_samples, kind="system"),
@@ -315,8 +320,8 @@ def _pass_fail(
 def _independent_flips(
     failing: Sequence[Flip], fixed: Sequence[Flip], queries: Mapping[str, str]
 ) -> tuple[int, int]:
-    """Return how many questions newly fail and how many are fixed. A repeated question and a
-    conversation count once, by the majority of its questions.
+    """Return how many questions newly fail and how many are fixed. Repetitions of a question, and the
+    turns of a conversation, count as one question: by the majority of their changes.
     """
     changes = dict.fromkeys((flip.query_id for flip in failing), -1)
     changes |= dict.fromkeys((flip.query_id for flip in fixed), 1)
