@@ -217,29 +217,34 @@ def answer_all(
     timed = 0 if active_dry_run() else timed
     if isinstance(system, Pipeline):
         asking = {"concurrency": concurrency, "timeout_s": timeout_s}
-        output = _pipeline(dataset, system, timed * system.is_timed, asking)
+        n_timed = timed if system.is_timed else 0
+        output = _pipeline(dataset, system, n_timed, asking)
     else:
         output = _answers(dataset, system, concurrency, timed)
     output = _without_own_documents(output)
     if attacks:
         answers = _safety_answers(output, system, concurrency)
+        retryable = [each for each in answers if each.failed and each.failure not in _FINAL]
         output = replace(
             output,
             safety_answers={each.query_id: each for each in answers if not each.failed},
-            n_failed_samples=sum(each.failed and each.failure not in _FINAL for each in answers),
+            n_failed_samples=len(retryable),
         )
     return output
 
 
 def _without_own_documents(output: SystemOutput) -> SystemOutput:
-    """Return the output without questions that are documents in their own rankings, as `beir` does;
-    a DataWarning counts them.
+    """Return the output with every question that is itself a document of the corpus removed from its
+    own ranking, as `beir` does; a DataWarning counts these questions.
     """
-    own = _own_questions(output.dataset)
-    doc_of = {chunk.chunk_id: chunk.doc_id for chunk in output.chunks} if own else {}
-    documents, ranking = dict(output.documents), dict(output.ranking)
-    found = []
-    for query_id in own:
+    questions = _own_questions(output.dataset)
+    doc_of = {}
+    if questions:
+        doc_of = {chunk.chunk_id: chunk.doc_id for chunk in output.chunks}
+    documents = dict(output.documents)
+    ranking = dict(output.ranking)
+    found = []  # questions that found themselves
+    for query_id in questions:
         ranked = documents.get(query_id, {})
         if query_id not in ranked:
             continue
@@ -506,13 +511,15 @@ def _ask_alone(
 
 
 def _check_recorded(dataset: Dataset, system: RecordedSystem) -> None:
-    """Raise if every answer belongs to another test set; warn if only some belong to no question of
-    this one.
+    """Check that recorded answers belong to questions of the dataset; warn if some do not.
+
+    Raises:
+        DataError: no answer belongs to a question.
     """
     unknown_ids = system.unasked({**_safety_queries(dataset), **dataset.queries})
     if not unknown_ids or not dataset.cases:  # without questions, safety samples alone are asked
         return
-    all_ids = system.unasked({})
+    all_ids = system.unasked({})  # no question is known, so these are the ids of all answers
     if len(unknown_ids) == len(all_ids):
         raise DataError(
             f"none of the {len(unknown_ids)} answers of {system.name!r} belongs to a question of "

@@ -380,9 +380,9 @@ class Result(Decisions, metaclass=Suggesting):
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
-        """Return numbers of questions passed, failed and undecided; of doubtful claims, if claims
-        were checked (by the judge: if it judged faithfulness, with the quotes that it invented);
-        and of judgements, if there are any.
+        """Return the number of questions by verdict ("passed", "failed", "undecided") and, where they
+        were looked for, the numbers of doubtful claims, of claims that the judge found invented, of
+        quotes that the judge itself invented, and of judgements with and without a verdict.
         """
         # not from `cases`, for which every answer is searched for secrets: a quarter of an evaluation
         verdicts = [self.verdicts.get(query_id, {}) for query_id in self.queries]
@@ -646,11 +646,11 @@ def new_result(
         ConfigError: a parameter is not plain data.
     """
     record = {} if dataset.source is None else testset_record(Path(dataset.source.name))
-    series = {
-        name: value
-        for name in ("series", "client")
-        if (value := os.environ.get(f"RAGBENCH_{name.upper()}"))
-    }
+    series = {}  # which series of runs, and which client's, the result belongs to
+    for field_name in ("series", "client"):
+        value = os.environ.get(f"RAGBENCH_{field_name.upper()}")
+        if value:
+            series[field_name] = value
     config = {
         "made_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
         **series,

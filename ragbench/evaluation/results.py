@@ -78,6 +78,11 @@ class Results(Sequence[Result], metaclass=Suggesting):
     def __init__(
         self, results: Iterable[Result], *, baseline: str = "", race: Race | None = None
     ) -> None:
+        """Keep results with different names, in the given order.
+
+        Raises:
+            ConfigError: an item is not a result, or two results have the same name.
+        """
         self._results = tuple(results)
         for result in self._results:
             if not isinstance(result, Result):
@@ -184,11 +189,11 @@ class Results(Sequence[Result], metaclass=Suggesting):
                 places = table[name].round(12).rank(ascending=False, method="min")
                 table[column] = places.astype("Int64")
         order = [not higher_is_better(main), True]
-        table = table.assign(_=table[main].round(12)).sort_values(
-            ["_", "name"], ascending=order, ignore_index=True
+        table = table.assign(_rounded=table[main].round(12)).sort_values(
+            ["_rounded", "name"], ascending=order, ignore_index=True
         )  # unscored come last
         numbers = pd.Series(range(1, len(table) + 1), dtype="Int64").where(table[main].notna())
-        table = table.drop(columns="_")
+        table = table.drop(columns="_rounded")
         table.insert(0, "rank", numbers)
         return printed_short(table, partial(_printed, main=main, named=named))
 
@@ -203,15 +208,16 @@ class Results(Sequence[Result], metaclass=Suggesting):
         margin: float = MARGIN,
         not_possible: str = "",
     ) -> pd.DataFrame:
-        """Compare every result with one of them, paired by question: the frame of
-        `ragbench.compare_all`; where a judge's verdicts are missing for another fraction of one than
-        of the other, the decision is by the worse bound
-        (`ragbench.statistics.unreadable.compare_readable`).
+        """Compare every result with one of them, paired by question; the frame has the columns of
+        `ragbench.compare_all`.
+
+        If a judge's verdicts are missing for different fractions of two configurations' answers, the
+        decision is by the worse bound (`ragbench.statistics.unreadable.compare_readable`).
 
         Args:
-            baseline: name of a result; "" means that of the sweep, else the first by name.
-            measures: which; () means the one that ranks the leaderboard. The first decides; the
-                others are shown without a decision.
+            baseline: name of a result; "" means the baseline of the sweep, else the first by name.
+            measures: names of measures; () means the measure that ranks the leaderboard. The first
+                decides; the others are shown without a decision.
             margin: a difference that does not matter, as a fraction of the measure's range.
             not_possible: why these questions decide nothing; "" if they do.
         """
@@ -229,7 +235,9 @@ class Results(Sequence[Result], metaclass=Suggesting):
         margin: float = MARGIN,
         not_possible: str = "",
     ) -> pd.DataFrame:
-        """Compare by the measure that decides, and show the `others`, over the questions that decide."""
+        """Compare over the questions that decide, by the measure that decides; `others` are measures
+        that are shown without a decision.
+        """
         chosen = [deciding.measure, *others]
         not_possible = not_possible or deciding.not_possible
         options = (baseline, *chosen, deciding.ids, margin, not_possible)
@@ -238,6 +246,7 @@ class Results(Sequence[Result], metaclass=Suggesting):
             for result in self._results:
                 rows = _of_measures(result.scores, chosen)
                 scores[result.name] = _of_questions(rows, deciding.ids)
+            # by a race: their tests count in the correction
             dropped = self.race.scores.keys() - scores.keys() if self.race else ()
             by_judge = any(map(is_by_judge, chosen))
             unreadable = {each.name: each.unreadable for each in self._results if by_judge}
@@ -267,8 +276,9 @@ class Results(Sequence[Result], metaclass=Suggesting):
         """Return what these results show, and the one next step: what every surface displays.
 
         Args:
-            baseline: name of a result; "" means that of the sweep, else the first by name.
-            measure: what decides; "" means what at least 95 % of people's questions have.
+            baseline: name of a result; "" means the baseline of the sweep, else the first by name.
+            measure: the measure that decides; "" chooses one that at least 95 % of people's questions
+                have.
             margin: a difference that does not matter, as a fraction of the measure's range.
 
         Raises:
@@ -355,9 +365,11 @@ def judged_columns(board: pd.DataFrame) -> list[str]:
 
 
 def _printed(board: pd.DataFrame, *, main: str, named: Sequence[str]) -> pd.DataFrame:
-    """Return the texts of a leaderboard: the ranking measure with its interval, other means, those
-    named with deviations, known costs, and the two ranks (which say more than the recalls they come
-    from).
+    """Return the leaderboard as it is printed: the ranking measure (`main`) with its interval, other
+    means, deviations of the `named` measures, known costs, and the two ranks.
+
+    The recalls behind the two ranks are left out unless they are named. Columns without a value are
+    left out.
     """
     names = [*judged_columns(board)]
     for name in (*leaderboard_measures(), *named):
@@ -365,9 +377,10 @@ def _printed(board: pd.DataFrame, *, main: str, named: Sequence[str]) -> pd.Data
     names += [f"{name}_std" for name in named]
     means = [name for name in names if name in named or not name.startswith("span_recall")]
     columns = [*dict.fromkeys(means), "chunks", *PER_QUESTION, *_RANKS]
-    filled = [
-        name for name in columns if name != main and name in board and board[name].notna().any()
-    ]
+    filled = []
+    for name in columns:
+        if name != main and name in board and board[name].notna().any():
+            filled.append(name)
     bounds = zip(board[main], board[f"{main}_ci_low"], board[f"{main}_ci_high"], strict=True)
     numbers = board[filled].apply(pd.to_numeric).convert_dtypes().round(3)
     ranked = {main: [with_interval(*row) for row in bounds]}

@@ -55,7 +55,8 @@ def rows_of(
 
 
 def compare_with_target(row: MeasureResult, targets: Targets) -> MeasureResult:
-    """Return the row with its target and the verdict.
+    """Return the row with its target, the verdict, and `sure`: True if both ends of the interval have
+    the same verdict, None without an interval or target.
 
     ragbench's own target of pass_rate counts questions that nothing decides as passed: they are no
     reason for a red build.
@@ -68,9 +69,11 @@ def compare_with_target(row: MeasureResult, targets: Targets) -> MeasureResult:
         value = (value * row.n_scored + n_undecided) / row.n
     outcome = verdict(value, target, ceiling=row.ceiling, lower_is_better=lower)
     sure = None
-    bounds = (row.ci_low, row.ci_high)
-    if target is not None and None not in bounds and outcome in ("passed", "missed"):
-        sure = len({reaches(bound, target, lower) for bound in bounds if bound is not None}) == 1
+    low = row.ci_low
+    high = row.ci_high
+    is_decided = outcome in ("passed", "missed")
+    if is_decided and target is not None and low is not None and high is not None:
+        sure = reaches(low, target, lower) == reaches(high, target, lower)
     return replace(row, target=target, verdict=outcome, sure=sure, lower_is_better=lower)
 
 
@@ -107,14 +110,13 @@ def latency_of(answered: SystemOutput) -> tuple[Latency, ...]:
         times_ms = times[stage].dropna().tolist() if stage in times else []
         row = Latency(
             stage,
-            len(times_ms),
-            _latency("p50", times_ms),
-            _latency("p95", times_ms),
-            _latency("p99", times_ms),
-            shared_budgets.get(stage),
-            "",
-            _latency("mean", times_ms),
-            answered.concurrency,
+            n=len(times_ms),
+            p50=_latency("p50", times_ms),
+            p95=_latency("p95", times_ms),
+            p99=_latency("p99", times_ms),
+            budget=shared_budgets.get(stage),
+            mean=_latency("mean", times_ms),
+            concurrency=answered.concurrency,
         )
         rows.append(replace(row, verdict=_latency_verdict(row.p95, row.budget)))
     return tuple(rows)
@@ -129,7 +131,9 @@ def _latency_verdict(p95: float | None, budget: float | None) -> str:
 
 
 def latency_rows(answered: SystemOutput, targets: Targets) -> list[MeasureResult]:
-    """Return latency_<pNN>_ms and latency_mean_ms of the total, those that a target names."""
+    """Return a row for each latency measure that a target names (latency_p95_ms, latency_mean_ms, ...):
+    the time of whole answers, without the failed ones.
+    """
     times_ms = []
     for answer in answered.latency:
         if "total" in answer.latency_ms and not answer.failed:
@@ -139,7 +143,15 @@ def latency_rows(answered: SystemOutput, targets: Targets) -> list[MeasureResult
         kind = name.removeprefix("latency_").removesuffix("_ms")
         value = _latency(kind, times_ms)
         n_questions = len(answered.dataset.cases)
-        row = MeasureResult(name, "pipeline", value, None, None, len(times_ms), n_questions)
+        row = MeasureResult(
+            name,
+            "pipeline",
+            value,
+            ci_low=None,
+            ci_high=None,
+            n_scored=len(times_ms),
+            n=n_questions,
+        )
         rows.append(compare_with_target(row, targets))
     return rows
 
