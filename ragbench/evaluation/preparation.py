@@ -164,7 +164,11 @@ def _check_cases(dataset: Dataset) -> None:
 
 
 def _check_evidence(case: Case, corpus: Mapping[str, Document]) -> None:
-    """Refuse evidence that is not characters of a document in the corpus."""
+    """Refuse evidence that is not characters of a document in the corpus.
+
+    Raises:
+        DataError: a span is in an unknown document, beyond the document's end, or empty.
+    """
     for span in case.evidence:
         document = corpus.get(span.doc_id)
         if document is None:
@@ -197,7 +201,9 @@ def _deciding(targets: Targets, dataset: Dataset, spec: EvaluationSpec) -> Targe
 
 
 def _check_gates(plan: EvaluationPlan) -> None:
-    """Refuse a gate of a measure that is not evaluated, or that no result could pass."""
+    """Refuse a gate (a target of --fail-under) of a measure that is not evaluated, or beyond the best
+    value that any result could have.
+    """
     targets = plan.targets
     if not targets.gates:
         return  # without the ceilings, which take longer than all other checks
@@ -208,6 +214,7 @@ def _check_gates(plan: EvaluationPlan) -> None:
     best = {}
     for name in targets.gates:
         bound = bound_of(name)
+        # the ceilings of retrieval depend on the test set, see `views.ceilings_of`
         if bound is not None and perspective_of(name) != "retrieval":
             best[name] = bound
     check_reachable(targets, best | views.ceilings_of(plan.dataset, targets.named))
@@ -231,7 +238,9 @@ def _problem_of_gate(gate: str, plan: EvaluationPlan) -> str:
 
 
 def settings_of(plan: EvaluationPlan, targets: Targets) -> dict[str, Any]:
-    """Return how the system is evaluated, without the options that are not used."""
+    """Return the settings of an evaluation as plain data, as a result keeps them; options that are not
+    used are left out. Objects of the user appear by their names.
+    """
     spec = plan.spec
     settings = {
         "suite": spec.suite,

@@ -130,7 +130,9 @@ def _to_criteria(value: Any) -> tuple[Any, ...]:
 
 
 def _check_criteria(criteria: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Refuse what cannot be a criterion; files and modules are read when they are needed."""
+    """Return the criteria, each once, and refuse names and objects that are no criterion. Criteria in
+    a file or module are not checked yet: it is read when the evaluation needs it.
+    """
     checked: list[Any] = []
     for each in criteria:
         is_name = isinstance(each, str)
@@ -155,7 +157,8 @@ def _check_interventions(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _check_depths(value: Any) -> tuple[int, ...]:
-    """Return depths as numbers: the depths in a text sorted and each once, others as they are.
+    """Return depths as numbers. Depths that are written as a text ("1,3,5") are sorted and each kept
+    once; a list keeps its order.
 
     Raises:
         ConfigError: there is no depth, or something is not a whole number from 1.
@@ -218,8 +221,15 @@ def _option(
     is_table: bool = False,
     **checks: Any,
 ) -> Any:
-    """Return a field; `flag` is its option where that is not its name, `is_served`: requests to a
-    server may set it, `is_table`: notebooks and grids may set it to a list or a table, too.
+    """Return a field of the specification.
+
+    Args:
+        text: its description.
+        panel: the heading of its group in the help of a command.
+        flag: its option on the command line; "" means its name with dashes.
+        is_served: True if requests to a server may set it.
+        is_table: True if notebooks and grids may also set it to a list or a table.
+        checks: further arguments of pydantic's `Field`.
     """
     extra: JsonDict = {"panel": panel, "flag": flag, "is_served": is_served, "is_table": is_table}
     return Field(default, description=text, json_schema_extra=extra, **checks)

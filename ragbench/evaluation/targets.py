@@ -279,10 +279,11 @@ def _preset(name: object, presets: Mapping[str, Any], where: str) -> _Tables:
 
 
 def _tables(data: Mapping[str, Any], where: str) -> _Tables:
-    """Return the tables in the content of a file, checked; a missing table is empty.
+    """Return the tables in the content of a file (`where`), checked; a missing table is empty. A value
+    is None where the file has false.
 
     Raises:
-        ConfigError: naming every error.
+        ConfigError: a table, a name or a value is invalid; the message names every error.
     """
     problems: list[str] = []
     tables: _Tables = {name: {} for name in _TABLES}
@@ -317,7 +318,9 @@ def _number(name: str, value: object) -> float | None:
 
 
 def _pairs(text: str) -> list[tuple[str, float]]:
-    """Return the measures and numbers of "nDCG@5=0.6,claim_support=0.85"."""
+    """Return the measures and numbers in a text such as "nDCG@5=0.6,claim_support=0.85"; [] for a text
+    of white space.
+    """
     pairs = []
     for part in filter(None, map(str.strip, text.split(","))):
         match = re.fullmatch(r"(\S.*?)\s*=\s*(\S+)", part)

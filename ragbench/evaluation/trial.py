@@ -57,6 +57,13 @@ def _try(
     example: Sequence[Any],
     is_certain: Callable[[BaseException | None], bool],
 ) -> None:
+    """Compute a measure or criterion (`own`) on the example.
+
+    Raises:
+        ConfigError: it fails, and by `is_certain` would fail on every answer. Other failures are
+            passed over. `is_certain` is called with the exception inside the user's function, None
+            if the function returned a value of a wrong kind.
+    """
     try:
         compute(own, query_id, *example)
     except DataError as exc:

@@ -24,7 +24,8 @@ def check_interventions(names: Sequence[str], system: System) -> None:
     """Refuse interventions that a system cannot be asked with, before it is asked anything.
 
     Raises:
-        ConfigError: recorded answers, or one on contexts where the system is not a `Pipeline`.
+        ConfigError: the system is a file of recorded answers; or it is not a `Pipeline`, and an
+            intervention changes contexts.
     """
     if isinstance(system, Pipeline) or not names:
         return
@@ -86,7 +87,7 @@ def _ask_changed(
 ) -> list[Answer]:
     """Ask a system changed questions and return the answers, aligned with `cases`."""
     if isinstance(system, Pipeline):
-        system = system.with_llm(system.llm)
+        system = system.with_llm(system.llm)  # a copy, so that its run of the dataset is kept
     # new ids, since answers to the unchanged questions may be kept by id
     renamed = [replace(case, query_id=f"{case.query_id}~{name}") for case in cases]
     questions = replace(dataset, cases=renamed, qrels={})
