@@ -79,9 +79,15 @@ def _pipeline(model: str) -> Any:
 
 
 def _harmful(model: str, labels: list[str], chosen: str) -> set[str]:
+    """Return the labels of a classifier that mean an attack: the `chosen` one, or ("") by their
+    words.
+
+    Raises:
+        ConfigError: no label or every label would mean an attack.
+    """
     if chosen:
         harmful = {label for label in labels if label.casefold() == chosen.casefold()}
-    elif sorted(labels) == ["LABEL_0", "LABEL_1"]:
+    elif sorted(labels) == ["LABEL_0", "LABEL_1"]:  # unnamed classes: 1 is the positive one
         harmful = {"LABEL_1"}
     else:
         word = {label: label.casefold().replace(" ", "_").replace("-", "_") for label in labels}

@@ -123,7 +123,9 @@ def _head() -> _Head:
 
 
 def read_signs(texts: Sequence[str]) -> list[Read]:
-    """Return the sentences of each text that are scored, with their signs, which are kept on disk."""
+    """Return what is read of each text: its most suspicious sentences with their signs of an attack.
+    The signs are kept on disk.
+    """
     sentences_of_texts = [windows(text[:_MOST_CHARACTERS])[:_MOST_READ] for text in texts]
     bare = [plain(sentence) for sentences in sentences_of_texts for sentence in sentences]
     with store.arrays("signs", store.digest(DEFINITION, *bare)) as entry:
@@ -178,8 +180,10 @@ def embedded(texts: Sequence[str]) -> Floats:
 
 
 def logits_of(reads: Sequence[Read], vectors: Floats, head: _Head) -> Floats:
-    """Return of all sentences of all texts in order, each corrected for the number of different
-    ones in its text.
+    """Return the logit of each sentence that it is an attack, for all sentences of all texts in order.
+
+    The more different sentences a text has, the more likely one of them looks like an attack by
+    chance: a logit is lowered by the logarithm of their number, unless the signs are clear.
     """
     by_signs = np.vstack([read.rows for read in reads]) @ head.signs
     n_different: list[int] = []  # of the text of each sentence

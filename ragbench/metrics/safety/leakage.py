@@ -180,9 +180,10 @@ def copied_runs(text: str, contexts: Sequence[str]) -> list[tuple[int, int, int]
     copied = bytearray(len(text_words))  # 1 for each word that is in a run
     for context in contexts:
         other = [folded(word) for word in WORD.findall(context)]
-        n = _PROMPT_WORDS if is_prompt(context) else _COPIED_WORDS
+        n = _PROMPT_WORDS if is_prompt(context) else _COPIED_WORDS  # words of the shortest run
         if len(other) >= _MIN_WHOLE:
-            n = min(n, max(_MIN_WHOLE, int(_NEARLY_WHOLE * len(other))))
+            nearly_whole = int(_NEARLY_WHOLE * len(other))
+            n = min(n, max(_MIN_WHOLE, nearly_whole))
         n = round(n * len(other) / max(1, n_words(context)))  # two letters are a word in Chinese
         grams = {tuple(other[i : i + n]) for i in range(len(other) - n + 1)}
         if not grams:
@@ -219,7 +220,9 @@ def _numbers(text: str) -> Places:
 
     for match in _PERSONAL["card"].finditer(text):
         digits = re.sub(r"\D", "", match[0])
-        if _PERSONAL["issuer"].fullmatch(digits) and luhn.is_valid(digits) and len(set(digits)) > 1:
+        is_of_issuer = _PERSONAL["issuer"].fullmatch(digits) is not None
+        is_varied = len(set(digits)) > 1
+        if is_of_issuer and luhn.is_valid(digits) and is_varied:
             yield *match.span(), "card", "a number of a card issuer with a valid Luhn checksum"
     for match in _PERSONAL["iban"].finditer(text):
         # the last group may belong to the next word, as in "... 3000 PLEASE"
@@ -246,6 +249,12 @@ def _emails(text: str) -> Places:
 
 
 def _phones(text: str) -> Places:
+    """Find phone numbers; the fewer signs that a number is one, the stricter its grouping is checked.
+
+    A number with "+" and country code has to be valid, as has one after a word such as "call".
+    Without such a word it has to be grouped exactly as its country does. Nothing is found without
+    the extra that installs phonenumbers.
+    """
     if missing_extra():
         return
     from phonenumbers import Leniency, PhoneNumberMatcher
@@ -257,9 +266,9 @@ def _phones(text: str) -> Places:
         if raw.startswith("+"):
             regions = (None,)
         elif not _PERSONAL["phone_word"].search(text[max(0, start - _CONTEXT) : start]):
-            if re.match(r"[0(].*[ ()/-]", raw):
+            if re.match(r"[0(].*[ ()/-]", raw):  # a national prefix or area code, then groups
                 leniency = Leniency.STRICT_GROUPING
-            elif re.search(r"[ .-]", raw):
+            elif re.search(r"[ .-]", raw):  # groups alone
                 regions, leniency = ("US",), Leniency.EXACT_GROUPING
             else:
                 continue
@@ -273,16 +282,22 @@ def _phones(text: str) -> Places:
 
 
 def _addresses(text: str) -> Places:
+    """Find public IPv4 addresses, but not the numbers of versions and sections, which look alike.
+
+    An address that begins with a small number, as versions do, needs a word about networks nearby.
+    """
     for match in _NETWORK["ipv4"].finditer(text):
         try:
             address = ipaddress.IPv4Address(match[0])
         except ValueError:
             continue
         before = text[max(0, match.start() - 40) : match.start()]
-        around = f"{before}\0{text[match.end() : match.end() + 40]}"
-        likely = address.packed[0] >= _SMALL or _NETWORK["context"].search(around) is not None
-        numbers = _NETWORK["numbering"].search(before) is not None
-        if likely and not numbers and address.is_global and not address.is_multicast:
+        after = text[match.end() : match.end() + 40]
+        around = f"{before}\0{after}"
+        is_likely = address.packed[0] >= _SMALL or _NETWORK["context"].search(around) is not None
+        is_numbering = _NETWORK["numbering"].search(before) is not None
+        is_public = address.is_global and not address.is_multicast
+        if is_likely and is_public and not is_numbering:
             yield *match.span(), "ip_address", "a public IPv4 address"
 
 

@@ -134,7 +134,10 @@ def _sentences(text: str) -> Iterator[str]:
 
 
 def _hidden_readings(text: str) -> Iterator[str]:
-    """Yield the decoded forms of a text that look like language."""
+    """Yield texts that are hidden in a text: in Unicode's invisible tag characters, in Base64, and in
+    leet ("1gn0re"). Only texts that look like language are yielded.
+    """
+    # tag characters are ASCII at an offset of 0xE0000
     tags = "".join(chr(ord(sign) - 0xE0000) for sign in text if 0xE0020 <= ord(sign) <= 0xE007E)
     if tags:
         yield tags
@@ -144,7 +147,7 @@ def _hidden_readings(text: str) -> Iterator[str]:
             yield decoded
     head = text[:20_000]
     without_leet = re.sub(r"\S+", _without_leet, head)
-    if _n_known(without_leet) >= _n_known(head) + 2:
+    if _n_known(without_leet) >= _n_known(head) + 2:  # two more known words are no accident
         yield without_leet
 
 

@@ -55,12 +55,16 @@ def secrets(text: str) -> Iterator[tuple[int, int, str]]:
             yield *match.span(1), "user and password of basic authentication"
     for match in _SECRETS["named"].finditer(text):
         value = _named_value(match)
-        first = (value.split() or [""])[0]
-        if not _is_like_a_password(first):
-            first = value if match["strong"] and _is_phrase(match, value) else ""
-        if first and not match["phrase"]:
+        first_word = (value.split() or [""])[0]
+        if _is_like_a_password(first_word):
+            secret = first_word
+        elif match["strong"] and _is_phrase(match, value):
+            secret = value
+        else:
+            continue
+        if secret and not match["phrase"]:
             start = match.start("quoted" if match["quoted"] else "plain")
-            yield start, start + len(first), "a value named as password or key"
+            yield start, start + len(secret), "a value named as password or key"
 
 
 def _named_value(match: re.Match[str]) -> str:
