@@ -68,6 +68,9 @@ class RankingMeasure(NamedTuple):
     option: float = 0.0
 
     def __str__(self) -> str:
+        """Return the name as ir_measures writes it, as in "nDCG(dcg='exp-log2')@10": options that
+        have their default are left out.
+        """
         settings = []
         if self.rel != 1:
             settings.append(f"rel={self.rel}")
@@ -106,7 +109,8 @@ def parse_measure(text: str) -> RankingMeasure:
     name, options, depth = match.groups()
     keys = _OPTIONS.get(name, ("rel",))
     values = {key: _DEFAULTS.get(key, 1.0) for key in keys}
-    for option in options.split(",") if options else ():
+    written_options = options.split(",") if options else []
+    for option in written_options:
         key, _, value = option.partition("=")
         number = _option_value(key, value) if key in keys else None
         if number is None:
@@ -219,7 +223,9 @@ def value_table(
 def table_of_ranks(
     judged: JudgedRanks, measures: Sequence[RankingMeasure], *, ideal: bool = False
 ) -> Floats:
-    """Compute `value_table` from the ranks of the judged documents."""
+    """Compute `value_table` from the ranks of the judged documents: (measures, queries), NaN for a query
+    without judgements. With `ideal`, compute the values of the best possible rankings.
+    """
     n = len(judged.sizes)
     order = np.lexsort((-judged.judged_grade, judged.judged_query))
     query, grade = judged.judged_query[order], judged.judged_grade[order]

@@ -171,7 +171,12 @@ _EXCHANGED = "score_run(qrels, run) takes judgements first: were the two given t
 
 
 def _score_named(qrels: Any, run: Any, parsed: Sequence[RankingMeasure]) -> pd.DataFrame:
-    """Score a ranking by ragbench's measures, as `score_run`."""
+    """Score a ranking by ragbench's measures, as `score_run`; warn if every value is 0 for a reason
+    that can be seen in the ids.
+
+    Raises:
+        DataError: the two arguments are exchanged, as their types show, or as in `score_run`.
+    """
     names = [str(measure) for measure in parsed]
     ranks = ranks_of_dicts(qrels, run)
     if ranks is not None:
@@ -241,15 +246,17 @@ def _warn_of_exchange(judged: pd.DataFrame, ranked: pd.DataFrame) -> None:
     """
     values = judged.groupby("query_id", sort=False)["relevance"]
     n_documents = values.size()
-    differ = bool((values.nunique() == n_documents).all())
-    many = judged["relevance"].max() > max(_GRADES) or n_documents.max() >= 3
-    if not (differ and many and n_documents.max() > 1):
+    all_differ = bool((values.nunique() == n_documents).all())
+    exceed_grades = judged["relevance"].max() > max(_GRADES)
+    most_documents = n_documents.max()
+    look_like_scores = all_differ and most_documents > 1 and (exceed_grades or most_documents >= 3)
+    if not look_like_scores:
         return
     grades = ranked.groupby("query_id", sort=False)["score"]
     n_graded = grades.size()
-    fewer = n_graded.median() < n_documents.median()
-    tied = bool((grades.nunique() < n_graded).any())
-    if ranked["score"].isin(_GRADES).all() and (fewer or tied):
+    are_fewer = n_graded.median() < n_documents.median()
+    are_tied = bool((grades.nunique() < n_graded).any())
+    if ranked["score"].isin(_GRADES).all() and (are_fewer or are_tied):
         warn_user(
             "the first argument looks like a run (no two documents of a query have the same value) "
             "and the second like judgements (grades from 0 to 4); judgements come first: "

@@ -135,8 +135,11 @@ def _judgements(
     joined: Collection[str],
     measures: Sequence[str],
 ) -> Iterator[tuple[str, Qrels, list[str]]]:
-    """Yield for each level that is asked for the prefix of its names, its judgements, and its measures
-    without prefix.
+    """Yield for each level among `measures` the prefix of its names ("", "span:" or "chunk:"), its
+    judgements, and the names of its measures without the prefix.
+
+    Raises:
+        DataError: the labels or the run do not allow a level, or the chunks are of another chunking.
     """
     levels = retrieval_levels(dataset, chunk_run=chunk_run, chunks=chunks)
     names_of: dict[str, list[str]] = {}
@@ -163,12 +166,15 @@ def _judgements(
 
             # Passages of other systems may have no offsets in the documents, so some unknown ids
             # are not an error.
-            ranked = {i: query_id for query_id, row in (chunk_run or {}).items() for i in row}
+            query_of = {}  # of each chunk in the run
+            for query_id, row in (chunk_run or {}).items():
+                query_of.update(dict.fromkeys(row, query_id))
             chunk_ids = {chunk.chunk_id for chunk in chunks}
             if len(chunk_ids) < len(chunks):
                 raise DataError("two chunks have the same id; pass the chunks of one chunking")
-            if ranked and chunk_ids.isdisjoint(ranked):
-                raise DataError(unknown_chunk(*next(iter(ranked.items())), len(chunks)))
+            if query_of and chunk_ids.isdisjoint(query_of):
+                chunk_id, query_id = next(iter(query_of.items()))
+                raise DataError(unknown_chunk(chunk_id, query_id, len(chunks)))
             labelled = evidence_chunks(dataset, chunks, _SHARED)
             if joined:
                 labelled = _in_reach(labelled, chunk_run or {}, chunks, joined)
@@ -176,20 +182,22 @@ def _judgements(
 
 
 def _in_reach(labelled: Qrels, run: Run, chunks: Sequence[Chunk], joined: Collection[str]) -> Qrels:
-    """Return the judgements of the chunks that each question can have: the joined ones that it ranks,
-    and those others that lie in none of these.
+    """Return the judgements of the chunks that a search can return for each question: the joined
+    chunks that it ranks, and the other chunks, unless one of these joined chunks holds them.
     """
     by_id = chunks_by_id(chunks)
     reachable: Qrels = {}
     for query_id, grades in labelled.items():
-        own = [by_id[chunk_id] for chunk_id in run.get(query_id, {}) if chunk_id in joined]
+        ranked_ids = run.get(query_id, {})
+        ranked_joined = [by_id[chunk_id] for chunk_id in ranked_ids if chunk_id in joined]
         reachable[query_id] = {}
         for chunk_id, grade in grades.items():
             chunk = by_id.get(chunk_id)  # None: evidence that no chunk holds
             if chunk_id in joined:
-                is_reachable = chunk in own
+                is_reachable = chunk in ranked_joined
             else:
-                is_reachable = chunk is None or not any(each.holds(chunk) for each in own)
+                is_held = chunk is not None and any(each.holds(chunk) for each in ranked_joined)
+                is_reachable = not is_held
             if is_reachable:
                 reachable[query_id][chunk_id] = grade
     return reachable
@@ -216,8 +224,8 @@ def retrieval_ceilings(
     >>> best["value"].tolist()
     [1.0, 0.5]
     """
-    frames = [
-        (frame := ceilings(qrels, names)).assign(measure=prefix + frame["measure"])
-        for prefix, qrels, names in _judgements(dataset, chunk_run, chunks, joined, measures)
-    ]
+    frames = []
+    for prefix, qrels, names in _judgements(dataset, chunk_run, chunks, joined, measures):
+        frame = ceilings(qrels, names)
+        frames.append(frame.assign(measure=prefix + frame["measure"]))
     return pd.concat(frames, ignore_index=True)

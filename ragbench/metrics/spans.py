@@ -128,7 +128,8 @@ def _scores_at_depths(
 
     `n_truth` is the number of characters in `truth`.
     """
-    hits, sizes = [], []  # characters of evidence, and of all chunks, per depth
+    hits = []  # characters of evidence in the chunks, per depth
+    sizes = []  # characters of the chunks, per depth
     for k in ks:
         ranges = [_range(chunk) for chunk in ranked[:k]]
         hits.append(_n_covered(truth, ranges))
@@ -200,10 +201,10 @@ def total_length(starts: Ints, ends: Ints) -> int:
 def evidence_chunks(
     dataset: Dataset, chunks: Sequence[Chunk], fraction: float
 ) -> dict[str, dict[str, int]]:
-    """Return query_id -> the chunks that share at least this fraction of the shorter of a chunk and
-    a span: grade 1.
+    """Return query_id -> the relevant chunks with the grade 1: a chunk is relevant if it shares with an
+    evidence span at least `fraction` of the shorter of the two.
 
-    Evidence in no chunk counts as a further chunk, which cannot be found.
+    Evidence in no chunk counts as a further relevant chunk, with an id that no ranking has.
     """
     borders = _chunk_borders(chunks, dataset.cases)
     by_document = grouped(chunks, lambda chunk: chunk.doc_id)
@@ -308,7 +309,11 @@ def _omega(truth: Borders, borders: Borders) -> float:
 def _rankings(
     dataset: Dataset, cases: Sequence[Case], run: Run, chunks: Sequence[Chunk]
 ) -> list[list[Chunk]]:
-    """Return the ranked chunks of each case, best first."""
+    """Return the ranked chunks of each case, best first; [] for a case that the run lacks.
+
+    Raises:
+        DataError: the run is of another dataset, or has a chunk that is not among `chunks`.
+    """
     run = read_run(run)
     if run and not any(query_id in run for query_id in dataset.queries):
         raise DataError(
@@ -330,7 +335,9 @@ def _rankings(
 def _tokens(
     dataset: Dataset, rankings: Iterable[Sequence[Chunk]], tokenizer: str
 ) -> dict[str, Tokens]:
-    """Return chunk_id -> its tokens, for the chunks in the rankings."""
+    """Return chunk_id -> its tokens, for the chunks in the rankings: the offsets of all tokens of the
+    document, the position of the chunk's first token, and their number.
+    """
     chunks = {chunk.chunk_id: chunk for ranked in rankings for chunk in ranked}
     by_document = grouped(chunks.values(), lambda chunk: chunk.doc_id).values()
     tokens: dict[str, Tokens] = {}
@@ -349,18 +356,19 @@ def _ranges_in_budget(
 ) -> list[Range]:
     """Return the ranges that are read of a ranking until the budget is used up; the last may be cut."""
     ranges = []
+    n_left = budget
     for chunk in ranked:
-        if budget <= 0:
+        if n_left <= 0:
             break
         offsets, first, n_tokens = tokens[chunk.chunk_id]
         end = chunk.end
-        if n_tokens > budget:
-            end_of_last = offsets[first + budget - 1, 1]
-            start_of_next = offsets[first + budget, 0]
+        if n_tokens > n_left:
+            end_of_last = offsets[first + n_left - 1, 1]
+            start_of_next = offsets[first + n_left, 0]
             # a character of several tokens (an emoji in bytes) that is not paid in full is not read
             end = max(chunk.start, min(end_of_last, start_of_next))
         ranges.append((chunk.doc_id, chunk.start, int(end)))
-        budget -= n_tokens
+        n_left -= n_tokens
     return ranges
 
 

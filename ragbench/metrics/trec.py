@@ -139,6 +139,12 @@ def to_frame(source: Any, kind: type) -> pd.DataFrame:
 
 
 def _from_records(source: Any, columns: list[str], what: str) -> pd.DataFrame:
+    """Return a frame (query, document, value; named by `columns`) from nested mappings, a mapping of
+    lists, an object with `to_dict`, or rows of three.
+
+    Raises:
+        DataError: `source` has none of these forms; `what` ("run" or "qrels") is named in it.
+    """
     value = columns[2]
     if isinstance(source, list | tuple) and source and isinstance(source[0], str | Path):
         raise DataError(
