@@ -127,14 +127,18 @@ def stated_facts(text: str, facts: Sequence[Sequence[str]]) -> list[bool]:
             )
     if not facts:
         return []
-    text, readings, language = _read(text)
-    return [
-        any(
-            _states(text, readings, wording) or _states_with_gaps(text, wording, language)
-            for wording in map(language.with_points, fact)
-        )
-        for fact in facts
-    ]
+    normal_text, readings, language = _read(text)
+    stated = []
+    for fact in facts:
+        is_stated = False
+        for form in map(language.with_points, fact):
+            if _states(normal_text, readings, form) or _states_with_gaps(
+                normal_text, form, language
+            ):
+                is_stated = True
+                break
+        stated.append(is_stated)
+    return stated
 
 
 def _spaced(text: str) -> str:
@@ -179,11 +183,11 @@ def missing_keywords(answer: str, keywords: Sequence[str]) -> list[str]:
     if not keywords:
         return []
     text, readings, language = _read(answer)
-    return [
-        keyword
-        for keyword in dict.fromkeys(keywords)
-        if not _states(text, readings, language.with_points(keyword))
-    ]
+    missing = []
+    for keyword in dict.fromkeys(keywords):
+        if not _states(text, readings, language.with_points(keyword)):
+            missing.append(keyword)
+    return missing
 
 
 def semantic_similarity(
@@ -293,8 +297,11 @@ def _states_with_gaps(text: str, wording: str, language: Language) -> bool:
 def _follow(
     sentence: Sequence[str], start: int, parts: Sequence[str], allowed: Collection[str] | None
 ) -> bool:
-    """Return True if the parts follow each other in a sentence from `start` on; between them may be
-    `allowed` words, None: any."""
+    """Return True if the parts follow each other in a sentence from `start` on, with few other words
+    between them and no denial before or between them.
+
+    `allowed` are the words that may be between them; None allows every word that is not a number.
+    """
     between: list[str] = []
     place = start
     for part in parts:

@@ -27,6 +27,12 @@ class ExplainedFrame(pd.DataFrame):
     """
 
     def __getattr__(self, name: str) -> Any:  # type: ignore[misc]  # final in the stubs of pandas
+        """Return a column or an attribute of the frame.
+
+        Raises:
+            AttributeError: there is none; the message suggests the nearest name, or what to write
+                instead ("table.iloc[0]" for `table.winner`).
+        """
         try:
             return super().__getattr__(name)
         except AttributeError:
@@ -70,7 +76,11 @@ class NamedRows(ExplainedFrame):
         return self._rows_of(key)
 
     def _rows_of(self, key: str) -> Any:
-        """Return the row of a name, or its rows if there are several."""
+        """Return the row of a name in one of the columns `_NAMES`, or its rows if there are several.
+
+        Raises:
+            ConfigError: no row has the name.
+        """
         frame = pd.DataFrame(self)
         known = [str(column) for column in frame]
         measure = find_measure(key)

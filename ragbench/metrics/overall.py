@@ -247,6 +247,7 @@ def decide_overall(
     unanswered = {
         query_id for query_id in answerable if state_of(by_query.get(query_id)) != "answered"
     }
+    # without any part, as where only retrieval is labelled, a missing answer is not an overall of 0
     if "overall" in scored or unanswered == answerable:
         for query_id in unanswered:
             rows[query_id]["overall"] = 0.0
@@ -273,7 +274,7 @@ def overall_parts(
         case: its labels.
         answer: None if the question has no answer.
         scores: measure -> value of this case; keywords are searched in the answer itself.
-        citing: whether any answer of the system cites.
+        citing: True if any answer of the system cites.
 
     >>> from ragbench.types import Answer, Case
     >>> parts = overall_parts(Case("q", "?", min_citations=1), Answer("q", "Yes."), {"claim_support": 0.75})
@@ -320,9 +321,15 @@ def failure_reasons(
 
     In this order: no answer or a failed one; an abstention where an answer was due; another outcome
     than the expected one; parts below their thresholds (`shortfalls`), with the missing items; a
-    forbidden claim; flags and citations that the case asks for; a latency budget. `relevant` are
-    the case's documents with their grades, to be named; `figures` the latencies of all questions,
-    from `latency_figures`.
+    forbidden claim; flags and citations that the case asks for; a latency budget. The first two are
+    returned alone.
+
+    Args:
+        scores: measure -> value of this case.
+        thresholds: part -> the value that an answer needs to pass.
+        citing: True if any answer of the system cites.
+        relevant: the grades of the case's documents, to name a missing one.
+        figures: latencies of all questions, from `latency_figures`.
 
     >>> from ragbench.types import Answer, Case
     >>> case = Case("q", "When?", required_keywords=("1889", "spring"), forbidden_flags=("stale",))

@@ -12,7 +12,7 @@ def own_value(measure: Measure, query_id: str, *arguments: Any) -> float | None:
     """Return the value of a user's measure; None where there is nothing to score.
 
     Raises:
-        DataError: its function fails, or returns something else than a number within its bounds or
+        DataError: the function fails, or returns neither a number within the measure's bounds nor
             None.
     """
     function: Any = measure.function
@@ -26,7 +26,8 @@ def own_value(measure: Measure, query_id: str, *arguments: Any) -> float | None:
         return None
     low, high = measure.bounds
     number = returned_number(value)
-    is_below, is_above = low is not None and number < low, high is not None and number > high
+    is_below = low is not None and number < low
+    is_above = high is not None and number > high
     if is_below or is_above or not math.isfinite(number):
         expected = "a number"
         if low is not None and high is not None:

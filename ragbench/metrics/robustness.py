@@ -22,12 +22,13 @@ def score_interventions(
 ) -> pd.DataFrame:
     """Score the answers after interventions: query_id, measure, value.
 
-    "robust:<name>" is 1 if the answer met the labels of the changed question, else 0: it abstained
-    if it had to ("no_results"; "uncertain" allows it), held no forbidden claim, and was correct by
-    the changed gold facts; with the question's own labels, where the untouched answer was correct, it
-    is correct as well. Where "the same answer" is expected, one that becomes correct is 0 too. Correct: the
-    first of llm_correctness, gold_fact_coverage and token_f1 that is known is at least 0.5. Unscored
-    (NaN) are failed requests and questions that cannot show it.
+    "robust:<name>" is 1 if the answer met the labels of the changed question, else 0. It meets them if
+    it abstained where it had to (expected outcome "no_results"; "uncertain" allows it), held no
+    forbidden claim, and was correct by the changed gold facts. If the intervention leaves the labels
+    as they are, an answer that was correct before has to be correct again; if it expects "the same
+    answer", a wrong answer that becomes correct is 0, too. Failed requests and questions that cannot show
+    robustness are unscored (NaN). An answer is correct if the first known one of llm_correctness,
+    gold_fact_coverage and token_f1 is at least 0.5.
 
     "correct:<name>" is 1 where the answer is correct by the question's own labels, else 0, also
     after "untouched", so that all are compared on the same questions: how it answers with perfect

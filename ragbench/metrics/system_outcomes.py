@@ -76,13 +76,12 @@ def outcome_of(answer: Answer) -> str:
         return "blocked"
     if stated == "no_results" or "no_context" in flags or not (answer.contexts or answer.passages):
         return "no_results"
-    unsure = (
-        stated == "uncertain"
-        or "uncertain" in flags
-        or any(flag.startswith("guardrail_") for flag in flags)
-    )
-    doubted = answer.confidence is not None and answer.confidence < MIN_CONFIDENCE
-    return "uncertain" if unsure or doubted or not n_citations(answer) else "success"
+    is_flagged = any(flag.startswith("guardrail_") for flag in flags)
+    is_unsure = stated == "uncertain" or "uncertain" in flags or is_flagged
+    has_low_confidence = answer.confidence is not None and answer.confidence < MIN_CONFIDENCE
+    if is_unsure or has_low_confidence or not n_citations(answer):
+        return "uncertain"
+    return "success"
 
 
 def n_citations(answer: Answer) -> int:
@@ -178,12 +177,12 @@ def over_budget(
     >>> over_budget({"total": 900.0}, {"p95": 1000}, {("p95", 1000): 1200.0})
     ['p95 of the total over all questions with this budget 1200 ms > 1000 ms']
     """
-    latency, budget = by_stage(latency_ms), by_stage(budget_ms, min)
-    late = [
-        f"{stage} {latency[stage]:g} ms > {budget[stage]:g} ms"
-        for stage in budget
-        if latency.get(stage, 0.0) > budget[stage]
-    ]
+    latency = by_stage(latency_ms)
+    budget = by_stage(budget_ms, min)
+    late = []
+    for stage, limit in budget.items():
+        if latency.get(stage, 0.0) > limit:
+            late.append(f"{stage} {latency[stage]:g} ms > {limit:g} ms")
     for (name, limit), value in _figures_of(budget_ms, figures).items():
         if value > limit:
             late.append(
