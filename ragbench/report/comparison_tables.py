@@ -37,8 +37,11 @@ def _deciding_ids(results: Results) -> frozenset[str]:
 def disagreements(
     results: Results, board: pd.DataFrame, measure: str, *, rows: int = 3
 ) -> pd.DataFrame:
-    """Return the questions on which the two best configurations of a leaderboard differ most:
-    question, then the two by their labels; the index is the id. No row if they agree on all.
+    """Return the questions on which the two best configurations of a leaderboard differ most.
+
+    Returns:
+        question, and the values of each of the two, in columns that are named by their labels; the
+        index is the query_id. No row if they have equal values on all questions.
     """
     values = values_by_question(results, measure)
     best = [name for name in board["name"].head(2) if name in values]

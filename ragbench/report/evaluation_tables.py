@@ -202,14 +202,19 @@ def unscored_verdicts(result: Result) -> pd.DataFrame:
 def changed_answers(
     result: Result, intervention: str, expected: str, *, rows: int = 3
 ) -> pd.DataFrame:
-    """Return the answers that are least as they must be after an intervention: question, untouched,
-    after it, token_f1 (of the two answers).
+    """Return the answers that an intervention changed although they should have stayed, or left although
+    they should have changed; the worst first.
 
     Args:
-        result: an evaluation with interventions, and its output.
+        result: an evaluation with interventions, and its output; without the output no row is
+            returned.
         intervention: as in `robustness_table`.
-        expected: the expected answer, as in `robustness_table`.
+        expected: the expected answer, as in `robustness_table`: if it is "the same answer", the least
+            similar answers are the worst, else the most similar ones.
         rows: how many are shown.
+
+    Returns:
+        question, untouched (the answer before), "after it", token_f1 (of the two answers).
     """
     if result.output is None:
         return pd.DataFrame()

@@ -90,21 +90,25 @@ def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _anchors(notebook: Path) -> dict[str, str]:
-    """Return heading -> fragment of the cell that shows it. JupyterLab finds headings in outputs
-    only in a notebook that is open already, cells always; nbconvert writes the same anchors for
-    cells.
+    """Return heading -> fragment of the address of the cell that shows it; {} if the notebook cannot be
+    read.
+
+    Links lead to cells and not to headings: JupyterLab finds a heading in an output only if the
+    notebook is open already. nbconvert writes the same anchors for cells.
     """
     try:
         cells = read_json(notebook, "")["cells"]
     except (DataError, KeyError, TypeError):
         return {}
-    return {
-        line.removeprefix("#### ").strip(): f"#cell-id={cell['id']}"
-        for cell in cells
-        for output in cell.get("outputs", ())
-        for line in "".join(output.get("data", {}).get("text/markdown", "")).splitlines()
-        if line.startswith("#### ") and "id" in cell
-    }
+    fragments = {}
+    for cell in cells:
+        for output in cell.get("outputs", ()):
+            markdown = "".join(output.get("data", {}).get("text/markdown", ""))
+            for line in markdown.splitlines():
+                if line.startswith("#### ") and "id" in cell:
+                    heading = line.removeprefix("#### ").strip()
+                    fragments[heading] = f"#cell-id={cell['id']}"
+    return fragments
 
 
 def failure_details(
@@ -190,7 +194,8 @@ def robustness_table(results: Sequence[Result]) -> pd.DataFrame:
         from scipy.stats import binomtest  # a third of a second, which most comparisons do without
 
         for row in summarise(robust).to_dict("records"):
-            name, n = row["measure"].removeprefix("robust:"), row["n_scored"]
+            name = row["measure"].removeprefix("robust:")
+            n = row["n_scored"]
             p = binomtest(round(row["mean"] * n), n, _TOLERATED, alternative="less").pvalue
             about = {"name": result.name, "label": labels[result.name], "intervention": name}
             pair = result.wide.reindex(columns=["correct:untouched", f"correct:{name}"]).dropna()

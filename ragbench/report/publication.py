@@ -104,7 +104,12 @@ def _results_in(folder: Path) -> Results | None:
 
 
 def _check_site(site: Path, *, force: bool) -> None:
-    """Refuse a place that holds something else than an earlier site."""
+    """Refuse a place that holds something else than an earlier site, and without `force` an earlier
+    site, too.
+
+    Raises:
+        ConfigError: the place is taken, or cannot be written.
+    """
     if site.exists():
         index = site / INDEX
         is_ours = index.is_file() and _MARK in index.read_text(encoding="utf-8", errors="replace")

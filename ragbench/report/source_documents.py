@@ -26,7 +26,8 @@ def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]
     """Return the questions of a result, with the labels and documents that can be found, and notes for
     the reader about missing or different ones.
     """
-    about, notes = result.dataset, list[str]()
+    about = result.dataset
+    notes: list[str] = []
     if dataset is None and result.output is not None:
         dataset = result.output.dataset
     is_given = dataset is not None
@@ -78,7 +79,8 @@ def _named(result: Result) -> Dataset | None:
     """Return the dataset that the result was measured on, where loading it takes no download.
 
     A path is looked up from the present folder, and from the folder of the result upwards: it was
-    written relative to the folder of a grid or a notebook, which is mostly one of these.
+    written relative to the folder of a grid or a notebook, which is mostly one of these. If only
+    datasets with other content are found, the first of them is returned.
     """
     from ragbench.testsets.loader import load_dataset
 
@@ -105,18 +107,19 @@ def _named(result: Result) -> Dataset | None:
 def locate(
     context_id: str, passage: Passage | None, texts: Mapping[str, str]
 ) -> tuple[str, int, int] | None:
-    """Return document, first character and end of a context that is word for word in one of these
-    documents.
+    """Return (document id, start, end) of a context in `texts` (document id -> text); None if no text
+    holds it word for word. A passage is searched in its document; else the id of a chunk states its
+    place, as in "d#2-4".
 
     >>> locate("d#2-4", None, {"d": "abcdef"}), locate("x", Passage("x", "ef", "d"), {"d": "abcdef"})
     (('d', 2, 4), ('d', 4, 6))
     """
     if passage is not None:
         start = texts.get(passage.doc_id, "").find(passage.text)
-        return (
-            (passage.doc_id, start, start + len(passage.text))
-            if passage.text and start >= 0
-            else None
-        )
+        if not passage.text or start < 0:
+            return None
+        return passage.doc_id, start, start + len(passage.text)
     match = _CHUNK_ID.fullmatch(context_id)
-    return (match[1], int(match[2]), int(match[3])) if match and match[1] in texts else None
+    if match is None or match[1] not in texts:
+        return None
+    return match[1], int(match[2]), int(match[3])

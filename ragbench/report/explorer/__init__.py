@@ -207,7 +207,11 @@ def _questions(
 def _compared(
     results: Result | Sequence[Result], baseline: str | Result, contender: str | Result
 ) -> Results:
-    """Return the results, with the sides that are objects among them."""
+    """Return the given results; a side that is a result, and not among them, is appended.
+
+    Raises:
+        ConfigError: a side is neither a name nor a result, or three results are given as arguments.
+    """
     several = [results] if isinstance(results, Result) else list(results)
     for side in (baseline, contender):
         if isinstance(side, Result):

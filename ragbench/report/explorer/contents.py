@@ -160,7 +160,7 @@ def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, A
         means = {row.measure: row for row in sides[0].rows}
         return [_measure(name, [], _mean_sentence(means[name])) for name in names]
     first, second = sides[0].name, sides[1].name
-    # it is in the column `note`, and from there in the sentence
+    # what is warned of is in the column `note`, and from there in the sentence
     with warnings.catch_warnings(action="ignore", category=DataWarning):
         tables = [results.compare(first, measures=names[:1])]
         if len(names) > 1:

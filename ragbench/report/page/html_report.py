@@ -194,6 +194,7 @@ def _case_measures(result: Result) -> list[str]:
 
 @cache
 def _template() -> Template:
+    """Return the template of the report with its filters and the functions that it calls."""
     environment = sentences.templates(autoescape=True, finalize=visible)
     environment.filters["capitalize_first"] = lambda text: f"{text[:1].upper()}{text[1:]}"
     environment.globals.update(

@@ -69,9 +69,16 @@ def report_traces(result: Result) -> str:
 
 
 def _parts(answer: Answer, texts: Mapping[str, Passage], begin: int) -> list[_Part]:
-    stages = {name: max(1, round(ms * 1e6)) for name, ms in by_stage(answer.latency_ms).items()}
-    searched = begin + stages.get("retrieve", 1)
-    replied = searched + stages.get("generate", 1)
+    """Return the spans of an answer's trace: the whole (CHAIN), the search (RETRIEVER) and, if a
+    language model was asked, its request (LLM).
+
+    Args:
+        texts: chunk id -> its passage; passages that the answer holds replace them.
+        begin: nanoseconds since 1970, as are the times in the spans.
+    """
+    durations = {name: max(1, round(ms * 1e6)) for name, ms in by_stage(answer.latency_ms).items()}
+    searched = begin + durations.get("retrieve", 1)
+    replied = searched + durations.get("generate", 1)
     rest = {name: value for name, value in asdict(answer).items() if name in _REST and value}
     root = {"ragbench.query_id": answer.query_id, "ragbench.answer": json.dumps(rest)}
     passages = {**texts, **answer.passage_of}
@@ -81,7 +88,7 @@ def _parts(answer: Answer, texts: Mapping[str, Passage], begin: int) -> list[_Pa
         path = f"retrieval.documents.{rank}.document"
         search |= {f"{path}.id": context, f"{path}.content": passage.text}
         search |= {f"{path}.score": passage.score, f"{path}.doc_id": passage.doc_id}
-    end = max(replied, begin + stages.get("total", 1))
+    end = max(replied, begin + durations.get("total", 1))
     parts = [
         ("CHAIN", begin, end, answer.text, root),
         ("RETRIEVER", begin, searched, "", search),

@@ -65,8 +65,8 @@ def leading_measures(
 def question_details(
     result: Result, shown: Sequence[CaseResult], leading: dict[str, MeasureResult]
 ) -> tuple[dict[str, Details], list[str]]:
-    """Return query_id -> details, with contexts for those that are `shown`; and notes for the
-    reader about the texts.
+    """Return query_id -> details of every question, and notes for the reader about missing texts. The
+    questions in `shown` have the texts of their contexts, the others only the ids.
     """
     texts, notes = _texts(result, shown) if shown else ({}, [])
     details = {}
@@ -106,8 +106,8 @@ def _texts(result: Result, shown: Sequence[CaseResult]) -> tuple[dict[str, _Show
 
 
 def _of_question(case: Case, answer: Answer, full: dict[str, str]) -> _Shown:
-    """Return its contexts with marked evidence, and the evidence that none of them has a character
-    of.
+    """Return the contexts of an answer, with the evidence in them marked, and the texts of the evidence
+    spans of which no context has a character. `full` is document id -> text.
     """
     passages = answer.passage_of
     contexts: list[tuple[str, list[Part]]] = []

@@ -70,8 +70,11 @@ def check_output(path: str | Path, *, force: bool = False) -> None:
 
 
 def _problem(path: Path, force: bool) -> str:
-    """Return why no report can be written here; "" if it can."""
-    again = "" if force else "already; name another one, or replace it with --force"
+    """Return why no report can be written to this path, as the end of a sentence; "" if it can.
+
+    `force` allows to replace a report or an evaluation, but no other file or folder.
+    """
+    way_out = "already; name another one, or replace it with --force"
     if not path.exists():
         return _wrong_ending(path)
     if is_report_file(path):
@@ -80,13 +83,16 @@ def _problem(path: Path, force: bool) -> str:
         begin = path.read_bytes()[:500].decode("utf-8", "replace")
         if not begin.startswith(_BEGINNINGS) and _GENERATOR not in begin:
             return "is a file that is not a report of an evaluation; name another one"
-        return again and f"holds a report {again}"
+        return "" if force else f"holds a report {way_out}"
     if not path.is_dir():
         return f"is a file; name a folder for the report, or a file ending in {_ENDINGS}"
     inside = sorted(entry.name for entry in path.iterdir() if not entry.name.startswith(STAGING))
     if strangers := [name for name in inside if name not in ALL_FILES]:
         return f"holds {strangers[0]!r}, which is not part of an evaluation; name another folder"
-    return again and f"holds an evaluation {again}" if inside not in ([], [JOURNAL]) else ""
+    holds_evaluation = inside not in ([], [JOURNAL])  # a journal alone: it was stopped
+    if holds_evaluation and not force:
+        return f"holds an evaluation {way_out}"
+    return ""
 
 
 def _wrong_ending(path: Path) -> str:
@@ -126,7 +132,10 @@ def write_report(
     forms: Mapping[str, Callable[[Any], str]] = _OF_ONE
     if not isinstance(result, Result):
         result = Results(result)
-        result, forms = (result[0], _OF_ONE) if len(result) == 1 else (result, _OF_SEVERAL)
+        if len(result) == 1:
+            result = result[0]
+        else:
+            forms = _OF_SEVERAL
     if not path.exists() and (problem := _wrong_ending(path)):
         raise ConfigError(f"{path} {problem}")
     files = {path / f"report{form}": form for form in _OF_SEVERAL}

@@ -75,12 +75,10 @@ def styles(configurations: pd.DataFrame) -> dict[str, Style]:
     """
     others = sorted(set(configurations["retriever"]) - _KNOWN.keys())
     colours = _KNOWN | dict(zip(others, cycle(_SPARE), strict=False))
-    is_alike = configurations.duplicated(["retriever", "chunking"]).any()
     rows = configurations.to_dict("records")
-    kinds = [
-        row["label"].removeprefix(f"{row['retriever']}, ") if is_alike else row["chunking"]
-        for row in rows
-    ]
+    kinds = [row["chunking"] for row in rows]
+    if configurations.duplicated(["retriever", "chunking"]).any():
+        kinds = [row["label"].removeprefix(f"{row['retriever']}, ") for row in rows]
     markers = dict(zip(sorted(set(kinds), key=_natural), cycle(_MARKERS), strict=False))
     return {
         row["name"]: Style(colours[row["retriever"]], markers[kind], kind)
@@ -108,6 +106,9 @@ class NotebookFigure(Figure):
     """
 
     def draw(self, renderer: RendererBase) -> None:
+        """Draw on a transparent ground in a colour that is legible on light and dark pages, with a
+        font for every script in the texts and a replacement for characters that no font has.
+        """
         artists = self.findobj()  # once: each walk asks all axes for all of their ticks
         texts = [artist for artist in artists if isinstance(artist, Text)]
         families, missing = _fonts_for(frozenset("".join(text.get_text() for text in texts)))
