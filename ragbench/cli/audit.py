@@ -141,8 +141,13 @@ def _sheets_of(labels: list[Path], criteria: tuple[Criterion, ...]) -> dict[str,
 def _right_answers(
     test_set: str, corpus: str, criteria: tuple[Criterion, ...]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Return the reference answers of a test set as answers (with contexts, if it has documents),
-    and the dataset and chunks for an audit.
+    """Return the reference answers of a test set as answers, which an audit takes as right, and the
+    dataset and chunks behind them as arguments of `judge_audit`.
+
+    The answers have contexts if a criterion shows them and the test set has documents.
+
+    Raises:
+        DataError: the test set has no reference answer.
     """
     from ragbench.errors import DataError
     from ragbench.systems import Pipeline
@@ -181,7 +186,11 @@ def _audited(
     labels: list[Path],
     asking: dict[str, Any],
 ) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
-    """Return the probes of a criterion, and rows of the agreement with labels."""
+    """Return the table of the probes of a criterion, and rows of its agreement with people's labels;
+    [] without label sheets.
+
+    `options` and `asking` are arguments of `judge_audit`: the material, and how requests are sent.
+    """
     import json
 
     from ragbench.judges import judge_audit

@@ -152,7 +152,9 @@ def print_decision(
     baseline: str = "",
     margin: float = MARGIN,
 ) -> None:
-    """Print the conclusion, and the best configurations with their differences from the baseline."""
+    """Print the conclusion and, of several results, the best `n_rows` and the baseline with their
+    differences from it.
+    """
     conclusion = results.conclude(baseline, measure=measure, margin=margin)
     _print_conclusion(conclusion)
     if len(results) < 2:

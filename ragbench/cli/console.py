@@ -28,9 +28,12 @@ _READER_ENDED = 141
 
 @contextmanager
 def clean_errors() -> Iterator[None]:
-    """Print errors of ragbench and of files in one line each, and one that lists several problems
-    with a line for each; anything else is a bug and keeps its traceback. Where the reader of the output
-    has ended, such as `head`, the command ends without a word, by the status of a shell.
+    """Turn errors in the block into messages and an exit status.
+
+    An error of ragbench or of a file is printed without a traceback, on a line for each problem that it
+    lists, and ends the command with status 2. Ctrl-C ends it with 130. If the reader of the output has
+    ended, such as `head`, nothing is printed, and the status is the one that a shell expects. Any other
+    exception is a bug and keeps its traceback.
     """
     from ragbench import store
 
@@ -97,11 +100,11 @@ def print_table(
     *,
     as_json: bool = False,
 ) -> None:
-    """Print columns of a frame under their headings, one line per row; times to the minute. As
-    JSON: `print_json`.
+    """Print columns of a frame under their headings, one line per row; times to the minute.
 
-    Columns are as wide as their cells; the last one is cut by no terminal. Those without a heading
-    have their name: "client" of client_id, "made (UTC)" of made_at.
+    Each column is as wide as its widest cell; lines are not cut to the width of the terminal. A column
+    without an entry in `headings` is headed by its name: client_id by "client", made_at by "made (UTC)".
+    With `as_json` the frame is printed by `print_json` instead.
     """
     if as_json:
         print_json(frame)

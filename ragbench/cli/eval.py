@@ -190,8 +190,13 @@ def _evaluate(
     """Evaluate, write the reports and the result to `path`, and record the result in the history.
 
     A journal of the answers is kept next to the report; from it the same command continues. If the
-    folder already holds this evaluation and it lacks nothing, its result is returned, unless it is to
-    be asked `anew`. Without a path nothing is written.
+    folder already holds this evaluation and it lacks nothing, its result is returned.
+
+    Args:
+        path: a folder, or a file for a report; None writes nothing.
+        output: the option --output, from which `path` follows; "" if it was not given.
+        force: replace what is at `path`, and forget its journal.
+        anew: ask again, even if the folder holds the complete evaluation.
 
     Raises:
         ConfigError: the folder holds another evaluation.
@@ -243,7 +248,9 @@ def _evaluate_with_journal(
     output: str,
     pipeline_settings: Mapping[str, Any],
 ) -> evaluation.Result:
-    """Evaluate with a journal of the answers; if that is interrupted, print how to continue."""
+    """Evaluate with a journal of the answers; if the evaluation is interrupted or fails, print how to
+    continue from the journal, and raise the exception again. `output` is the option --output.
+    """
     try:
         return evaluation.evaluate(data, system, spec, journal=journal, **pipeline_settings)
     except BaseException:
@@ -302,8 +309,8 @@ def _earlier(path: Path, identity: Mapping[str, str], data: Dataset) -> evaluati
     options; None if the folder holds no evaluation of this command.
 
     Raises:
-        ConfigError: it was made from something else.
-        DataError: one of its files is damaged.
+        ConfigError: the folder holds an evaluation that was made from other inputs.
+        DataError: a file of the result is damaged.
     """
     from ragbench.evaluation.data_changes import config_of, data_changes
     from ragbench.evaluation.identity import difference
@@ -369,7 +376,13 @@ def _show(result: evaluation.Result, path: Path | None, *, verbose: bool, as_jso
 
 
 def _check_measured(result: evaluation.Result) -> None:
-    """End where every answer failed, the judge decides nothing, or a gate was not measured."""
+    """End the command with status 2 if the result shows nothing.
+
+    Raises:
+        typer.Exit: every answer failed, or no measure has a value; the reason is printed.
+        ModelError: the judge failed on too many answers.
+        ConfigError: the measure of a gate has no value.
+    """
     answers = result.answers
     if answers and all(answer.failed for answer in answers):
         typer.echo(

@@ -43,8 +43,10 @@ def fresh_testset(documents: str, requests: Requests) -> tuple[Path, str]:
     now = datetime.now(UTC)
     folder = Path("testsets")
     newest = newest_testset(folder)
-    if newest is not None and now - newest[1] <= MAX_AGE:
-        return newest[0], "" if holds_documents(newest[0]) else documents
+    if newest is not None:
+        newest_path, made_at = newest
+        if now - made_at <= MAX_AGE:
+            return newest_path, "" if holds_documents(newest_path) else documents
     name = f"auto-{now:%Y-%m-%d}"
     size = sample_size()
     seed = now.toordinal()  # other passages than last time

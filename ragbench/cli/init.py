@@ -138,7 +138,9 @@ def text_of_testset(data: Dataset, corpus: str, name: str = "") -> str:
 
 
 def _examples(docs: str) -> Dataset:
-    """Return three cases from headings, or from what there is where the documents have none."""
+    """Return three example questions that are drafted from headings of the documents, or from
+    distinctive sentences if there are no headings.
+    """
     from ragbench.datasets.corpus import load_corpus
     from ragbench.testsets import draft_known_items
 

@@ -42,6 +42,7 @@ def _chunkers() -> Names:
 
 
 def _retrievers() -> Names:
+    """Return the names of retrievers with a note each, "" if the name explains itself."""
     from ragbench.retrieval.embedders import EMBEDDERS
     from ragbench.retrieval.retrievers import LEARNED, RETRIEVERS
 
@@ -71,6 +72,7 @@ def _steps() -> Names:
 
 
 def _models() -> Names:
+    """Return the names of language models with a note each: forms of names, then priced models."""
     from ragbench.llms.prices import prices
     from ragbench.llms.providers import PROVIDERS
 

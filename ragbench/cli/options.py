@@ -115,8 +115,10 @@ class Requests:
 
 
 def results_at(names: Sequence[str | Path], database: str = "") -> evaluation.Results:
-    """Return the results that names mean; the baseline is the one of the first name, else its first
-    result. The race of a sweep counts where nothing else is named.
+    """Return the results that names mean. A result whose name is taken has its path before its name.
+
+    The baseline is the baseline of the first name, or its first result if it has none. The race of a
+    sweep is kept only if nothing else is named.
 
     Args:
         names: the folder of a result, its report.json, a folder that holds several, or a run of the
@@ -135,7 +137,7 @@ def results_at(names: Sequence[str | Path], database: str = "") -> evaluation.Re
             loaded = evaluation.Results([evaluation.load_result(path)])
         else:
             loaded = evaluation.load_results(path)
-        baseline = baseline or loaded.baseline or loaded[0].name
+        baseline = baseline or loaded.baseline or loaded[0].name  # of the first name
         race = loaded.race if len(names) == 1 else None
         used_names = {result.name for result in results}
         for result in loaded:

@@ -144,7 +144,14 @@ def _forms_of_request(url: str, body: str) -> list[dict[str, Any]]:
 
 
 def _ask_service(url: str, body: str, question: str) -> Probed:
-    """Send the usual forms of a request until the service takes one."""
+    """Send the usual forms of a request until the service takes one, and print which.
+
+    Returns:
+        "http", the table of the system that sends this form, and the reply.
+
+    Raises:
+        ConfigError: no form was taken, with the first refusal; or a refusal that is not about the form.
+    """
     from ragbench.llms.failures import RequestError
 
     refusals = []
@@ -207,7 +214,9 @@ def _ask_system(name: str, question: str, data: Dataset) -> Probed:
 
 
 def _print_answer(answer: Answer | None, proposal: Mapping[str, Any]) -> None:
-    """Print the recognised parts of an answer, and their paths (`proposal`)."""
+    """Print the recognised parts of an answer; None means that nothing was recognised. `proposal` has
+    the paths of the parts in the reply: "reply" part -> path, or "delta" for a stream.
+    """
     if answer is None:
         typer.echo(
             "Neither an answer nor contexts were recognised; write [reply] with the paths of "

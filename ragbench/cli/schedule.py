@@ -54,15 +54,17 @@ def add(
 
 
 def _check_command(ctx: typer.Context, command: list[str]) -> None:
-    """Refuse a command that ragbench does not have, or an option that the command does not have."""
+    """Parse the words of a command without running it, so that a wrong option is refused now. An unknown
+    command passes here: `add_schedule` refuses it with the list of possible ones.
+    """
     context: Any = ctx.find_root()
     words = list(command)
     while words and hasattr(context.command, "get_command"):
         name = words.pop(0)
         found = context.command.get_command(context, name)
         if found is None:
-            return  # `add_schedule` lists the commands that a schedule may run
-        if hasattr(found, "get_command"):
+            return
+        if hasattr(found, "get_command"):  # a group, such as testset: the next word is its command
             context = type(context)(found, info_name=name, parent=context)
         else:
             found.make_context(name, words, parent=context)

@@ -136,6 +136,11 @@ def server_config(app: Any, behind_proxy: str = "") -> Any:
 
 
 def _listener(host: str, port: int) -> socket.socket:
+    """Return a socket that is bound to the address.
+
+    Raises:
+        ConfigError: the address is in use or not allowed.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol is named, or asyncio delays replies.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -353,11 +353,14 @@ def _print_twins(twins: Sequence[tuple[str, str]]) -> None:
 
 
 def _with_outcomes(dataset: Dataset, no_answer: str, *, must_choose: bool = False) -> Dataset:
-    """Return a test set in which questions without an answer and a document are unanswerable, where
-    the option or the user at the terminal says so.
+    """Return a test set in which questions without any label are unanswerable if `no_answer` is
+    "unanswerable"; "unknown" leaves them as they are.
+
+    If `no_answer` is "", the user is asked at a terminal. Elsewhere the questions stay as they are, with
+    a note. A test set in which all questions have answers, or none has, is returned unchanged.
 
     Raises:
-        ConfigError: the user `must_choose`, and neither the option nor a terminal says.
+        ConfigError: there is no terminal, `no_answer` is "", and the user `must_choose`.
     """
     labelled = [case for case in dataset.cases if case.reference_answer or case.gold_facts]
     if not labelled or len(labelled) == len(dataset.cases):
