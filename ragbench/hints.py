@@ -300,6 +300,9 @@ def suggesting(
             calls.setdefault("to_dict", "dataclasses.asdict(record)")
 
         def refuse(owner: Any, name: str) -> Any:
+            """Raise AttributeError with what to write instead of an attribute that does not exist;
+            `owner` is the class or one of its objects.
+            """
             public = [attribute for attribute in dir(owner) if not attribute.startswith("_")]
             methods = [attribute for attribute in public if callable(getattr(cls, attribute, None))]
             is_object = owner is not cls
@@ -450,6 +453,12 @@ def _explained(
 
     @wraps(function)
     def explained(*arguments: Any, **options: Any) -> Any:
+        """Call the function; explain an argument that it does not take or that has a wrong type.
+
+        Raises:
+            ConfigError: instead of the TypeError or AttributeError of a wrong call. Errors of
+                ragbench, and errors whose cause is not in the arguments, are raised unchanged.
+        """
         try:
             return function(*arguments, **options)
         except (TypeError, AttributeError) as exc:

@@ -95,6 +95,9 @@ class Command(_ShortTypes, TyperCommand):
     """A command whose errors are printed in one line each; it returns its exit status."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse arguments: an option whose value is optional takes its default if another option or
+        nothing follows. A refusal of an option names the way to write it.
+        """
         completed = []
         for arg, following in zip_longest(args, args[1:], fillvalue="--"):
             if arg in _WITHOUT_VALUE and following.startswith("-"):
@@ -223,6 +226,9 @@ class Commands(typer.Typer):
         """
 
         def add(function: Function) -> Function:
+            """Register the command, whose help is the function's docstring, and return the function
+            as it is; its options are made when the command is used.
+            """
             doc = inspect.getdoc(function) or ""
 
             def with_all() -> Callable[..., Any]:

@@ -360,6 +360,10 @@ def _pipeline(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
 
 
 def _safety(plan: EvaluationPlan, output: SystemOutput) -> Measurement:
+    """Measure leaks in the answers, and attacks and leaks in the safety samples of the dataset.
+
+    Without safety samples `reason` of the measurement states that nothing else was measured.
+    """
     dataset = output.dataset
     scores = score_leaks(dataset, output.answers if output.has_answers else (), output.texts)
     figures, samples = safety_results(dataset, plan.detector, output.safety_answers)
