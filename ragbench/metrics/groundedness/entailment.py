@@ -18,9 +18,9 @@ def entailment(requests: Sequence[tuple[Sequence[str], Page]], model: str) -> li
     """Return for each list of sentences and its page the probability that the page entails each of
     them, in [0, 1].
 
-    It is the highest over up to five windows of three sentences of one context, the windows that
-    share most of the sentence's words by weight. All pairs go through the model in one call, each
-    distinct pair once, the longest first.
+    The probability is the highest over up to five windows of three sentences of one context: the
+    windows that share most of the sentence's words by weight. All pairs of a window and a sentence go
+    through the model in one call, each distinct pair once, the longest first.
     """
     premises: dict[tuple[int, str], Sequence[str]] = {}  # (request, sentence) -> windows
     pairs: set[tuple[str, str]] = set()
@@ -41,15 +41,19 @@ def entailment(requests: Sequence[tuple[Sequence[str], Page]], model: str) -> li
 
 
 def _predict(pairs: Sequence[tuple[str, str]], model: str) -> list[float]:
-    """Return the probability of entailment of each pair (premise, sentence), in [0, 1]."""
+    """Return the probability of entailment of each pair (premise, sentence), in [0, 1].
+
+    Raises:
+        ModelError: the model returns values that are not finite.
+    """
     if not pairs:
         return []
     encoder, column = load_support_model(model)
-    single = column is None
-    logits = encoder.predict(
-        list(pairs), batch_size=16, show_progress_bar=False, apply_softmax=not single
+    has_classes = column is not None  # else its only output is a probability
+    outputs = encoder.predict(
+        list(pairs), batch_size=16, show_progress_bar=False, apply_softmax=has_classes
     )
-    values = np.asarray(logits, dtype=np.float64)
+    values = np.asarray(outputs, dtype=np.float64)
     if not np.isfinite(values).all():
         raise ModelError(
             f"{model} returned values that are not finite numbers; its weights are damaged"
@@ -61,12 +65,12 @@ def _predict(pairs: Sequence[tuple[str, str]], model: str) -> list[float]:
 
 @lru_cache(maxsize=2)
 def load_support_model(model: str) -> tuple[Any, int | None]:
-    """Return a cross-encoder and which of its outputs is entailment (None: its only one, a
-    probability of it); the last two stay in memory.
+    """Return a cross-encoder and the position of entailment among its outputs; None if it has a single
+    output, which is then the probability of entailment. The last two models stay in memory.
 
     Raises:
-        ConfigError: it has no label for entailment.
-        ModelError: it could not be loaded.
+        ConfigError: the model has several outputs, and none of their labels is entailment.
+        ModelError: the model could not be loaded.
     """
     encoder = Weights(model, "CrossEncoder").model
     labels = {int(number): str(label) for number, label in encoder.model.config.id2label.items()}

@@ -475,8 +475,8 @@ def _distinct_numbers(contexts: tuple[str, ...]) -> tuple[Number, ...]:
 
 
 def _holds(known: Number, claimed: Number) -> bool:
-    """Return True if a number of the contexts holds a number of the answer; see
-    `numeric_fabrications`.
+    """Return True if a number of the contexts (`known`) holds a number of the answer (`claimed`), by the
+    rules of `numeric_fabrications`.
     """
     if claimed.years[1] and _is_within(known, *claimed.years):
         return True
@@ -492,12 +492,15 @@ def _holds(known: Number, claimed: Number) -> bool:
         return True
     if len(kinds) > 1 and ("share" in kinds or "" not in kinds):
         return False
-    theirs, ours = known.value, claimed.value
-    if known.kind != claimed.kind:
-        theirs, ours = known.bare, claimed.bare
-    low, high = (ours * float(factor) for factor in _HEDGES.get(claimed.hedge, (1, 1)))
-    tolerance = 1e-9 * max(abs(theirs), abs(ours))
-    is_equal = min(low, high) - tolerance <= theirs <= max(low, high) + tolerance
+    known_value = known.value
+    claimed_value = claimed.value
+    if known.kind != claimed.kind:  # one has no unit: compare as written
+        known_value = known.bare
+        claimed_value = claimed.bare
+    # "about" and similar words widen the range of values; a negative number turns it round
+    ends = [claimed_value * float(factor) for factor in _HEDGES.get(claimed.hedge, (1, 1))]
+    tolerance = 1e-9 * max(abs(known_value), abs(claimed_value))
+    is_equal = min(ends) - tolerance <= known_value <= max(ends) + tolerance
     if is_equal and not claimed.hedge and (known.version or claimed.version):
         return _parts(known) == _parts(claimed)
     return is_equal

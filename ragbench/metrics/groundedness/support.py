@@ -213,10 +213,12 @@ def _combined(readings: Sequence[Reading], model: str) -> float:
 
 
 def answer_evidence(readings: Sequence[Reading], *, semantic: bool) -> dict[str, float]:
-    """Return the evidence of an answer's sentences in one: means by the weight of their words; for
-    _SPOILING the mean of that and the worst sentence.
+    """Return the evidence for a whole answer, name -> value, from its sentences (`readings`).
 
+    A value is the mean over the sentences by the weight of their words. For the names in `_SPOILING`,
+    where one bad sentence spoils an answer, it is the mean of that mean and the worst sentence.
     Sentences that claim nothing have less weight and are not the worst, unless none claims anything.
+    `semantic` adds the evidence of vectors.
     """
     evidence = []
     for reading in readings:
@@ -234,14 +236,17 @@ def answer_evidence(readings: Sequence[Reading], *, semantic: bool) -> dict[str,
     merged: dict[str, float] = {}
     for name in evidence[0]:
         column = [values[name] for values in evidence]
-        mean = sum(map(float.__mul__, column, weights)) / sum(weights)
+        weighted = map(float.__mul__, column, weights)
+        mean = sum(weighted) / sum(weights)
         worst = min(value for value, claims in zip(column, is_claim, strict=True) if claims)
         merged[name] = (mean + worst) / 2 if name in _SPOILING else mean
     return merged
 
 
 def _by_encoder(pairs: Pairs, model: str) -> list[float]:
-    """Return the support of each answer by an NLI model: the mean of its mean and its worst claim."""
+    """Return the support of each answer by an NLI model: the mean of two numbers, the mean probability
+    of its claims and that of its worst claim; 0 without contexts.
+    """
     requests = []
     for answer, contexts in pairs:
         sentences = _sentences(answer)

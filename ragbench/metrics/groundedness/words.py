@@ -66,18 +66,25 @@ def words(text: str) -> tuple[Word, ...]:
     """
     text_words: list[Word] = []
     letters = list(filter(str.isalpha, text))
-    shouted = sum(map(str.isupper, letters)) > 0.6 * len(letters)
-    end, first = 0, True
-    for match in (_ASCII_WORD if text.isascii() else _WORD).finditer(text):
-        raw, gap = match[0], text[end : match.start()]
-        end, first = match.end(), first or (gap != " " and _BEGINS.search(gap) is not None)
-        word, stem, weight, number = _known(raw, text[end : end + 1] in ("n", "N"))
-        if word == "s" and gap[-1:] in {"'", "’"}:
+    is_shouted = sum(map(str.isupper, letters)) > 0.6 * len(letters)
+    pattern = _ASCII_WORD if text.isascii() else _WORD
+    end = 0
+    is_first = True  # of a sentence
+    for match in pattern.finditer(text):
+        raw = match[0]
+        gap = text[end : match.start()]  # between the word before and this one
+        end = match.end()
+        if gap != " " and _BEGINS.search(gap):
+            is_first = True
+        is_before_n = text[end : end + 1] in ("n", "N")
+        word, stem, weight, is_number = _known(raw, is_before_n)
+        if word == "s" and gap[-1:] in {"'", "’"}:  # a possessive
             continue
-        capital = raw[0].isupper() and not (number or shouted) and weight > 0.15
-        name = capital and (weight >= 0.95 if first else len(raw) > 1)
-        text_words.append(Word(stem, match.start(), end, weight, name))
-        first = False
+        is_capital = raw[0].isupper() and not is_number and not is_shouted and weight > 0.15
+        is_rare_enough = weight >= 0.95 if is_first else len(raw) > 1
+        is_name = is_capital and is_rare_enough
+        text_words.append(Word(stem, match.start(), end, weight, is_name))
+        is_first = False
     return tuple(text_words)
 
 
@@ -167,18 +174,20 @@ def denied(text: str) -> frozenset[str]:
     stems: set[str] = set()
     text_words = words(text)
     for i, word in enumerate(text_words):
-        if word.stem not in _NEGATIONS or (
-            i + 1 < len(text_words) and text_words[i + 1].stem in _NO_DENIAL
-        ):
+        if word.stem not in _NEGATIONS:
             continue
-        reached, end = 0, word.end
-        for after in text_words[i + 1 : i + 8]:
-            if reached == _REACH or _STOP.search(text[end : after.start]):
+        following = text_words[i + 1 : i + 8]
+        if following and following[0].stem in _NO_DENIAL:
+            continue
+        n_reached = 0
+        end = word.end
+        for after in following:
+            if n_reached == _REACH or _STOP.search(text[end : after.start]):
                 break
             end = after.end
             if after.weight > _TELLING and after.stem not in _NEGATIONS:
                 stems.add(after.stem)
-                reached += 1
+                n_reached += 1
     return frozenset(stems)
 
 
@@ -223,8 +232,8 @@ def polarity_differs(claim: str, text: str) -> bool:
 
 
 def text_states(text: str, claim: str) -> bool:
-    """Return True if the words of the claim are in the text one after another, with no negation
-    shortly before.
+    """Return True if the words of the claim are in the text one after another, with no negation among
+    the four words before them in the same clause.
 
     >>> text_states("Today the bridge is safe.", "the bridge is safe"), text_states("It is not safe.", "safe")
     (True, False)
