@@ -215,7 +215,11 @@ def _refuse_options_as_systems(systems: Mapping[str, Any]) -> None:
 
 
 def _recorded(data: Any) -> RecordedSystem:
-    """Return the answers that rows hold."""
+    """Return the rows that hold an answer or contexts, as a system of recorded answers.
+
+    Raises:
+        DataError: there are rows, and none holds any.
+    """
     rows = rows_of_data(data)
     outputs = [outputs_of(row) for row in rows]
     answered = [
@@ -231,7 +235,13 @@ def _recorded(data: Any) -> RecordedSystem:
 
 
 def _system_of(system: Any, dataset: Dataset, of_pipeline: Mapping[str, Any]) -> Any:
-    """Return a system that `ask_all` takes."""
+    """Return a system that `ask_all` takes: the pipeline for a retriever (an object, a class, or a name
+    with options of the pipeline), recorded answers for a sequence, else the system or its name as it is,
+    or a function that is asked.
+
+    Raises:
+        ConfigError: options of the pipeline for another system, or a system next to a retriever.
+    """
     if isinstance(system, type) and hasattr(system, "answer"):
         system = system()
     if "retriever" in of_pipeline:
@@ -243,9 +253,11 @@ def _system_of(system: Any, dataset: Dataset, of_pipeline: Mapping[str, Any]) ->
         return Pipeline(dataset, **of_pipeline)
     if is_beir_model(system):
         return Pipeline(dataset, system, **{"chunker": "document", **of_pipeline})
-    is_made = isinstance(system, Retriever) and not callable(system)
+    is_retriever = is_retriever_class(system) or (
+        isinstance(system, Retriever) and not callable(system)
+    )
     if of_pipeline:
-        if not isinstance(system, str) and not is_made and not is_retriever_class(system):
+        if not isinstance(system, str) and not is_retriever:
             raise ConfigError(
                 f"{', '.join(of_pipeline)} is an option of ragbench's own pipeline, which a "
                 "retriever's name such as 'bm25' selects; set it in your system"
@@ -255,7 +267,7 @@ def _system_of(system: Any, dataset: Dataset, of_pipeline: Mapping[str, Any]) ->
         return system
     if isinstance(system, Sequence):
         return RecordedSystem(system, name="recorded answers")
-    if is_made or is_retriever_class(system):
+    if is_retriever:
         return Pipeline(dataset, system)
     return FunctionSystem(system)
 
@@ -435,7 +447,9 @@ def _rows(
     measured: Collection[str],
     deciding: Targets,
 ) -> list[MeasureResult]:
-    """Return a row for each measure, and one for each named measure of which there is no score."""
+    """Return a row for each measure of the perspectives in `measured`, and a row without a value for
+    each measure that the user named and that has no score.
+    """
     best = views.ceilings_of(plan.dataset, plan.named, scored.output)
     check_reachable(deciding, best)
     rows: list[MeasureResult] = []
@@ -448,7 +462,15 @@ def _rows(
     scored_names = {row.measure for row in rows}
     for name in deciding.named:
         if name not in scored_names:
-            row = MeasureResult(name, perspective_of(name), None, None, None, 0, n_questions)
+            row = MeasureResult(
+                name,
+                perspective_of(name),
+                value=None,
+                ci_low=None,
+                ci_high=None,
+                n_scored=0,
+                n=n_questions,
+            )
             rows.append(compare_with_target(row, deciding))
     return rows
 
@@ -459,7 +481,7 @@ def _diagnosed(
     measured: Mapping[str, pd.DataFrame],
     scores: pd.DataFrame,
 ) -> pd.DataFrame | None:
-    """Return the first cause of each failure, where both retrieval and answers were looked at."""
+    """Return the first cause of each failure; None unless both retrieval and answers were measured."""
     if "retrieval" not in measured or measured.keys().isdisjoint(case_verdicts.OF_ANSWERS):
         return None
     meanings = wordings_of(plan.criteria)
