@@ -221,8 +221,12 @@ class Commands(typer.Typer):
         )
 
     def register(self, name: str = "", *, ends: bool = True) -> Callable[[Function], Function]:
-        """Make a command of a function, whose name it has unless another is given. One that `ends` has
-        --json: its own, or its lines as JSON.
+        """Return a decorator that makes a command of a function.
+
+        Args:
+            name: of the command; "" means the name of the function.
+            ends: True for a command that ends by itself, unlike a server: it gets the option --json,
+                unless it has one, which prints its lines as JSON.
         """
 
         def add(function: Function) -> Function:
@@ -269,7 +273,7 @@ def _late(with_all: Callable[[], Callable[..., Any]]) -> type[Command]:
 
         @params.setter
         def params(self, _: object) -> None:
-            """Ignore the options of the stand-in."""
+            """Ignore the options of the placeholder function, which typer sets."""
 
     return LateCommand
 
