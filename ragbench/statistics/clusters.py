@@ -26,7 +26,7 @@ def clusters_of(query_ids: Iterable[object], texts: Mapping[str, str]) -> dict[o
 
     Args:
         query_ids: the questions, turns in order.
-        texts: query_id -> the question's words; unknown ones may be missing.
+        texts: query_id -> the question's words; a question without words is compared with no other.
 
     >>> clusters_of(["q1", "q2", "c<::>1", "c<::>2"], {"q1": "Who?", "q2": " who? "})
     {'q1': 'q1', 'q2': 'q1', 'c<::>1': 'c', 'c<::>2': 'c'}

@@ -162,7 +162,7 @@ def compare(
             False): p_adjusted < alpha;
             "within the margin": the interval lies inside +- `margin` of the measure's range;
             "likely better" or "likely worse": p_likely_adjusted < alpha;
-            "undecided", which does not prove them equal.
+            "undecided", which does not prove that the two are equal.
         loss_rate_to_overturn: in "likely" rows the fraction of questions with a total loss, of a
             kind that none of these n questions shows, that would cancel the difference: difference
             / range.
@@ -173,8 +173,8 @@ def compare(
             pd.NA if every query gains the same.
         wins, ties, losses: queries on which the contender is better, equal (within 1e-12), worse;
             where lower is better, a lower value wins.
-        n: pairs used; queries that either side left unscored are out, and counted in `n_unpaired`.
-        n_clusters: independent observations among them: clusters (see below), or fewer where
+        n: pairs used: queries that both sides scored. `n_unpaired` counts the other queries.
+        n_clusters: independent observations among the pairs: clusters (see below), or fewer where
             neighbours in the file resemble each other (`intervals.n_independent`).
         mde: smallest true difference for which as many queries lead to "better" (uncorrected) with
             a probability of 0.8. A smaller difference that matters needs more queries, for any p.

@@ -164,7 +164,9 @@ class Drift:
         )
 
     def _power_in_noise(self) -> str:
-        """Return whether a fall would be noticed where runs vary, as a clause."""
+        """Return a clause that states after how many runs a fall would be noticed, or that it would not
+        be noticed and why; for runs that vary from night to night.
+        """
         would_be_noticed = self.notice is not None
         if would_be_noticed:
             return (
@@ -417,7 +419,7 @@ def _strongest(table: Floats, n_begun: int, level: float, size: float) -> tuple[
     and all tests are steps of running sums; else the effects are fitted anew after each night.
 
     Returns:
-        for each of these nights the p of the strongest shift (NaN: too few nights), and True if a
+        For each of these nights the p of the strongest shift (NaN: too few nights), and True if a
         shift is an alarm: its p is below `level`, and the last nights differ by `size` or more.
     """
     scored = ~np.isnan(table)
@@ -562,8 +564,9 @@ def _described(before: pd.Series, after: pd.Series, *, down: bool, **dates: Any)
 
 
 def _notice(earlier: Floats, level: float, fall: float) -> int | None:
-    """Return the number of runs after which a lasting fall is expected to raise an alarm; None if it
-    is not expected to. `earlier` are the values (runs, questions) without a change.
+    """Return the number of runs after which a lasting fall is expected to raise an alarm; None if no
+    alarm is expected, or there are too few runs to test. `earlier` are the values (runs, questions)
+    without a change.
     """
     from scipy.special import stdtrit
 

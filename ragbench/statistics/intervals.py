@@ -171,9 +171,9 @@ def n_independent(values: Floats) -> float:
     """Return the number of independent values whose mean varies as much as the mean of `values`, which
     are in the order of a file.
 
-    It is n unless values resemble the next ones more than chance explains: unless their
-    autocorrelation at lag 1 exceeds `RESEMBLANCE` / sqrt(n). Then it is the smaller one of two numbers,
-    and at least 2:
+    The number is n unless values resemble their neighbours more than chance explains, which is the case
+    if their autocorrelation at lag 1 exceeds `RESEMBLANCE` / sqrt(n). Then it is the smaller of two
+    numbers, but at least 2:
 
     - n (1 - r) / (1 + r), as where each value depends on the one before it (Bartlett 1946, "On the
       theoretical specification and sampling properties of autocorrelated time-series"); r is the

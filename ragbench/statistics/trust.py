@@ -402,10 +402,10 @@ def _distances(z: float, now: int, looks: _Looks, alpha: float, margin: float) -
 
     The estimate is `z` errors from 0 at the look `now`, the first that decides. A limit is the true
     difference (drift) under which an outcome so large, or so small, has the probability alpha / 2.
-    Outcomes are ordered from small to large: "worse", the later the larger; those within the
-    margin, by the estimate at whichever look; "better", the earlier the larger (stage-wise order;
-    with a margin: Emerson & Fleming 1990). `margin` is in errors of this look; 0 if it decided for
-    "better" or "worse".
+    Outcomes are ordered from small to large: first "worse", and a later look is larger; then "within
+    the margin", by the estimate, at any look; then "better", and an earlier look is larger (stage-wise
+    order; with a margin: Emerson & Fleming 1990). `margin` is in standard errors of this look; 0 if the
+    look decided for "better" or "worse".
     """
     roots = np.sqrt(looks.information)
     # no outcome after this look can be larger, unless it ends within the margin
