@@ -353,20 +353,23 @@ def score_answers(
 ) -> pd.DataFrame:
     """Score answers against the labels of the dataset's cases: columns query_id, measure, value.
 
-    Measures, each in [0, 1], as defined in `ragbench.metrics.answer_similarity`: semantic_similarity and
-    token_f1 to the reference answer, gold_fact_coverage, and where the dataset asks for keywords at
-    all also required_keywords (the fraction of a case's keywords that the answer contains) and
-    contains_all (1 if it contains all), and if it names okay facts also vital_fact_coverage, the
-    coverage of the other facts. The numbers of cited contexts ("[2]") are not part of the answer.
-    Every case has a row for each measure, by measure, then in the order of the cases. Unscored
-    (NaN; counted by `summarise`, left out of its mean) is a case
+    Measures, each in [0, 1], as defined in `ragbench.metrics.answer_similarity`:
 
-    - without the label that the measure needs;
-    - whose answer is missing or failed (`error` is set, or the outcome is "failed");
-    - whose system abstained (outcome "no_results" or "blocked"). Means are therefore means *of the
+    - semantic_similarity and token_f1 to the reference answer, gold_fact_coverage;
+    - if any case has keywords: required_keywords (the fraction of a case's keywords that the answer
+      contains) and contains_all (1 if it contains all of them, else 0);
+    - if any case names okay facts: vital_fact_coverage, the coverage of the other facts.
+
+    The numbers of cited contexts ("[2]") are not part of the answer. Every case has a row for each
+    measure, by measure, then in the order of the cases. A case is unscored (NaN; counted by `summarise`,
+    left out of its mean) if
+
+    - it lacks the label that the measure needs;
+    - its answer is missing or failed (`error` is set, or the outcome is "failed");
+    - the system abstained (outcome "no_results" or "blocked"). Means are therefore means *of the
       answers given*; read them together with `n_scored` and `abstention_table`, since a system that
-      answers only easy questions has high ones;
-    - that is unanswerable (expected outcome "no_results" or "blocked"): see `abstention_table`.
+      answers only easy questions has high means;
+    - it is unanswerable (expected outcome "no_results" or "blocked"): see `abstention_table`.
 
     Args:
         dataset: its cases hold `reference_answer`, `gold_facts` and `required_keywords`.

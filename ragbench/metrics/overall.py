@@ -178,9 +178,9 @@ def decide_overall(
     - overall: the weighted mean of the parts that are scored
       (`ragbench.metrics.overall.weighted_overall`), in [0, 1].
     - overall_semantic, overall_llm_correctness, overall_keyword, overall_expected_document,
-      overall_hallucination and overall_llm_hallucination (both better when lower): the parts that
-      it rests on, each with rows only if it has a weight and is scored somewhere; see
-      `overall_parts`. Others, such as overall_citation, appear once they have one.
+      overall_hallucination and overall_llm_hallucination (both better when lower): the parts of the
+      overall, see `overall_parts`. A part has rows only if it has a weight and is scored for some case;
+      by default parts such as overall_citation have no weight.
     - pass_rate: 1 where `failure_reasons` finds nothing, else 0; NaN where nothing decides: no part
       that has a threshold is scored, and the question has no label that an answer must meet.
 
@@ -191,8 +191,7 @@ def decide_overall(
         dataset: the cases.
         answers: at most one per case, in any order.
         scores: the scores of `score_answers`, `score_groundedness`, `score_context`, `score_pipeline`
-            and `score_judgements`, concatenated, as far as there are any; other measures are
-            ignored.
+            and `score_judgements` that exist, concatenated; other measures are ignored.
         weights: part -> weight.
         thresholds: part -> the value that an answer needs to pass, as
             `ragbench.metrics.overall.THRESHOLDS`.
@@ -422,11 +421,11 @@ def _missed(
 
 
 def _wrong_outcome(case: Case, answer: Answer, stopped: bool) -> list[str]:
-    """Return the reason why an answer does not have the expected outcome, in a list; [] if it has it,
-    or none is expected.
+    """Return the reason why an answer does not have the expected outcome, in a list; [] if it has the
+    expected outcome, or no outcome is expected.
 
-    An abstention with the outcome "uncertain" has any expected outcome. An answer with the outcome
-    "no_results" must not state anything.
+    An abstention with the outcome "uncertain" counts as any expected outcome. An answer with the
+    outcome "no_results" must not state anything.
 
     Args:
         stopped: True if the answer has the flag of a guardrail, or of a search without results.

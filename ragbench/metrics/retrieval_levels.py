@@ -33,19 +33,21 @@ def score_retrieval(
     measure, value.
 
     The name of a measure carries its level: "nDCG@10" is about documents, "span:nDCG@10" and
-    "chunk:nDCG@10" are about chunks; all are `score_run` on other judgements. By labelled chunks,
-    those in `Case.relevant_chunks` are relevant with their grades. By gold evidence, a chunk is
-    relevant (grade 1) if it overlaps a span of the case by at least half of the shorter of the two;
-    evidence in no chunk counts as a relevant chunk that cannot be found. How many chunks are
-    relevant then depends on the chunking, so compare chunkings by `score_spans` or by documents.
+    "chunk:nDCG@10" are about chunks. All are computed by `score_run`, on different judgements:
+
+    - "chunk:": the chunks in `Case.relevant_chunks` are relevant, with their grades.
+    - "span:": a chunk is relevant (grade 1) if it overlaps an evidence span of the case by at least half
+      of the shorter of the two; evidence in no chunk counts as a relevant chunk that cannot be found.
+      The number of relevant chunks then depends on the chunking, so compare chunkings by
+      `score_spans` or by documents.
 
     Args:
         dataset: its cases' `relevant_chunks` and `evidence`, and its qrels.
         run: document-level run.
         chunk_run: chunk-level run; without one, documents are scored.
         chunks: the chunks that `chunk_run` ranks; needed for gold evidence.
-        joined: ids of those `chunks` that were joined of others for single questions. They count for
-            the questions that rank them, in the place of the chunks that they hold.
+        joined: ids of chunks among `chunks` that were made of neighbouring chunks for single
+            questions. For a question that ranks one, it takes the place of the chunks that it holds.
         measures: names such as "nDCG@10" and "span:RR", of the levels in `retrieval_levels`.
 
     >>> from ragbench.types import Case, Chunk, Dataset, Span
@@ -80,8 +82,8 @@ def score_retrieval(
 def one_of_each(
     dataset: Dataset, values: Mapping[str, dict[str, Number]]
 ) -> dict[str, dict[str, Number]]:
-    """Return grades or scores with one document for each group of `Case.alternatives`, which has the
-    highest value of its group: finding one of them is enough, finding another adds nothing.
+    """Return grades or scores with one document for each group of `Case.alternatives`: the first of the
+    group, with the highest value in it. Finding one alternative is enough, finding another adds nothing.
 
     >>> from ragbench.types import Case, Dataset
     >>> case = Case("q", "?", metadata={"alternatives": [["7", "8"]]})

@@ -89,10 +89,15 @@ def _met(
     *,
     is_same: bool,
 ) -> float:
-    """Return 1.0 if an answer meets the labels of a changed question, 0.0 if not, NaN if that is open.
+    """Return 1.0 if an answer meets the labels of a changed question, 0.0 if not, NaN if the labels do not
+    decide it or the request failed.
 
-    `untouched` and `changed` are query_id -> whether the answer is correct, before and after the
-    intervention; `is_same`: the intervention expects the same answer.
+    Args:
+        case: the question with its labels after the intervention.
+        original: the question with its labels before.
+        answer: the answer after the intervention.
+        untouched, changed: query_id -> True if the answer is correct, before and after.
+        is_same: True if the intervention expects the same answer.
     """
     if answer.failed:
         return math.nan

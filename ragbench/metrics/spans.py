@@ -58,9 +58,9 @@ def score_spans(
     `run` holds chunk ids; chunks rank by score, chunks of equal score in the order of `chunks`. The
     measures, all in [0, 1] and over characters (formulas at the top of this module):
 
-    - span_recall@k, span_precision@k, span_iou@k: of the first k chunks; where fewer were found, of
-      those.
-    - span_precision_omega: of the chunking alone, independent of the run.
+    - span_recall@k, span_precision@k, span_iou@k: of the first k chunks, or of all found chunks if
+      there are fewer.
+    - span_precision_omega: the precision of the chunking alone, independent of the run.
     - span_recall@{b}tok: recall when the ranking is read until b tokens are used up. The chunk that
       exceeds the budget is cut at the last token that fits. Text in two chunks uses the budget
       twice and counts once.
