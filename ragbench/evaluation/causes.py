@@ -186,10 +186,10 @@ def diagnose(
     - "filtered": the documents that the filter allows do not hold the evidence.
     - "rewritten": the query that was made of the question and its history does not find the evidence;
       the question alone would have found it. Both are in the answer's `calls`.
-    - "lost_by_reranker", "lost_by_diversity": the chunks before this step hold the evidence, those
-      after it do not; as many chunks are compared as were handed over.
-    - "cut_by_budget", "cut_after_expanding": the contexts hold it together with the chunks that the
-      budget cut.
+    - "lost_by_reranker", "lost_by_diversity": the first chunks before this step hold the evidence,
+      the chunks that the step handed over do not; their number is the same.
+    - "cut_by_budget", "cut_after_expanding": the contexts hold the evidence only together with the
+      chunks that the budget cut.
     - "split_by_border": the contexts hold a part of a span that no single chunk holds whole.
 
     If the contexts hold the evidence, generation is the cause. An answer is unsupported if faithfulness
@@ -214,8 +214,8 @@ def diagnose(
         depth: the number of chunks of the ranking that count as retrieved.
         stages: the runs after each step of a search, in their order; the last is `run`.
         filtered: query_id -> relevant documents that the filter keeps from the question.
-        thresholds: part -> the value from which an answer passes, as of `decide_overall`: an answer is
-            right from the same value on.
+        thresholds: part -> the value from which an answer passes, as for `decide_overall`; it also
+            decides here whether an answer is right.
 
     Returns:
         Columns query_id, category, question, failed (bool), cause, evidence (a sentence), measure

@@ -291,7 +291,8 @@ def leading_arm(others: Sequence[Arm], measure: str) -> Arm | None:
     the one that comes nearest to the baseline; None without arms.
 
     The order is `ORDER`, except that an undecided arm with a gain goes before "within the margin".
-    Arms without a decision in `ORDER` go first. Of equals the one with the larger gain leads.
+    Arms without a decision in `ORDER` go first. Among arms with the same decision, the arm with the
+    largest gain leads.
     """
     if not others:
         return None

@@ -304,11 +304,12 @@ def _check_injected(namespace: dict[str, Any], types: Iterable[str]) -> None:
 
 
 def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters that make a configuration: all but those that only say where results go
-    and how requests are sent.
+    """Return the parameters that make a configuration: parameters that only state where results go, or
+    how requests are sent, are left out.
 
-    Where `system` is "" or the name of a retriever, the others describe ragbench's own pipeline;
-    any other system has no parameters of the pipeline.
+    If `system` is "" or the name of a retriever, the configuration is of ragbench's own pipeline, and
+    `retriever` takes the place of `system`. For any other system, the parameters of the pipeline are
+    left out.
 
     Raises:
         ConfigError: if a value is not plain data (text, number, truth value, list or table of
@@ -404,8 +405,8 @@ def check_parameters(parameters: Mapping[str, Any], *, folder: str | Path = "") 
     """Refuse values that no run could use, as far as can be checked without running; unknown names
     pass.
 
-    Models must be such as may be asked. The files and modules of a `system` are looked for in
-    `folder`, by default the working directory.
+    A model that may not be asked, as without a key, is refused. The files and modules of a `system` are
+    looked for in `folder`, by default the working directory.
 
     Raises:
         ConfigError: naming the parameter, its value and the expected value.

@@ -207,10 +207,11 @@ def answer_all(
         system: asked one by one, or all at once if it has `answer_many`.
         concurrency: questions asked at a time.
         timeout_s: seconds that a reply of the pipeline's language model may take.
-        timed: questions that are asked one at a time, before the others, for the latency: this many
-            within a minute, and every one that has a latency budget. Questions that are asked at
-            the same time wait in a queue. No question is asked twice, but for the pipeline without
-            a language model, which answers all questions in one batch.
+        timed: the number of questions that are asked one at a time, before the others, to measure
+            latencies: as many of them as are answered within a minute, and every question with a
+            latency budget. (Questions that are asked together wait for each other.) No question is
+            asked twice, except by the pipeline without a language model, which then answers all
+            questions in one batch.
         attacks: also put the dataset's safety inputs, attacks and harmless ones, to a system that
             answers questions.
     """

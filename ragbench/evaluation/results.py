@@ -147,21 +147,28 @@ class Results(Sequence[Result], metaclass=Suggesting):
         any; `<measure>_n` counts them among all questions.
 
         Args:
-            measure: the measure that ranks; "" chooses it as `deciding` does. Of several the first ranks,
-                and the others are `measures`.
-            measures: any others among the scores ("span_iou@5"), which are columns and printed too.
+            measure: the measure that ranks; "" chooses it as `deciding` does. Of several measures the
+                first ranks, and the others are added to `measures`.
+            measures: further measures among the scores ("span_iou@5"), which become columns and are
+                printed, too.
 
         Returns:
-            rank (none where nothing was scored by that measure), name, label, retriever, chunking; for
-            each headline measure its mean, `<measure>_ci_low`, `<measure>_ci_high` and `<measure>_n`
-            ("scored/all"), and where a judge's verdicts are missing `<measure>_bound_low` and
-            `<measure>_bound_high`, the mean if all of them were 0, or 1; of `measures` also
-            `<measure>_std`, the deviation over questions; chunks, index_s, search_ms (one question
-            alone); latency_p50_ms and latency_p95_ms (of an answer, until it is complete); with_llm,
-            cost_usd (of the run where nothing is stored), generator_cost_usd and judge_cost_usd
-            (parts of it), cost_per_1000_usd (of answers to as many questions; a service has one if it
-            reports its tokens), generate_ms (median reply that was waited for); `rank_equal_k` and
-            `rank_equal_budget`, the places by span_recall@5 and span_recall@500tok if they exist.
+            A frame with these columns:
+
+            - rank (missing if the configuration has no score by that measure), name, label,
+              retriever, chunking;
+            - for each headline measure: its mean under its name, `<measure>_ci_low`,
+              `<measure>_ci_high`, `<measure>_n` ("scored/all"); if verdicts of a judge are missing,
+              `<measure>_bound_low` and `<measure>_bound_high`: the mean if every missing verdict were
+              0, or 1; for `measures` also `<measure>_std`, the deviation over questions;
+            - chunks, index_s, search_ms (of one question alone);
+            - latency_p50_ms, latency_p95_ms: until an answer is complete; generate_ms: median of the
+              replies that were waited for;
+            - with_llm, cost_usd (of the run if no reply were stored), generator_cost_usd and
+              judge_cost_usd (parts of cost_usd), cost_per_1000_usd (of answers to 1,000 questions; for
+              a service only if it reports its tokens);
+            - rank_equal_k, rank_equal_budget: the places by span_recall@5 and span_recall@500tok, if
+              these were measured.
 
         Raises:
             ComparisonError: no results, or results on different data.
@@ -273,7 +280,8 @@ class Results(Sequence[Result], metaclass=Suggesting):
     def conclude(
         self, baseline: str = "", *, measure: str = "", margin: float = MARGIN
     ) -> Conclusion:
-        """Return what these results show, and the one next step: what every surface displays.
+        """Return what these results show, and one next step. The command line, notebooks and reports
+        display this conclusion.
 
         Args:
             baseline: name of a result; "" means the baseline of the sweep, else the first by name.

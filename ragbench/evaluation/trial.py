@@ -22,9 +22,9 @@ def try_functions(
     """Refuse functions that would fail on every answer, while nothing has been paid for.
 
     The example is the first question with its reference answer, and its documents in the order of
-    their ids. A function of an answer may fail on it where it would not on a system's answer: of its
-    failures only a return value of a wrong kind, a name that does not exist and a misspelled
-    attribute of the case or the answer are refused.
+    their ids. A function of an answer may fail on the example and not on a system's answers. So only
+    failures that are certain to recur are refused: a return value of a wrong kind, a name that does not
+    exist, and a misspelled attribute of the case or the answer.
 
     Raises:
         ConfigError: a function is certain to fail.
