@@ -144,11 +144,12 @@ def budget_table(results: Results) -> pd.DataFrame:
 
 
 def budget_orders(board: pd.DataFrame) -> str:
-    """Say which configuration leads at k = 5 and which at an equal 500 tokens, and for three or more
-    how alike the two orders are (Kendall's tau).
+    """State the configurations that lead at k = 5 and at an equal budget of 500 tokens and, for three or
+    more configurations, how similar the two orders are (Kendall's tau).
 
     Returns:
-        "" where either measure is missing, or fewer than two configurations are scored by both.
+        One or two sentences; "" if a measure is missing, or fewer than two configurations are scored by
+        both.
     """
     if not {_AT_K, _AT_BUDGET} <= set(board.columns):
         return ""
@@ -193,11 +194,12 @@ def varying_costs(board: pd.DataFrame) -> list[str]:
 def choices_by_cost(
     results: Results, board: pd.DataFrame, measure: str, margin: float
 ) -> tuple[list[str], pd.DataFrame]:
-    """Say for each cost which configuration is the cheapest that is proven to be within `margin` of the
-    best, and return all that are proven.
+    """Choose, for each cost, the cheapest configuration that is proven to be within `margin` of the best.
 
-    The columns of the table are mean, difference, p_adjusted, n, proven, then the costs in which
-    configurations differ; the index is the label.
+    Returns:
+        A sentence for each cost (equal sentences once), and a table of the proven configurations:
+        mean, difference, p_adjusted, n, proven, then the costs in which configurations differ; the
+        index is the label.
     """
     arms = _scored_arms(results, board, measure)
     if len(arms) < 2:

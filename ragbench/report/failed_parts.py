@@ -31,11 +31,12 @@ _UNDECIDED = "undecided"
 def part_verdicts(
     dataset: Dataset, answered: Result, searched: Result, *, k: int, min_grade: int, share: float
 ) -> pd.DataFrame:
-    """Return for each question whether retrieval failed, generation failed, both or none.
+    """Return for each question the part that failed: retrieval, generation, both or none.
 
-    Retrieval has failed where its recall is below a share of the best possible recall. An answer is
-    tested by the first of: a judge's verdict of correctness, the gold facts, or how well the relevant
-    documents that share most words with it support it (that tests support, not truth).
+    Retrieval has failed if its recall is below a fraction (`share`) of the best possible recall. An
+    answer is tested by the first of these that exists: a judge's verdict of correctness; the gold facts;
+    the support by the relevant documents that share most words with the answer, which tests support and
+    not truth.
 
     Args:
         dataset: the questions.

@@ -87,11 +87,11 @@ def banner(result: Result) -> tuple[str, str]:
 def shown_measures(
     result: Result, names: Collection[str] = HEADLINE
 ) -> dict[str, list[MeasureResult]]:
-    """Return perspective -> the rows of its table: measures of these names, measures with a target,
-    the measures of a judge and of the user, and those that the user named.
+    """Return perspective -> the rows of its table: the measures in `names`, measures with a target, the
+    measures of a judge and of the user, and measures that the user named.
 
-    A measure without a score is left out unless it has a target. Judged@k, which a result has if it
-    is below 1, is next to nDCG@k.
+    A measure without a score is left out unless it has a target. Judged@k, which a result has only if
+    documents lack a judgement, is next to nDCG@k.
     """
     position_of = {name: position for position, name in enumerate(HEADLINE)}
     chosen = result.settings.get("chosen", ())
@@ -225,7 +225,9 @@ def _judge_sentence(result: Result) -> str:
 
 
 def _doubts_on_criterion(criterion: str, judgements: Sequence[Judgement]) -> list[str]:
-    """State that all verdicts by a criterion are the same, and which answers have none."""
+    """Return clauses that state reasons to doubt the verdicts by a criterion: all are equal, or answers
+    were excluded; [] without a reason.
+    """
     doubts = []
     values = [judgement.value for judgement in judgements if judgement.value is not None]
     if len(values) > 1 and len(set(values)) == 1:
