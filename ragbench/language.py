@@ -278,11 +278,11 @@ def _detector() -> Any:
 def language_of(
     chunks: Sequence[Chunk], code: str = "", questions: Collection[str] = ()
 ) -> Language:
-    """Return the language of a code; if it is "", the language of most chunks, by a sample spread over
-    all of them.
+    """Return the language of a code; if the code is "", the language of most chunks.
 
-    If no language has twice as many chunks as any other, the questions are counted, too; if that does
-    not help, a DataWarning names the language: "en, by a small margin".
+    A small sample, spread over all chunks, decides if its texts agree; else a larger one. If no
+    language has twice as many chunks as any other, the questions are counted, too; if the result is
+    still close, a DataWarning names the language: "en, by a small margin".
     """
     if code:
         return find_language(code)
@@ -292,7 +292,7 @@ def language_of(
     few = sample[:: max(1, len(sample) // _FIRST_TEXTS)]
     votes = _votes(few)
     language, n_votes = next(iter(votes.most_common(1)), (NO_LANGUAGE, 0))
-    if n_votes >= _UNANIMOUS * max(len(few), _FIRST_TEXTS):
+    if n_votes >= _UNANIMOUS * max(len(few), _FIRST_TEXTS):  # never if there are few texts
         return language
     votes = _votes(sample)
     if _is_clear(votes):

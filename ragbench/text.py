@@ -237,8 +237,8 @@ def sentence_spans(text: str) -> tuple[tuple[int, int], ...]:
     """Return the sentences of a text as (start, end), in order, without the white space around them, by
     the rules of its language (sentencex); in Thai and Lao, which have no full stop, by white space.
 
-    Every character but white space lies in exactly one of them; none is longer than 30,000
-    characters: a longer one is cut, at a blank if it has one. Recent results are kept.
+    Every character but white space lies in exactly one sentence. A sentence of more than 30,000
+    characters is cut, at a blank if it has one. Recent results are kept in memory.
 
     >>> sentence_spans("Dr. Smith came.  She left.")
     ((0, 15), (17, 26))
@@ -315,7 +315,7 @@ def _encode(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
     """Return the offsets of texts in valid Unicode.
 
     Recent offsets are kept in memory, because the same texts are encoded again when they are
-    chunked, measured and searched. They are all dropped once they take too much of it.
+    chunked, measured and searched. All are dropped once they take too much memory.
     """
     offsets: dict[str, Offsets] = {}
     new_texts: dict[str, None] = {}
