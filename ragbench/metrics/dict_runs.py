@@ -146,8 +146,11 @@ def _ranks(
     qrels: Mapping[str, Mapping[str, int]],
     run: Mapping[str, Mapping[str, float]],
 ) -> Ints:
-    """Return the rank of each row among the rows of its query, from 0; of equal scores the id that
-    sorts last comes first.
+    """Return the rank of each row of the run among the rows of its query, from 0, by falling score; of
+    equal scores the id that sorts last comes first.
+
+    `query` has the number of the query of each row in ascending order, and `single` the scores in single
+    precision.
     """
     key = (query << 32) + falling(single)  # one number sorts faster than two keys
     order = np.argsort(key, kind="stable")

@@ -258,17 +258,21 @@ def _judged_ranks(data: JudgedRun) -> JudgedRanks:
 
 
 def _ranks(data: JudgedRun) -> Ints:
-    """Return the rank of each row of the run among the rows of its query, from 0."""
+    """Return the rank of each row of the run among the rows of its query, from 0: by falling score, of
+    equal scores the document whose id sorts last comes first, as in trec_eval.
+    """
     query, document, value = data.run
     key = (query << 32) + falling(single_precision(value))  # one number sorts faster than two keys
     order = np.argsort(key, kind="stable")
-    if (np.diff(key[order]) == 0).any():  # ties: code points sort as trec_eval's bytes do
+    has_ties = (np.diff(key[order]) == 0).any()
+    if has_ties:  # the code points of ids sort as trec_eval's bytes do
         by_id = np.empty(len(data.documents), dtype=np.int64)
         by_id[data.documents.argsort()] = np.arange(len(by_id))
         order = np.lexsort((-by_id[document], key))
     ranks = np.empty(len(order), dtype=np.int64)
     ordered = query[order]
-    ranks[order] = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+    first_of_query = np.searchsorted(ordered, ordered)  # the position at which its query begins
+    ranks[order] = np.arange(len(order)) - first_of_query
     return ranks
 
 

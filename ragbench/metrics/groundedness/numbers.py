@@ -533,15 +533,17 @@ def _is_same_fraction(one: Number, other: Number) -> bool:
     """Return True if both are the same part of a whole; a decimal or percentage may be cut or
     rounded from a fraction.
     """
-    a, b = _part_of_whole(one), _part_of_whole(other)
-    if one.kind != other.kind and not 0 < max(a, b) < 1:
+    first = _part_of_whole(one)
+    second = _part_of_whole(other)
+    if one.kind != other.kind and not 0 < max(first, second) < 1:
         return False  # 100 % is not "one", and 150 % not 1.5
-    if _is_fraction(one) == _is_fraction(other) or abs(a - b) <= 1e-9:
-        return abs(a - b) <= 1e-9
+    is_equal = abs(first - second) <= 1e-9
+    if is_equal or _is_fraction(one) == _is_fraction(other):
+        return is_equal
     if _is_fraction(one):
-        exact, rounded, written = a, b, other
+        exact, rounded, written = first, second, other
     else:
-        exact, rounded, written = b, a, one
+        exact, rounded, written = second, first, one
     decimals = len(str(written.bare).partition(".")[2].rstrip("0"))
     digits = decimals + 2 if written.kind == "share" else max(decimals, 2)
     step = 10.0**-digits  # one in the last digit that was written
