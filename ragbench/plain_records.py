@@ -211,7 +211,9 @@ def ids_in_known_form(ids: Iterable[str], known: Collection[str]) -> dict[str, s
 def qrels_of_corpus(
     qrels: dict[str, dict[str, int]], corpus: Collection[str]
 ) -> dict[str, dict[str, int]]:
-    """Return judgements with the ids of the corpus in place of ids that differ in their Unicode form."""
+    """Return judgements with the ids of the corpus in place of ids that differ from them in their
+    Unicode form only; the same object if no id differs.
+    """
     known_id = ids_in_known_form((doc_id for grades in qrels.values() for doc_id in grades), corpus)
     if not known_id:
         return qrels

@@ -233,7 +233,7 @@ def save(
 
 
 def _checksums(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the checksum of each file from its text (both by name of the file).
+    """Return file name -> checksum of its text; `texts` is file name -> text.
 
     Raises:
         ConfigError: a text cannot be written as UTF-8.
@@ -243,7 +243,7 @@ def _checksums(texts: Mapping[str, str]) -> dict[str, str]:
         try:
             checksums[name] = checksum(text.encode())
         except UnicodeEncodeError as exc:
-            around = exc.object[max(0, exc.start - 20) : exc.end]
+            around = exc.object[max(0, exc.start - 20) : exc.end]  # to find the place
             raise ConfigError(
                 f"an id or a text holds half of a surrogate pair ({around!r}), which {name} cannot "
                 "hold; write the character itself"

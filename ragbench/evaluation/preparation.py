@@ -221,7 +221,9 @@ def _check_gates(plan: EvaluationPlan) -> None:
 
 
 def _problem_of_gate(gate: str, plan: EvaluationPlan) -> str:
-    """Return why a gate cannot be measured, as a clause; "" if it can."""
+    """Return why the measure of a gate (a target of --fail-under) cannot be measured, as a clause that
+    follows its name; "" if it can be measured.
+    """
     prefix, _, intervention = gate.partition(":")
     if prefix == "robust" and intervention not in plan.spec.interventions:
         return f"and nothing is asked after {intervention!r}; add --intervention {intervention}"

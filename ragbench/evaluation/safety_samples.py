@@ -96,8 +96,8 @@ def _sample(sample: SafetySample, kind: str, score: float, correct: bool) -> Sam
 def _of_system(
     dataset: Dataset, answers: Mapping[str, Answer]
 ) -> tuple[list[SafetyFigure], list[SampleResult]]:
-    """Return the figures of a system's answers to safety inputs, and one row per input that it was
-    asked.
+    """Return the figures of a system's answers to safety inputs (see `safety_results`), and one row per
+    input with an answer. A figure over no input is left out.
     """
     samples = []
     hits: dict[tuple[str, str], list[bool]] = {(name, "all"): [] for name in _MEASURES["system"]}

@@ -161,7 +161,12 @@ def _changed(tables: _Tables, changes: _Tables) -> _Tables:
 
 
 def _targets_of(tables: _Tables, defaults: set[str], preset: str) -> Targets:
-    """Return the targets in these tables, where None is no target (of a weight: 0).
+    """Return the targets in the tables of a file. The value None switches a target off, and means 0 for
+    a weight; a threshold of cases cannot be switched off.
+
+    Args:
+        defaults: the measures whose targets are ragbench's own.
+        preset: the name of the preset that the tables come from; "" if none.
 
     Raises:
         ConfigError: a weight or a threshold of cases is out of range, or a threshold is switched off.

@@ -43,8 +43,8 @@ def rejected_drafts(drafts: Sequence[Draft], *, rows: int = 3) -> pd.DataFrame:
 
 
 def draft_findings(drafts: Sequence[Draft], sampled: Sequence[Chunk], n_requests: int) -> list[str]:
-    """Return the findings of the generation of questions in sentences of Markdown; without drafts,
-    the requests that it would send.
+    """Return sentences of Markdown about the drafted questions: how many are accepted, and why others
+    are lost; without drafts, the number of requests that a run would send.
 
     Args:
         drafts: as from `ragbench.generation.generate_drafts`; none in a dry run.

@@ -168,8 +168,9 @@ def _quoted(text: str) -> str:
 
 
 def robustness_table(results: Sequence[Result]) -> pd.DataFrame:
-    """Return for each configuration and intervention the fraction of answers that are as they must
-    be, and how many more or fewer are correct than untouched, question by question.
+    """Return for each configuration and intervention the fraction of answers that are as the
+    intervention expects, and the difference in correct answers from the untouched ones, paired by
+    question.
 
     `p` is the p-value of the exact binomial test that the true fraction is at least 0.95,
     one-sided: a system that passes 19 of 20 cases raises no alarm. `p_holm` adjusts it over all

@@ -131,8 +131,8 @@ def _percent(fraction: float) -> str:
 
 
 def robustness_intervals(robust: pd.DataFrame) -> Figure | None:
-    """Draw, for each intervention and configuration, the fraction of answers that are as they must be,
-    and how many more or fewer are correct than untouched.
+    """Draw, for each intervention and configuration, the fraction of answers that are as the intervention
+    expects, and the difference in correct answers from the untouched ones; red is an alarm.
 
     Args:
         robust: as from `ragbench.report.robustness_table`.
