@@ -46,9 +46,11 @@ class Borders:
 
         Between tokens that share a character no cut is possible.
         """
-        cuts = np.searchsorted(self.offsets[:, 0], np.asarray(ends, dtype=np.int64), side="left")
+        token_starts, token_ends = self.offsets[:, 0], self.offsets[:, 1]
+        cuts = np.searchsorted(token_starts, np.asarray(ends, dtype=np.int64), side="left")
         cuts[cuts >= self.n_tokens] = 0
-        cuts[self.offsets[cuts - 1, 1] > self.offsets[cuts, 0]] = 0
+        shares_a_character = token_ends[cuts - 1] > token_starts[cuts]
+        cuts[shares_a_character] = 0
         return cuts
 
     def cuts(self, kind: str) -> list[int]:
@@ -58,16 +60,25 @@ class Borders:
         if kind not in self._cuts:
             positions = np.asarray(self._ends(kind), dtype=np.int64)
             if self._headings and kind not in ("words", "tokens"):
-                starts = np.array([self._lines[first].start for first, _, _ in self._headings])
-                stops = np.array([self._lines[last].end for _, last, _ in self._headings])
-                block = np.searchsorted(starts, positions, side="left") - 1
-                positions = positions[(block < 0) | (positions > stops[block])]
-            # In order, since the positions are, so a dictionary drops repetitions; np.unique would
-            # sort or hash.
-            self._cuts[kind] = list(dict.fromkeys(filter(None, self.at(positions).tolist())))
+                positions = self._outside_headings(positions)
+            possible_cuts = [cut for cut in self.at(positions).tolist() if cut != 0]
+            # The cuts are sorted already, so a dictionary drops repetitions; np.unique would sort
+            # or hash.
+            self._cuts[kind] = list(dict.fromkeys(possible_cuts))
         return self._cuts[kind]
 
+    def _outside_headings(self, positions: Ints) -> Ints:
+        """Return the positions that separate no heading from the text below it."""
+        starts = np.array([self._lines[first].start for first, _, _ in self._headings])
+        ends = np.array([self._lines[last].end for _, last, _ in self._headings])
+        heading_before = np.searchsorted(starts, positions, side="left") - 1  # -1: none
+        is_outside = (heading_before < 0) | (positions > ends[heading_before])
+        return positions[is_outside]
+
     def _ends(self, kind: str) -> npt.ArrayLike:
+        """Return the positions in the text where pieces of a kind end, in order: words, sentences,
+        lines, paragraphs, or the sections before headings of the level `kind`.
+        """
         match kind:
             case "tokens":
                 return self.offsets[1:, 0]
@@ -93,48 +104,60 @@ class Borders:
 
 
 def split(borders: Borders, first: int, last: int, kinds: Sequence[str], size: int) -> list[Window]:
-    """Return windows of at most `size` tokens: cut at the first kind of border, join pieces that
-    fit, cut pieces that are too long at the next kind.
+    """Split the tokens from `first` up to `last` into windows of at most `size` tokens.
+
+    Cuts at the borders of `kinds[0]` and joins neighbouring pieces as long as they fit; a piece that
+    is too long by itself is split at the next kind. Without kinds the range stays one window, of any
+    size.
     """
     if last - first <= size or not kinds:
         return [(first, last)]
-    cuts = borders.cuts(kinds[0])
-    inner = cuts[bisect_right(cuts, first) : bisect_left(cuts, last)]
-    if not inner:
-        return split(borders, first, last, kinds[1:], size)
-    edges = [first, *inner, last]
+    strongest, weaker = kinds[0], kinds[1:]
+    cuts = borders.cuts(strongest)
+    inner_cuts = cuts[bisect_right(cuts, first) : bisect_left(cuts, last)]
+    if not inner_cuts:
+        return split(borders, first, last, weaker, size)
+    edges = [first, *inner_cuts, last]
     windows: list[Window] = []
-    current = 0
+    current = 0  # the index of the edge where the next window starts
     while current < len(edges) - 1:
-        following = bisect_right(edges, edges[current] + size) - 1
-        if following > current:
-            windows.append((edges[current], edges[following]))
+        last_that_fits = bisect_right(edges, edges[current] + size) - 1
+        if last_that_fits > current:
+            windows.append((edges[current], edges[last_that_fits]))
+            current = last_that_fits
         else:
-            following = current + 1
-            windows += split(borders, edges[current], edges[following], kinds[1:], size)
-        current = following
+            windows += split(borders, edges[current], edges[current + 1], weaker, size)
+            current += 1
     return windows
 
 
 def split_weakest_first(borders: Borders, similarities: FloatArray, size: int) -> list[Window]:
-    """Cut pieces that are too long where neighbouring sentences are least alike, until all fit."""
-    cuts, where = np.unique(borders.at(borders.sentence_ends[:-1]), return_index=True)
+    """Split a document into windows of at most `size` tokens, in order: a piece that is too long is
+    cut between the two sentences that are least alike.
+
+    `similarities` has one value for each border between two sentences. Neither side of a cut gets
+    less than a quarter of `size` if there is such a border. A single sentence that is too long is
+    cut between words, then tokens.
+    """
+    cuts, sentence_of_cut = np.unique(borders.at(borders.sentence_ends[:-1]), return_index=True)
     inside = (cuts > 0) & (cuts < borders.n_tokens)
-    cuts, alike = cuts[inside], similarities[where[inside]]
+    similarity_at_cut = similarities[sentence_of_cut[inside]]
+    cuts = cuts[inside]
     windows: list[Window] = []
-    waiting = [
-        (0, borders.n_tokens)
-    ]  # a stack, not recursion: a long document may be cut very often
+    # a stack, not recursion: a long document may be cut very often
+    waiting = [(0, borders.n_tokens)]
     while waiting:
         first, last = waiting.pop()
         if last - first <= size:
             windows.append((first, last))
             continue
-        for margin in (max(1, size // 4), 1):
-            low, high = np.searchsorted(cuts, [first + margin, last - margin + 1])
+        for smallest_side in (max(1, size // 4), 1):
+            low, high = np.searchsorted(cuts, [first + smallest_side, last - smallest_side + 1])
             if low < high:
-                cut = int(cuts[low + int(np.argmin(alike[low:high]))])
-                waiting += [(cut, last), (first, cut)]
+                weakest = low + int(np.argmin(similarity_at_cut[low:high]))
+                cut = int(cuts[weakest])
+                waiting.append((cut, last))
+                waiting.append((first, cut))  # on top of the stack: windows come in order
                 break
         else:
             windows += split(borders, first, last, ("words", "tokens"), size)

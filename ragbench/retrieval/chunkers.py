@@ -223,7 +223,8 @@ def check_chunker(chunker: str | Callable[..., Any]) -> str | Callable[..., Any]
 def _cut_by_function(
     documents: Iterable[Document], chunker: Callable[..., Any], size: int, overlap: int
 ) -> Iterator[Iterable[Chunk]]:
-    """Yield the chunks that a user's function makes of each document, each place once.
+    """Yield for each document the chunks that a user's function makes of it, without white space at
+    their ends; blank and repeated ones are left out.
 
     Raises:
         ConfigError: the function returns something else than parts of the document.
@@ -233,7 +234,7 @@ def _cut_by_function(
     with suppress(TypeError, ValueError):  # some built-in functions have no signature
         parameters = inspect.signature(chunker).parameters
     options = {key: value for key, value in options.items() if key in parameters}
-    what = f"chunker {object_name(chunker)}"
+    what = f"chunker {object_name(chunker)}"  # the subject of error messages
     for document in documents:
         text = document.full_text
         pieces = chunker(text, **options)
@@ -247,7 +248,7 @@ def _cut_by_function(
             if isinstance(piece, str):
                 start = _find_piece(piece, document, search_from, what)
                 end = start + len(piece)
-                search_from = start + 1
+                search_from = start + 1  # the next piece may begin within this one
             else:
                 start, end = _pair(piece, document, what)
             start, end = trim(text, start, end)
@@ -311,27 +312,30 @@ def _whole(document: Document) -> list[Chunk]:
 
 
 def _cut(doc_id: str, text: str, offsets: Offsets, windows: Sequence[Window]) -> list[Chunk]:
-    """Cut a text at windows of its tokens: a chunk reaches from its first token to the first of the
-    next window.
+    """Return the chunks of a text for windows (first token, one after the last) of its tokens.
 
-    So characters between tokens that the tokenizer drops (control characters) go to the chunk
-    before them.
+    A chunk ends where the token after its last one begins, so characters between tokens that the
+    tokenizer drops (control characters) go to the chunk before them. Without the white space at its
+    ends a chunk may be blank, or lie within the one before it: such chunks are left out.
     """
-    cuts = np.array(windows)
-    starts, ends = np.append(offsets[:, 0], len(text))[cuts.T]
-    starts[cuts[:, 0] == 0] = 0
+    token_starts = np.append(offsets[:, 0], len(text))
+    firsts, after_lasts = np.array(windows).T
+    starts = token_starts[firsts]
+    starts[firsts == 0] = 0  # the first chunk has the characters before the first token
+    ends = token_starts[after_lasts]
     spans: list[tuple[int, int]] = []
-    for edges in zip(starts.tolist(), ends.tolist(), strict=True):
-        start, end = trim(text, *edges)
+    for untrimmed in zip(starts.tolist(), ends.tolist(), strict=True):
+        start, end = trim(text, *untrimmed)
         if start == end or (spans and end <= spans[-1][1]):
             continue
-        if spans and start <= spans[-1][0]:  # what set the one before apart was white space
+        if spans and start <= spans[-1][0]:  # the span before differed by white space alone
             spans.pop()
         spans.append((start, end))
     return [Chunk.cut(doc_id, text, start, end) for start, end in spans]
 
 
 def _semantic_model(embedder: str | Embedder, dataset: Dataset) -> Embedder:
+    """Return the embedder of "semantic"; warns if it does not know the documents' language."""
     model = load_embedder(embedder)
     language = detect_language(document.text for document in dataset.corpus.values())
     warn_of_language(model, language, "it cuts them at random places")
@@ -339,28 +343,29 @@ def _semantic_model(embedder: str | Embedder, dataset: Dataset) -> Embedder:
 
 
 def _similarities(texts: Sequence[str], model: Embedder) -> Iterator[FloatArray]:
-    """Return for each text the similarity of the text before and after each border between two of
-    its sentences.
+    """Yield for each text one similarity for each border between two of its sentences: the cosine of
+    the two sentences before the border with the two after it (one at the ends of a text).
 
     All texts' sentences are embedded together. Rounded, so that another machine's last bit does not
     move a border.
     """
     if not texts:
         return
-    spans = [sentence_spans(text) for text in texts]
-    vectors = model.encode(
-        [text[a:b] for text, sentences in zip(texts, spans, strict=True) for a, b in sentences]
-    )
-    done = 0
-    for sentences in spans:
-        rows = np.asarray(vectors[done : done + len(sentences)], dtype=np.float32)
-        done += len(sentences)
-        pairs = rows.copy()
-        pairs[1:] += rows[:-1]
-        before = pairs[:-1]
-        pairs_after = rows[1:].copy()
-        pairs_after[:-1] += rows[2:]
-        norms = np.linalg.norm(before, axis=1) * np.linalg.norm(pairs_after, axis=1)
-        dots = np.einsum("ij,ij->i", before, pairs_after)
-        # A sentence without a vector (no known word) does not indicate another subject.
-        yield np.round(np.divide(dots, norms, out=np.ones_like(dots), where=norms > 0), 6)
+    spans_of_texts = [sentence_spans(text) for text in texts]
+    sentences: list[str] = []
+    for text, spans in zip(texts, spans_of_texts, strict=True):
+        sentences += [text[start:end] for start, end in spans]
+    vectors = model.encode(sentences)
+    first = 0  # the row of a text's first sentence
+    for spans in spans_of_texts:
+        rows = np.asarray(vectors[first : first + len(spans)], dtype=np.float32)
+        first += len(spans)
+        before = rows[:-1].copy()
+        before[1:] += rows[:-2]
+        after = rows[1:].copy()
+        after[:-1] += rows[2:]
+        norms = np.linalg.norm(before, axis=1) * np.linalg.norm(after, axis=1)
+        dots = np.einsum("ij,ij->i", before, after)
+        # 1 where a side has no vector (no known word): that does not indicate another subject.
+        cosines = np.divide(dots, norms, out=np.ones_like(dots), where=norms > 0)
+        yield np.round(cosines, 6)

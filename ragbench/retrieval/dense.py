@@ -84,9 +84,10 @@ class Dense:
         vectors = _checked(encode(texts), len(queries), self.embedder)
 
         def candidates(start: int, end: int) -> Candidates:
-            part = vectors[start:end]
-            rows, columns, _ = best_of_products(part, self._vectors, k)
-            cosines = self._cosines(part, rows, columns)
+            query_vectors = vectors[start:end]
+            # The products are in float32; those that may be among the best are computed again.
+            rows, columns, _ = best_of_products(query_vectors, self._vectors, k)
+            cosines = self._cosines(query_vectors, rows, columns)
             self._decide_near_ties(texts[start:end], rows, columns, cosines)
             return rows, columns, cosines
 
@@ -106,43 +107,50 @@ class Dense:
     def _place(self) -> Mapping[str, int]:
         return chunk_places(self.chunks)
 
-    def _cosines(self, asked: FloatArray, rows: Ints, columns: Ints) -> Floats:
-        # float32 products differ in the last bits with the machine, the batch and the place in the
-        # matrix; in float64 they are equal far below the 6 decimals that count.
+    def _cosines(self, query_vectors: FloatArray, rows: Ints, columns: Ints) -> Floats:
+        """Return the cosine of each pair: the query in a row of `query_vectors`, and the chunk of
+        the number in `columns`.
+
+        They are computed in float64: float32 products differ in the last bits with the machine, the
+        batch and the place in the matrix, float64 products only far below the 6 decimals that count.
+        """
         cosines = np.empty(len(rows), dtype=np.float64)
         for start in range(0, len(rows), _PAIRS_AT_ONCE):
             part = slice(start, start + _PAIRS_AT_ONCE)
-            left, right = (
-                asked[rows[part]].astype(np.float64),
-                self._vectors[columns[part]].astype(np.float64),
-            )
-            cosines[part] = np.einsum("ij,ij->i", left, right)
+            of_queries = query_vectors[rows[part]].astype(np.float64)
+            of_chunks = self._vectors[columns[part]].astype(np.float64)
+            cosines[part] = np.einsum("ij,ij->i", of_queries, of_chunks)
         return cosines
 
     def _decide_near_ties(
         self, questions: Sequence[str], rows: Ints, columns: Ints, cosines: Floats
     ) -> None:
-        """Replace the cosines of a question that are nearly equal by exact ones, in place.
+        """Replace the cosines of a question that are nearly equal by exact ones, in place, if the
+        embedder can compute exact vectors.
 
         Vectors in float32 differ between processors, which moves a cosine by up to 4e-7 and would
-        change the order of chunks that are nearer to each other.
+        change the order of chunks whose cosines differ by less.
         """
         if not (isinstance(self.embedder, TextEmbedder) and self.embedder.is_exact):
             return
         near = _near_ties(rows, cosines)
         if not near.size:
             return
-        asked, asked_row = np.unique(rows[near], return_inverse=True)
-        found, found_row = np.unique(columns[near], return_inverse=True)
-        texts = [questions[row] for row in asked]
-        texts += [self.chunks[column].text for column in found.tolist()]
+        # Each question and each chunk is encoded once; the places lead back from a pair to both.
+        question_rows, question_places = np.unique(rows[near], return_inverse=True)
+        chunk_numbers, chunk_rows = np.unique(columns[near], return_inverse=True)
+        texts = [questions[row] for row in question_rows]
+        texts += [self.chunks[number].text for number in chunk_numbers.tolist()]
         exact = self.embedder.encode_exactly(texts)
-        left, right = exact[: len(asked)], exact[len(asked) :]
-        cosines[near] = np.einsum("ij,ij->i", left[asked_row], right[found_row])
+        n_questions = len(question_rows)
+        of_questions = exact[:n_questions][question_places]
+        of_chunks = exact[n_questions:][chunk_rows]
+        cosines[near] = np.einsum("ij,ij->i", of_questions, of_chunks)
 
 
 def _near_ties(rows: Ints, cosines: Floats) -> Ints:
-    """Return the places of cosines that another one of the same question is near to, but not equal.
+    """Return the places in `cosines` of near ties: another cosine of the same question (`rows` names
+    the question) is at most 2e-6 away, but not equal.
 
     >>> _near_ties(np.array([0, 0, 0, 0, 1]), np.array([0.5, 0.3, 0.5000001, 0.3, 0.5])).tolist()
     [2, 0]
@@ -219,18 +227,25 @@ def _on_disk(chunks: LargeChunks, embedder: Embedder) -> FloatArray:
 
     identity = getattr(embedder, "identity", "")
     key = store.digest(str(identity), stream=(chunk.text for chunk in chunks))
-    with nullcontext() if identity else store.bypassed():  # what may change is not kept
+    # an embedder without an identity may return other vectors next time: nothing is kept of it
+    with nullcontext() if identity else store.bypassed():
         return store.kept("vectors", key, build, lambda path: np.load(path, mmap_mode="r"))
 
 
 def _checked(vectors: FloatArray, n: int, embedder: Embedder) -> FloatArray:
+    """Return an embedder's vectors as float32.
+
+    Raises:
+        ModelError: they are not `n` rows, or a row is neither of unit length nor all zeros.
+    """
     if vectors.ndim != 2 or len(vectors) != n:
         raise ModelError(
             f"{embedder.name} gave an array of shape {vectors.shape} for {n} texts; expected "
             f"({n}, any)"
         )
     norms = np.linalg.norm(vectors, axis=1)
-    if not np.all((np.abs(norms - 1) < 1e-3) | (norms == 0)):
+    is_unit_or_zero = (np.abs(norms - 1) < 1e-3) | (norms == 0)
+    if not np.all(is_unit_or_zero):
         raise ModelError(
             f"{embedder.name} gave vectors of length {norms.min():.3g} to {norms.max():.3g}; "
             "expected unit length (divide each row by its norm)"

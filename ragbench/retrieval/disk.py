@@ -1,5 +1,6 @@
 """Lexical search in an index on the disk."""
 
+import math
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -77,23 +78,28 @@ class BM25Disk:
         searcher = self._index.searcher()
 
         def candidates(start: int, end: int) -> Candidates:
-            hit_lists = [self._best(searcher, words, k) for words in word_lists[start:end]]
-            hits = [hit for hits_of_query in hit_lists for hit in hits_of_query]
-            rows = np.repeat(
-                np.arange(end - start), [len(hits_of_query) for hits_of_query in hit_lists]
-            )
-            numbers = (
-                searcher.fast_field_values("number", [address for _, address in hits])
-                if hits
-                else []
-            )
+            hits: list[tuple[float, Any]] = []
+            rows: list[int] = []  # the query of each hit
+            for row, words in enumerate(word_lists[start:end]):
+                hits_of_query = self._hits_near_the_best(searcher, words, k)
+                hits += hits_of_query
+                rows += [row] * len(hits_of_query)
+            chunk_numbers = []
+            if hits:
+                addresses = [address for _, address in hits]
+                chunk_numbers = searcher.fast_field_values("number", addresses)
             scores = np.array([score for score, _ in hits], dtype=np.float64).round(_DECIMALS)
-            return rows.astype(np.int64), np.array(numbers, dtype=np.int64), scores
+            columns = np.array(chunk_numbers, dtype=np.int64)
+            return np.array(rows, dtype=np.int64), columns, scores
 
         return ranked(queries, self._chunk_ids, candidates, k)
 
-    def _best(self, searcher: Any, words: list[str], k: int) -> list[tuple[float, Any]]:
-        """Score and place of all chunks that could be among the best k once rounded."""
+    def _hits_near_the_best(
+        self, searcher: Any, words: list[str], k: int
+    ) -> list[tuple[float, Any]]:
+        """Return (score, address in tantivy's index) of every chunk that could be among the best `k`
+        once scores are rounded, best first.
+        """
         query, occur = self._tantivy.Query, self._tantivy.Occur.Should
         terms = [(occur, query.term_query(self._schema, "words", word, "freq")) for word in words]
         limit = k + 10
@@ -102,17 +108,25 @@ class BM25Disk:
             hits: list[tuple[float, Any]] = searcher.search(
                 query.boolean_query(terms), limit=limit, count=False
             ).hits
-            if (
-                len(hits) < limit
-                or limit == len(self._chunk_ids)
-                or hits[-1][0] < hits[k - 1][0] - _SLACK
-            ):
+            has_all_matches = len(hits) < limit or limit == len(self._chunk_ids)
+            if has_all_matches:
+                return hits
+            worst_score = hits[-1][0]
+            kth_score = hits[k - 1][0]
+            if worst_score < kth_score - _SLACK:
                 return hits
             limit *= 4  # more than ten chunks are as good as the k-th
 
     def _build(self, folder: Path) -> None:
+        """Write the index of all chunks into a new folder.
+
+        Each chunk is padded, and longer documents without any word of ours are added, so that
+        tantivy's fixed k1 and b act as the ones of `BM25` (see `_PADDING`).
+        """
         folder.mkdir()
-        writer = self._tantivy.Index(self._schema, path=str(folder)).writer(_HEAP_BYTES, 1)
+        index = self._tantivy.Index(self._schema, path=str(folder))
+        n_threads = 1
+        writer = index.writer(_HEAP_BYTES, n_threads)
         n = len(self._chunk_ids)
         sample = self.chunks[:: max(1, n // _BATCH)]
         lengths = [len(row) for row in self._words.of([chunk.text for chunk in sample])]
@@ -123,20 +137,23 @@ class BM25Disk:
             for number, words in enumerate(self._words.of(texts), start=first):
                 document = self._tantivy.Document(words=padding + " ".join(words), number=number)
                 writer.add_document(document)
-        fillers = _fillers(n)
-        for _ in range(fillers):
-            filler = _PADDING * round(5 / 6 * mean * n / fillers)
+        # 1 (the chunks) + 2/3 (their padding) + 5/6 (the fillers) is 2.5 times the mean
+        n_fillers = _n_fillers(n)
+        for _ in range(n_fillers):
+            filler = _PADDING * round(5 / 6 * mean * n / n_fillers)
             writer.add_document(self._tantivy.Document(words=filler, number=n))
         writer.commit()
         writer.wait_merging_threads()
 
     def _open(self, folder: Path) -> Any:
+        """Return the index in a folder; OSError if not all of its documents were written."""
         index = self._tantivy.Index.open(str(folder))
         n = len(self._chunk_ids)
-        if index.searcher().num_docs != n + _fillers(n):
+        if index.searcher().num_docs != n + _n_fillers(n):
             raise OSError(f"{folder} is not a whole index")
         return index
 
 
-def _fillers(n_chunks: int) -> int:
-    return -(-n_chunks // 120)
+def _n_fillers(n_chunks: int) -> int:
+    """Return the number of documents that raise the mean length: one for 120 chunks, rounded up."""
+    return math.ceil(n_chunks / 120)

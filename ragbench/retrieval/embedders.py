@@ -62,7 +62,9 @@ def knows(embedder: str | Embedder, language: Language) -> bool:
 
 
 def warn_of_language(embedder: Embedder, language: Language, effect: str) -> None:
-    """Warn if an embedder does not know the language of the texts, of the measures that suffer."""
+    """Warn if an embedder does not know the language of the texts; `effect` is the end of the
+    message: what gets worse by it.
+    """
     if not knows(embedder, language):
         warn_user(
             f"{embedder.name} is a model of English, and the documents are in {language.name}: "
@@ -151,7 +153,7 @@ def load_embedder(name: EmbedderLike) -> TextEmbedder | Embedder:
     [[0.6000000238418579, 0.800000011920929]]
     """
     if not isinstance(name, str):
-        return _own(name)
+        return _embedder_of_user(name)
     check_embedder(name)
     folder = expanded(name)
     if name not in EMBEDDERS and folder.is_dir():
@@ -159,12 +161,14 @@ def load_embedder(name: EmbedderLike) -> TextEmbedder | Embedder:
             (str(path), path.stat().st_size, path.stat().st_mtime_ns)
             for path in model_files(folder)
         ]
-        return _load(name, repr(listed))
+        return _load_once(name, state_of_files=repr(listed))
     if is_remote(name):
         from ragbench.retrieval.remote_embedder import Remote
 
         return TextEmbedder(name, Remote(name))
-    return _own(imported(name, "embedder")) if is_import(name) else _load(name, "")
+    if is_import(name):
+        return _embedder_of_user(imported(name, "embedder"))
+    return _load_once(name, state_of_files="")
 
 
 class TextEmbedder:
@@ -183,8 +187,9 @@ class TextEmbedder:
 
     @property
     def identity(self) -> str:
-        """Return what its vectors of documents depend on apart from the texts; "" if they must
-        not be kept.
+        """Return a text that names everything that vectors of documents depend on, apart from the
+        documents: the model, its version, the treatment of white space. "" means that vectors must
+        not be kept in the cache.
         """
         identity = self._model.identity
         return identity and f"{identity} document {_WHITE_SPACE}"
@@ -253,8 +258,13 @@ class TextEmbedder:
         return vectors
 
     def _compute(self, texts: list[str], role: str) -> store.Arrays:
+        """Return what the cache keeps of texts that are sorted longest first: "vectors", one row for
+        each; "cut", True where a text is longer than the model reads; "max_tokens", the number of
+        tokens that the model reads (0: all).
+        """
         blocks: list[FloatArray] = []
         cut = np.zeros(len(texts), dtype=bool)
+        # a model without `cut` reads whole texts
         is_cut: Callable[[list[str]], Any] = getattr(self._model, "cut", lambda texts: False)
         with progress_bar(len(texts), f"embedding with {self.name}", "texts") as bar:
             for start, end in _blocks(texts):
@@ -263,19 +273,21 @@ class TextEmbedder:
                 cut[start:end] = is_cut(block)
                 bar.update(end - start)
         vectors = np.concatenate(blocks or [np.zeros((0, self._model.dimension), np.float32)])
-        vectors[[not text for text in texts]] = 0.0
-        # The number of cut texts is kept with the vectors: the warning comes each time, also when
-        # the model need not be loaded.
+        is_empty = [not text for text in texts]
+        vectors[is_empty] = 0.0
+        # "cut" is kept with the vectors: the warning comes each time, also when the model need not
+        # be loaded.
         return {"vectors": vectors, "cut": cut, "max_tokens": np.array(self._model.max_tokens or 0)}
 
     def _warn_of_cuts(self, texts: list[str], cut: Bools, max_tokens: int) -> None:
+        """Warn if any text is longer than the model reads: `cut` is True for it."""
         if not cut.any():
             return
-        first = texts[int(np.flatnonzero(cut)[0])]
+        longest = texts[int(np.flatnonzero(cut)[0])]  # texts are sorted longest first
         text = (
             f"{self.name} reads the first {max_tokens} tokens of a text: {int(cut.sum())} "
             f"of {len(texts)} texts are longer and the rest of them is not read (the longest "
-            f"begins {first[:60]!r}). Smaller chunks, or another model, avoid that"
+            f"begins {longest[:60]!r}). Smaller chunks, or another model, avoid that"
         )
         warn_user(DataWarning(text, cause=f"texts cut by {self.name}"))
 
@@ -309,8 +321,13 @@ class OwnModel:
         return vectors
 
 
-def _own(given: Any) -> Embedder:
-    """Return a user's object as an embedder."""
+def _embedder_of_user(given: Any) -> Embedder:
+    """Return the embedder of a user's class or object: an `Embedder` as it is, else its functions
+    as a `TextEmbedder`.
+
+    Raises:
+        ConfigError: the object has no function that embeds texts.
+    """
     model: Any = given() if inspect.isclass(given) else given
     if isinstance(model, Embedder):
         return model
@@ -328,29 +345,43 @@ def _own(given: Any) -> Embedder:
 
 
 @lru_cache(maxsize=16)
-def _load(name: str, files: str) -> TextEmbedder:
-    # `files` is there to load a folder anew when somebody has trained the model in it further.
+def _load_once(name: str, state_of_files: str) -> TextEmbedder:
+    """Return the embedder of a name, from memory if it was loaded before.
+
+    `state_of_files` is part of the key in memory only: a folder is loaded again after somebody has
+    trained its model further.
+    """
     if name in EMBEDDERS:
         return TextEmbedder(name, MiniLM() if name == "minilm" else WordLlama())
     return TextEmbedder(name, Transformer(name))
 
 
 def _single_blanks(texts: Sequence[str]) -> list[str]:
+    """Return the texts with each run of white space as one blank, and none at the ends."""
     return [" ".join(without_surrogates(text).split()) for text in texts]
 
 
 def _blocks(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield slices of texts sorted longest first, each bounded in texts and in characters (when
-    padded).
+    """Yield (start, end) of successive blocks of texts, which are sorted longest first.
+
+    A block has at most 128 texts, and at most 400,000 characters if each text is padded to the
+    longest one of the block.
     """
     start = 0
     while start < len(texts):
-        rows = min(_BLOCK_TEXTS, max(1, _BLOCK_CHARACTERS // max(1, len(texts[start]))))
-        yield start, min(start + rows, len(texts))
-        start += rows
+        longest = max(1, len(texts[start]))
+        n_texts = max(1, _BLOCK_CHARACTERS // longest)
+        n_texts = min(_BLOCK_TEXTS, n_texts)
+        yield start, min(start + n_texts, len(texts))
+        start += n_texts
 
 
 def _unit(vectors: FloatArray | Floats, name: str) -> FloatArray:
+    """Return vectors in float32, each scaled to length 1; a vector of zeros stays.
+
+    Raises:
+        ModelError: a number is not finite; `name` is the model's.
+    """
     if not np.isfinite(vectors).all():
         raise ModelError(
             f"{name} returned vectors that are not finite numbers; its weights are damaged"

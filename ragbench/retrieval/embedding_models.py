@@ -92,17 +92,19 @@ class WordLlama:
 
     @cached_property
     def _inference(self) -> Any:
+        """Return wordllama's model; ModelError if its weights cannot be loaded."""
         root = logging.getLogger()
-        before = (root.level, list(root.handlers))
+        level_before = root.level
+        handlers_before = list(root.handlers)
         import wordllama
 
-        # Importing it configures the root logger: every library's chatter would land in the
+        # Importing wordllama configures the root logger: every library's chatter would land in the
         # notebook.
-        root.setLevel(before[0])
-        root.handlers[:] = before[1]
+        root.setLevel(level_before)
+        root.handlers[:] = handlers_before
         try:
-            # It looks for the tokenizer in the cache folder only, and the wheel has it: that is the
-            # cache folder.
+            # wordllama looks for its tokenizer in the cache folder only. The wheel holds the
+            # tokenizer, so the wheel's folder is given as the cache folder.
             return wordllama.WordLlama.load(
                 cache_dir=self._folder, dim=self.dimension, disable_download=True
             )
@@ -150,15 +152,22 @@ class Transformer:
         return vectors
 
     def cut(self, texts: list[str]) -> Bools:
-        limit, tokenizer = self.max_tokens, getattr(self._weights.model, "tokenizer", None)
-        cut = np.zeros(len(texts), dtype=bool)
-        # A token has a byte at least: most texts need not be tokenised again to know that they fit.
-        long = [i for i, text in enumerate(texts) if limit and len(text.encode()) + 8 > limit]
-        if not long or not callable(tokenizer):
-            return cut
+        """Return for each text True if it is longer than the model reads; all False if the model has
+        no limit, or no tokenizer to count with.
+        """
+        limit = self.max_tokens
+        tokenizer = getattr(self._weights.model, "tokenizer", None)
+        is_cut = np.zeros(len(texts), dtype=bool)
+        # A token has a byte at least, so most texts fit without being tokenised again; 8 is room for
+        # special tokens.
+        may_be_long = [
+            i for i, text in enumerate(texts) if limit and len(text.encode()) + 8 > limit
+        ]
+        if not may_be_long or not callable(tokenizer):
+            return is_cut
         with self._one_at_a_time:
-            pieces = tokenizer(
-                [texts[i] for i in long], truncation=False, padding=False, verbose=False
+            token_ids = tokenizer(
+                [texts[i] for i in may_be_long], truncation=False, padding=False, verbose=False
             )["input_ids"]
-        cut[long] = [len(ids) > (limit or 0) for ids in pieces]
-        return cut
+        is_cut[may_be_long] = [len(ids) > (limit or 0) for ids in token_ids]
+        return is_cut

@@ -92,14 +92,14 @@ class HostedReranker:
 
     def __init__(self, name: str) -> None:
         provider, _, model = name.partition(":")
-        model, _, url = model.partition("@")
+        model, _, url = model.partition("@")  # a server's address, if one is named
         variable = f"{provider.upper()}_API_KEY"
         key = key_of(provider.upper())
         if not model:
             raise ConfigError(f"reranker {name!r} names no model; write {provider}:<model>")
-        # offline and in a dry run nothing is sent
-        needs_key = current_settings().replies != "offline" and active_dry_run() is None
-        if key is None and not url and needs_key:
+        sends_requests = current_settings().replies != "offline" and active_dry_run() is None
+        is_provider = not url  # a server of the user may take requests without a key
+        if key is None and is_provider and sends_requests:
             raise ConfigError(f"reranker {provider}:{model}: no key; set {variable}")
         hints = {
             401: f"the key was refused; set {variable} to a valid one",
@@ -119,20 +119,27 @@ class HostedReranker:
         return [*self._replies.values()]
 
     def scores(self, questions: Sequence[tuple[str, Sequence[str]]], **asking: Any) -> list[float]:
-        """Return the score of each text of each question, one question after the other; `asking` are
-        options of `generate_many`.
+        """Return the score of each text of each question, one question after the other.
+
+        A question without texts has no score. In a dry run, which sends nothing, the scores are 0,
+        -1, -2, ...: the texts stay in their order.
+
+        Args:
+            questions: pairs of a question and its texts.
+            asking: options of `generate_many`.
 
         Raises:
             ModelError: a request failed; what came back is stored.
         """
-        n_texts: dict[str, int] = {}
-        order: list[str] = []
+        n_texts: dict[str, int] = {}  # prompt -> its number of texts
+        order: list[str] = []  # the prompt of each question that has texts
         for query, texts in questions:
             if texts:
                 # pairs, as most providers count their tokens
                 pairs = [[query, text] for text in texts]
-                order.append(json.dumps(pairs, ensure_ascii=False))
-                n_texts[order[-1]] = len(texts)
+                prompt = json.dumps(pairs, ensure_ascii=False)
+                order.append(prompt)
+                n_texts[prompt] = len(texts)
         reply_of: dict[str, Completion] = {}
         by_searches = grouped(n_texts, lambda prompt: math.ceil(n_texts[prompt] / _IN_A_SEARCH))
         for n_searches, prompts in by_searches.items():
@@ -140,7 +147,7 @@ class HostedReranker:
                 self._llm,
                 prompts,
                 system=_RERANKING,
-                max_tokens=n_searches,
+                max_tokens=n_searches,  # searches are priced as output tokens, see `send`
                 label="reranked questions",
                 **asking,
             )
@@ -148,7 +155,7 @@ class HostedReranker:
         scores: list[float] = []
         for prompt in order:
             reply = reply_of[prompt]
-            if reply.failure is FailureKind.DRY_RUN:  # nothing was sent: they stay in their order
+            if reply.failure is FailureKind.DRY_RUN:
                 scores += [-float(rank) for rank in range(n_texts[prompt])]
             elif reply.error is not None:
                 raise ModelError(f"reranker {self._llm.name}: {reply.error}", reply.failure)
@@ -176,8 +183,8 @@ class HostedReranker:
         ranking = self._server.post("/rerank", payload, timeout_s, _Ranking)
         results = ranking.results or ranking.data
         score_of = {result.index: result.relevance_score for result in results}
-        is_one_each = len(results) == len(texts) and sorted(score_of) == [*range(len(texts))]
-        if not is_one_each:
+        has_one_for_each = sorted(score_of) == [*range(len(texts))]
+        if len(results) != len(texts) or not has_one_for_each:
             received = f"{len(results)} scores for {len(texts)} texts"
             raise unreadable(self._server.name, received)
         text = json.dumps([score_of[index] for index in range(len(texts))])

@@ -52,43 +52,51 @@ def ranked(
     for start in range(0, len(ids) if chunk_ids else 0, step):
         end = min(start + step, len(ids))
         rows, columns, scores = candidates(start, end)
-        values = (
-            np.round(np.asarray(scores, dtype=np.float64), _DECIMALS) + 0.0
-        )  # -0.0 would print as such
+        values = np.round(np.asarray(scores, dtype=np.float64), _DECIMALS)
+        values += 0.0  # turns -0.0, which would be printed as such, into 0.0
+        # by query, then by score from the highest, then by the number of the chunk
         order = np.lexsort((columns, -values, rows))
         rows, columns, values = rows[order], columns[order], values[order]
-        first = np.searchsorted(rows, np.arange(end - start + 1)).tolist()
+        n_queries = end - start
+        # the candidates of query i are at first_place[i] up to first_place[i + 1]
+        first_place = np.searchsorted(rows, np.arange(n_queries + 1)).tolist()
         found_ids = [chunk_ids[column] for column in columns.tolist()]
         found_scores = values.tolist()
-        for row in range(end - start):
-            best = slice(first[row], min(first[row] + k, first[row + 1]))
-            run[ids[start + row]] = dict(zip(found_ids[best], found_scores[best], strict=True))
+        for row in range(n_queries):
+            first = first_place[row]
+            best = slice(first, min(first + k, first_place[row + 1]))
+            query_id = ids[start + row]
+            run[query_id] = dict(zip(found_ids[best], found_scores[best], strict=True))
     return run
 
 
 def best_of_sparse(scores: Any, k: int) -> Candidates:
-    """Return the candidates among the scores that a sparse block (queries x chunks) holds; all
-    others are no match.
+    """Return every pair that may be among the best `k` of its query once scores are rounded.
+
+    `scores` is a sparse matrix in CSR format, queries x chunks. A pair that it does not hold is no
+    match.
     """
-    kept = []
+    kept = []  # for each query the places of its candidates in `scores.data`
     for start, end in pairwise(scores.indptr.tolist()):
-        row = scores.data[start:end]
-        if len(row) <= k:
+        of_query = scores.data[start:end]
+        if len(of_query) <= k:
             kept.append(np.arange(start, end))
         else:
-            kth = np.partition(row, len(row) - k)[len(row) - k]
-            kept.append(start + np.flatnonzero(row >= _floor(kth)))
-    rows = np.repeat(np.arange(len(kept)), [len(part) for part in kept])
-    places = np.concatenate(kept)
-    return rows, scores.indices[places], scores.data[places]
+            kth_place = len(of_query) - k
+            kth_best = np.partition(of_query, kth_place)[kth_place]
+            kept.append(start + np.flatnonzero(of_query >= _floor(kth_best)))
+    rows = np.repeat(np.arange(len(kept)), [len(places) for places in kept])
+    all_places = np.concatenate(kept)
+    return rows, scores.indices[all_places], scores.data[all_places]
 
 
 def best_of_products(asked: FloatArray, vectors: FloatArray, k: int) -> Candidates:
     """Return the candidates among all products of queries and chunks: every pair that may be among the
     best k of its query once products are rounded, in no order. Computed a block of chunks at a time.
     """
-    step = max(k, _BLOCK_SCORES // max(1, len(asked)))
-    kth = np.full(len(asked), -np.inf, dtype=np.float32)  # of the blocks so far
+    step = max(k, _BLOCK_SCORES // max(1, len(asked)))  # chunks per block
+    # for each query a lower bound of its k-th best product, from the blocks so far
+    kth = np.full(len(asked), -np.inf, dtype=np.float32)
     rows, columns = np.empty((2, 0), dtype=np.int64)
     values = np.empty(0, dtype=np.float32)
     for start in range(0, len(vectors), step):
@@ -96,34 +104,42 @@ def best_of_products(asked: FloatArray, vectors: FloatArray, k: int) -> Candidat
             scores = asked @ vectors[start : start + step].T
         n = scores.shape[1]
         if k < n:
-            kth = np.maximum(kth, np.partition(scores, n - k, axis=1)[:, n - k])
+            kth_of_block = np.partition(scores, n - k, axis=1)[:, n - k]
+            kth = np.maximum(kth, kth_of_block)
         new_rows, new_columns = np.nonzero(scores >= _floor(kth)[:, None])
         rows, columns = np.append(rows, new_rows), np.append(columns, new_columns + start)
         values = np.append(values, scores[new_rows, new_columns])
-        if n == len(vectors):
+        if n == len(vectors):  # one block was enough
             break
         # a query with k candidates or more: the k-th best of them raises its bound
         order = np.lexsort((-values, rows))
         first_of_query = np.searchsorted(rows[order], np.arange(len(asked) + 1))
         full = np.flatnonzero(np.diff(first_of_query) >= k)
-        kth[full] = np.maximum(kth[full], values[order][first_of_query[full] + k - 1])
+        kth_candidate = values[order][first_of_query[full] + k - 1]
+        kth[full] = np.maximum(kth[full], kth_candidate)
         kept = values >= _floor(kth)[rows]
         rows, columns, values = rows[kept], columns[kept], values[kept]
     return rows, columns, values
 
 
 def _floor(kth: FloatArray) -> FloatArray:
-    """Return the score below which none can come up to the k-th best by rounding."""
+    """Return a bound a little below the k-th best score: a lower score cannot become equal to the
+    k-th best by rounding.
+    """
     return np.asarray(kth - _SLACK * np.maximum(1.0, np.abs(kth)), dtype=np.float32)
 
 
 def best(scores: Mapping[str, float], place: Mapping[str, int], k: int) -> dict[str, float]:
+    """Return the `k` highest scores, rounded to 6 decimals, best first; equal ones in the order of
+    `place` (chunk_id -> its place among the chunks).
+    """
     rounded = {chunk_id: round(float(score), _DECIMALS) for chunk_id, score in scores.items()}
     return dict(sorted(rounded.items(), key=lambda item: (-item[1], place[item[0]]))[:k])
 
 
 def checked_ids(chunks: Sequence[Chunk]) -> Sequence[str]:
-    """Return the ids of the chunks, which must be unique; those that are read from the disk are."""
+    """Return the ids of the chunks; DataError if they are not unique."""
+    # `LargeChunks`, read from the disk, have `ids`, which are unique
     ids: Sequence[str] = getattr(chunks, "ids", ()) or [chunk.chunk_id for chunk in chunks]
     if isinstance(ids, list) and len(set(ids)) < len(ids):
         repeated, times = Counter(ids).most_common(1)[0]
@@ -139,4 +155,5 @@ def check_k(k: int) -> None:
 
 
 def counted(chunk_ids: Sequence[str] | Mapping[str, int]) -> str:
+    """Return the number of chunks in words, such as "1 chunk" or "2,000 chunks"."""
     return f"{len(chunk_ids):,} chunk{'' if len(chunk_ids) == 1 else 's'}"

@@ -81,10 +81,11 @@ class Remote:
 
     def embed(self, texts: list[str], role: str) -> FloatArray:
         """Return one row for each text, from the store or else from the server; a blank text has a row
-        of zeros.
+        of zeros. In a dry run, which sends nothing, the rows are random numbers.
 
         Raises:
-            ModelError: the server returns vectors of different sizes.
+            ModelError: the server returns vectors of different sizes, or a vector is not in the store
+                and no request may be sent.
         """
         requests = [self._request(text) for text in texts if text.strip()]
         stored = self._llm.known(requests)
@@ -98,9 +99,9 @@ class Remote:
             if reply is None:
                 missing.append(request)
         if missing and self._llm.settings.replies == "offline":
-            self._llm.fetch(missing[0])  # raises, and names it
+            self._llm.fetch(missing[0])  # raises, and names the missing text
         if missing:
-            coded |= self._sent(missing)
+            coded |= self._send_and_store(missing)
         vectors = {}
         for text, code in coded.items():
             vectors[text] = np.frombuffer(base64.b64decode(code), dtype="<f4")
@@ -119,26 +120,35 @@ class Remote:
     def _request(self, prompt: str) -> Request:
         return Request(self._provider, self._model_name, prompt, EMBEDDING, 1, origin=self.origin)
 
-    def _sent(self, requests: list[Request]) -> dict[str, str]:
-        """Send texts in one batch and return text -> vector in base64. Each vector is kept in the
-        store, with the part of the batch's tokens and time that its text took.
+    def _send_and_store(self, requests: list[Request]) -> dict[str, str]:
+        """Send texts in one batch and return text -> vector in base64.
+
+        Each vector is kept in the store. The tokens of the batch are divided among the texts by
+        their bytes, its time equally.
         """
         texts = [request.prompt for request in requests]
         reply = self._llm.send(self._request(json.dumps(texts)))
-        sizes = [len(text.encode()) for text in texts]
+        vectors = json.loads(reply.text)
+        n_bytes = [len(text.encode()) for text in texts]
         seconds = reply.latency_s / len(requests)
         coded = {}
-        for request, vector, size in zip(requests, json.loads(reply.text), sizes, strict=True):
+        for request, vector, size in zip(requests, vectors, n_bytes, strict=True):
             code = base64.b64encode(np.array(vector, dtype="<f4").tobytes()).decode()
             coded[request.prompt] = code
             if self._llm.settings.replies == "on":
-                n_tokens = round(reply.input_tokens * size / sum(sizes))
+                n_tokens = round(reply.input_tokens * size / sum(n_bytes))
                 single = reply._replace(text=code, input_tokens=n_tokens, latency_s=seconds)
                 replies.store(request, single)
         return coded
 
     def send(self, request: Request, timeout_s: float) -> Reply:
-        """Send one batch, once: a JSON list of texts for a JSON list of vectors."""
+        """Send one batch, once. The prompt of the request is a JSON list of texts, the text of the
+        reply a JSON list of their vectors.
+
+        Raises:
+            ModelError: the request failed, or the reply has not one vector of the same size for each
+                text.
+        """
         texts = json.loads(request.prompt)
         start = time.perf_counter()
         payload: dict[str, Any] = {"model": request.model, "input": texts}

@@ -200,11 +200,12 @@ def make_retriever(
 
 
 def _user_index(retriever: Any, chunks: Sequence[Chunk]) -> Retriever:
-    """Return a user's retriever of these chunks.
+    """Return a user's retriever of these chunks: the object itself if it searches already, else what
+    the class or function returns for the chunks.
 
     Raises:
-        ConfigError: it cannot be called as a retriever.
-        ModelError: making it fails.
+        ConfigError: the retriever has no `search(queries, k)`.
+        ModelError: the class or function fails.
     """
     what = f"retriever {object_name(retriever)!r}"
     index: Any = retriever
@@ -304,6 +305,13 @@ _EXPECTED = {
 
 
 def _parse(name: Any) -> tuple[str, str]:
+    """Return the kind of one of ragbench's retrievers, and its model or embedder: ("dense", "minilm")
+    for "dense:minilm", ("bm25", "") for "bm25".
+
+    Raises:
+        ConfigError: the name is unknown, lacks its model, or has one where none is used.
+        MissingExtraError: "bm25@disk" without tantivy.
+    """
     kind, colon, model = name.partition(":") if isinstance(name, str) else ("", "", "")
     if kind in ("bm25", "bm25@disk"):
         if colon:
@@ -357,6 +365,7 @@ class BeirRetriever:
 
     def search(self, queries: Mapping[str, str], k: int) -> Run:
         """Return for each query the `k` best chunk ids with their scores, best first."""
+        # beir 2.2 raises IndexError for a single query, so one more is searched for and left out
         padded = {**queries, "": "one query alone is an IndexError in beir 2.2"}
         run = self._search(self._corpus, padded, k, **self._options)
         return {query_id: best(run.get(query_id, {}), self._order, k) for query_id in queries}

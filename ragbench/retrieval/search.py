@@ -50,28 +50,37 @@ def retrieve(
     check_k(depth)
     queries = as_queries(queries)
     searched: Any = getattr(retriever, "chunks", ()) if chunks is None else chunks
-    by_id, doc_ids = chunks_by_id(searched), set[str]()
+    by_id = chunks_by_id(searched)
+    doc_ids = set[str]()  # a small corpus may have fewer than `documents`
     for chunk in searched:
         doc_ids.add(chunk.doc_id)
         if len(doc_ids) >= documents:
             break
-    run = _searched(retriever, queries, depth)
+    n_expected = len(doc_ids)
+    run = _searched_and_checked(retriever, queries, depth)
     while depth < len(by_id):
-        short = {
-            query_id: queries[query_id]
-            for query_id, scores in run.items()
-            if len(scores) == depth
-            and len({getattr(by_id.get(i), "doc_id", None) for i in scores}) < len(doc_ids)
-        }
-        if not short:
+        to_search_deeper: dict[str, str] = {}
+        for query_id, scores in run.items():
+            if len(scores) != depth:  # fewer: nothing more matches
+                continue
+            found = {getattr(by_id.get(chunk_id), "doc_id", None) for chunk_id in scores}
+            if len(found) < n_expected:
+                to_search_deeper[query_id] = queries[query_id]
+        if not to_search_deeper:
             break
         depth = min(4 * depth, len(by_id))
-        run = {**run, **_searched(retriever, short, depth)}  # a query keeps its place
+        deeper = _searched_and_checked(retriever, to_search_deeper, depth)
+        run = {**run, **deeper}  # a query keeps its place
     return run
 
 
-def _searched(retriever: Retriever, queries: Mapping[str, str], k: int) -> Run:
-    """Search, and refuse a return value that is not a run: a retriever may be the user's."""
+def _searched_and_checked(retriever: Retriever, queries: Mapping[str, str], k: int) -> Run:
+    """Return the run of a retriever, which may be the user's.
+
+    Raises:
+        ModelError: the search of a user's retriever failed.
+        ConfigError: the search returned something else than query_id -> chunk_id -> finite score.
+    """
     call = f"retriever {type(retriever).__name__}: search({len(queries)} queries, k={k})"
     try:
         run: Any = retriever.search(queries, k)

@@ -115,24 +115,27 @@ class Weights:
                 ) from exc
 
     def _load_from_hub(self, load: Any) -> Any:
+        """Return the model from the hub's cache on this machine, or else download it."""
         revision = self._cached_revision()
         if revision is not None:
-            with suppress(Exception):  # only a part is here (its tokenizer, say): the rest is below
+            # Loading fails if only a part is cached, such as its tokenizer; then it is downloaded.
+            with suppress(Exception):
                 return load(self.repository, revision=revision, local_files_only=True)
         from huggingface_hub import HfApi
 
-        HfApi().model_info(
-            self.repository, timeout=20
-        )  # fails at once where the loading retries for over a minute
+        # Without a connection this request fails at once; `load` would retry for over a minute.
+        HfApi().model_info(self.repository, timeout=20)
         return load(self.repository, revision=revision)
 
     def _cached_revision(self) -> str | None:
+        """Return the revision (a commit hash) in the hub's cache; None if no file is cached."""
         from huggingface_hub import try_to_load_from_cache
 
         for file in ("modules.json", "config.json"):
             path = try_to_load_from_cache(self.repository, file)
-            if isinstance(path, str):
-                return Path(path).as_posix().rpartition("/snapshots/")[2].partition("/")[0]
+            if isinstance(path, str):  # .../snapshots/<revision>/<file>
+                _, _, below_snapshots = Path(path).as_posix().rpartition("/snapshots/")
+                return below_snapshots.partition("/")[0]
         return None
 
 
@@ -158,11 +161,16 @@ def quietly() -> Iterator[None]:
 
 
 def package_folder(package: str) -> Path | None:
+    """Return the folder of an installed package; None if it is not installed."""
     spec = importlib.util.find_spec(package)  # finds a top-level package without importing it
     return Path(spec.origin).parent if spec and spec.origin else None
 
 
 def model_files(folder: Path) -> list[Path]:
+    """Return the files of a folder that a model is loaded from, sorted: no hidden ones, no
+    checkpoints and logs of training, no other formats of the weights, no Markdown.
+    """
+
     def counts(path: Path) -> bool:
         parts = path.relative_to(folder).parts
         excluded = any(
@@ -184,4 +192,7 @@ def digest_of_files(folder: Path, files: Iterable[Path]) -> str:
 
 
 def first_line(exc: Exception) -> str:
-    return f"{type(exc).__name__}: {(str(exc).strip().splitlines() or [''])[0][:200]}"
+    """Return the type of an error and the first line of its text, at most 200 characters of it."""
+    lines = str(exc).strip().splitlines()
+    first = lines[0] if lines else ""
+    return f"{type(exc).__name__}: {first[:200]}"

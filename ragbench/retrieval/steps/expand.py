@@ -66,8 +66,8 @@ class Expansion:
         else:
             by_document = grouped(chunks, lambda chunk: chunk.doc_id)
             self._of_document = lambda doc_id: by_document.get(doc_id, ())
-        self._known: dict[str, dict[str, Chunk]] = {}
-        self._found: dict[str, Chunk] = {}
+        self._known: dict[str, dict[str, Chunk]] = {}  # doc_id -> chunk_id -> its passage
+        self._found: dict[str, Chunk] = {}  # passage_id -> passage, of those handed over so far
         self.joined: set[str] = set()
         """Ids of the passages that "merge" made of several chunks of a question."""
 
@@ -99,27 +99,31 @@ class Expansion:
         return [self._passage_of(chunk.doc_id)[chunk.chunk_id] for chunk in chunks]
 
     def _merged(self, chunks: Sequence[Chunk]) -> list[Chunk]:
-        """Return chunks with neighbours joined, where the best of them stood."""
-        joined: list[list[Chunk]] = []
-        for doc_id, found in grouped(chunks, lambda chunk: chunk.doc_id).items():
-            found_ids = {chunk.chunk_id for chunk in found}
-            is_open = False
+        """Return one passage for each group of chunks that are neighbours in their document, best
+        first: a group has the rank of the best of its chunks.
+
+        `chunks` come best first. The ids of passages of several chunks are added to `joined`.
+        """
+        groups: list[list[Chunk]] = []
+        for doc_id, chunks_of_document in grouped(chunks, lambda chunk: chunk.doc_id).items():
+            found_ids = {chunk.chunk_id for chunk in chunks_of_document}
+            follows_found_chunk = False
             for chunk in self._in_order(doc_id):
-                if chunk.chunk_id not in found_ids:
-                    is_open = False
-                elif is_open:
-                    joined[-1].append(chunk)
-                else:
-                    joined.append([chunk])
-                    is_open = True
+                is_found = chunk.chunk_id in found_ids
+                if is_found and follows_found_chunk:
+                    groups[-1].append(chunk)
+                elif is_found:
+                    groups.append([chunk])
+                follows_found_chunk = is_found
         rank = {chunk.chunk_id: number for number, chunk in enumerate(chunks)}
-        joined.sort(key=lambda group: min(rank[chunk.chunk_id] for chunk in group))
+        groups.sort(key=lambda group: min(rank[chunk.chunk_id] for chunk in group))
         passages = []
-        for group in joined:
-            end = max(chunk.end for chunk in group)
-            passages.append(self._cut(group[0].doc_id, group[0].start, end))
+        for group in groups:
+            start, end = _around(group)
+            passage = self._cut(group[0].doc_id, start, end)
+            passages.append(passage)
             if len(group) > 1:
-                self.joined.add(passages[-1].chunk_id)
+                self.joined.add(passage.chunk_id)
         return passages
 
     def _passage_of(self, doc_id: str) -> Mapping[str, Chunk]:
@@ -134,17 +138,21 @@ class Expansion:
         return self._known[doc_id]
 
     def _ranges(self, chunks: Sequence[Chunk], document: Document) -> list[Range]:
-        """Return the characters that are handed over for each chunk of a document."""
-        text, number = document.full_text, int(self._step.number)
+        """Return for each chunk of a document the range of characters that is handed over for it."""
+        text = document.full_text
+        number = int(self._step.number)  # the N of "window:N" and "parent:N"; 0 without one
         if self._step.function:
             return [_checked(self._step.function(chunk, document), text) for chunk in chunks]
         match self._step.name:
             case "document":
                 return [(0, len(text))] * len(chunks)
             case "window":
-                return [
-                    _around(chunks[max(0, i - number) : i + number + 1]) for i in range(len(chunks))
-                ]
+                ranges = []
+                for i in range(len(chunks)):
+                    first = max(0, i - number)
+                    last = i + number
+                    ranges.append(_around(chunks[first : last + 1]))
+                return ranges
             case "parent" if number:
                 return _groups(chunks, text, number, self._tokenizer)
             case "parent":
@@ -161,30 +169,38 @@ class Expansion:
 
 
 def _around(chunks: Sequence[Chunk]) -> Range:
+    """Return the range from the start of the first chunk to the end of the one that ends last."""
     return chunks[0].start, max(chunk.end for chunk in chunks)
 
 
 def _groups(chunks: Sequence[Chunk], text: str, size: int, tokenizer: str) -> list[Range]:
-    """Return for each chunk the range of its group, of at most `size` tokens if it has several
-    chunks.
+    """Return for each chunk the range of the group of neighbours that it belongs to.
+
+    A group of several chunks has at most `size` tokens.
     """
     [offsets] = token_offsets([text], tokenizer)
-    starts, ends = [chunk.start for chunk in chunks], [chunk.end for chunk in chunks]
+    starts = [chunk.start for chunk in chunks]
+    ends = [chunk.end for chunk in chunks]
+    # of each chunk the first token and the one after the last
     firsts, lasts = (each.tolist() for each in token_ranges(offsets, starts, ends))
-    groups: list[list[int]] = []
-    for i in range(len(chunks)):
-        if groups and lasts[i] - firsts[groups[-1][0]] <= size:
-            groups[-1].append(i)
+    groups: list[list[Chunk]] = []
+    first_token_of_group = 0
+    for chunk, first, last in zip(chunks, firsts, lasts, strict=True):
+        if groups and last - first_token_of_group <= size:
+            groups[-1].append(chunk)
         else:
-            groups.append([i])
+            groups.append([chunk])
+            first_token_of_group = first
     ranges: list[Range] = []
     for group in groups:
-        ranges += [_around([chunks[i] for i in group])] * len(group)
+        ranges += [_around(group)] * len(group)
     return ranges
 
 
 def _sections(chunks: Sequence[Chunk], text: str) -> list[Range]:
-    """Return for each chunk the range of the sections that it lies in."""
+    """Return for each chunk the range of the sections that it lies in: from the last border (a
+    heading, or an end of the text) before it to the next one after it.
+    """
     lines = lines_of(text)
     headings = [lines[first].start for first, _, _ in find_headings(lines)]
     borders = sorted({0, *headings, len(text)})
@@ -197,11 +213,11 @@ def _sections(chunks: Sequence[Chunk], text: str) -> list[Range]:
 
 
 def _checked(ends: Any, text: str) -> Range:
-    """Check and return the range that a user's function has returned."""
+    """Return the range that a user's function returned; ConfigError if it is not one of the text."""
     try:
         start, end = (int(edge) for edge in ends)
     except (TypeError, ValueError):
-        start = end = -1
+        start = end = -1  # refused below
     if 0 <= start < end <= len(text):
         return start, end
     raise ConfigError(

@@ -42,9 +42,9 @@ def fuse(
     step = read_step("fusion", fusion)
     if step.function:
         return _checked(step.function([dict(ranking) for ranking in rankings]), rankings)
-    shares = weights or [1 / len(rankings)] * len(rankings)
+    ranking_weights = weights or [1 / len(rankings)] * len(rankings)
     fused: dict[str, float] = {}
-    for ranking, weight in zip(rankings, shares, strict=True):
+    for ranking, weight in zip(rankings, ranking_weights, strict=True):
         if step.name == "weights":
             parts = {chunk_id: weight * score for chunk_id, score in normalised(ranking).items()}
         else:
@@ -94,6 +94,7 @@ def fused_search(
     step = read_step("fusion", fusion)
     rankings: dict[str, list[Ranking]] = {query_id: [] for query_id in wordings}
     n_wordings = max(map(len, wordings.values()), default=0)
+    # one search for the first wordings of all questions, one for the second ones, ...
     for number in range(n_wordings):
         queries = {
             query_id: texts[number] for query_id, texts in wordings.items() if number < len(texts)
@@ -107,15 +108,19 @@ def fused_search(
         if len(rankings[query_id]) == 1:
             fused[query_id] = dict(islice(rankings[query_id][0].items(), k))
             continue
-        weights: list[float] = []
+        weights: list[float] = []  # equal ones
         if step.name == "weights" and len(retrievers) == 2:
-            pair = [(1 - step.number) / len(texts), step.number / len(texts)]
-            weights = pair * len(texts)
+            lexical_weight = (1 - step.number) / len(texts)
+            dense_weight = step.number / len(texts)
+            weights = [lexical_weight, dense_weight] * len(texts)
         fused[query_id] = best(fuse(rankings[query_id], fusion, weights), places, k)
     return fused
 
 
 def _checked(fused: Any, rankings: Sequence[Ranking]) -> dict[str, float]:
+    """Return the ranking of a user's function, its scores as floats; ConfigError if it is no mapping
+    or has a chunk that no ranking holds.
+    """
     known = {chunk_id for ranking in rankings for chunk_id in ranking}
     if isinstance(fused, Mapping) and fused.keys() <= known:
         return {chunk_id: float(score) for chunk_id, score in fused.items()}

@@ -66,14 +66,13 @@ def index_texts(
                 f"index_text is {index_text!r}, one request for each of {len(chunks):,} chunks of a "
                 "corpus that is read from the disk; expected title, headings or a smaller corpus"
             )
-        replies = ask_model(
-            llm, [_situate(chunk, corpus[chunk.doc_id]) for chunk in chunks], "contexts of chunks"
-        )
-        texts = [
-            _joined(reply_text(reply, _LONGEST), chunk)
-            for chunk, reply in zip(chunks, replies, strict=True)
-        ]
-        return [replace(c, text=text) for c, text in zip(chunks, texts, strict=True)], replies
+        prompts = [_situating_prompt(chunk, corpus[chunk.doc_id]) for chunk in chunks]
+        replies = ask_model(llm, prompts, "contexts of chunks")
+        indexed = []
+        for chunk, reply in zip(chunks, replies, strict=True):
+            context = reply_text(reply, _LONGEST)
+            indexed.append(replace(chunk, text=_with_prefix(context, chunk)))
+        return indexed, replies
 
     if step.function:
         text_of: Callable[[Chunk], str] = _OwnText(step.function, corpus)
@@ -113,14 +112,16 @@ class _Prefixes:
             self._doc_id = chunk.doc_id
             self._headings = [*_headings(document.full_text)]
         above = []
-        if document.title:
+        if document.title:  # `full_text` begins with the title
             above.append(_Heading(0, len(document.title), 0, document.title))
         if self._with_headings:
-            above += _open(self._headings, chunk)
+            above += _headings_above(self._headings, chunk)
         elif not above:
             above = self._headings[:1]
-        parts = [heading.text for heading in above if heading.end <= chunk.start]
-        return _joined(" > ".join(dict.fromkeys(parts)), chunk)
+        # a title or heading that ends later is part of the chunk's own text
+        before_chunk = [heading.text for heading in above if heading.end <= chunk.start]
+        prefix = " > ".join(dict.fromkeys(before_chunk))
+        return _with_prefix(prefix, chunk)
 
 
 class _Heading(NamedTuple):
@@ -133,35 +134,43 @@ class _Heading(NamedTuple):
 def _headings(text: str) -> Iterator[_Heading]:
     lines = lines_of(text)
     for first, last, level in find_headings(lines):
-        yield _Heading(lines[first].start, lines[last].end, level, _words(lines[first : last + 1]))
+        title = _title_in(lines[first : last + 1])
+        yield _Heading(lines[first].start, lines[last].end, level, title)
 
 
-def _words(lines: Sequence[Line]) -> str:
-    """Return the title in the lines of a heading, without its signs."""
+def _title_in(lines: Sequence[Line]) -> str:
+    """Return the title in the lines of a heading, without its signs; "" if they hold signs alone."""
     titles = [line.text for line in lines if any(map(str.isalnum, line.text))]
     return _SIGNS.sub("", titles[0]).strip() if titles else ""
 
 
-def _open(headings: Sequence[_Heading], chunk: Chunk) -> list[_Heading]:
-    """Return the headings above a chunk, the highest first."""
+def _headings_above(headings: Sequence[_Heading], chunk: Chunk) -> list[_Heading]:
+    """Return the headings of the sections that a chunk begins in, the highest level first."""
     above: list[_Heading] = []
     for heading in headings:
         if heading.start > chunk.start:
             break
+        # a heading ends the sections of its level and of lower ones
         above = [each for each in above if each.level < heading.level]
         if heading.end <= chunk.start:
             above.append(heading)
     return [heading for heading in above if heading.text]
 
 
-def _joined(prefix: str, chunk: Chunk) -> str:
+def _with_prefix(prefix: str, chunk: Chunk) -> str:
+    """Return the text of a chunk after a prefix and an empty line; the text alone if it is ""."""
     return f"{prefix}\n\n{chunk.text}" if prefix else chunk.text
 
 
-def _situate(chunk: Chunk, document: Document) -> str:
+def _situating_prompt(chunk: Chunk, document: Document) -> str:
+    """Return the request for a sentence that tells what a chunk is about, with the document: of a
+    long one the 20,000 characters around the middle of the chunk.
+    """
     text = document.full_text
     if len(text) > _SHOWN:
-        start = max(0, min((chunk.start + chunk.end - _SHOWN) // 2, len(text) - _SHOWN))
+        centred_start = (chunk.start + chunk.end - _SHOWN) // 2
+        last_start = len(text) - _SHOWN
+        start = max(0, min(centred_start, last_start))
         text = text[start : start + _SHOWN]
     code = fence_code([text, chunk.text])
     parts = {"document": text, "passage": chunk.text}

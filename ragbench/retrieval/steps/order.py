@@ -64,7 +64,7 @@ def rerank(
     positions = chunk_places(chunks)
     to_score = {}  # query_id -> its chunks that the model reads
     for query_id, matches in run.items():
-        to_score[query_id] = list(islice(matches, depth or None))
+        to_score[query_id] = list(islice(matches, depth or None))  # None: all
     pairs: list[tuple[str, str]] = []
     for query_id, chunk_ids in to_score.items():
         if query_id not in queries:
@@ -87,9 +87,10 @@ def rerank(
         scores = iter(_cross_encode(pairs, str(model)))
     else:
         counts = [len(chunk_ids) for chunk_ids in to_score.values()]
-        scores = iter(_own_scores(counts, pairs, user_model))
+        scores = iter(_scores_of_user_model(counts, pairs, user_model))
     reranked: Run = {}
     for query_id, chunk_ids in to_score.items():
+        # the scores come in the order of the pairs: query by query, chunk by chunk
         new_scores = {chunk_id: next(scores) for chunk_id in chunk_ids}
         ranking = best(new_scores, positions, len(chunk_ids))
         lowest = min(ranking.values(), default=0.0)
@@ -101,11 +102,11 @@ def rerank(
 
 
 def check_reranker(model: str | HostedReranker | Callable[..., Any]) -> Any:
-    """Return a user's reranker, imported if it is named, or one of a server; None for the name or
-    folder of a cross-encoder.
+    """Return the reranker that `model` is or names: the object or function of a user, imported if it
+    is named, or a `HostedReranker` of a server. None means a cross-encoder, by its name or folder.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: `model` is none of these.
     """
     if isinstance(model, HostedReranker):
         return model
@@ -125,12 +126,13 @@ def check_reranker(model: str | HostedReranker | Callable[..., Any]) -> Any:
     return user_model
 
 
-def _own_scores(
+def _scores_of_user_model(
     counts: Iterable[int], pairs: list[tuple[str, str]], user_model: Any
 ) -> list[float]:
     """Return the scores that a user's model has for all pairs (query, text), in their order.
 
-    `counts` are the numbers of pairs of each query; the model is asked once per query that has some.
+    `counts` is the number of pairs of each query, in the order of `pairs`. The model is called once
+    for each query that has pairs.
     """
     scores: list[float] = []
     predict = getattr(user_model, "predict", None)
@@ -138,21 +140,24 @@ def _own_scores(
     for n in counts:
         if n == 0:
             continue
-        of_query = pairs[len(scores) : len(scores) + n]
+        start = len(scores)
+        pairs_of_query = pairs[start : start + n]
         if predict:
-            predicted = predict(of_query)
+            predicted = predict(pairs_of_query)
         else:
-            query = of_query[0][0]
-            predicted = user_model(query, [text for _, text in of_query])
+            query = pairs_of_query[0][0]
+            predicted = user_model(query, [text for _, text in pairs_of_query])
         scores += _checked_scores(predicted, n, who).tolist()
     return scores
 
 
 def _checked_scores(given: Any, n: int, who: str, way_out: str = "") -> Floats:
-    """Return scores as an array of shape (n,).
+    """Return a model's scores as an array of shape (n,).
+
+    `who` names the model in an error message, `way_out` ends the message.
 
     Raises:
-        ModelError: they are not numbers, not finite, or not `n`; `who` returned them.
+        ModelError: the scores are not numbers, not finite, or not `n`.
     """
     try:
         scores = np.asarray(given, dtype=np.float64)
@@ -240,25 +245,32 @@ def diversify(
 
 
 def _marginal(relevance: Mapping[str, float], vectors: FloatArray, weight: float) -> list[str]:
-    """Return the chunk ids in the order of maximal marginal relevance."""
+    """Return the chunk ids in the order of maximal marginal relevance.
+
+    `relevance` is chunk_id -> relevance from 0 to 1, `vectors` has the vector of each of these
+    chunks, `weight` is the w of "mmr:w".
+    """
     ids = [*relevance]
     rows = np.asarray(vectors, dtype=np.float64)
-    relevant = weight * np.array([*relevance.values()])
-    similarity = np.zeros(len(ids))
-    left = np.ones(len(ids), dtype=bool)
+    weighted_relevance = weight * np.array([*relevance.values()])
+    similarity = np.zeros(len(ids))  # of each chunk: the highest with a chosen one
+    is_left = np.ones(len(ids), dtype=bool)
     chosen: list[str] = []
     while len(chosen) < len(ids):
-        values = np.round(relevant - (1 - weight) * similarity, _DECIMALS)
-        number = int(np.argmax(np.where(left, values, -np.inf)))  # the first of equal ones
+        values = np.round(weighted_relevance - (1 - weight) * similarity, _DECIMALS)
+        values_of_left = np.where(is_left, values, -np.inf)
+        number = int(np.argmax(values_of_left))  # the first of equal ones
         cosines = rows @ rows[number]
         similarity = np.maximum(similarity, cosines) if chosen else cosines
-        left[number] = False
+        is_left[number] = False
         chosen.append(ids[number])
     return chosen
 
 
 def _ids_of(found: Any, known: Mapping[str, float]) -> list[str]:
-    """Return the ids of the chunks that a user's function has returned, each once."""
+    """Return the ids of the chunks that a user's function has returned (chunks, or ids), each once;
+    ConfigError if anything else is among them.
+    """
     chunks = list(found) if isinstance(found, Sequence) and not isinstance(found, str) else [found]
     ids = [chunk.chunk_id if isinstance(chunk, Chunk) else chunk for chunk in chunks]
     if all(isinstance(chunk_id, str) and chunk_id in known for chunk_id in ids):

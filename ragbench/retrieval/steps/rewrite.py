@@ -107,7 +107,7 @@ def wordings(
         return {
             query_id: _checked(step.function(text), text) for query_id, text in questions.items()
         }, []
-    count = int(step.number) or _PARTS
+    count = int(step.number) or _PARTS  # "several:N" alone has a number
     prompts = [_filled(_PROMPTS[step.name], text, count) for text in questions.values()]
     replies = ask_model(llm, prompts, "rewritten questions", **asking)
     texts: dict[str, tuple[str, ...]] = {}
@@ -127,8 +127,17 @@ def standalone(
     llm: LLMLike,
     **asking: Any,
 ) -> tuple[dict[str, str], list[Completion]]:
-    """Return questions that can be understood without the conversation before them, if they have
-    one, and a model's replies; the question itself if a reply is empty.
+    """Return query_id -> a question that can be understood without its conversation, and the model's
+    replies. Questions without a conversation are left out.
+
+    Args:
+        questions: query_id -> question.
+        conversations: query_id -> the text of the conversation before the question.
+        llm: rewrites them; where its reply is empty the question itself is returned.
+        asking: options of `generate_many`.
+
+    Raises:
+        ModelError: a request failed.
     """
     prompts = []
     for query_id, conversation in conversations.items():
@@ -148,13 +157,16 @@ def standalone(
 
 
 def _filled(template: str, question: str, count: int) -> str:
+    """Return a prompt with the question between fences, and the number of asked texts."""
     return template.format(
         question=fence("question", question, fence_code([question])), count=count
     )
 
 
 def _lines(reply: Completion, count: int) -> list[str]:
-    """Return the first lines of a reply, without the signs of a list."""
+    """Return the first `count` lines of a reply that hold a letter or digit, without the signs of a
+    list; [] if the request failed or was not sent.
+    """
     if reply.failure is not None:
         return []
     lines = (_BULLET.sub("", line).strip() for line in without_thoughts(reply.text).splitlines())
@@ -171,7 +183,12 @@ def _distinct(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def _checked(given: Any, question: str) -> tuple[str, ...]:
-    """Check and return the texts that a user's function has returned."""
+    """Return the texts that a user's function returned for a question, each once; the question itself
+    if all are blank.
+
+    Raises:
+        ConfigError: the function returned anything but a text or a sequence of texts.
+    """
     texts = [given] if isinstance(given, str) else given
     if isinstance(texts, Sequence) and all(isinstance(text, str) for text in texts):
         return _distinct(texts) or (question,)

@@ -127,7 +127,7 @@ class Search:
     ) -> None:
         self._chunks, self._depth, self._steps = chunks, depth, steps
         indexed: Sequence[Chunk] = chunks
-        self._written: list[Completion] = []
+        self._written: list[Completion] = []  # by the model of "summary:<llm>"
         if index_text := steps["index_text"]:
             writer = summary_llm(steps)
             indexed, self._written = index_texts(chunks, corpus, index_text, writer)
@@ -155,11 +155,15 @@ class Search:
         wordings: Mapping[str, Sequence[str]],
         **asking: Any,
     ) -> dict[str, Run]:
-        """Return step -> its run, query_id -> id -> score, best first; the last is handed over.
+        """Return stage -> its run (query_id -> id -> score, best first), in the order of the stages.
+
+        The stages are "search", then "reranker", "diversity" and "expand" as far as they are set.
+        The passages of the last one are handed over to the answer.
 
         Args:
             queries: query_id -> question.
-            wordings: query_id -> the texts that are searched for in the place of the question.
+            wordings: query_id -> the texts that are searched for in the place of the question; a
+                question that is not in it is searched for itself.
             asking: options of `generate_many`, for a reranker of a server.
         """
         steps, chunks = self._steps, self._chunks
@@ -190,7 +194,9 @@ class Search:
         return {"index": self._written, "reranker": self._reranker.usage if is_asked else []}
 
     def retrievers(self, queries: Mapping[str, str]) -> list[Retriever]:
-        """Return the results of the search for each wording, within the allowed documents."""
+        """Return the retrievers whose rankings are fused: the lexical and the dense one of a hybrid,
+        else the index itself. With a filter each returns the chunks of allowed documents alone.
+        """
         parts: list[Retriever] = [self.index]
         if isinstance(self.index, Hybrid):
             parts = [*self.index.retrievers]
@@ -231,10 +237,14 @@ class Search:
         return fusion
 
     def _vectors_of(self, language: str) -> Dense:
-        """Return the vectors for the similarity of chunks: the vectors of the search, if it has any
-        of the chunks' own texts.
+        """Return a dense index of the chunks' own texts, whose vectors tell how similar chunks are.
+
+        It is the index of the search if that is dense. If the search indexed other texts, the chunks
+        are encoded again by its embedder; a search without vectors leaves them to wordllama.
         """
-        index = self.index.retrievers[1] if isinstance(self.index, Hybrid) else self.index
+        index: Any = self.index
+        if isinstance(self.index, Hybrid):
+            _lexical, index = self.index.retrievers
         if not isinstance(index, Dense):
             return Dense(self._chunks, _VARIETY_EMBEDDER, language=language)
         if self._steps["index_text"]:

@@ -116,20 +116,31 @@ def read_step(parameter: str, value: Any) -> StepValue:
     if name not in names:
         known = ", ".join([*(form.text for form in forms), FORM])
         raise ConfigError(unknown(parameter, name or value, names, known))
-    fitting = [form for form in forms if form.name == name]
-    form = next((form for form in fitting if bool(form.argument) == bool(colon)), fitting[0])
+    of_this_name = [form for form in forms if form.name == name]
+    form = of_this_name[0]
+    for candidate in of_this_name:  # "parent" and "parent:<N>" are two forms
+        if bool(candidate.argument) == bool(colon):
+            form = candidate
+            break
     if bool(argument) != bool(form.argument):
         raise ConfigError(f"{parameter} is {value!r}; write {form.text}, such as {_example(form)}")
     if form.is_text:
         return StepValue(name, text=argument)
-    return StepValue(name, _number(parameter, value, argument, form) if argument else 0)
+    if not argument:
+        return StepValue(name, 0)
+    return StepValue(name, _checked_number(parameter, value, argument, form))
 
 
-def _number(parameter: str, value: str, argument: str, form: Form) -> float:
+def _checked_number(parameter: str, value: str, argument: str, form: Form) -> float:
+    """Return the number in a step's value: `argument`, the text of `value` after the colon.
+
+    Raises:
+        ConfigError: it is not a number, or outside the bounds of its form.
+    """
     try:
         number = int(argument) if form.is_whole else float(argument)
     except ValueError:
-        number = math.nan
+        number = math.nan  # within no bounds
     if form.low <= number <= form.high:
         return number
     kind = "a whole number" if form.is_whole else "a number"
@@ -141,6 +152,7 @@ def _number(parameter: str, value: str, argument: str, form: Form) -> float:
 
 
 def _example(form: Form) -> str:
+    """Return a value of a form in quotes, for a message, such as "'rrf:1'"."""
     if not form.argument:
         return repr(form.name)
     if form.is_text:
