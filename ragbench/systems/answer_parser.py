@@ -131,7 +131,9 @@ def read_answer(query_id: str, value: object, *, model: str = "") -> Answer:
 
 
 def _filled(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that hold something, with lists and tables in place of their texts."""
+    """Return the fields that hold something, with lists and tables in place of their texts. An empty
+    answer is kept: it is an answer.
+    """
     fields = {}
     for name, value in record.items():
         is_answer = name in ("answer", "text")
@@ -140,7 +142,7 @@ def _filled(record: Mapping[str, Any]) -> dict[str, Any]:
         if name in ("contexts", "citations", "flags"):
             value = read_list(value)
             if name == "citations" and _has_tables(value):
-                continue  # passages and not their ids
+                continue  # the tables are passages; citations are read from the text
         elif name in ("usage", "latency_ms", "calls") and isinstance(value, str):
             value = read_cell(value)
         fields[name] = value
@@ -154,7 +156,11 @@ def _has_tables(citations: Any) -> bool:
 
 
 def _answer(query_id: str, record: _Record, model: str) -> Answer:
-    """Return the answer in a checked record. `model` is for a usage that does not name its model."""
+    """Return the answer in a checked record. `model` is for a usage that does not name its model.
+
+    The outcome is "failed" if the record has an error, "blocked" if a guardrail flagged it, None if
+    it has contexts and no answer, else what the system reports or the wording of the answer shows.
+    """
     passages = passages_of([context for context in record.contexts if context is not None])
     text = without_thoughts(record.answer)
     flags = list(dict.fromkeys(record.flags))
@@ -167,6 +173,7 @@ def _answer(query_id: str, record: _Record, model: str) -> Answer:
     elif outcome is None and GUARDRAIL_BLOCKED in flags:
         outcome = "blocked"
     elif outcome is None and not text and (RETRIEVAL_ONLY in flags or not has_answer):
+        # contexts alone: there is no outcome
         if RETRIEVAL_ONLY not in flags:
             flags.append(RETRIEVAL_ONLY)
     elif outcome is None:
@@ -191,8 +198,10 @@ def _answer(query_id: str, record: _Record, model: str) -> Answer:
 def _citations(
     record: _Record, passages: Sequence[Passage], text: str, outcome: str | None
 ) -> tuple[str, ...]:
-    """Return the ids of the cited contexts, by their field or else from the text of a success."""
-    # numbers of the system count empty contexts, too, so these keep their place
+    """Return the ids of the cited contexts, each once: of the field "citations", or else from marks
+    such as "[1]" in the text of a success.
+    """
+    # The system's numbers count empty contexts, too: those have "" in their place.
     remaining_ids = iter([passage.passage_id for passage in passages])
     numbered_ids = ["" if context is None else next(remaining_ids) for context in record.contexts]
     citations: Sequence[str] = ()
@@ -225,6 +234,7 @@ def _calls(record: _Record) -> tuple[Call, ...]:
 
 
 def _says_more_than_id(passage: Passage) -> bool:
+    """Return True if a passage has a text, a document, a source or a score."""
     has_score = passage.score is not None
     return bool(passage.text or passage.doc_id or passage.sources or has_score)
 

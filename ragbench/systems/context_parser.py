@@ -60,8 +60,11 @@ ParsedContexts = list[
 
 
 def contexts_of(table: Mapping[str, Any]) -> Any:
-    """Return the contexts among the fields of a reply, as the system wrote them; None if there are
-    none.
+    """Return the contexts among the fields of a reply, as the system wrote them; None if no field
+    holds any.
+
+    The usual fields are looked at first, then fields inside of others, where some services put
+    contexts, then the results of searches in a response of OpenAI.
     """
     for name in CONTEXT_FIELDS:
         value = as_rows(table.get(name))
@@ -72,7 +75,7 @@ def contexts_of(table: Mapping[str, Any]) -> Any:
         if is_empty(value):
             continue
         if isinstance(value, str) and name in LIST_FIELDS:
-            return read_list(value)
+            return read_list(value)  # a list that a table holds as a text
         if isinstance(value, list | tuple) or name not in _AMBIGUOUS_FIELDS:
             return value
     for field, inner_field in _INNER_FIELDS:
@@ -83,7 +86,9 @@ def contexts_of(table: Mapping[str, Any]) -> Any:
 
 
 def _results_of_searches(output: Any) -> list[Any] | None:
-    """Return what the searches among the items of a response of OpenAI found; None without any."""
+    """Return the results of the searches among the items of a response of OpenAI; None if there are
+    none.
+    """
     found: list[Any] = []
     for item in output if isinstance(output, list) else []:
         table = as_table(item)
@@ -103,18 +108,25 @@ def are_contexts(parts: Sequence[Any]) -> bool:
         return False
     ids: list[Any] = []
     for part in parts:
-        if isinstance(part, tuple) and len(part) >= 2 and isinstance(part[-1], Real):
+        is_pair_with_score = (
+            isinstance(part, tuple) and len(part) >= 2 and isinstance(part[-1], Real)
+        )
+        if is_pair_with_score:
             ids.append(None)
             continue
         table = as_table(part)
         if not isinstance(table, Mapping) or not _is_context(table):
             return False
         ids.append(first(table, CONTEXT_PARTS["id"]))
-    is_one_message = len(parts) > 1 and ids[0] is not None and len({*map(str, ids)}) == 1
-    return not is_one_message
+    have_one_id = ids[0] is not None and len({*map(str, ids)}) == 1
+    are_one_message = len(parts) > 1 and have_one_id
+    return not are_one_message
 
 
 def _is_context(table: Mapping[str, Any]) -> bool:
+    """Return True for a table of a text with an id, a score, a source or metadata; False for a
+    message.
+    """
     names = with_plain_names(table).keys()
     if names & _MESSAGE_MARKS:
         return False
@@ -198,17 +210,21 @@ def read_context(value: Any) -> Any:
 
 
 def _context_of(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parts of a context; its id, score and other fields may be in its metadata."""
+    """Return the parts that a context has ("id", "doc_id", "text", "score", "sources").
+
+    Its text and the id of its document may be in its metadata. A context without `doc_id` gets the
+    name of its source, one without `id` its `doc_id`.
+    """
     table = with_plain_names(table)
-    tables = [table, *map(with_plain_names, _metadata_of(table))]
+    with_metadata = [table, *map(with_plain_names, _metadata_of(table))]
     parts: dict[str, Any] = {}
     for part, names in CONTEXT_PARTS.items():
         parts[part] = first(table, names)
         if parts[part] is None and part in ("doc_id", "text"):
-            parts[part] = _first_in(tables, names)
-    if isinstance(parts["text"], Mapping):  # of Bedrock
+            parts[part] = _first_in(with_metadata, names)
+    if isinstance(parts["text"], Mapping):  # Bedrock has the text in a table
         parts["text"] = first(parts["text"], CONTEXT_PARTS["text"])
-    sources = _sources_in(tables)
+    sources = _sources_in(with_metadata)
     if is_empty(parts["doc_id"]) and sources:
         parts["doc_id"] = sources[0]
     if is_empty(parts["id"]):
@@ -220,7 +236,7 @@ def _context_of(table: Mapping[str, Any]) -> dict[str, Any]:
     context = {}
     for part, entry in parts.items():
         if part == "score":
-            if entry is not None:  # NaN is kept: it is noted later
+            if entry is not None:  # NaN is kept: the answer gets a note on it later
                 context[part] = entry
         elif part in ("id", "doc_id"):
             if not is_missing(entry):
@@ -237,7 +253,7 @@ def _metadata_of(table: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         outer = table.get(name)
         if not isinstance(outer, Mapping):
             continue
-        if name == "fields":
+        if name == "fields":  # Elasticsearch has a list for each field
             outer = without_lists_of_one(outer)
         metadata.append(outer)
         for inner_name in METADATA_FIELDS:
@@ -268,7 +284,12 @@ def _sources_in(tables: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _context_or_none(value: Any) -> Any:
-    """Return one context as `read_context` does; None if it is empty."""
+    """Return one context as `read_context` does; None if it is empty, or has fields for a text or an
+    id that are all empty. A table of something else is returned, and refused by `ParsedContext`.
+
+    Raises:
+        ValueError: the value is a list of texts.
+    """
     if hasattr(value, "tolist"):  # an array is a list here, and a number of numpy a number
         value = value.tolist()
     if isinstance(value, list | tuple) and value and all(isinstance(part, str) for part in value):
@@ -284,7 +305,7 @@ def _context_or_none(value: Any) -> Any:
     if not is_empty(context.get("text")):
         return context
     if isinstance(value, Mapping) and not _has_context_field(value):
-        return context  # refused later: a table of something else
+        return context
     return None
 
 

@@ -77,17 +77,20 @@ class OptionsError(ConfigError):
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field, Field))
 def checked_options(cls: type[C]) -> type[C]:
-    """Make a class whose fields are its options, checked by pydantic; what cannot work
-    raises `OptionsError`.
+    """Turn a class whose annotated fields are its options into a dataclass that pydantic checks;
+    making an object with options that cannot work raises `OptionsError`.
     """
     config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
     checked: Any = dataclass(config=config, kw_only=True, repr=False, eq=False)(cls)
-    check, names = checked.__init__, [option.name for option in fields(checked)]
+    checked_init = checked.__init__
+    names = [option.name for option in fields(checked)]
 
-    @wraps(check)
+    @wraps(checked_init)
     def init(self: C, *args: Any, **options: Any) -> None:
+        # the dataclass takes keywords alone; a user may give options by position
+        by_position = dict(zip(names, args, strict=False))
         try:
-            check(self, **dict(zip(names, args, strict=False)), **options)
+            checked_init(self, **by_position, **options)
         except ValidationError as exc:
             raise OptionsError(cls.__name__, exc) from None
 
@@ -121,10 +124,12 @@ def problems_of(exc: ValidationError) -> list[Problem]:
 
 
 def one_line(problems: Sequence[Problem]) -> str:
-    """Join the first few problems."""
-    more = len(problems) - _SHOWN_PROBLEMS
-    lines = [text for _, text in problems[:_SHOWN_PROBLEMS]]
-    return "; ".join([*lines, *([f"and {more} more"] if more > 0 else [])])
+    """Return the texts of the first five problems in one line, and the number of the others."""
+    texts = [text for _, text in problems[:_SHOWN_PROBLEMS]]
+    n_more = len(problems) - _SHOWN_PROBLEMS
+    if n_more > 0:
+        texts.append(f"and {n_more} more")
+    return "; ".join(texts)
 
 
 def _leaves(template: Any, field: str = "") -> Iterator[tuple[str, str]]:
@@ -154,11 +159,12 @@ def variables_in(template: Any) -> list[str]:
 
 
 def from_environment(template: Any, name: str) -> tuple[Any, tuple[str, ...]]:
-    """Put variables of the environment in the places of "{env:NAME}", and return the secrets among
-    them, too.
+    """Return a template with variables of the environment in the places of "{env:NAME}", and the
+    values among them that are secrets.
 
     A value is a secret by the name of its variable, or if it looks generated (8 characters and
     more, with letters and digits): it must not come back in an error or a log. A tenant's name may.
+    `name` is the system's, for the error.
 
     >>> os.environ["DEMO_TOKEN"], os.environ["DEMO_TENANT"] = "s3cr3t-7f3a", "acme"
     >>> from_environment({"key": "{env:DEMO_TOKEN}", "tenant": "{env:DEMO_TENANT}", "q": "{query}"}, "demo")
@@ -170,12 +176,13 @@ def from_environment(template: Any, name: str) -> tuple[Any, tuple[str, ...]]:
     variables = variables_in(template)
     check_set(variables, name)
     values = {variable: os.environ[variable].strip() for variable in variables}
-    secrets = dict.fromkeys(
-        value
-        for variable, value in values.items()
-        if GENERATED.fullmatch(value) or is_secret(variable, value)
-    )
-    return fill(template, {f"env:{key}": value for key, value in values.items()}), tuple(secrets)
+    secrets = []
+    for variable, value in values.items():
+        is_new = value not in secrets
+        if is_new and (GENERATED.fullmatch(value) or is_secret(variable, value)):
+            secrets.append(value)
+    filled = fill(template, {f"env:{variable}": value for variable, value in values.items()})
+    return filled, tuple(secrets)
 
 
 def check_set(variables: Sequence[str], name: str) -> None:

@@ -81,10 +81,11 @@ def match_file_names(
     [('1', 'docs/a.md', 'by path'), ('2', 'b.md', 'by file name')]
     """
     paths_of = {passage: _paths(passage) for passage in known}
-    if not any(paths and not known[passage] for passage, paths in paths_of.items()):
+    has_path_alone = any(paths and not known[passage] for passage, paths in paths_of.items())
+    if not has_path_alone:
         return {}
     documents = _documents_by_stem(names)
-    claims: dict[Passage, _Claim] = {}
+    claims: dict[Passage, _Claim] = {}  # of the passages that name no document by id
     rivals: dict[str, list[_Claim]] = defaultdict(list)  # document -> all claims to it
     for passage, paths in paths_of.items():
         passage_claims = _claims(paths, documents)
@@ -99,8 +100,11 @@ def match_file_names(
             rivals[best.doc_id].append(best)
     matched = {}
     for passage, claim in claims.items():
-        as_good = {each.full_path for each in rivals[claim.doc_id] if each.level <= claim.level}
-        if as_good == {claim.full_path}:
+        # The claim counts if no other path claims the same document as well or better.
+        equal_or_better = {
+            rival.full_path for rival in rivals[claim.doc_id] if rival.level <= claim.level
+        }
+        if equal_or_better == {claim.full_path}:
             matched[passage] = (claim.doc_id, _HOW[claim.level])
     return matched
 
@@ -151,11 +155,17 @@ def _stem(path: _Path) -> str:
 
 
 def _documents_of(path: _Path, documents: Iterable[tuple[_Path, str]]) -> list[tuple[int, str]]:
-    """Return the one document of this stem that a path names, with its level: by path (one of both
-    is the end of the other, and the longest end counts), by file name, or by stem. [] if there is
-    none, or more than one.
+    """Return [(level, doc_id)] for the one document that a path names; [] if it names none, or
+    several equally well.
+
+    The level is by path (the path and the document's are equal, or one is the end of the other; the
+    longest end counts), by file name, or by stem.
+
+    Args:
+        path: of a passage.
+        documents: (path, doc_id) of the documents with the same stem.
     """
-    lengths: dict[str, int] = {}
+    lengths: dict[str, int] = {}  # doc_id -> number of parts that the paths share at their ends
     same_name, same_stem = set(), set()
     for other, doc_id in documents:
         same_stem.add(doc_id)

@@ -105,9 +105,12 @@ class FunctionSystem:
 
     def returned(self, query: str, **options: Unpack[Asker]) -> Any:
         """Return the value of the function as it is; its exceptions pass."""
-        returned = self._function(query, **keywords(self._function, **_NO_ONE | options))
+        asker = keywords(self._function, **_NO_ONE | options)
+        returned = self._function(query, **asker)
         is_asynchronous = inspect.isawaitable(returned) or isinstance(returned, AsyncIterator)
-        return self._event_loop().run(_awaited(returned)) if is_asynchronous else returned
+        if is_asynchronous:
+            return self._event_loop().run(_awaited(returned))
+        return returned
 
     def close(self) -> None:
         """End the event loop, if there is one."""
@@ -135,7 +138,11 @@ _METHODS = ("invoke", "query", "retrieve", "run", "get_relevant_documents", "cha
 def to_callable(value: Any) -> Callable[..., Any] | None:
     """Return the function of a question that an object is or has: itself, or its method `invoke`
     (LangChain, LangGraph), `query`, `retrieve` (LlamaIndex), `run` (Haystack),
-    `get_relevant_documents` (older LangChain), `chat` or `ask`.
+    `get_relevant_documents` (older LangChain), `chat` or `ask`; None for a class, and for an object
+    without any.
+
+    Where such a method takes a table of named inputs, the returned function puts the question into
+    each input that takes one.
 
     >>> class Engine:
     ...     def query(self, question: str) -> str:
@@ -149,31 +156,41 @@ def to_callable(value: Any) -> Callable[..., Any] | None:
     called = next(filter(callable, (value, *methods)), None)
     if called is value or called is None:
         return called
-    if hasattr(value, "inputs") and hasattr(value, "graph"):  # a pipeline of Haystack
-        names = {
-            component: [key for key in fields if key in QUESTIONS or fields[key]["is_mandatory"]]
-            for component, fields in value.inputs().items()
-        }
-        return lambda question: value.run(
-            {component: dict.fromkeys(keys, question) for component, keys in names.items()},
-            include_outputs_from={*value.graph},
-        )
-    keys = _inputs_of(value)
+    is_haystack_pipeline = hasattr(value, "inputs") and hasattr(value, "graph")
+    if is_haystack_pipeline:
+        inputs_of_component: dict[str, list[str]] = {}
+        for component, fields in value.inputs().items():
+            inputs_of_component[component] = [
+                key for key in fields if key in QUESTIONS or fields[key]["is_mandatory"]
+            ]
+
+        def run_pipeline(question: str) -> Any:
+            inputs = {
+                component: dict.fromkeys(keys, question)
+                for component, keys in inputs_of_component.items()
+            }
+            return value.run(inputs, include_outputs_from={*value.graph})
+
+        return run_pipeline
+    input_names = _inputs_of(value)
+    if not input_names:
+        return called
 
     def ask(question: str, history: Sequence[Message] = ()) -> Any:
         messages = {
             "messages": [*history, {"role": "user", "content": question}],
             "chat_history": [*history],
         }
-        return called({name: messages.get(name, question) for name in keys})
+        # every input that is not a list of messages gets the question
+        return called({name: messages.get(name, question) for name in input_names})
 
-    return ask if keys else called
+    return ask
 
 
 def _inputs_of(value: Any) -> list[str]:
-    """Return the names under which a graph or a chain takes a question; none if it takes a text."""
-    with suppress(Exception):  # of a user's types
-        graph = getattr(value, "builder", None)
+    """Return the names under which a graph or a chain takes a question; [] if it takes a text."""
+    with suppress(Exception):  # the types are a user's: reading them may fail in any way
+        graph = getattr(value, "builder", None)  # of LangGraph
         names = graph and graph.schemas[graph.input_schema]
         names = names or value.get_input_jsonschema()["properties"]
         return [name for name in (*QUESTIONS, "messages", "chat_history") if name in names]
@@ -291,6 +308,7 @@ class EventLoop:
 
 
 def _run(started: Future[BlockingPortal]) -> None:
+    """Run an event loop in this thread until its portal is stopped; `started` gets the portal."""
     import anyio
     from anyio.from_thread import BlockingPortal
 
@@ -303,7 +321,9 @@ def _run(started: Future[BlockingPortal]) -> None:
 
 
 def _stop(portal: BlockingPortal, thread: threading.Thread) -> None:
-    with suppress(RuntimeError):  # stopped already, or in its own thread
-        portal.start_task_soon(portal.stop, True)
+    """Cancel what an event loop still runs, and wait up to ten seconds for the end of its thread."""
+    cancel_remaining = True
+    with suppress(RuntimeError):  # it is stopped already, or this is its own thread
+        portal.start_task_soon(portal.stop, cancel_remaining)
     if thread is not threading.current_thread():
         thread.join(_MAX_CLOSE_S)

@@ -235,23 +235,27 @@ class HttpSystem(RemoteSystem):
     def _send(self, values: Mapping[str, Any]) -> tuple[Reply, dict[str, float]]:
         """Send one request, and return its reply (JSON, or the events of a stream) and its times.
 
+        Args:
+            values: name of a placeholder -> its value for this question.
+
         Raises:
             RequestError: there was no answer in time, the status is not that of a finished success
                 (202 accepts a request and answers later), or the body cannot be read.
         """
-        texts = {name: quote(as_text(value), safe="") for name, value in values.items()}
+        in_url = {name: quote(as_text(value), safe="") for name, value in values.items()}
+        in_form = {**values, "history": as_text(values["history"])}
         headers = fill(self._templates["headers"], values)
+        body = None
+        if self.body is not None:
+            body = fill(self._templates["body"], values)
         try:
             response = self._transport.exchange(
                 self.method,
-                str(fill(self._templates["url"], texts)),
+                str(fill(self._templates["url"], in_url)),
                 self.timeout_s,
                 "start it, or check url",
-                json=None if self.body is None else fill(self._templates["body"], values),
-                data=fill(
-                    self._templates["form"], {**values, "history": as_text(values["history"])}
-                )
-                or None,
+                json=body,
+                data=fill(self._templates["form"], in_form) or None,
                 headers={name: as_text(value).encode() for name, value in headers.items()},
             )
         except RequestError as exc:

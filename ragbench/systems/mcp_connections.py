@@ -55,11 +55,14 @@ class Pool:
     def __post_init__(self) -> None:
         self.loop = EventLoop(self.name)
         # With sampling each call has a connection to itself, so that tokens and limits belong to
-        # it. Each to a command is a process.
-        most = 1 if isinstance(self.where, list) else _N_CONNECTIONS
-        self._places = threading.BoundedSemaphore(most) if self.samples else nullcontext()
+        # the call. A connection to a command is a process, so there is one alone.
+        max_connections = 1 if isinstance(self.where, list) else _N_CONNECTIONS
+        self._places = (
+            threading.BoundedSemaphore(max_connections) if self.samples else nullcontext()
+        )
         self._opening = threading.Lock()
         self._idle: list[_Connection] = []
+        # when the server could not be reached the last time, and the reason
         self._unreached = (-math.inf, "")
 
     def tools(self) -> dict[str, Any]:
@@ -70,7 +73,12 @@ class Pool:
     def call(
         self, tool: str, arguments: dict[str, Any], sampling: Sampling | None
     ) -> tuple[Any, float]:
-        """Return the result of one call, and the seconds that it took."""
+        """Return the result of one call, and the seconds that it took.
+
+        Raises:
+            RefusalError: there is no such tool, or the server or the tool reports an error.
+            SystemsError: there is no result in time, the connection ended, or there is none.
+        """
         with self._connection() as connection:
             if tool not in connection.tools:
                 raise RefusalError(unknown("tool", tool, connection.tools))
@@ -87,7 +95,9 @@ class Pool:
                 ) from None
             except Exception as exc:
                 message = self._explain(exc, connection)
-                raise (SystemsError if connection.ended else RefusalError)(message) from None
+                if connection.ended:
+                    raise SystemsError(message) from None
+                raise RefusalError(message) from None
             finally:
                 connection.sampling = None
             took = time.perf_counter() - start
@@ -95,16 +105,21 @@ class Pool:
 
     @contextmanager
     def _connection(self) -> Iterator[_Connection]:
+        """Hold a connection within the block: an open one, else a new one.
+
+        With sampling no other call uses it in the meantime; without, all calls share one.
+        """
         with self._places:
             with self._opening:
                 self._idle = [connection for connection in self._idle if not connection.ended]
                 connection = self._idle.pop() if self._idle else self._connect()
-                if not self.samples:
+                is_shared = not self.samples
+                if is_shared:
                     self._idle.append(connection)
             try:
                 yield connection
             finally:
-                if self.samples:
+                if not is_shared:
                     self._idle.append(connection)
 
     def _connect(self) -> _Connection:
@@ -136,10 +151,13 @@ class Pool:
         raise SystemsError(reason, FailureKind.UNREACHABLE)
 
     def _explain(self, exc: BaseException, connection: _Connection) -> str:
-        """Return the reason in words; a connection that is lost is closed, so that the next call
-        gets a new one.
+        """Return the reason of a failure in words, without secrets.
+
+        A connection that is lost is closed (its `ended` becomes True), so that the next call gets a
+        new one. An error that the server itself reports has a code of its own and ends nothing.
         """
-        exc, where = _first_cause(exc), self.where
+        exc = _first_cause(exc)
+        where = self.where
         code = getattr(exc, "code", _CLOSED)
         if code == _CLOSED:
             connection.close()
@@ -182,7 +200,11 @@ class _Connection:
 
     @asynccontextmanager
     async def _session(self, protocol: str) -> AsyncIterator[Client]:
-        # Not this process's standard error, which is not a file in Jupyter.
+        """Hold a session with the server within the block, its tools listed in `tools`; at its end
+        `last_words` are set.
+        """
+        # A started server writes its errors here and not to this process's standard error, which
+        # is not a file in Jupyter.
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
             try:
                 async with AsyncExitStack() as stack:
@@ -190,20 +212,24 @@ class _Connection:
                         client = await stack.enter_async_context(
                             await self._client(protocol, stack, errors)
                         )
-                        cursor: str | None = ""
+                        cursor: str | None = ""  # "": the first page; None: there is no further one
                         while cursor is not None:
-                            listed = await client.list_tools(cursor=cursor or None)
-                            self.tools |= {tool.name: tool.input_schema for tool in listed.tools}
-                            cursor = listed.next_cursor or None
+                            page = await client.list_tools(cursor=cursor or None)
+                            self.tools |= {tool.name: tool.input_schema for tool in page.tools}
+                            cursor = page.next_cursor or None
                     yield client
             finally:
                 errors.seek(0)
-                lines = errors.read()[-4000:].rstrip().splitlines()
-                self.last_words = (
-                    f"; its last error line: {lines[-1].strip()[:300]}" if lines else ""
-                )
+                end_of_errors = errors.read()[-4000:]
+                lines = end_of_errors.rstrip().splitlines()
+                self.last_words = ""
+                if lines:
+                    self.last_words = f"; its last error line: {lines[-1].strip()[:300]}"
 
     async def _client(self, protocol: str, stack: AsyncExitStack, errors: Any) -> Client:
+        """Return the SDK's client, not yet connected: of a command that it starts, whose standard
+        error goes to the file `errors`, or of an address.
+        """
         from mcp import Client, StdioServerParameters, stdio_client
 
         pool = self._pool
@@ -229,6 +255,7 @@ class _Connection:
         return Client(streamable_http_client(pool.where, http_client=http), **options)
 
     async def _sample(self, context: Any, params: Any) -> Any:
+        """Answer a tool's request for a language model's text; an error outside of a call."""
         from mcp.types import ErrorData
 
         if self.sampling is None:
@@ -246,7 +273,11 @@ def _first_cause(exc: BaseException) -> BaseException:
 
 
 def content_of(result: CallToolResult, secrets: tuple[str, ...]) -> Any:
-    """Return the structured result of a call, else the JSON of its text, else its text."""
+    """Return the structured result of a call, else the JSON of its text, else its text.
+
+    Raises:
+        RefusalError: the tool reports that it failed.
+    """
     blocks = [block.text for block in result.content if block.type == "text"]
     text = "\n".join(blocks)
     if result.is_error:

@@ -147,7 +147,8 @@ named 'no_such_module'
 
 
 def is_object_name(spec: str) -> bool:
-    """Return True if a system is named as "package.module:attribute".
+    """Return True if a system is named as "package.module:attribute", and not as a retriever of
+    ragbench, an address or a file.
 
     >>> [is_object_name(name) for name in ("my_rag:answer", "dense:minilm", "a.toml")]
     [True, False, False]
@@ -198,8 +199,8 @@ def read_table(path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def _resolve(spec: str, folder: str | Path) -> Callable[[Dataset], System]:
-    """Return what makes the system for a dataset; everything about it that needs no documents is
-    checked.
+    """Return a function that makes the system for a dataset. What can be checked without documents
+    is checked here, as `load_system` states.
     """
     path = Path(folder) / expanded(spec)
     system: System
@@ -213,7 +214,7 @@ def _resolve(spec: str, folder: str | Path) -> Callable[[Dataset], System]:
         in_url = "{query}" in spec
         body = None if in_url else {"query": "{query}"}
         system = HttpSystem(spec, method="GET" if in_url else "POST", body=body)
-    else:
+    else:  # the name of a retriever
         try:
             check_retriever(spec)
         except ConfigError as exc:
@@ -237,10 +238,11 @@ def _from_file(path: Path) -> Callable[[Dataset], System]:
     except (OptionsError, ValidationError) as exc:
         problems = exc.problems if isinstance(exc, OptionsError) else problems_of(exc)
         text = path.read_text(encoding="utf-8-sig")
-        lines = [
-            (keys, f"line {toml_line(text, (kind, *keys))}, {each}") for keys, each in problems
-        ]
-        raise ConfigError(f"{path}, [{kind}]: {one_line(lines)}") from None
+        with_lines = []
+        for keys, problem in problems:
+            line = toml_line(text, (kind, *keys))
+            with_lines.append((keys, f"line {line}, {problem}"))
+        raise ConfigError(f"{path}, [{kind}]: {one_line(with_lines)}") from None
 
     check_llm(table.get("llm") or table.get("sampling") or "extractive")
 
@@ -254,6 +256,12 @@ def _from_file(path: Path) -> Callable[[Dataset], System]:
 
 
 def _from_object(spec: str, folder: str | Path) -> Callable[[Dataset], System]:
+    """Return a function that makes the system of "package.module:attribute" for a dataset.
+
+    Raises:
+        ConfigError: the attribute cannot be imported, its class cannot be called without arguments,
+            or it is neither a system, a function of a question, nor the class of a retriever.
+    """
     system = imported(spec, "system", folder)
     if is_retriever_class(system):
         return lambda dataset: Pipeline(dataset, system)

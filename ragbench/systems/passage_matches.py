@@ -90,36 +90,36 @@ def match_passages(
     ({'q1': {'rail': 1.0, 'unmatched:q': 0.5}}, [('rail', 0, 41)])
     """
     corpus = dataset.corpus
-    names = _names(dataset, known_as or {})
-    lists = [_passages(answer, names) for answer in answers]
-    passages = [passage for each in lists for passage in each]
-    names_sent = [name for passage in passages for name in _named(passage)]
+    names = _document_of_name(dataset, known_as or {})
+    passage_lists = [_passages(answer, names) for answer in answers]
+    passages = [passage for of_answer in passage_lists for passage in of_answer]
+    names_sent = [name for passage in passages for name in _possible_names(passage)]
     for name_sent, name in ids_in_known_form(names_sent, names).items():
         names[name_sent] = names[name]
     places = _places(passages, corpus, names)
     place_of = _attributable(places, corpus)
-    relevant = _relevant(dataset)
+    grades = _grades(dataset)
     versions: _Versions = {}
     rewritten = []
     run = {}
-    for answer, contexts in zip(answers, lists, strict=True):
-        holders = [place_of[passage].holders for passage in contexts]
-        spans = _credited(holders, relevant.get(answer.query_id, {}))
-        rewritten.append(_rewritten(answer, contexts, spans, versions, corpus))
-        run[answer.query_id] = _ranking(answer, contexts, spans)
-    are_nowhere = set(places.values()) == {NOWHERE}
+    for answer, passages_of_answer in zip(answers, passage_lists, strict=True):
+        holders = [place_of[passage].holders for passage in passages_of_answer]
+        spans = _credited(holders, grades.get(answer.query_id, {}))
+        rewritten.append(_rewritten(answer, passages_of_answer, spans, versions, corpus))
+        run[answer.query_id] = _ranking(answer, passages_of_answer, spans)
+    no_document_holds_any = set(places.values()) == {NOWHERE}
     return PassageMatches(
         rewritten,
         run,
         _chunks(versions, corpus),
         _counts([place_of[passage] for passage in passages]),
-        is_foreign=are_nowhere and any(relevant.values()),
+        is_foreign=no_document_holds_any and any(grades.values()),
     )
 
 
-def _names(dataset: Dataset, known_as: Mapping[str, str]) -> dict[str, str]:
-    """Return every known name of a document -> its id, "" for the labelled chunks: they are known,
-    but their document is not.
+def _document_of_name(dataset: Dataset, known_as: Mapping[str, str]) -> dict[str, str]:
+    """Return name -> the id of the document that a passage means by this name; "" for labelled
+    chunks, whose ids are known, but not their document.
     """
     names = {}
     for case in dataset.cases:
@@ -133,14 +133,14 @@ def _names(dataset: Dataset, known_as: Mapping[str, str]) -> dict[str, str]:
     return {**names, **known_as}
 
 
-def _relevant(dataset: Dataset) -> dict[str, dict[str, int]]:
+def _grades(dataset: Dataset) -> dict[str, dict[str, int]]:
     """Return query_id -> doc_id -> grade; a document with evidence and no judgement has grade 1."""
-    relevant = {}
+    grades: dict[str, dict[str, int]] = {}
     for case in dataset.cases:
-        relevant[case.query_id] = {span.doc_id: 1 for span in case.evidence}
-    for query_id, grades in dataset.qrels.items():
-        relevant[query_id] = {**relevant.get(query_id, {}), **grades}
-    return relevant
+        grades[case.query_id] = {span.doc_id: 1 for span in case.evidence}
+    for query_id, judged in dataset.qrels.items():
+        grades[query_id] = {**grades.get(query_id, {}), **judged}
+    return grades
 
 
 def _places(
@@ -148,7 +148,7 @@ def _places(
 ) -> dict[Passage, Place]:
     """Return where each passage is: in the document that it names, else where its text is."""
     texts = Texts(corpus)
-    named_by_id = {passage: _known(passage, names) for passage in passages}
+    named_by_id = {passage: _document_named_by(passage, names) for passage in passages}
     named_by_file = match_file_names(named_by_id, names)
     places = {}
     for passage, doc_id in named_by_id.items():
@@ -160,13 +160,13 @@ def _places(
 
 
 def _chunks(versions: _Versions, corpus: Mapping[str, Document]) -> list[Chunk]:
-    """Return a chunk per excerpt that was found in a document."""
+    """Return a chunk for each excerpt whose text was found in a document."""
     chunks = []
     for passage_id, excerpts in versions.items():
         for (_, span), number in excerpts.items():
             if span.start < span.end:
                 text = _text(span, corpus)
-                chunk_id = _version(passage_id, number)
+                chunk_id = _id_of_version(passage_id, number)
                 chunks.append(Chunk(chunk_id, span.doc_id, span.start, span.end, text))
     return chunks
 
@@ -180,7 +180,8 @@ def _counts(places: Sequence[Place]) -> dict[str, int]:
     return counts
 
 
-def _version(passage_id: str, number: int) -> str:
+def _id_of_version(passage_id: str, number: int) -> str:
+    """Return the id of an excerpt: the passage's own for the first (number 0), "p~~2" for the next."""
     return f"{passage_id}~~{number + 1}" if number else passage_id
 
 
@@ -192,8 +193,11 @@ def _text(span: Span, corpus: Mapping[str, Document]) -> str:
 
 
 def _passages(answer: Answer, names: Mapping[str, str]) -> list[Passage]:
-    """Return the contexts of an answer, regardless of the question they were found for (without
-    scores); a text that is exactly the id of a document or chunk as the passage of that id.
+    """Return the passages of an answer's contexts, in their order and without scores, so that the
+    same passage in several answers is equal.
+
+    Where a system returns bare ids they were read as texts, under ids made of them: such a passage
+    gets the id, and no text.
     """
     by_id = answer.passage_of
     passages = []
@@ -203,7 +207,8 @@ def _passages(answer: Answer, names: Mapping[str, str]) -> list[Passage]:
         text = passage.text.strip()
         made_id = text_id(passage.text)
         if passage_id.startswith(made_id) and _is_name(text, names):
-            passage = replace(passage, passage_id=passage_id.replace(made_id, text), text="")
+            real_id = passage_id.replace(made_id, text)  # it may have a number after it
+            passage = replace(passage, passage_id=real_id, text="")
         passages.append(passage)
     return passages
 
@@ -224,8 +229,13 @@ def _place(
     names: Mapping[str, str],
     texts: Texts,
 ) -> Place:
-    """Return where a passage is: in the document that it names, if any, else where its text is."""
-    if not corpus:
+    """Return where a passage is: in the document that it names, if any, else where its text is.
+
+    `doc_id` is the document that the passage names ("" for none), `how` the way it names it.
+    `NOWHERE` means that it names no document and no document holds its text. A named document that
+    does not hold the text gets a span without characters.
+    """
+    if not corpus:  # the system's ids are taken as ids of documents
         doc_id = doc_id or passage.doc_id or passage.passage_id
     has_text = bool(passage.text.strip())
     if not doc_id and has_text:
@@ -244,21 +254,22 @@ def _place(
 def _attributable(
     places: Mapping[Passage, Place], corpus: Mapping[str, Document]
 ) -> dict[Passage, Place]:
-    """Return the places; `_NOT_ATTRIBUTABLE` for texts in no document, in too many, and for short ones
-    that neither name their document nor are whole chunks.
+    """Return passage -> its place, or `_NOT_ATTRIBUTABLE` where its document cannot be told.
 
-    A whole chunk lies between borders of its document, or between longer passages that were returned.
+    That is so for a text in no document, in more than three documents, and for a text of less than
+    40 characters that neither names its document nor is a whole chunk. A whole chunk lies between
+    borders of its document, or between longer passages that were returned.
     """
-    in_few = {}
+    candidates = {}  # the places in one to three documents
     spans_of_long: set[Span] = set()
     for passage, place in places.items():
         if place == NOWHERE or len(place.holders) > _MAX_HOLDERS:
             continue
-        in_few[passage] = place
+        candidates[passage] = place
         if _is_long(passage):
             spans_of_long.update(place.holders)
     attributable = dict.fromkeys(places, _NOT_ATTRIBUTABLE)
-    for passage, place in in_few.items():
+    for passage, place in candidates.items():
         is_named = place.how in _BY_NAME
         if is_named or _is_long(passage) or _is_whole_chunk(place, corpus, spans_of_long):
             attributable[passage] = place
@@ -283,23 +294,30 @@ def _is_between_borders(span: Span, document: Document, neighbours: Sequence[Spa
     end of its document, of its text without the title, or of another passage that was returned.
     """
     full = document.full_text
-    starts = [0, len(full) - len(document.text), *(other.end for other in neighbours)]
-    ends = [len(full), *(other.start for other in neighbours)]
-    has_start = any(start == span.start or full[start : span.start].isspace() for start in starts)
-    has_end = any(end == span.end or full[span.end : end].isspace() for end in ends)
-    return has_start and has_end
+    start_of_text = len(full) - len(document.text)  # the title comes before the text
+    borders_before = [0, start_of_text, *(other.end for other in neighbours)]
+    borders_after = [len(full), *(other.start for other in neighbours)]
+    follows_border = any(
+        border == span.start or full[border : span.start].isspace() for border in borders_before
+    )
+    precedes_border = any(
+        border == span.end or full[span.end : border].isspace() for border in borders_after
+    )
+    return follows_border and precedes_border
 
 
-def _known(passage: Passage, names: Mapping[str, str]) -> str:
+def _document_named_by(passage: Passage, names: Mapping[str, str]) -> str:
     """Return the id of the document that a passage names; "" if it names none."""
-    for name in _named(passage):
+    for name in _possible_names(passage):
         if names.get(name):
             return names[name]
     return ""
 
 
-def _named(passage: Passage) -> list[str]:
-    """Return the ids by which a passage may name its document."""
+def _possible_names(passage: Passage) -> list[str]:
+    """Return the ids by which a passage may name its document: its own ids, each also without a
+    place in the document ("rail#0-41") or a number ("rail~2") after it.
+    """
     names = []
     for name in (passage.doc_id, passage.passage_id, *passage.sources):
         without_place = name.rpartition("#")[0]
@@ -316,23 +334,31 @@ def _falling(scores: Sequence[float | None]) -> list[float]:
     """
     numbers = [score for score in scores if score is not None]
     if len(numbers) == len(scores):
-        single = np.array(numbers, dtype=np.float64).clip(-_MAX_SINGLE, _MAX_SINGLE)
-        if (np.diff(single.astype(np.float32)) < 0).all():
+        # clipped: larger numbers would all become infinite in single precision
+        in_range = np.array(numbers, dtype=np.float64).clip(-_MAX_SINGLE, _MAX_SINGLE)
+        differences = np.diff(in_range.astype(np.float32))
+        if (differences < 0).all():
             return numbers
     return [1 / rank for rank in range(1, len(scores) + 1)]
 
 
 def _credited(holders: Sequence[Sequence[Span]], grades: Mapping[str, int]) -> list[Span]:
-    """Return the place that each passage of a ranking is credited to, given the places that hold it:
-    of several documents the one that makes the ranking worst by these grades.
+    """Return for each passage of a ranking the place that it is credited to.
+
+    `holders` has for each passage the places that hold its text: one, or one in each of several
+    documents. Of several the passage is credited to the document that makes the ranking worst:
+    measures of it are then lower bounds. `grades` is doc_id -> grade for the question.
     """
     ranked = {spans[0].doc_id for spans in holders if len(spans) == 1}
 
     def worth(span: Span) -> tuple[int, bool]:
+        """Return a key that is lowest for the document that helps the ranking least."""
         grade = max(0, grades.get(span.doc_id, 0))
         is_ranked = span.doc_id in ranked
         if grade == 0:
-            return grade, is_ranked  # a further irrelevant document takes a rank: it comes first
+            # a new irrelevant document takes a rank, which is worse than one that is ranked already
+            return grade, is_ranked
+        # a relevant document that is ranked already adds nothing, which is worse than a new one
         return grade, not is_ranked
 
     credited = []
@@ -367,16 +393,21 @@ def _rewritten(
     corpus: Mapping[str, Document],
 ) -> Answer:
     """Return the answer with the documents of its passages; an id that had another text before gets
-    a number. `passages` and `spans` are aligned with its contexts; `versions` is extended.
+    a number, in contexts, citations and calls alike.
+
+    `passages` and `spans` are aligned with the answer's contexts. New excerpts are added to
+    `versions`, in place.
     """
     score_of = {passage.passage_id: passage.score for passage in answer.passages}
     contexts = answer.contexts or tuple(score_of)
     new_id: dict[str, str] = {}
     kept: dict[str, Passage] = {}
     for context, passage, span in zip(contexts, passages, spans, strict=True):
-        numbers = versions.setdefault(passage.passage_id, {})
-        number = numbers.setdefault((passage.text, span), len(numbers))
-        new_id[context] = _version(passage.passage_id, number)
+        number_of = versions.setdefault(passage.passage_id, {})
+        excerpt = (passage.text, span)
+        if excerpt not in number_of:
+            number_of[excerpt] = len(number_of)
+        new_id[context] = _id_of_version(passage.passage_id, number_of[excerpt])
         if span.doc_id or context in score_of:
             text = passage.text or _text(span, corpus)
             kept[context] = Passage(new_id[context], text, span.doc_id, score_of.get(context))

@@ -190,9 +190,10 @@ class Pipeline(metaclass=Suggesting):
         self._index_corpus(retriever, chunking, steps, language)
 
     def _forget_questions(self) -> None:
-        """Set what is remembered of the questions asked so far to the state before the first."""
+        """Forget the runs and the rewritten texts of the questions asked so far."""
         self.run: Run = {}
         self.stages: dict[str, Run] = {}
+        # question or conversation -> the texts in its place, and the model's reply
         self._rewritten: dict[str, tuple[tuple[str, ...], Completion | None]] = {}
         self._lock = threading.Lock()
 
@@ -270,11 +271,14 @@ class Pipeline(metaclass=Suggesting):
         asking = {"timeout_s": timeout_s}
         [answer], seconds = self._ask({query_id: query}, histories, store.bypassed(), asking)
         seconds["total"] = sum(seconds.values())
-        # A reply of the store took the model no time now: without its own "generate" there is no
-        # total either.
-        is_timed = "generate" in answer.latency_ms or answer.usage is None
-        stages = seconds if is_timed or self.llm in NO_MODEL else ("search",)
-        return replace(answer, latency_ms={stage: 1000 * seconds[stage] for stage in stages})
+        # A reply from the store took the model no time now, so neither "generate" nor "total" is
+        # what a user would wait.
+        is_from_model = "generate" in answer.latency_ms or answer.usage is None
+        timed_stages = ["search"]
+        if is_from_model or self.llm in NO_MODEL:
+            timed_stages = [*seconds]
+        latency_ms = {stage: 1000 * seconds[stage] for stage in timed_stages}
+        return replace(answer, latency_ms=latency_ms)
 
     def answer_many(
         self,
@@ -284,10 +288,11 @@ class Pipeline(metaclass=Suggesting):
         concurrency: int = 8,
         timeout_s: float = TIMEOUT_S,
     ) -> list[Answer]:
-        """Answer all in one batch: exactly as `retrieve` and `generate_answers`, in the order of
-        the questions. The language model is asked as `generate_many` states.
+        """Answer all questions in one batch, and return the answers in the order of the questions.
 
-        `latency_ms` holds only the time of the language model for each; no user waits for a batch.
+        The answers are those of `retrieve` and `generate_answers`; `concurrency` and `timeout_s` are
+        options of `generate_many`. The `latency_ms` of an answer has the time of the language model
+        alone: no user waits for a batch. `seconds` grows by the time of each stage.
         """
         asking = {"concurrency": concurrency, "timeout_s": timeout_s}
         answers, took = self._ask(queries, histories or {}, nullcontext(), asking)
@@ -314,7 +319,7 @@ class Pipeline(metaclass=Suggesting):
 
         Args:
             cases: the questions.
-            contexts: query_id -> chunks, in rank order, of every question.
+            contexts: query_id -> chunks, in rank order, of every question; none for closed-book.
         """
         run: Run = {}
         texts: dict[str, Chunk] = {}
@@ -366,8 +371,14 @@ class Pipeline(metaclass=Suggesting):
         asking: Mapping[str, Any],
     ) -> tuple[list[Answer], dict[str, float]]:
         """Return the answers, and the seconds of the stages "search" and, if answers are written,
-        "generate". `around_search` is entered for the search alone; `asking` are options of
-        `generate_many`.
+        "generate". The runs of the search are added to `run` and `stages`.
+
+        Args:
+            queries: query_id -> question.
+            histories: query_id -> the earlier messages of its conversation.
+            around_search: a context that is entered for the search alone, such as one in which
+                nothing is taken from the cache.
+            asking: options of `generate_many`.
         """
         start = perf_counter()
         standalone_texts = self._standalone(queries, histories, asking)
@@ -389,8 +400,11 @@ class Pipeline(metaclass=Suggesting):
         seconds = {"search": searched - start}
         if self.llm != NO_ANSWERS:
             seconds["generate"] = perf_counter() - searched
-        calls = self._calls(queries, standalone_texts, wordings, asking)
-        return [replace(each, calls=calls.get(each.query_id, ())) for each in answers], seconds
+        calls_of = self._calls(queries, standalone_texts, wordings, asking)
+        with_calls = []
+        for answer in answers:
+            with_calls.append(replace(answer, calls=calls_of.get(answer.query_id, ())))
+        return with_calls, seconds
 
     def _calls(
         self,
@@ -399,8 +413,16 @@ class Pipeline(metaclass=Suggesting):
         wordings: Mapping[str, Sequence[str]],
         asking: Mapping[str, Any],
     ) -> dict[str, tuple[Call, ...]]:
-        """Return query_id -> the calls of each rewritten question: the queries in its place, then the
-        question itself with the chunks that it alone would have found.
+        """Return query_id -> the calls that document how a question was rewritten; {} if none was.
+
+        They are the texts that were searched for in place of the question, then the question itself
+        with the chunks that it alone would have found.
+
+        Args:
+            queries: query_id -> the question as it was asked.
+            standalone_texts: query_id -> the question with its history, of a conversation.
+            wordings: query_id -> the texts that the step `rewrite` made of it.
+            asking: options of `generate_many`.
         """
         changed = {query_id: queries[query_id] for query_id in {**standalone_texts, **wordings}}
         if not changed:
@@ -410,13 +432,13 @@ class Pipeline(metaclass=Suggesting):
         calls_of: dict[str, tuple[Call, ...]] = {}
         for query_id, query in changed.items():
             calls = []
-            unchanged = "question"
+            name_of_unchanged = "question"
             if query_id in standalone_texts:
                 calls.append(Call(self._history, standalone_texts[query_id]))
-                unchanged = "last"
+                name_of_unchanged = "last"
             calls += [Call(name, text) for text in wordings.get(query_id, ())]
             found = tuple(unchanged_run[query_id])[: self.k]
-            calls.append(Call(unchanged, query, found))
+            calls.append(Call(name_of_unchanged, query, found))
             calls_of[query_id] = tuple(calls)
         return calls_of
 
@@ -430,43 +452,47 @@ class Pipeline(metaclass=Suggesting):
         histories: Mapping[str, Sequence[Message]],
         asking: Mapping[str, Any],
     ) -> dict[str, str]:
-        """Return query_id -> text that is searched for and answered in place of a question with a
-        history; {} if histories are not used.
+        """Return query_id -> the text that is searched for and answered in place of a question with a
+        history: the whole conversation ("all"), or a question by the language model ("rewrite"),
+        which is asked once for each conversation. {} if histories are not used.
         """
-        earlier = {}
+        earlier = {}  # query_id -> the text of its history
         for query_id in queries:
             if histories.get(query_id):
                 earlier[query_id] = as_text([*histories[query_id]])
-        with_history = {
+        conversations = {
             query_id: f"{text}\n{queries[query_id]}" for query_id, text in earlier.items()
         }
         if self._history == "all":
-            return with_history
+            return conversations
         if self._history != "rewrite":
             return {}
-        left = {}
+        to_rewrite = {}
         for query_id, text in earlier.items():
-            if with_history[query_id] not in self._rewritten:
-                left[query_id] = text
-        if left:
-            texts, replies = standalone(queries, left, self._rewriter, **asking)
-            for query_id, reply in zip(left, replies, strict=True):
-                self._rewritten[with_history[query_id]] = ((texts[query_id],), reply)
+            if conversations[query_id] not in self._rewritten:
+                to_rewrite[query_id] = text
+        if to_rewrite:
+            texts, replies = standalone(queries, to_rewrite, self._rewriter, **asking)
+            for query_id, reply in zip(to_rewrite, replies, strict=True):
+                self._rewritten[conversations[query_id]] = ((texts[query_id],), reply)
         standalone_texts = {}
-        for query_id, key in with_history.items():
-            (text,), _ = self._rewritten[key]
+        for query_id, conversation in conversations.items():
+            (text,), _ = self._rewritten[conversation]
             standalone_texts[query_id] = text
         return standalone_texts
 
     def _wordings(self, queries: Mapping[str, str], **asking: Any) -> dict[str, tuple[str, ...]]:
-        """Return query_id -> queries that are searched for in place of a question; {} without a step
+        """Return query_id -> texts that are searched for in place of a question; {} without a step
         that rewrites. Each question is rewritten once.
         """
         if not self._rewrite:
             return {}
-        left = {query_id: text for query_id, text in queries.items() if text not in self._rewritten}
-        if left:
-            texts, replies = wordings(left, self._rewrite, self._rewriter, **asking)
-            for (query_id, question), reply in zip_longest(left.items(), replies):
+        to_rewrite = {
+            query_id: text for query_id, text in queries.items() if text not in self._rewritten
+        }
+        if to_rewrite:
+            texts, replies = wordings(to_rewrite, self._rewrite, self._rewriter, **asking)
+            # a user's function rewrites without replies: None stands for each
+            for (query_id, question), reply in zip_longest(to_rewrite.items(), replies):
                 self._rewritten[question] = (texts[query_id], reply)
         return {query_id: self._rewritten[text][0] for query_id, text in queries.items()}

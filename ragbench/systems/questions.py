@@ -82,8 +82,9 @@ def ask(
     label = label or system.name
     queries = {q: text for q, text in dataset.queries.items() if q not in answers}
     answer_many = getattr(system, "answer_many", None)
-    sends_nothing = active_dry_run() is None or getattr(system, "sends_nothing", False)
-    if callable(answer_many) and sends_nothing:
+    # a dry run must not ask a system that sends requests itself
+    may_be_asked = active_dry_run() is None or getattr(system, "sends_nothing", False)
+    if callable(answer_many) and may_be_asked:
         histories = {case.query_id: case.history for case in dataset.cases if case.turns}
         options = keywords(
             answer_many, histories=histories, concurrency=concurrency, timeout_s=timeout_s
@@ -146,15 +147,18 @@ def warn_of_failures(name: str, answers: Sequence[Answer]) -> None:
 
 
 def warn_of_notes(name: str, answers: Sequence[Answer]) -> dict[str, int]:
-    """Warn once of each kind of note on the answers, and return kind -> number of such notes."""
+    """Warn once of each kind of note on the answers, and return kind -> number of such notes.
+
+    Notes that differ only in the length of a list are of one kind.
+    """
     counts: Counter[str] = Counter()
-    firsts: dict[str, tuple[str, str]] = {}
+    first_of_kind: dict[str, tuple[str, str]] = {}  # kind -> (note, query_id)
     for answer in answers:
         for note in answer.notes:
             kind = _LIST_OF.sub("a list of texts", note)
             counts[kind] += 1
-            firsts.setdefault(kind, (note, answer.query_id))
-    for kind, (note, query_id) in firsts.items():
+            first_of_kind.setdefault(kind, (note, answer.query_id))
+    for kind, (note, query_id) in first_of_kind.items():
         hint = f"; {_UNREAD_HINT}" if _LIST_OF.match(note) else ""
         warn_user(f"{name}: {note}, {counts[kind]} in all (first: {query_id!r}){hint}")
     return dict(counts)
@@ -204,7 +208,15 @@ class JournaledSystem:
         return getattr(self.system, name)
 
     def answer(self, query_id: str, query: str, **options: Unpack[Asker]) -> Answer:
-        """Return the kept answer, or else ask the system."""
+        """Return the kept answer, or else ask the system; an answer that has not failed is appended
+        to the file before it is returned.
+
+        If it cannot be written, it is returned all the same, and the next call raises.
+
+        Raises:
+            ConfigError: the file has an answer to another question of this id.
+            DataError: an earlier answer could not be written.
+        """
         self.check({query_id: query})
         if query_id in self._kept:
             return self._kept[query_id][1]
@@ -212,7 +224,7 @@ class JournaledSystem:
         answer = ask_one(self.system, query_id, query, **options)
         if not answer.failed:
             fields = {
-                key: each for key, each in asdict(answer).items() if each not in (None, (), {})
+                key: value for key, value in asdict(answer).items() if value not in (None, (), {})
             }
             line = {"query_id": query_id, "question": query, "system": self._identity, **fields}
             try:
@@ -224,7 +236,7 @@ class JournaledSystem:
         return answer
 
     def check_written(self) -> None:
-        """Raise DataError where an answer could not be kept: no other is then asked for."""
+        """Raise DataError if an earlier answer could not be written: nothing more is asked then."""
         if self._problem:
             raise DataError(
                 f"{self._path} cannot be written: {self._problem}; make room, and the same command "
@@ -243,7 +255,9 @@ class JournaledSystem:
                 )
 
     def _take(self, line: bytes) -> None:
-        """Keep the answer of a line of the file; refuse an answer of another system."""
+        """Keep the answer of a line of the file; ConfigError if the line is damaged, or is an answer
+        of another system.
+        """
         try:
             fields = parse_json(line.decode())
             question = fields.pop("question")

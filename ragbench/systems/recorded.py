@@ -94,8 +94,9 @@ class RecordedSystem:
             else:
                 answers.append(self.answer(query_id, query))
         for text, number in self._repeated:
-            if 0 < times[text] < number:
-                raise DataError(_second(text))
+            was_asked_less_often = 0 < times[text] < number
+            if was_asked_less_often:
+                raise DataError(_message_of_second_answer(text))
         return answers
 
     def unasked(self, queries: Mapping[str, str]) -> list[str]:
@@ -109,6 +110,11 @@ class RecordedSystem:
         return [key for key in self._answers if key not in keys]
 
     def _read(self, path: Path) -> None:
+        """Keep the answers of a file: a run, ragbench's answers with their latencies, or another log.
+
+        Raises:
+            DataError: the file holds no answer, or a record of it cannot be read.
+        """
         if path.suffix in SUFFIXES:
             self._is_run = True
             for query_id, scores in read_run(path).items():
@@ -122,14 +128,13 @@ class RecordedSystem:
         for number, record in records(path, other_form(path)):
             with located(f"{path}, {unit} {number}"):
                 self._take(outputs_of(record))
-        times = path.with_name("timings.json")  # of a result's folder
-        if path.name == "answers.jsonl" and times.is_file():
-            latency = read_json(times, "it is of a result").get("answers", {})
-            self._answers |= {
-                key: replace(answer, latency_ms=latency[key])
-                for key, answer in self._answers.items()
-                if key in latency
-            }
+        timings_path = path.with_name("timings.json")
+        is_of_result = path.name == "answers.jsonl" and timings_path.is_file()
+        if is_of_result:  # a result's folder has the latencies in a separate file
+            latency_of = read_json(timings_path, "it is of a result").get("answers", {})
+            for key, answer in self._answers.items():
+                if key in latency_of:
+                    self._answers[key] = replace(answer, latency_ms=latency_of[key])
         if not self._answers:
             raise DataError(f"{path} holds no answer; expected one JSON object on each line")
 
@@ -166,7 +171,7 @@ class RecordedSystem:
             self._answers[key] = answer
             return
         if not is_text:
-            raise DataError(_second(key))
+            raise DataError(_message_of_second_answer(key))
         number = 2
         while (key, number) in self._repeated:
             number += 1
@@ -181,8 +186,9 @@ def _id(value: Any) -> str:
 
 
 def _folded(question: str) -> str:
+    """Return a question in one form for all its spellings of letters, case and white space."""
     return " ".join(normal(question).split()).casefold()
 
 
-def _second(key: str) -> str:
+def _message_of_second_answer(key: str) -> str:
     return f"a second answer to {key!r}; record repeated runs in separate files"

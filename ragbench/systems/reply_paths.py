@@ -93,14 +93,18 @@ class ReplyPaths(BaseModel):
         return {part: path for part, path in self if path and isinstance(path, str)}
 
     def parts_of(self, reply: Any) -> dict[str, Any]:
-        """Return the parts that a reply has: lists of contexts, citations and flags, values of the
-        others.
+        """Return part -> what a reply has at its path: a list for contexts, citations and flags, a
+        value for the others (several values are joined as texts). Parts that the reply lacks are
+        left out.
+
+        A flag of `failed_flags` becomes an "error".
         """
         record: dict[str, Any] = {}
         for part, path in self.named().items():
-            if part in _LISTS:  # with or without [*] at its end
-                plain = path if path == "$[*]" else path.removesuffix("[*]")
-                entries = matches(reply, plain)
+            if part in _LISTS:
+                # "$.hits" and "$.hits[*]" mean the same list
+                list_path = path if path == "$[*]" else path.removesuffix("[*]")
+                entries = matches(reply, list_path)
                 is_one_list = len(entries) == 1 and isinstance(entries[0], list | None)
                 if entries:
                     record[part] = entries[0] if is_one_list else entries
@@ -118,6 +122,7 @@ class ReplyPaths(BaseModel):
         return record
 
     def _context(self, entry: Any) -> Any:
+        """Return a context with its parts at the paths of `context` under their usual names."""
         if not isinstance(entry, Mapping):
             return entry
         context = {key: value for key, value in entry.items() if key not in self.context}
@@ -192,8 +197,11 @@ def read_events(text: str, *, sse: bool, delta: str = "") -> Iterator[Any]:
     Raises:
         DataError: an event is not JSON, or is called "error".
     """
-    lines = [("", line) for line in text.split("\n") if line.strip()]
-    for kind, data in _server_sent(text) if sse else lines:
+    if sse:
+        events = [*_server_sent(text)]
+    else:
+        events = [("", line) for line in text.split("\n") if line.strip()]
+    for kind, data in events:
         if data.strip() == "[DONE]":
             return
         if kind == "error":
@@ -203,7 +211,7 @@ def read_events(text: str, *, sse: bool, delta: str = "") -> Iterator[Any]:
             event = json.loads(data)
         first = event[0] if isinstance(event, list) and event else event
         if delta == "$" and not isinstance(first, str | Mapping):
-            event = data
+            event = data  # a piece of text that happens to be JSON, such as "[1]"
         if event is None:
             hint = 'if it is a piece of the answer as it is, write delta = "$"'
             raise DataError(f"an event of the stream is not JSON: {abridged(data, 120)}; {hint}")
@@ -247,8 +255,10 @@ class RemoteSystem:
         """End the connections."""
 
     def read(self, query_id: str, ask: Callable[[], tuple[Reply, dict[str, float]]]) -> Answer:
-        """Return the answer in the reply and the milliseconds that `ask` returns; a failed one if
-        it raises, or the reply cannot be read.
+        """Return the answer in a system's reply, without secrets in its error; a failed answer if
+        `ask` raises, or the reply cannot be read.
+
+        `ask` sends the question, and returns the reply and stage -> milliseconds.
         """
         try:
             reply, latency_ms = ask()

@@ -27,7 +27,11 @@ _NOT_CONTEXTS = {"messages", "history", "chat_history", "calls", "passages", "us
 
 
 def as_record(value: Any) -> Mapping[str, Any] | None:
-    """Return a table with an answer, contexts, or both; None if the shape is not known."""
+    """Return a table with an answer, contexts, or both; None if the shape is not known.
+
+    A text is an answer; a list, or a data frame, contexts; a pair of both; a stream is read to its
+    end. Any other object is read as a table of its fields.
+    """
     if isinstance(value, str):
         return {"answer": value}
     if isinstance(value, Iterator):
@@ -45,6 +49,7 @@ def as_record(value: Any) -> Mapping[str, Any] | None:
 
 
 def _contexts_alone(contexts: Sequence[Any]) -> dict[str, Any]:
+    """Return the record of a system that retrieves and writes no answer."""
     return {"contexts": contexts, "flags": [RETRIEVAL_ONLY]}
 
 
@@ -70,7 +75,7 @@ def _record_of_stream(parts: list[Any]) -> dict[str, Any] | None:
             return None
         merged.update(piece)
         texts.append(str(_answer_in(piece) or ""))
-    merged["answer"] = "".join(texts) or None
+    merged["answer"] = "".join(texts) or None  # None: no piece has a text
     return merged
 
 
@@ -91,12 +96,13 @@ def _record_of_table(table: Mapping[str, Any]) -> dict[str, Any]:
     contexts = contexts_of(table)
     failure = stated_failure(table, has_answer=not is_empty(answer))
     record = {**table, "error": failure or None}
-    is_stored = "answer" not in table and isinstance(table.get("text"), str)
-    if is_stored and contexts:
+    is_stored_answer = "answer" not in table and isinstance(table.get("text"), str)
+    if is_stored_answer and contexts:
         record["calls"] = _calls_with_passages(table)
         contexts = _with_stored_passages(contexts, table)
     elif answer is None:
         wrapper = record
+        # next to contexts or an error, "data" and "message" are texts about the request
         has_status = contexts is not None or bool(failure)
         if has_status:
             wrapper = _without_status(record)
@@ -145,7 +151,9 @@ def _answer_in(table: Mapping[str, Any]) -> Any:
 
 
 def _with_stored_passages(contexts: Sequence[Any], table: Mapping[str, Any]) -> list[Any]:
-    """Return contexts of a stored answer, with passages in place of ids."""
+    """Return contexts of a stored answer of ragbench, with its passages in place of their ids; an id
+    without a passage becomes a table of the id alone.
+    """
     stored = {str(passage.get("passage_id")): passage for passage in table.get("passages", ())}
     passages = []
     for context in contexts:
@@ -207,7 +215,9 @@ def _record_of_messages(messages: Sequence[Any]) -> dict[str, Any]:
 
 
 def _record_of_components(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record in the results of Haystack's components; the last component counts."""
+    """Return the record in a table of Haystack, component -> its results: the documents and replies
+    of the last component that has any; {} if none has.
+    """
     record: dict[str, Any] = {}
     components = [part for part in table.values() if isinstance(part, Mapping)]
     for component in (table, *components):
@@ -232,7 +242,9 @@ def unread_texts(value: Any) -> str:
 
 
 def _lists_of_texts(value: Any, path: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield the length and the path of each list of texts; of other lists three entries are searched."""
+    """Yield the length and the path of each list of passages inside a value, at most six levels
+    deep; of other lists the first three entries are searched. `path` is the path of the value.
+    """
     if len(path) > _MAX_DEPTH:
         return
     if isinstance(value, Mapping):
@@ -240,7 +252,8 @@ def _lists_of_texts(value: Any, path: tuple[str, ...]) -> Iterator[tuple[int, tu
             if name not in _NOT_CONTEXTS:
                 yield from _lists_of_texts(entry, (*path, str(name)))
     elif isinstance(value, list | tuple) and value and path:
-        if path[-1] != "choices" and all(map(_is_passage, value)):
+        is_answers = path[-1] == "choices"  # of OpenAI
+        if not is_answers and all(map(_is_passage, value)):
             yield len(value), path
             return
         for number, entry in enumerate(value[:3]):
@@ -248,7 +261,9 @@ def _lists_of_texts(value: Any, path: tuple[str, ...]) -> Iterator[tuple[int, tu
 
 
 def _is_passage(value: Any) -> bool:
-    """Return True if a value may be a context: a text of some length, or a table with one."""
+    """Return True if a value may be a context: a text of 20 characters or more with a blank in it, or
+    a table that holds such a text, at most one table deeper.
+    """
     if isinstance(value, Mapping):
         texts = [entry for entry in value.values() if isinstance(entry, str)]
         for inner in value.values():
